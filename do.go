@@ -1,0 +1,67 @@
+package locker
+
+import (
+	"context"
+	"errors"
+)
+
+// TryAcquire asks for the lock once: it returns an error that matches [ErrHeld] at once when somebody else has it.
+// ctx bounds the call, not the lease.
+func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lease, error) {
+	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], NoWait())...)
+}
+
+// Do runs fn while it holds the lock. The context that fn gets is that of [Context]: it ends when ctx ends and when
+// the lease is lost. fn should give the lease's token to whatever storage it writes to, and stop when its context
+// ends.
+//
+// Do returns the error of Acquire when there was no lease, and else fn's error joined with that of Release: so it
+// matches [ErrLost] when the lease was lost on the way, though fn returned nil, because what fn did last may have
+// been done beside another holder. An [*Error] whose Op is "release" that doesn't match ErrLost says that fn's work
+// stands and only the removal of the lock is unconfirmed; it goes on behind.
+// The lock is released when fn panics, too.
+func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) (err error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if err != nil {
+		return err
+	}
+	leaseCtx, cancel := Context(ctx, lease)
+	defer func() {
+		cancel()
+		err = errors.Join(err, lease.Release(ctx))
+	}()
+	return fn(leaseCtx, lease)
+}
+
+// Context returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
+// cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased]. Its Err reads the clock, as
+// the lease's does: a process that was stopped past the deadline sees the end at its first look.
+//
+// Calling the cancel function frees what the context holds and leaves the lease alone; it may be called twice.
+func Context(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
+	inner, cancel := context.WithCancelCause(parent)
+	ctx := &leaseContext{Context: inner, lease: l, cancel: cancel}
+	if ctx.Err() == nil {
+		go func() {
+			select {
+			case <-l.Done():
+				cancel(l.Err())
+			case <-inner.Done():
+			}
+		}()
+	}
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+type leaseContext struct {
+	context.Context
+	lease  Lease
+	cancel context.CancelCauseFunc
+}
+
+func (c *leaseContext) Err() error {
+	if err := c.lease.Err(); err != nil {
+		c.cancel(err) // so that Done is closed, as the contract of context.Context wants, before Err says so
+	}
+	return c.Context.Err()
+}

@@ -1,0 +1,58 @@
+package driver
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Instant is a moment on a clock that goes on while the machine sleeps, in nanoseconds since an arbitrary start.
+// It comes from [Now] only, and says nothing in another process. Zero is a moment like any other.
+type Instant int64
+
+// Never is later than every Instant of Now.
+const Never Instant = 1<<63 - 1
+
+// Add returns the moment d later. It stops at Never instead of overflowing.
+func (t Instant) Add(d time.Duration) Instant {
+	if sum := t + Instant(d); d <= 0 || sum > t {
+		return sum
+	}
+	return Never
+}
+
+// Sub returns the time from u to t.
+func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
+
+// Go's monotonic clock stands still while the machine sleeps, and a server's does not. So an Instant is Go's clock
+// plus the time that the machine has spent suspended, as far as that is known. What is known never shrinks, and it is
+// never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought
+// to end too early at worst), while current looks the suspended time up, which is right for checks.
+//
+// There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock, and Instants
+// are negative there.
+var (
+	epoch     = time.Now()
+	slept     atomic.Int64      // suspended time known so far, in nanoseconds
+	suspended = systemSuspended // total suspended time since the process started; tests replace it
+)
+
+// Now stamps a request before it is sent. It is cheap.
+func Now() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load()) }
+
+// current is the time for a check against a deadline: it sees a suspension that ended a moment ago.
+func current() Instant {
+	total := int64(suspended())
+	for known := slept.Load(); known < total; known = slept.Load() {
+		if slept.CompareAndSwap(known, total) {
+			break
+		}
+	}
+	return Now()
+}
+
+// wall translates a moment for users. It is computed at each call, because the wall clock may be set and Go's own clock
+// stands still in a suspension; either would make a stored time.Time wrong.
+func (t Instant) wall() time.Time {
+	now := current()
+	return time.Now().Add(t.Sub(now))
+}

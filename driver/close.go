@@ -1,0 +1,126 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// closeGrace is how long Close waits, after it has run out of time, for calls whose contexts are over by then.
+const closeGrace = time.Second
+
+// Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls under way. What hasn't been
+// confirmed after callLimit is given up, and said so; it ends by itself where the backend has a TTL.
+func (e *engine) Close() error {
+	e.mu.Lock()
+	first := !e.closed
+	if first {
+		e.closed = true
+		close(e.closing)
+		e.endAll()
+		e.checkDrained()
+	}
+	e.mu.Unlock()
+	if first {
+		e.closeErr = e.shutDown()
+		close(e.down)
+	}
+	<-e.down
+	return e.closeErr
+}
+
+func (e *engine) endAll() {
+	for l := range e.leases {
+		switch l.phase {
+		case prepared, asking, queued:
+			e.lose(l, locker.ErrClosed)
+		case holding:
+			e.checkDeadline(l)
+			if l.phase == holding {
+				e.end(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed))
+				e.discard(l)
+			}
+		case removing: // don't wait for the next try
+			e.moments.remove(l)
+			e.queueRemoval(l)
+		}
+	}
+}
+
+// shutDown waits for the rest and closes the driver, whose contract says that no other call is under way then. So a call that
+// never returns leaves the driver open.
+func (e *engine) shutDown() error {
+	if !e.waitDrained(callLimit) {
+		e.abandonRemovals()
+		if !e.waitDrained(closeGrace) {
+			go func() {
+				<-e.drained
+				_ = e.closeDriver()
+			}()
+			return e.fail("close", "", errors.New("a call of the driver doesn't return; the locker closes behind it"))
+		}
+	}
+	e.mu.Lock()
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	var unconfirmed error
+	if e.unconfirmed > 0 {
+		unconfirmed = fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed)
+	}
+	e.mu.Unlock()
+	if err := errors.Join(unconfirmed, e.closeDriver()); err != nil {
+		return e.fail("close", "", err)
+	}
+	return nil
+}
+
+// abandonRemovals gives up what is not confirmed yet; remove does so with what is under way.
+func (e *engine) abandonRemovals() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.abandoned = true
+	for l := range e.leases {
+		if l.phase == removing && l.removal == nil {
+			e.giveUpRemoval(l)
+		}
+	}
+}
+
+func (e *engine) giveUpRemoval(l *lease) {
+	e.unconfirmed++
+	e.moments.remove(l)
+	e.forget(l)
+}
+
+// checkDrained says so when Close has begun and nothing is left to do.
+func (e *engine) checkDrained() {
+	if !e.closed || e.busy > 0 || len(e.leases) > 0 {
+		return
+	}
+	select {
+	case <-e.drained:
+	default:
+		close(e.drained)
+	}
+}
+
+func (e *engine) closeDriver() error {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	return e.driver.Close(ctx)
+}
+
+func (e *engine) waitDrained(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-e.drained:
+		return true
+	case <-timer.C:
+		return false
+	}
+}

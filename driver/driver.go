@@ -1,0 +1,121 @@
+// Package driver is what the author of a backend implements, and the engine that makes a [locker.Locker] of it.
+//
+// A backend is a [Driver]: a thin file of operations on a service. It hands out a [Lock] for each acquisition, and
+// [New] does the rest: deadlines, renewal, waiting, cancellation, loss, clean-up and Close exist once, here. A
+// driver has no goroutines of its own unless its client needs them, keeps no clock but [Now], and returns the raw
+// errors of its client; the engine adds operation, backend and name.
+//
+// # Obligations
+//
+// In the order in which an author meets them, with the reason for each:
+//
+//  1. Lock does no I/O. It refuses what can't be served (a TTL out of bounds), so that bad arguments fail before
+//     anything queues or is sent. It draws the owner, a fresh random id of 128 bits ([NewOwner]); every later operation on
+//     the service checks it, because a name alone can't tell a holder from its successor.
+//  2. The first call of Acquire answers without waiting: granted, held, or failed. So the engine can tell "held" from
+//     "no answer" for everybody who queues behind it, and NoWait is the same request.
+//  3. The token of a grant is larger than that of every lease on the name that was returned before this acquisition began, unique,
+//     and read once, with the grant: a token that is read again later may be the successor's.
+//  4. Base is [Now] from before the request was sent, of the last acknowledged request that restarted the service's
+//     expiry of what the lock hangs on: its key, its session, its connection. Never the time of a reply: the service began to count
+//     before that. On a shared session it is the session's, not the acquisition's.
+//  5. TTL is what is in force: at least what was asked, more where the service rounds up; never less.
+//  6. None but Acquire creates. Renew and a late Release must not bring back a lock that was released or lost,
+//     so they only touch what still has their owner.
+//  7. Release removes whatever this acquisition may have left, and is called until it returns nil. Nil is a promise: nothing of
+//     this acquisition stands, and nothing under way can put it there. A request whose reply was lost may
+//     still be carried out; a driver whose client can't rule that out leaves something behind that stops it (a tombstone, a
+//     guard key) or drops the session.
+//  8. Every call returns within its context, or within time limits of the driver's own far below a third of the TTL where the client
+//     ignores contexts. The engine survives a call that doesn't, but can't renew that lock meanwhile.
+//  9. A client's silent retries are switched off or made harmless: a request that is sent twice may be
+//     carried out twice, the second time after its clean-up.
+//  10. lost may be called at any time, more than once, and with the driver's mutexes held; late calls are ignored.
+//
+// # Who calls what at the same time
+//
+// Acquire and Release of one Lock never overlap; Release comes after the last Acquire has returned, perhaps long after the
+// caller left. Renew may overlap Acquire, once that has answered [Held], and also Release and a Renew of the same Lock that a user asked for;
+// background renewals of one Lock don't overlap. Calls for different Locks overlap freely. Driver.Close is called
+// when no other call is under way. The engine calls nothing of a driver while it holds a mutex of its own.
+package driver
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// Driver is the contact of one Locker with its service.
+type Driver interface {
+	// Guarantees tells what leases of this driver promise. It does no I/O.
+	Guarantees() locker.Guarantees
+
+	// Lock prepares one acquisition, without I/O. req.TTL is never zero unless the driver's default is. lost tells the
+	// engine that this acquisition is dead, and why: before the grant it cancels Acquire's context
+	// with that cause, after it the lease is lost.
+	Lock(req locker.Request, lost func(cause error)) (Lock, error)
+
+	// Renew asks the service, in as few requests as possible, whether each of locks still stands, and restarts what
+	// it hangs on. Locks are held or queued. It calls report once for each as its answer comes, so that one hung session delays no
+	// other: with the new Base, or with an error. One that matches [locker.ErrLost] is final; any other leaves the
+	// lease as it was, and the engine tries again. No report after Renew has returned.
+	//
+	// All locks of a call have the same TTL, unless a user asked for the renewal.
+	Renew(ctx context.Context, locks []Lock, report func(i int, base Instant, err error))
+
+	// Close ends what the driver opened: sessions, subscriptions, connections.
+	Close(ctx context.Context) error
+}
+
+// Lock is one acquisition: from its first request to the confirmed removal of all it left.
+type Lock interface {
+	// Acquire is called until it grants or fails. The first call answers without waiting. It returns a Grant; an error that
+	// Is [locker.ErrHeld], as a rule [Held]; or the service's error, and then nothing is known.
+	//
+	// After Held{} the acquisition has its place in the service's queue, and the next call blocks until the grant. After Held{After: d}
+	// the engine calls again, in about d or earlier. A request with NoWait gets one call, and must not queue.
+	Acquire(ctx context.Context) (Grant, error)
+
+	// Release removes what this acquisition has left, granted or not. It follows the last Acquire and is called, with
+	// growing pauses, until it returns nil; not at all when Acquire was never called. No I/O where nothing can stand.
+	Release(ctx context.Context) error
+}
+
+// Handler is implemented by a Lock that offers its holder something beyond [locker.Lease]; [locker.As] finds it.
+type Handler interface {
+	// Handle returns what is offered. It must not allow to acquire, renew or release.
+	Handle() any
+}
+
+// Grant is a lock that was granted.
+type Grant struct {
+	Token locker.Token
+	Base  Instant       // send time of the last acknowledged request that restarted the service's expiry
+	TTL   time.Duration // what is in force; 0: it never ends by time
+}
+
+// Held is the error of an Acquire that found the lock taken. It matches [locker.ErrHeld].
+type Held struct {
+	After time.Duration // when to ask again; 0: this acquisition is queued, and the next Acquire blocks
+}
+
+func (h Held) Error() string {
+	if h.After == 0 {
+		return locker.ErrHeld.Error()
+	}
+	return fmt.Sprintf("%v; ask again in %v", locker.ErrHeld, h.After)
+}
+
+func (h Held) Is(target error) bool { return target == locker.ErrHeld }
+
+// NewOwner returns a random id of 128 bits, in hexadecimal.
+func NewOwner() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}

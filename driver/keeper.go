@@ -1,0 +1,221 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// The keeper knows one moment of each lease, in one heap behind one timer: its next renewal or its deadline while it is held, its next renewal while
+// it is queued, the next try while it is being removed. What is due is done in batches, so neither
+// goroutines nor requests grow with the number of leases.
+
+// nap is the longest the timer sleeps. Go's timers stand still while the machine is suspended; so a deadline that passes
+// meanwhile is noticed this long after the machine has woken. (Err notices at once.)
+const nap = time.Second
+
+// schedule gives l its next moment.
+func (e *engine) schedule(l *lease, at Instant) {
+	e.moments.set(l, at)
+	e.arm()
+}
+
+// arm sets the timer for the first moment, unless it fires early enough anyway.
+func (e *engine) arm() {
+	if len(e.moments) == 0 {
+		return
+	}
+	now := Now()
+	at := min(e.moments[0].at, now.Add(nap))
+	if e.armed <= at {
+		return
+	}
+	e.armed = at
+	d := max(at.Sub(now), 0)
+	if e.timer == nil {
+		e.timer = time.AfterFunc(d, e.tick)
+		return
+	}
+	e.timer.Reset(d)
+}
+
+// tick does what is due.
+func (e *engine) tick() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.armed = Never
+	now := current()
+	batches := make(map[time.Duration][]*lease)
+	for len(e.moments) > 0 {
+		l := e.moments[0]
+		due := l.at <= now
+		renewal := l.phase == queued || l.phase == holding && !l.renewing && l.at < Instant(l.deadline.Load())
+		switch {
+		case !due && (!renewal || len(batches[l.ttl]) == 0 || l.at.Sub(now) > l.ttl/10):
+			// Not even one that is taken along because others with its TTL are on their way.
+			e.startRenewals(batches)
+			e.arm()
+			return
+		case renewal:
+			l.renewing = true
+			batches[l.ttl] = append(batches[l.ttl], l)
+			e.plan(l, Never)
+		case l.phase == removing:
+			e.moments.remove(l)
+			e.queueRemoval(l)
+		default:
+			e.checkDeadline(l)
+		}
+	}
+	e.startRenewals(batches)
+}
+
+// startRenewals renews each batch aside, so that one that hangs delays no deadline and no other batch.
+func (e *engine) startRenewals(batches map[time.Duration][]*lease) {
+	for ttl, leases := range batches {
+		e.busy++
+		go func() {
+			defer e.leave()
+			e.renewBatch(ttl, leases)
+		}()
+	}
+}
+
+func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
+	ctx, cancel := context.WithTimeout(context.Background(), renewLimit(ttl))
+	defer cancel()
+	locks := make([]Lock, len(leases))
+	reported := make([]bool, len(leases))
+	for i, l := range leases {
+		locks[i] = l.lock
+	}
+	e.driver.Renew(ctx, locks, func(i int, base Instant, err error) {
+		reported[i] = true
+		e.renewed(leases[i], base, err, true)
+	})
+	for i, l := range leases {
+		if !reported[i] {
+			e.renewed(l, 0, errNoReport, true)
+		}
+	}
+}
+
+// renewLimit bounds one call of Renew so that there is time for another before the deadline.
+func renewLimit(ttl time.Duration) time.Duration {
+	if ttl == 0 {
+		return callLimit
+	}
+	return min(ttl/4, callLimit)
+}
+
+// renewed takes in what the service said about one lock. An answer that comes after the end is void.
+func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if background {
+		l.renewing = false
+	}
+	e.checkDeadline(l)
+	if l.phase != holding && l.phase != queued {
+		return
+	}
+	if errors.Is(err, locker.ErrLost) {
+		e.lose(l, err)
+		return
+	}
+	l.lastErr = err
+	if err == nil && base > l.base {
+		l.base = base
+		l.extend()
+	}
+	next := Now().Add(l.ttl/20 + rand.N(l.ttl/20+1))
+	if err == nil {
+		next = max(next, l.base.Add(l.ttl/3))
+	}
+	e.plan(l, next)
+}
+
+// plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
+// wanted, or the deadline.
+func (e *engine) plan(l *lease, next Instant) {
+	if l.ttl == 0 || l.renewing || l.phase == holding && l.req.NoRenewal {
+		next = Never
+	}
+	if l.phase == holding {
+		next = min(next, Instant(l.deadline.Load()))
+	}
+	if next == Never {
+		e.moments.remove(l)
+		return
+	}
+	e.moments.set(l, next)
+	e.arm()
+}
+
+// extend sets the deadline from the base, the TTL and the longest hold.
+func (l *lease) extend() { l.deadline.Store(int64(min(l.expiry(), l.limit))) }
+
+// hold begins the life of a granted lease.
+func (e *engine) hold(l *lease) {
+	l.phase, l.cancel = holding, nil
+	l.extend()
+	e.plan(l, max(l.base.Add(l.ttl/3), Now()))
+}
+
+// checkDeadline ends a lease whose deadline has passed.
+func (e *engine) checkDeadline(l *lease) {
+	now := current()
+	if l.phase != holding || now < Instant(l.deadline.Load()) {
+		return
+	}
+	switch {
+	case now >= l.limit:
+		e.lose(l, locker.ErrMaxHold)
+	case l.lastErr != nil:
+		e.lose(l, fmt.Errorf("not renewed before its deadline: %w", l.lastErr))
+	default:
+		e.lose(l, errDeadline)
+	}
+}
+
+var errDeadline = errors.New("not renewed before its deadline")
+
+// lost is what the driver calls when an acquisition is dead.
+func (l *lease) lost(cause error) {
+	if cause == nil {
+		cause = errors.New("the driver named no cause")
+	}
+	l.e.mu.Lock()
+	defer l.e.mu.Unlock()
+	l.e.lose(l, cause)
+}
+
+// lose ends a lease that was held, or an acquisition that was not granted yet, whose Acquire then ends.
+func (e *engine) lose(l *lease, cause error) {
+	switch l.phase {
+	case prepared, asking, queued:
+		if l.cause == nil {
+			l.cause = cause
+		}
+		if l.cancel != nil {
+			l.cancel(cause)
+		}
+	case holding:
+		if !errors.Is(cause, locker.ErrLost) {
+			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
+		}
+		e.end(l, cause)
+		e.discard(l)
+	}
+}
+
+// end makes the end of a lease known. What follows, removal, is the caller's to begin.
+func (e *engine) end(l *lease, why error) {
+	e.moments.remove(l)
+	l.ended.Store(e.fail("lease", l.req.Name, why))
+	close(l.done)
+}

@@ -1,0 +1,110 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// queue is those who wait in this Locker for one name, in the order in which they came. Only the head talks to the service, so a
+// thousand waiters of one process are one contender there. The queue goes when the last of them leaves; it lives in the waiter
+// that began it.
+type queue struct {
+	head, tail *waiter
+	held       bool    // the service's last answer about this name was that somebody has the lock
+	asked      Instant // when the head asked the question that has no answer yet; Never: it has its answer
+}
+
+// waiter is one call of Acquire.
+type waiter struct {
+	e   *engine
+	ctx context.Context // the caller's
+	req locker.Request
+
+	q          *queue // nil with NoWait, which never queues
+	own        queue  // of the one that began it
+	prev, next *waiter
+	turn       chan struct{} // closed when this waiter becomes the head
+
+	// The outcome, once answered is closed.
+	answered chan struct{}
+	settled  bool // there is an outcome
+	left     bool // the caller has gone: nobody wants one
+	lease    *lease
+	err      error
+}
+
+// patience is how long a new head may be without an answer before those behind it stop believing the answer
+// of the head before: from then on their time-out is a failure of the service, not ErrHeld.
+const patience = time.Second
+
+// join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the lock to be held, and
+// asks by itself otherwise.
+func (e *engine) join(w *waiter) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return locker.ErrClosed
+	}
+	q := e.queues[w.req.Name]
+	if w.req.NoWait {
+		if q != nil && q.held && q.asked == Never {
+			return locker.ErrHeld
+		}
+		return nil
+	}
+	if q == nil {
+		w.own = queue{head: w, tail: w, asked: Now()}
+		w.q = &w.own
+		e.queues[w.req.Name] = w.q
+		return nil
+	}
+	w.q, w.prev = q, q.tail
+	q.tail.next = w
+	q.tail = w
+	w.turn = make(chan struct{})
+	return nil
+}
+
+// leaveQueue takes w out, wherever it stands, and makes the next one the head when it was.
+func (e *engine) leaveQueue(w *waiter) {
+	q := w.q
+	if q == nil {
+		return
+	}
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		q.head = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		q.tail = w.prev
+	}
+	switch {
+	case q.head == nil:
+		delete(e.queues, w.req.Name)
+	case w.prev == nil:
+		q.asked = Now()
+		close(q.head.turn)
+	}
+	w.prev, w.next = nil, nil
+}
+
+// gaveUp is the error of a caller whose context is over. It matches ErrHeld only when the caller ran out of time
+// and the service had said that the lock is held.
+func (e *engine) gaveUp(w *waiter) error {
+	err := contextError(w.ctx)
+	q := w.q
+	switch {
+	case q == nil || !q.held || q.asked != Never && current().Sub(q.asked) > patience:
+		return fmt.Errorf("no answer from the service: %w", err)
+	case errors.Is(w.ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", locker.ErrHeld, err)
+	}
+	return err
+}

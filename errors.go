@@ -1,0 +1,58 @@
+package locker
+
+import (
+	"errors"
+	"strconv"
+)
+
+// The errors of this package. Test for them with [errors.Is]: they come wrapped in an [*Error] and often together
+// with a cause, and every cause matches as well.
+var (
+	// ErrHeld says that somebody else has the lock: the answer to [NoWait] and [TryAcquire], and to a wait that ran
+	// out of time (which matches [context.DeadlineExceeded] too). It is never the answer of a service that failed.
+	ErrHeld = errors.New("lock is held")
+
+	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so.
+	// Somebody else may hold the lock by now.
+	ErrLost = errors.New("lease is lost")
+
+	// ErrReleased says that a lease was ended by its holder, through Release or Close.
+	ErrReleased = errors.New("lease is released")
+
+	// ErrClosed says that the locker was closed.
+	ErrClosed = errors.New("locker is closed")
+
+	// ErrName says that a lock's name breaks the rule of [ValidName].
+	ErrName = errors.New("invalid lock name")
+
+	// ErrOption says that an option or a URL parameter has a value that can't be meant.
+	ErrOption = errors.New("invalid option")
+
+	// ErrGuarantee says that a locker doesn't promise what was required of it. The text names the guarantee.
+	ErrGuarantee = errors.New("guarantee is missing")
+
+	// ErrMaxHold is the cause of an [ErrLost] that [WithMaxHold] brought about.
+	ErrMaxHold = errors.New("held for longer than the longest hold allowed")
+)
+
+// Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and why.
+// It never contains a URL or a password.
+type Error struct {
+	Op      string // "open", "acquire", "renew", "release", "close"; "lease" for the end of a lease
+	Backend string // "redis", "etcd", …
+	Name    string // the lock's name; empty where an operation has none
+	Err     error  // wraps the sentinel and the cause
+}
+
+func (e *Error) Error() string {
+	s := "locker: " + e.Op
+	if e.Name != "" {
+		s += " " + strconv.Quote(e.Name)
+	}
+	if e.Backend != "" {
+		s += " on " + e.Backend
+	}
+	return s + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }

@@ -1,0 +1,3 @@
+module github.com/fencedlock/locker
+
+go 1.25.0

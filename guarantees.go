@@ -1,0 +1,245 @@
+package locker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
+// (package conformance). The zero value of each field says that nothing is promised; the larger of two values of a field promises more.
+type Guarantees struct {
+	Backend    string     // the backend's name
+	Scope      Scope      // who is kept apart
+	Tolerance  Tolerance  // which failures of the service are survived
+	Exclusion  Exclusion  // what "only one holder" rests on
+	Fencing    Fencing    // how long tokens keep increasing
+	Clocks     Clocks     // which clocks exclusion assumes to be sane
+	Order      Order      // in which order waiters get the lock
+	Waiting    Waiting    // how a waiter learns of its turn
+	Expiry     Expiry     // what ends the lease of a dead or silent holder
+	Revocation Revocation // how a holder learns that the service took its lock away
+	Restart    Restart    // what a restart of the service leaves
+	RoundTrips int        // round trips of an acquisition without contention; 0: no network is involved
+	Cost       Cost       // what it takes to run the service
+}
+
+// Scope is who is kept apart by a lock.
+type Scope int
+
+const (
+	ScopeProcess Scope = iota + 1 // one process
+	ScopeMachine                  // one machine
+	ScopeNetwork                  // everybody who reaches the service
+)
+
+// Tolerance is which failures of the service are survived.
+type Tolerance int
+
+const (
+	ToleranceNone     Tolerance = iota + 1 // none: one server or machine
+	ToleranceFailover                      // failover to a replica, which may have missed the latest
+	ToleranceMinority                      // the loss of a minority of the servers
+)
+
+// Exclusion is what mutual exclusion rests on. None of them excludes a holder that was paused; see [Fencing].
+type Exclusion int
+
+const (
+	ExclusionSingleNode Exclusion = iota + 1 // the memory of one node
+	ExclusionMajority                        // a majority of independent nodes, and their clocks
+	ExclusionDatabase                        // the lock table of one database
+	ExclusionKernel                          // the kernel of one machine
+	ExclusionConsensus                       // consensus among the servers
+)
+
+// Fencing is how long tokens keep increasing.
+type Fencing int
+
+const (
+	FencingNone          Fencing = iota + 1 // there is no token that can fence
+	FencingUntilDataLoss                    // until the service loses its data while its clock has stepped back
+	FencingDurable                          // over restart and failover, without any clock
+)
+
+// Clocks is which clocks mutual exclusion assumes to be sane. That clocks run at nearly the same speed is assumed
+// wherever a lease ends by time.
+type Clocks int
+
+const (
+	ClocksAll    Clocks = iota + 1 // those of all servers and of the client
+	ClocksServer                   // the server's clock doesn't jump
+	ClocksSpeed                    // only that clocks run at nearly the same speed
+	ClocksNone                     // none at all
+)
+
+// Order is the order in which waiters get the lock. Waiters of one Locker are always served in the order in which
+// they came; this is about those of different Lockers.
+type Order int
+
+const (
+	OrderNone  Order = iota + 1 // any
+	OrderQueue                  // the service's own queue, in its order of arrival but for rare exceptions
+	OrderFIFO                   // first come, first served
+)
+
+// Waiting is how a waiter learns of its turn.
+type Waiting int
+
+const (
+	WaitingPolled  Waiting = iota + 1 // it asks again and again
+	WaitingNotify                     // it is told that the lock may be free, together with the others who wait
+	WaitingHandOff                    // a release wakes one waiter, and no other
+)
+
+// Revocation is how a holder learns that the service took its lock away: an operator deleted the key, or revoked the session.
+type Revocation int
+
+const (
+	RevocationUnseen  Revocation = iota + 1 // it doesn't
+	RevocationRenewal                       // at the next renewal
+	RevocationAtOnce                        // at once
+)
+
+// Restart is what a restart of the service leaves.
+type Restart int
+
+const (
+	RestartNothing     Restart = iota + 1 // nothing; tokens go on increasing by the clock
+	RestartAsPersisted                    // what its persistence had written: Redis without persistence, with RDB or AOF
+	RestartTokens                         // the tokens; leases end
+	RestartLeases                         // leases and tokens
+)
+
+// Cost is what it takes to run the service.
+type Cost int
+
+const (
+	CostNone   Cost = iota + 1 // nothing to run
+	CostLow                    // one well-known server, or one that is there anyway
+	CostMedium                 // several servers
+	CostHigh                   // a cluster that needs to be understood
+)
+
+// Expiry is what ends the lease of a holder that is dead or silent.
+type Expiry struct {
+	By    ExpiryBy
+	TTL   bool          // a silent holder loses the lock too, after the TTL; otherwise only one that is dead
+	Slack time.Duration // how much later than the TTL the service may let somebody else in
+}
+
+// ExpiryBy is what a lease hangs on.
+type ExpiryBy int
+
+const (
+	ExpiryProcess    ExpiryBy = iota + 1 // the holder's process: freed at once when it ends
+	ExpiryConnection                     // a connection: freed at once when it is closed
+	ExpirySession                        // a session that the service ends after a silence
+	ExpiryKey                            // a key of the lock's own with a time to live
+)
+
+func (v Scope) String() string {
+	return word(v, "one process", "one machine", "network")
+}
+func (v Tolerance) String() string {
+	return word(v, "none", "failover", "minority of servers")
+}
+func (v Exclusion) String() string {
+	return word(v, "single node", "majority and clocks", "one database", "one kernel", "consensus")
+}
+func (v Fencing) String() string {
+	return word(v, "none", "until data loss with a clock that steps back", "durable")
+}
+func (v Clocks) String() string {
+	return word(v, "all servers and client", "server", "speed only", "none")
+}
+func (v Order) String() string {
+	return word(v, "none", "server queue", "FIFO")
+}
+func (v Waiting) String() string {
+	return word(v, "polled", "notified", "hand-off")
+}
+func (v Revocation) String() string {
+	return word(v, "unseen", "seen at renewal", "seen at once")
+}
+func (v Restart) String() string {
+	return word(v, "nothing", "as persisted", "tokens", "leases and tokens")
+}
+func (v Cost) String() string {
+	return word(v, "none", "low", "medium", "high")
+}
+func (v ExpiryBy) String() string {
+	return word(v, "process", "connection", "session", "key")
+}
+
+func (e Expiry) String() string {
+	switch {
+	case e.By == 0:
+		return unstated
+	case !e.TTL:
+		return e.By.String() + " ends"
+	case e.Slack == 0:
+		return e.By.String() + ", TTL"
+	}
+	return fmt.Sprintf("%v, TTL + %v", e.By, e.Slack)
+}
+
+const unstated = "unstated"
+
+func word[T ~int](v T, words ...string) string {
+	if v < 1 || int(v) > len(words) {
+		return unstated
+	}
+	return words[v-1]
+}
+
+// A Field is one guarantee, in words: a column of the decision matrix.
+type Field struct{ Name, Value string }
+
+// Fields lists all guarantees but the backend's name, in the order in which they are always shown.
+func (g Guarantees) Fields() []Field {
+	return []Field{
+		{"scope", g.Scope.String()},
+		{"fault tolerance", g.Tolerance.String()},
+		{"mutual exclusion", g.Exclusion.String()},
+		{"fencing", g.Fencing.String()},
+		{"clocks assumed", g.Clocks.String()},
+		{"order", g.Order.String()},
+		{"waiting", g.Waiting.String()},
+		{"dead holder ends by", g.Expiry.String()},
+		{"revocation", g.Revocation.String()},
+		{"restart leaves", g.Restart.String()},
+		{"round trips", fmt.Sprint(g.RoundTrips)},
+		{"operational cost", g.Cost.String()},
+	}
+}
+
+// String is one line with all guarantees.
+func (g Guarantees) String() string {
+	var b strings.Builder
+	b.WriteString(g.Backend)
+	for i, f := range g.Fields() {
+		b.WriteString([]string{": ", "; "}[min(i, 1)] + f.Name + ": " + f.Value)
+	}
+	return b.String()
+}
+
+// MarkdownRow is the backend's row of the decision matrix, in the order of [MarkdownHeader].
+func (g Guarantees) MarkdownRow() string {
+	cells := []string{g.Backend}
+	for _, f := range g.Fields() {
+		cells = append(cells, f.Value)
+	}
+	return "| " + strings.Join(cells, " | ") + " |"
+}
+
+// MarkdownHeader is the two lines above the rows of the decision matrix.
+func MarkdownHeader() string {
+	head := "| backend |"
+	rule := "|---|"
+	for _, f := range (Guarantees{}).Fields() {
+		head += " " + f.Name + " |"
+		rule += "---|"
+	}
+	return head + "\n" + rule
+}

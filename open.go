@@ -1,0 +1,100 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Opener makes a locker of a URL whose scheme it was registered for. It must refuse parameters that it doesn't know,
+// and its errors must not contain the URL, which may hold a password. ctx covers the opening alone.
+type Opener func(ctx context.Context, u *url.URL) (Locker, error)
+
+var schemes = struct {
+	sync.RWMutex
+	open map[string]Opener
+}{open: make(map[string]Opener)}
+
+// Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when they are imported.
+// It panics when the scheme is taken, empty or not in lower case, or open is nil: mistakes of a program, not of its input.
+func Register(scheme string, open Opener) {
+	if scheme == "" || scheme != strings.ToLower(scheme) || open == nil {
+		panic("locker: Register needs a scheme in lower case and an Opener")
+	}
+	schemes.Lock()
+	defer schemes.Unlock()
+	if _, dup := schemes.open[scheme]; dup {
+		panic("locker: Register called twice for scheme " + scheme)
+	}
+	schemes.open[scheme] = open
+}
+
+// Schemes lists the URL schemes that [Open] understands in this program, in order.
+func Schemes() []string {
+	schemes.RLock()
+	defer schemes.RUnlock()
+	list := make([]string, 0, len(schemes.open))
+	for s := range schemes.open {
+		list = append(list, s)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// Open makes a locker from a URL, whose scheme names the backend: the package of that backend must be imported,
+// often for nothing else. What else a URL may say is in the documentation of each backend; a parameter that a
+// backend doesn't know is an error.
+//
+// Each requirement must be met by the locker's [Guarantees]; otherwise Open closes it again and returns an error
+// that names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and
+// a configuration that can't give it is found out at the start.
+//
+// ctx covers the opening, not the life of the locker. The caller closes the locker. No error contains the URL.
+func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		// The error of url.Parse prints the URL, and maybe a password with it: keep its reason alone.
+		var ue *url.Error
+		if errors.As(err, &ue) {
+			err = ue.Err
+		}
+		if _, quoted := err.(url.EscapeError); quoted || strings.ContainsAny(err.Error(), `"`) {
+			err = errors.New("it can't be parsed; are all special characters in user, password and path escaped?")
+		}
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: URL: %w", ErrOption, err)}
+	}
+	schemes.RLock()
+	open := schemes.open[u.Scheme]
+	schemes.RUnlock()
+	if open == nil {
+		return nil, &Error{Op: "open", Err: unknownScheme(rawURL, u.Scheme)}
+	}
+	l, err := open(ctx, u)
+	if err != nil {
+		var wrapped *Error
+		if errors.As(err, &wrapped) {
+			return nil, err
+		}
+		return nil, &Error{Op: "open", Backend: u.Scheme, Err: err}
+	}
+	if err := Require(l.Guarantees(), reqs...); err != nil {
+		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: errors.Join(err, l.Close())}
+	}
+	return l, nil
+}
+
+func unknownScheme(rawURL, scheme string) error {
+	known := strings.Join(Schemes(), ", ")
+	if known == "" {
+		known = "none; import the package of a backend"
+	}
+	// Without "//" what stands before the first colon may be anything, a part of a password included: don't repeat it.
+	if scheme == "" || !strings.HasPrefix(strings.ToLower(rawURL), scheme+"://") {
+		return fmt.Errorf("%w: URL without a scheme (known here: %s)", ErrOption, known)
+	}
+	return fmt.Errorf("%w: no backend for scheme %q (known here: %s)", ErrOption, scheme, known)
+}

@@ -1,0 +1,115 @@
+package locker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Option changes one acquisition. New requests of a locker become new options, so that [Locker] stays small.
+type Option func(*Request)
+
+// Request is what the options of one acquisition add up to. Users write options; lockers and decorators read a
+// Request through [Resolve].
+type Request struct {
+	Name      string
+	TTL       time.Duration // zero: the locker's default
+	NoWait    bool          // answer ErrHeld instead of waiting
+	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
+	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
+
+	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't
+	// know with [errors.ErrUnsupported], so that an option which is younger than a driver fails instead of being
+	// ignored. An option that needs a driver's help sets its bit here.
+	Features Feature
+
+	err error // the first option whose value can't be meant
+}
+
+// Feature is a set of abilities that a [Request] asks of a driver.
+type Feature uint32
+
+// FeatureTTL is asked for by [WithTTL]: leases end by themselves after a time that the caller chooses.
+const FeatureTTL Feature = 1 << iota
+
+func (f Feature) String() string {
+	if f == FeatureTTL {
+		return "a TTL"
+	}
+	return fmt.Sprintf("features %#x", uint32(f))
+}
+
+// WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait for a
+// holder that died, and how long a holder may be out of touch before it loses the lock. It is never shortened;
+// where a service counts in coarser units it is rounded up. It must be positive.
+func WithTTL(d time.Duration) Option {
+	return func(r *Request) {
+		if d <= 0 {
+			r.fail("TTL %v is not positive", d)
+		}
+		r.TTL = d
+		r.Features |= FeatureTTL
+	}
+}
+
+// NoWait makes Acquire answer [ErrHeld] at once when somebody else has the lock, or is already waiting for it where
+// the backend keeps an order. [TryAcquire] is the same in one word.
+func NoWait() Option { return func(r *Request) { r.NoWait = true } }
+
+// WithoutRenewal leaves the lease to expire after its TTL unless the holder calls Renew. By default leases are
+// renewed in the background until they are released.
+func WithoutRenewal() Option { return func(r *Request) { r.NoRenewal = true } }
+
+// WithMaxHold ends the lease after d at the latest, renewed or not, counted from the return of Acquire, so that a
+// holder that is stuck can't keep the lock for ever. Such a lease is lost with [ErrMaxHold] as the cause.
+// It must be positive.
+func WithMaxHold(d time.Duration) Option {
+	return func(r *Request) {
+		if d <= 0 {
+			r.fail("longest hold %v is not positive", d)
+		}
+		r.MaxHold = d
+	}
+}
+
+func (r *Request) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf("%w: "+format, append([]any{ErrOption}, args...)...)
+	}
+}
+
+// Resolve checks a name and adds up options. Its errors match [ErrName] or [ErrOption]; nothing has been asked of
+// any service then.
+func Resolve(name string, opts ...Option) (Request, error) {
+	if err := ValidName(name); err != nil || len(opts) == 0 {
+		return Request{Name: name}, err
+	}
+	r := &Request{Name: name}
+	for _, opt := range opts {
+		opt(r)
+	}
+	return *r, r.err
+}
+
+// MaxName is the longest name of a lock, in bytes.
+const MaxName = 200
+
+// ValidName reports whether a lock may be called name: 1 to [MaxName] bytes of UTF-8 without control characters.
+// Names are compared byte by byte; they are never normalised, lower-cased or cut, and no character in them is
+// special. The rule is the same on every backend. The error matches [ErrName].
+func ValidName(name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%w: empty", ErrName)
+	case len(name) > MaxName:
+		return fmt.Errorf("%w: %d bytes are more than %d", ErrName, len(name), MaxName)
+	case !utf8.ValidString(name):
+		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
+	}
+	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
+		return fmt.Errorf("%w: %q has a control character at byte %d", ErrName, name, i)
+	}
+	return nil
+}
