@@ -174,6 +174,7 @@ func (e *engine) asks(w *waiter, l *lease) error {
 		return err
 	}
 	l.phase = asking
+	e.moments.remove(l)
 	if w.q != nil {
 		w.q.asked = Now()
 	}
@@ -240,15 +241,21 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		stale = errRequeue
 	}
 	l.phase, l.token, l.base, l.ttl = asking, g.Token, g.Base, g.TTL
+	l.renewedQueued = l.renewing
 	e.moments.remove(l)
 	e.mu.Unlock()
-	now := current()
+	// Without renewal the TTL is all there is, so it must not begin half used up.
+	old := g.TTL / 2
+	if w.req.NoRenewal {
+		old = g.TTL / 20
+	}
+	now := Exact()
 	var unproved error
 	if g.Token <= 0 {
 		unproved = fmt.Errorf("the driver granted the token %d", g.Token)
-	} else if g.TTL > 0 && now.Sub(g.Base) > g.TTL/2 {
+	} else if g.TTL > 0 && now.Sub(g.Base) > old {
 		unproved = e.prove(ctx, l)
-		now = current()
+		now = Exact()
 	}
 
 	e.mu.Lock()
@@ -274,9 +281,10 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	return nil
 }
 
-// prove renews a grant until the service has confirmed it, or said no, or the grant's validity is used up.
+// prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
 func (e *engine) prove(ctx context.Context, l *lease) error {
 	pause := firstPause
+	until := Exact().Add(l.ttl)
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, renewLimit(l.ttl))
 		err := errNoReport
@@ -286,7 +294,9 @@ func (e *engine) prove(ctx context.Context, l *lease) error {
 			}
 		})
 		cancel()
-		if err == nil || errors.Is(err, locker.ErrLost) || ctx.Err() != nil || current() >= l.expiry() {
+		now := Exact()
+		proved := err == nil && now < l.expiry()
+		if proved || errors.Is(err, locker.ErrLost) || ctx.Err() != nil || now >= until {
 			return err
 		}
 		e.sleep(ctx, &pause)

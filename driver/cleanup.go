@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 )
@@ -86,6 +87,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	l.removal, l.removeErr = nil, err
+	l.free = l.free || err == nil || isRemains(err)
 	switch {
 	case err == nil:
 		e.forget(l)
@@ -103,4 +105,9 @@ func (e *engine) forget(l *lease) {
 	l.phase = gone
 	delete(e.leases, l)
 	e.checkDrained()
+}
+
+func isRemains(err error) bool {
+	var r *Remains
+	return errors.As(err, &r)
 }

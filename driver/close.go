@@ -9,7 +9,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// closeGrace is how long Close waits, after it has run out of time, for calls whose contexts are over by then.
+// closeGrace is how long Close waits for calls that should have returned: before it closes the driver all the same, and after that.
 const closeGrace = time.Second
 
 // Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls under way. What hasn't been
@@ -50,29 +50,27 @@ func (e *engine) endAll() {
 	}
 }
 
-// shutDown waits for the rest and closes the driver, whose contract says that no other call is under way then. So a call that
-// never returns leaves the driver open.
+// shutDown waits for the rest and closes the driver. A call that should have returned by then and has not is broken by that.
 func (e *engine) shutDown() error {
 	if !e.waitDrained(callLimit) {
 		e.abandonRemovals()
-		if !e.waitDrained(closeGrace) {
-			go func() {
-				<-e.drained
-				_ = e.closeDriver()
-			}()
-			return e.fail("close", "", errors.New("a call of the driver doesn't return; the locker closes behind it"))
-		}
+		e.waitDrained(closeGrace)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	errs := []error{e.driver.Close(ctx)}
+	if !e.waitDrained(closeGrace) {
+		errs = append(errs, errors.New("a call of the driver doesn't return"))
 	}
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	if e.timer != nil {
 		e.timer.Stop()
 	}
-	var unconfirmed error
 	if e.unconfirmed > 0 {
-		unconfirmed = fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed)
+		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed))
 	}
-	e.mu.Unlock()
-	if err := errors.Join(unconfirmed, e.closeDriver()); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return e.fail("close", "", err)
 	}
 	return nil
@@ -106,12 +104,6 @@ func (e *engine) checkDrained() {
 	default:
 		close(e.drained)
 	}
-}
-
-func (e *engine) closeDriver() error {
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	return e.driver.Close(ctx)
 }
 
 func (e *engine) waitDrained(d time.Duration) bool {

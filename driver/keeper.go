@@ -48,7 +48,7 @@ func (e *engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.armed = Never
-	now := current()
+	now := Exact()
 	batches := make(map[time.Duration][]*lease)
 	for len(e.moments) > 0 {
 		l := e.moments[0]
@@ -67,8 +67,10 @@ func (e *engine) tick() {
 		case l.phase == removing:
 			e.moments.remove(l)
 			e.queueRemoval(l)
-		default:
+		case l.phase == holding:
 			e.checkDeadline(l)
+		default:
+			e.moments.remove(l)
 		}
 	}
 	e.startRenewals(batches)
@@ -116,8 +118,10 @@ func renewLimit(ttl time.Duration) time.Duration {
 func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	void := false // it began before the grant, which may hang on an older refresh: its base says nothing of the lease
 	if background {
-		l.renewing = false
+		void = l.renewedQueued
+		l.renewing, l.renewedQueued = false, false
 	}
 	e.checkDeadline(l)
 	if l.phase != holding && l.phase != queued {
@@ -128,15 +132,19 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return
 	}
 	l.lastErr = err
-	if err == nil && base > l.base {
-		l.base = base
-		l.extend()
+	soon := Now().Add(l.ttl/20 + rand.N(l.ttl/20+1))
+	switch {
+	case err != nil:
+		e.plan(l, soon)
+	case l.phase == queued:
+		e.plan(l, Now().Add(l.ttl/3))
+	default:
+		if base > l.base && !void {
+			l.base = base
+			l.extend()
+		}
+		e.plan(l, max(soon, l.base.Add(l.ttl/3)))
 	}
-	next := Now().Add(l.ttl/20 + rand.N(l.ttl/20+1))
-	if err == nil {
-		next = max(next, l.base.Add(l.ttl/3))
-	}
-	e.plan(l, next)
 }
 
 // plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
@@ -168,7 +176,7 @@ func (e *engine) hold(l *lease) {
 
 // checkDeadline ends a lease whose deadline has passed.
 func (e *engine) checkDeadline(l *lease) {
-	now := current()
+	now := Exact()
 	if l.phase != holding || now < Instant(l.deadline.Load()) {
 		return
 	}

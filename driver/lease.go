@@ -43,14 +43,16 @@ type lease struct {
 	cancel context.CancelCauseFunc // ends the context of Acquire, until that has returned
 	cause  error                   // why the acquisition died before it was granted
 
-	base     Instant
-	ttl      time.Duration // in force; 0: no end by time
-	limit    Instant       // when the longest hold is over
-	renewing bool          // a background renewal is under way
-	lastErr  error         // of the last renewal, when it failed
+	base          Instant
+	ttl           time.Duration // in force; 0: no end by time
+	limit         Instant       // when the longest hold is over
+	renewing      bool          // a background renewal is under way
+	renewedQueued bool          // and it began before the grant
+	lastErr       error         // of the last renewal, when it failed
 
 	removal   context.Context // of the call of Lock.Release under way, over when that has returned; nil: none is
 	removeErr error           // what the last one returned
+	free      bool            // it said that the lock is free for others
 	pause     time.Duration   // before the next
 }
 
@@ -80,7 +82,7 @@ func (l *lease) Err() error {
 	if end := l.ended.Load(); end != nil {
 		return end
 	}
-	if current() < Instant(l.deadline.Load()) {
+	if Exact() < Instant(l.deadline.Load()) {
 		return nil
 	}
 	l.e.mu.Lock()
@@ -185,7 +187,7 @@ func (l *lease) released(end error) error {
 	switch {
 	case errors.Is(end, locker.ErrLost):
 		return end
-	case l.phase == gone && l.removeErr == nil:
+	case l.free:
 		return nil
 	case l.removeErr == nil:
 		return l.e.fail("release", l.req.Name, errors.New("no answer from the service; the removal goes on"))

@@ -101,7 +101,7 @@ func (e *engine) gaveUp(w *waiter) error {
 	err := contextError(w.ctx)
 	q := w.q
 	switch {
-	case q == nil || !q.held || q.asked != Never && current().Sub(q.asked) > patience:
+	case q == nil || !q.held || q.asked != Never && Exact().Sub(q.asked) > patience:
 		return fmt.Errorf("no answer from the service: %w", err)
 	case errors.Is(w.ctx.Err(), context.DeadlineExceeded):
 		return fmt.Errorf("%w: %w", locker.ErrHeld, err)
