@@ -57,15 +57,8 @@ func Schemes() []string {
 func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The error of url.Parse prints the URL, and maybe a password with it: keep its reason alone.
-		var ue *url.Error
-		if errors.As(err, &ue) {
-			err = ue.Err
-		}
-		if _, quoted := err.(url.EscapeError); quoted || strings.ContainsAny(err.Error(), `"`) {
-			err = errors.New("it can't be parsed; are all special characters in user, password and path escaped?")
-		}
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: URL: %w", ErrOption, err)}
+		// Not err itself: it quotes the URL, and maybe a password with it.
+		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: URL: it can't be parsed; are all special characters in user, password and path escaped?", ErrOption)}
 	}
 	schemes.RLock()
 	open := schemes.open[u.Scheme]

@@ -75,15 +75,14 @@ func (w *waiter) giveUp(reason error) (*lease, error) {
 	return nil, reason
 }
 
-// settle gives the caller its outcome, and the queue its next head. It is false when the caller has gone.
-func (w *waiter) settle(l *lease, err error) bool {
+// settle gives the caller its outcome, unless it has gone, and the queue its next head.
+func (w *waiter) settle(l *lease, err error) {
 	if w.left {
-		return false
+		return
 	}
 	w.lease, w.err, w.settled = l, err, true
 	w.e.leaveQueue(w)
 	close(w.answered)
-	return true
 }
 
 // prepare makes a lease that has asked for nothing yet.
@@ -100,7 +99,9 @@ var errRequeue = errors.New("acquisition is lost")
 
 var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
 
-// run makes acquisitions until one has an outcome.
+// run makes acquisitions until one has an outcome. The context is that of the waiter.
+//
+//nolint:contextcheck
 func (w *waiter) run(l *lease) {
 	e := w.e
 	defer e.leave()
@@ -251,9 +252,10 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	}
 	now := Exact()
 	var unproved error
-	if g.Token <= 0 {
-		unproved = fmt.Errorf("the driver granted the token %d", g.Token)
-	} else if g.TTL > 0 && now.Sub(g.Base) > old {
+	switch {
+	case g.Token <= 0 || g.TTL < l.req.TTL:
+		unproved = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
+	case g.TTL > 0 && now.Sub(g.Base) > old:
 		unproved = e.prove(ctx, l)
 		now = Exact()
 	}
@@ -270,7 +272,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	if w.q != nil {
 		w.q.held = true
 	}
-	if !w.settle(l, nil) {
+	if w.left {
 		e.discard(l)
 		return nil
 	}
@@ -278,6 +280,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		l.limit = now.Add(w.req.MaxHold)
 	}
 	e.hold(l)
+	w.settle(l, nil)
 	return nil
 }
 

@@ -39,6 +39,9 @@ func (e *engine) queueRemoval(l *lease) {
 	}
 }
 
+// remover has contexts of its own: what an acquisition has left is removed though its caller has gone.
+//
+//nolint:contextcheck
 func (e *engine) remover() {
 	for {
 		call, cancel := context.WithTimeout(context.Background(), callLimit)

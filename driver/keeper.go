@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -17,12 +16,6 @@ import (
 // nap is the longest the timer sleeps. Go's timers stand still while the machine is suspended; so a deadline that passes
 // meanwhile is noticed this long after the machine has woken. (Err notices at once.)
 const nap = time.Second
-
-// schedule gives l its next moment.
-func (e *engine) schedule(l *lease, at Instant) {
-	e.moments.set(l, at)
-	e.arm()
-}
 
 // arm sets the timer for the first moment, unless it fires early enough anyway.
 func (e *engine) arm() {
@@ -132,7 +125,7 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return
 	}
 	l.lastErr = err
-	soon := Now().Add(l.ttl/20 + rand.N(l.ttl/20+1))
+	soon := Now().Add(l.ttl / 20) // no jitter: those that fail together are tried again together
 	switch {
 	case err != nil:
 		e.plan(l, soon)

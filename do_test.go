@@ -1,0 +1,167 @@
+package locker_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fencedlock/locker"
+)
+
+func TestTryAcquireDoesNotWait(t *testing.T) {
+	l := &fakeLocker{err: locker.ErrHeld}
+	shared := make([]locker.Option, 1, 8) // with room: the caller's options must not be written over
+	shared[0] = locker.WithoutRenewal()
+	if _, err := locker.TryAcquire(t.Context(), l, "name", shared...); !errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+	}
+	if r := l.requests[0]; !r.NoWait || !r.NoRenewal {
+		t.Errorf("request = %+v, want NoWait and the caller's option", r)
+	}
+	if shared[:2][1] != nil {
+		t.Error("TryAcquire wrote into the caller's options")
+	}
+}
+
+func TestDo(t *testing.T) {
+	failed := errors.New("fn failed")
+	unconfirmed := &locker.Error{Op: "release", Err: errors.New("connection refused")}
+	for _, tc := range []struct {
+		name    string
+		fn      error
+		lose    error
+		release error
+		want    []error
+		wantNil bool
+	}{
+		{name: "all is well", wantNil: true},
+		{name: "fn fails", fn: failed, want: []error{failed}},
+		{name: "lost on the way", lose: lost("revoked"), release: lost("revoked"), want: []error{locker.ErrLost}},
+		{name: "both", fn: failed, lose: lost("revoked"), release: lost("revoked"), want: []error{failed, locker.ErrLost}},
+		{name: "release unconfirmed", release: unconfirmed, want: []error{unconfirmed}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lease := newFakeLease()
+				lease.releaseErr = tc.release
+				err := locker.Do(t.Context(), &fakeLocker{lease: lease}, "name", func(ctx context.Context, l locker.Lease) error {
+					if l.Token() != 7 || ctx.Err() != nil {
+						t.Errorf("fn got token %v and a context with %v", l.Token(), ctx.Err())
+					}
+					if tc.lose != nil {
+						lease.end(tc.lose)
+						<-ctx.Done()
+						if !errors.Is(context.Cause(ctx), locker.ErrLost) {
+							t.Errorf("cause = %v, want ErrLost", context.Cause(ctx))
+						}
+					}
+					return tc.fn
+				})
+				if tc.wantNil && err != nil {
+					t.Errorf("Do = %v, want nil", err)
+				}
+				for _, want := range tc.want {
+					if !errors.Is(err, want) {
+						t.Errorf("Do = %v, want it to match %v", err, want)
+					}
+				}
+				if lease.released != 1 {
+					t.Errorf("released %d times, want 1", lease.released)
+				}
+			})
+		})
+	}
+}
+
+func TestDoWithoutALease(t *testing.T) {
+	err := locker.Do(t.Context(), &fakeLocker{err: locker.ErrHeld}, "name", func(context.Context, locker.Lease) error {
+		t.Error("fn ran without a lease")
+		return nil
+	})
+	if !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("Do = %v, want ErrHeld", err)
+	}
+}
+
+func TestDoReleasesOnPanic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := newFakeLease()
+		defer func() {
+			if recover() == nil || lease.released != 1 {
+				t.Errorf("the panic was swallowed, or the lease was released %d times instead of once", lease.released)
+			}
+		}()
+		_ = locker.Do(t.Context(), &fakeLocker{lease: lease}, "name", func(context.Context, locker.Lease) error { panic("fn") })
+	})
+}
+
+func TestContext(t *testing.T) {
+	cause := errors.New("shutting down")
+	for _, tc := range []struct {
+		name  string
+		act   func(lease *fakeLease, cancelParent context.CancelCauseFunc, cancel context.CancelFunc)
+		cause error
+	}{
+		{"lease is lost", func(l *fakeLease, _ context.CancelCauseFunc, _ context.CancelFunc) { l.end(lost("expired")) }, locker.ErrLost},
+		{"lease is released", func(l *fakeLease, _ context.CancelCauseFunc, _ context.CancelFunc) { l.end(locker.ErrReleased) }, locker.ErrReleased},
+		{"parent ends", func(_ *fakeLease, p context.CancelCauseFunc, _ context.CancelFunc) { p(cause) }, cause},
+		{"cancelled", func(_ *fakeLease, _ context.CancelCauseFunc, c context.CancelFunc) { c(); c() }, context.Canceled},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lease := newFakeLease()
+				parent, cancelParent := context.WithCancelCause(t.Context())
+				defer cancelParent(nil)
+				ctx, cancel := locker.Context(parent, lease)
+				defer cancel()
+				if ctx.Err() != nil {
+					t.Fatalf("Err = %v before anything ended", ctx.Err())
+				}
+				child, cancelChild := context.WithCancel(ctx)
+				defer cancelChild()
+				tc.act(lease, cancelParent, cancel)
+				<-child.Done()
+				if !errors.Is(ctx.Err(), context.Canceled) || !errors.Is(context.Cause(ctx), tc.cause) {
+					t.Errorf("Err = %v, cause = %v, want Canceled and %v", ctx.Err(), context.Cause(ctx), tc.cause)
+				}
+			})
+		})
+	}
+}
+
+func TestContextOfAnEndedLeaseIsOver(t *testing.T) {
+	lease := newFakeLease()
+	lease.end(lost("expired"))
+	ctx, cancel := locker.Context(t.Context(), lease)
+	defer cancel()
+	select {
+	case <-ctx.Done():
+	default:
+		t.Fatal("the context of a lost lease is not over at once")
+	}
+	if !errors.Is(context.Cause(ctx), locker.ErrLost) {
+		t.Errorf("cause = %v, want ErrLost", context.Cause(ctx))
+	}
+}
+
+// A process that was stopped sees the end before any timer has run: Err of the lease reads the clock, and so must Err of the context.
+func TestContextErrLooksAtTheLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease := newFakeLease()
+		ctx, cancel := locker.Context(t.Context(), lease)
+		defer cancel()
+		lease.err = lost("its deadline has passed") // and Done isn't closed yet
+		if ctx.Err() == nil {
+			t.Fatal("Err = nil although the lease is lost")
+		}
+		select {
+		case <-ctx.Done():
+		default:
+			t.Error("Err is set and Done is open, against the contract of context.Context")
+		}
+		if !errors.Is(context.Cause(ctx), locker.ErrLost) {
+			t.Errorf("cause = %v, want ErrLost", context.Cause(ctx))
+		}
+	})
+}

@@ -1,0 +1,61 @@
+// Leader keeps one of several candidates at work: each waits for the lock, leads until it loses it or resigns, and
+// waits again. A leader that is cut off knows that it has lost before another can lead.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// stand campaigns until ctx ends. lead must return when its context ends.
+func stand(ctx context.Context, l locker.Locker, lead func(context.Context, locker.Token) error) {
+	for ctx.Err() == nil {
+		err := locker.Do(ctx, l, "leader", func(ctx context.Context, lease locker.Lease) error {
+			return lead(ctx, lease.Token())
+		})
+		switch {
+		case err == nil, ctx.Err() != nil:
+		case errors.Is(err, locker.ErrLost):
+			fmt.Println("lost the lead")
+		default: // the service failed; try again, but not at once
+			select {
+			case <-time.After(time.Second):
+			case <-ctx.Done():
+			}
+		}
+	}
+}
+
+func main() {
+	ctx, stop := context.WithCancel(context.Background())
+	server := membackend.NewServer()
+	terms := make(chan locker.Token)
+	var candidates sync.WaitGroup
+	for range 2 {
+		candidates.Go(func() {
+			l := membackend.New(membackend.WithServer(server))
+			defer l.Close()
+			stand(ctx, l, func(ctx context.Context, term locker.Token) error {
+				select {
+				case terms <- term: // the token numbers the terms: they only grow
+				case <-ctx.Done():
+				}
+				<-ctx.Done() // lead until the lease ends
+				return nil
+			})
+		})
+	}
+
+	first := <-terms
+	server.Expire("leader") // as if the first one had been cut off
+	second := <-terms
+	fmt.Println("a new term has begun:", second > first)
+	stop()
+	candidates.Wait()
+}

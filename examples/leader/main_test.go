@@ -1,0 +1,8 @@
+package main
+
+func Example() {
+	main()
+	// Unordered output:
+	// lost the lead
+	// a new term has begun: true
+}

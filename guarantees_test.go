@@ -1,0 +1,119 @@
+package locker_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var strong = locker.Guarantees{
+	Backend: "strong", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceMinority, Exclusion: locker.ExclusionConsensus,
+	Fencing: locker.FencingDurable, Clocks: locker.ClocksSpeed, Order: locker.OrderFIFO, Waiting: locker.WaitingHandOff,
+	Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 3 * time.Second},
+	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostHigh,
+}
+
+func TestGuaranteesInWords(t *testing.T) {
+	const row = "| strong | network | minority of servers | consensus | durable | speed only | FIFO | hand-off | session, TTL + 3s | seen at once | leases and tokens | 1 | high |"
+	if got := strong.MarkdownRow(); got != row {
+		t.Errorf("MarkdownRow =\n%s\nwant\n%s", got, row)
+	}
+	header := strings.Split(locker.MarkdownHeader(), "\n")
+	if len(header) != 2 || strings.Count(header[0], "|") != strings.Count(row, "|") || strings.Count(header[1], "|") != strings.Count(row, "|") {
+		t.Errorf("MarkdownHeader = %q: not two lines with the columns of a row", header)
+	}
+	const line = "strong: scope: network; fault tolerance: minority of servers; mutual exclusion: consensus; fencing: durable; " +
+		"clocks assumed: speed only; order: FIFO; waiting: hand-off; dead holder ends by: session, TTL + 3s; revocation: seen at once; " +
+		"restart leaves: leases and tokens; round trips: 1; operational cost: high"
+	if got := strong.String(); got != line {
+		t.Errorf("String =\n%s\nwant\n%s", got, line)
+	}
+	for e, want := range map[locker.Expiry]string{
+		{}:                                "unstated",
+		{By: locker.ExpiryProcess}:        "process ends",
+		{By: locker.ExpiryKey, TTL: true}: "key, TTL",
+	} {
+		if e.String() != want {
+			t.Errorf("Expiry = %q, want %q", e, want)
+		}
+	}
+}
+
+// Every field of the struct is a column, and the zero value promises nothing.
+func TestFieldsAreComplete(t *testing.T) {
+	zero := locker.Guarantees{}
+	if got, want := len(zero.Fields()), reflect.TypeFor[locker.Guarantees]().NumField()-1; got != want {
+		t.Errorf("%d fields are shown, want %d", got, want)
+	}
+	names := make(map[string]bool)
+	for _, f := range zero.Fields() {
+		if f.Value != "unstated" && f.Name != "round trips" {
+			t.Errorf("the zero value of %q says %q", f.Name, f.Value)
+		}
+		if names[f.Name] {
+			t.Errorf("two fields are called %q", f.Name)
+		}
+		names[f.Name] = true
+	}
+}
+
+func TestRequire(t *testing.T) {
+	singles := []locker.Requirement{
+		locker.ScopeNetwork, locker.ToleranceMinority, locker.ExclusionConsensus, locker.FencingDurable, locker.ClocksSpeed, locker.OrderFIFO,
+		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.ExpirySession, locker.SilentHolderExpires,
+		locker.Efficiency, locker.Correctness,
+	}
+	if err := locker.Require(strong, singles...); err != nil {
+		t.Errorf("Require of the strongest = %v", err)
+	}
+	for _, r := range singles {
+		if err := locker.Require(locker.Guarantees{Backend: "silent"}, r); !errors.Is(err, locker.ErrGuarantee) || !strings.Contains(err.Error(), "silent") {
+			t.Errorf("Require(%v) of one that promises nothing = %v, want ErrGuarantee and the backend's name", r, err)
+		}
+	}
+	if err := locker.Require(strong); err != nil {
+		t.Errorf("Require nothing = %v", err)
+	}
+}
+
+func TestRequireNamesAllThatIsMissing(t *testing.T) {
+	g := strong
+	g.Backend, g.Order, g.Fencing = "weak", locker.OrderNone, locker.FencingUntilDataLoss
+	err := locker.Require(g, locker.OrderFIFO, locker.ScopeNetwork, locker.Correctness)
+	if !errors.Is(err, locker.ErrGuarantee) {
+		t.Fatalf("Require = %v, want ErrGuarantee", err)
+	}
+	for _, part := range []string{"order must be FIFO", "weak has: none", "correctness: fencing must be durable", "until data loss"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("Require = %q, want it to say %q", err, part)
+		}
+	}
+	if strings.Contains(err.Error(), "scope") {
+		t.Errorf("Require = %q: scope isn't missing", err)
+	}
+}
+
+func TestCorrectnessNeedsMoreThanEfficiency(t *testing.T) {
+	for what, weaken := range map[string]func(*locker.Guarantees){
+		"a single node":        func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionSingleNode },
+		"majority and clocks":  func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionMajority },
+		"fencing until loss":   func(g *locker.Guarantees) { g.Fencing = locker.FencingUntilDataLoss },
+		"clocks of the server": func(g *locker.Guarantees) { g.Clocks = locker.ClocksServer },
+	} {
+		g := strong
+		weaken(&g)
+		if err := locker.Require(g, locker.Correctness); !errors.Is(err, locker.ErrGuarantee) {
+			t.Errorf("%s: Require(Correctness) = %v, want ErrGuarantee", what, err)
+		}
+		if err := locker.Require(g, locker.Efficiency); err != nil {
+			t.Errorf("%s: Require(Efficiency) = %v, want nil", what, err)
+		}
+	}
+	if err := locker.Require(strong, locker.Purpose(9)); !errors.Is(err, locker.ErrGuarantee) {
+		t.Errorf("an unknown purpose = %v, want ErrGuarantee", err)
+	}
+}

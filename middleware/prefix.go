@@ -1,0 +1,47 @@
+// Package middleware holds lockers around lockers.
+package middleware
+
+import (
+	"context"
+
+	"github.com/fencedlock/locker"
+)
+
+// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs can share one
+// service: lock "a" under prefix "billing/" is lock "billing/a" of l. A prefix is joined as it is, without a separator,
+// so prefixes that end in one ("billing/") keep programs apart, and "a" and "ab" don't.
+//
+// Prefix and name together obey the rule of [locker.ValidName]; a bad prefix is refused here, with an error that matches [locker.ErrName]. Leases
+// have the names that their callers asked for; errors show the whole. Closing the result closes l.
+func Prefix(l locker.Locker, prefix string) (locker.Locker, error) {
+	if err := locker.ValidName(prefix); err != nil {
+		return nil, &locker.Error{Op: "prefix", Backend: l.Guarantees().Backend, Err: err}
+	}
+	return prefixed{l, prefix}, nil
+}
+
+type prefixed struct {
+	locker.Locker
+	prefix string
+}
+
+func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	if err := locker.ValidName(name); err != nil { // the empty name, above all, is no name under a prefix either
+		return nil, &locker.Error{Op: "acquire", Backend: p.Guarantees().Backend, Name: name, Err: err}
+	}
+	lease, err := p.Locker.Acquire(ctx, p.prefix+name, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return prefixedLease{lease, name}, nil
+}
+
+type prefixedLease struct {
+	locker.Lease
+	name string
+}
+
+func (l prefixedLease) Name() string { return l.name }
+
+// Unwrap leads [locker.As] to the lease underneath.
+func (l prefixedLease) Unwrap() any { return l.Lease }

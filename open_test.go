@@ -1,0 +1,116 @@
+package locker_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+)
+
+var opened = &fakeLocker{guarantees: locker.Guarantees{Backend: "fake", Order: locker.OrderFIFO}}
+
+var errRefused = errors.New("connection refused")
+
+func init() {
+	locker.Register("fake", func(_ context.Context, u *url.URL) (locker.Locker, error) {
+		if u.Host == "down" {
+			return nil, errRefused
+		}
+		return opened, nil
+	})
+}
+
+func TestOpen(t *testing.T) {
+	l, err := locker.Open(t.Context(), "fake://host", locker.OrderFIFO)
+	if err != nil || l != locker.Locker(opened) {
+		t.Fatalf("Open = %v, %v", l, err)
+	}
+	if l, err = locker.Open(t.Context(), "FAKE://host"); err != nil || l == nil {
+		t.Errorf("Open of a scheme in capitals = %v; schemes have no case", err)
+	}
+}
+
+func TestOpenHoldsTheLockerToTheRequirements(t *testing.T) {
+	before := opened.closed
+	_, err := locker.Open(t.Context(), "fake://host", locker.FencingDurable)
+	var e *locker.Error
+	if !errors.Is(err, locker.ErrGuarantee) || !strings.Contains(err.Error(), "fencing") || !errors.As(err, &e) || e.Backend != "fake" || e.Op != "open" {
+		t.Errorf("Open = %v, want ErrGuarantee that names fencing and the backend", err)
+	}
+	if opened.closed != before+1 {
+		t.Error("a locker that was refused was left open")
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	for _, tc := range []struct {
+		url  string
+		is   error
+		says string
+	}{
+		{"", locker.ErrOption, "without a scheme"},
+		{"localhost:6379", locker.ErrOption, "without a scheme"},
+		{"hunter2:hunter2", locker.ErrOption, "without a scheme"},
+		{"nosuch://host", locker.ErrOption, `no backend for scheme "nosuch" (known here: fake`},
+		{"fake://down", errRefused, "connection refused"},
+		{"fake://user:hunter2@down", errRefused, "connection refused"},
+		{"fake://user:hunter2%zz@host", locker.ErrOption, "can't be parsed"},
+		{"fake://user:hunter2/x@host", locker.ErrOption, "can't be parsed"},
+		{"fake://user:hunter2#x@host", locker.ErrOption, "can't be parsed"},
+		{"fake://[hunter2", locker.ErrOption, "URL"},
+		{"fake://user:hunter2 @host", locker.ErrOption, "URL"},
+		{":hunter2", locker.ErrOption, "URL"},
+		{"fake://ho\x7fst", locker.ErrOption, "URL"},
+	} {
+		_, err := locker.Open(t.Context(), tc.url)
+		if !errors.Is(err, tc.is) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("Open(%q) = %v, want %v that says %q", tc.url, err, tc.is, tc.says)
+		}
+		if err != nil && strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Open(%q) = %v: the password is in it", tc.url, err)
+		}
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	for _, s := range []string{"fake://h", "fake://u:PASSWORD@h", "x:PASSWORD", "fake://u:PASSWORD%@h", "PASSWORD://", "://PASSWORD"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, rawURL string) {
+		l, err := locker.Open(t.Context(), rawURL)
+		if (l == nil) != (err != nil) {
+			t.Fatalf("Open(%q) = %v, %v", rawURL, l, err)
+		}
+		// What is put where a password stands must not come out.
+		const secret = "s3cr3t0"
+		if strings.Contains(rawURL, secret) {
+			return
+		}
+		_, err = locker.Open(t.Context(), "fake://user:"+secret+rawURL+"@down")
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("the password is in %q", err)
+		}
+	})
+}
+
+func TestRegisterRefusesMistakes(t *testing.T) {
+	open := func(context.Context, *url.URL) (locker.Locker, error) { return opened, nil }
+	for what, register := range map[string]func(){
+		"twice":    func() { locker.Register("fake", open) },
+		"empty":    func() { locker.Register("", open) },
+		"capitals": func() { locker.Register("Upper", open) },
+		"nil":      func() { locker.Register("nilopener", nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: Register didn't panic", what)
+				}
+			}()
+			register()
+		}()
+	}
+}
