@@ -18,8 +18,8 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 // Do returns the error of Acquire when there was no lease, and else fn's error joined with that of Release: so it
 // matches [ErrLost] when the lease was lost on the way, though fn returned nil, because what fn did last may have
 // been done beside another holder. An [*Error] whose Op is "release" that doesn't match ErrLost says that fn's work
-// stands and only the removal of the lock is unconfirmed; it goes on behind.
-// The lock is released when fn panics, too.
+// stands and only the removal of the lock is unconfirmed; it goes on behind. The lock is released when fn panics,
+// too.
 func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) (err error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if err != nil {

@@ -145,7 +145,8 @@ func TestContextOfAnEndedLeaseIsOver(t *testing.T) {
 	}
 }
 
-// A process that was stopped sees the end before any timer has run: Err of the lease reads the clock, and so must Err of the context.
+// A process that was stopped sees the end before any timer has run: Err of the lease reads the clock, and so must Err
+// of the context.
 func TestContextErrLooksAtTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := newFakeLease()

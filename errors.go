@@ -12,8 +12,8 @@ var (
 	// out of time (which matches [context.DeadlineExceeded] too). It is never the answer of a service that failed.
 	ErrHeld = errors.New("lock is held")
 
-	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so.
-	// Somebody else may hold the lock by now.
+	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so. Somebody
+	// else may hold the lock by now.
 	ErrLost = errors.New("lease is lost")
 
 	// ErrReleased says that a lease was ended by its holder, through Release or Close.
@@ -35,8 +35,8 @@ var (
 	ErrMaxHold = errors.New("held for longer than the longest hold allowed")
 )
 
-// Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and why.
-// It never contains a URL or a password.
+// Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and why. It
+// never contains a URL or a password.
 type Error struct {
 	Op      string // "open", "acquire", "renew", "release", "close"; "lease" for the end of a lease
 	Backend string // "redis", "etcd", …

@@ -7,7 +7,8 @@ import (
 )
 
 // Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
-// (package conformance). The zero value of each field says that nothing is promised; the larger of two values of a field promises more.
+// (package conformance). The zero value of each field says that nothing is promised; the larger of two values of a
+// field promises more.
 type Guarantees struct {
 	Backend    string     // the backend's name
 	Scope      Scope      // who is kept apart
@@ -92,7 +93,8 @@ const (
 	WaitingHandOff                    // a release wakes one waiter, and no other
 )
 
-// Revocation is how a holder learns that the service took its lock away: an operator deleted the key, or revoked the session.
+// Revocation is how a holder learns that the service took its lock away: an operator deleted the key, or revoked the
+// session.
 type Revocation int
 
 const (

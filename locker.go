@@ -15,10 +15,10 @@
 // in the background, at a third of the TTL. A lease speaks the language of [context.Context]: Deadline is the moment
 // at which it is lost unless it is renewed before; Done is closed when it ends; Err is nil only while it is held.
 //
-// The deadline is the earliest moment at which the service could let somebody else in, seen from here: counted
-// from before the last request that the service acknowledged, less an allowance for clocks that run at different
-// speeds. So a holder that is cut off from the service learns that it has lost the lock before anybody else can have
-// it, whatever the network does. The clock is one that goes on while the machine sleeps.
+// The deadline is the earliest moment at which the service could let somebody else in, seen from here: counted from
+// before the last request that the service acknowledged, less an allowance for clocks that run at different speeds.
+// So a holder that is cut off from the service learns that it has lost the lock before anybody else can have it,
+// whatever the network does. The clock is one that goes on while the machine sleeps.
 //
 // # When Done closes
 //
@@ -28,13 +28,13 @@
 //
 // # Why a token
 //
-// Done closes in time only for a process that runs. One that is paused (a virtual machine that moves, a laptop
-// that sleeps, a long collection of garbage, SIGSTOP) between its last look at the lease and its write will write
-// when it wakes, though somebody else has had the lock for minutes. No lock service can prevent that. The storage
-// can: each lease has a [Token], larger than the token of every earlier lease on that name, and a storage that
-// remembers the largest token it has seen refuses what comes with a smaller one. This is called fencing. Give the
-// token to the storage before the first read of the critical section, and with every write. (The idea and the word
-// are from Martin Kleppmann's "How to do distributed locking", 2016; sequencers in Google's Chubby, 2006, were first.)
+// Done closes in time only for a process that runs. One that is paused (a virtual machine that moves, a laptop that
+// sleeps, a long collection of garbage, SIGSTOP) between its last look at the lease and its write will write when it
+// wakes, though somebody else has had the lock for minutes. No lock service can prevent that. The storage can: each
+// lease has a [Token], larger than the token of every earlier lease on that name, and a storage that remembers the
+// largest token it has seen refuses what comes with a smaller one. This is called fencing. Give the token to the
+// storage before the first read of the critical section, and with every write. (The idea and the word are from Martin
+// Kleppmann's "How to do distributed locking", 2016; sequencers in Google's Chubby, 2006, were first.)
 //
 // Without fencing a lock is for efficiency: it keeps two from doing the same work most of the time. With it, it is
 // for correctness. Guarantees tells what a backend promises, [Require] and [Open] hold it to that.
@@ -50,12 +50,12 @@
 // # What is the same everywhere, and what is not
 //
 // On every backend: a lease has one holder; two acquisitions are two holders, also in one process (a lock is not
-// reentrant); only the holder's own lease can release the lock; a Release works with a context that is over, and may be repeated;
-// names obey one rule ([ValidName]); errors match the same values.
+// reentrant); only the holder's own lease can release the lock; a Release works with a context that is over, and may
+// be repeated; names obey one rule ([ValidName]); errors match the same values.
 //
-// Swapping one backend for another by its URL changes the [Guarantees]: what happens when servers or their data are lost, the order of
-// waiters, what ends the lease of a dead holder and when, and how long an acquisition takes. It also changes the tokens:
-// those of one backend don't compare with those of another.
+// Swapping one backend for another by its URL changes the [Guarantees]: what happens when servers or their data are
+// lost, the order of waiters, what ends the lease of a dead holder and when, and how long an acquisition takes. It
+// also changes the tokens: those of one backend don't compare with those of another.
 package locker
 
 import (
@@ -71,8 +71,8 @@ type Locker interface {
 	//
 	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]), and so does a ctx
 	// that is over. [ErrHeld] says that somebody else has the lock, [ErrClosed] that the locker was closed, the
-	// context's error and cause that the caller gave up; any other error is one of the service. The
-	// error is an [*Error].
+	// context's error and cause that the caller gave up; any other error is one of the service. The error is an
+	// [*Error].
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
 	// Guarantees tells what this locker promises. It doesn't change during the locker's life.
@@ -100,28 +100,29 @@ type Lease interface {
 	// Done is closed when the lease ends, at the deadline at the latest.
 	Done() <-chan struct{}
 
-	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the cause, and doesn't change any more.
-	// It reads the clock: after the deadline it is not nil, even if this process was stopped and has
-	// only just woken up. A look at Err before each step of the work is cheap (under a microsecond).
+	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the cause,
+	// and doesn't change any more. It reads the clock: after the deadline it is not nil, even if this process was
+	// stopped and has only just woken up. A look at Err before each step of the work is cheap (under a microsecond).
 	Err() error
 
-	// Renew asks the service to renew the lease now; background renewal goes on as before. It returns the lease's Err once
-	// that has ended, the service's error when the renewal is not confirmed (the lease may still be held), or the
-	// error of ctx, which covers the call alone.
+	// Renew asks the service to renew the lease now; background renewal goes on as before. It returns the lease's Err
+	// once that has ended, the service's error when the renewal is not confirmed (the lease may still be held), or
+	// the error of ctx, which covers the call alone.
 	Renew(ctx context.Context) error
 
-	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, the service's error when
-	// it is not (it goes on behind, and the lock ends with its TTL at the latest where it has one), and an error that matches
+	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, the service's
+	// error when it is not (it goes on behind, and the lock ends with its TTL at the latest where it has one), and an
+	// error that matches
 	// [ErrLost] when the lease had been lost before.
 	//
-	// ctx hands down its values, for tracing, and nothing else: Release works with one that is over, and is bounded by
-	// a time of its own. It may be repeated, and says the same again; an unconfirmed removal is asked about anew.
+	// ctx hands down its values, for tracing, and nothing else: Release works with one that is over, and is bounded
+	// by a time of its own. It may be repeated, and says the same again; an unconfirmed removal is asked about anew.
 	Release(ctx context.Context) error
 }
 
 // Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that was
-// returned before this lease's acquisition began. It uses the whole range of an int64, which is more than the numbers of
-// JavaScript, Lua or JSON hold exactly (2^53).
+// returned before this lease's acquisition began. It uses the whole range of an int64, which is more than the numbers
+// of JavaScript, Lua or JSON hold exactly (2^53).
 type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }

@@ -20,7 +20,8 @@ var schemes = struct {
 }{open: make(map[string]Opener)}
 
 // Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when they are imported.
-// It panics when the scheme is taken, empty or not in lower case, or open is nil: mistakes of a program, not of its input.
+// It panics when the scheme is taken, empty or not in lower case, or open is nil: mistakes of a program, not of its
+// input.
 func Register(scheme string, open Opener) {
 	if scheme == "" || scheme != strings.ToLower(scheme) || open == nil {
 		panic("locker: Register needs a scheme in lower case and an Opener")
@@ -45,13 +46,13 @@ func Schemes() []string {
 	return list
 }
 
-// Open makes a locker from a URL, whose scheme names the backend: the package of that backend must be imported,
-// often for nothing else. What else a URL may say is in the documentation of each backend; a parameter that a
-// backend doesn't know is an error.
+// Open makes a locker from a URL, whose scheme names the backend: the package of that backend must be imported, often
+// for nothing else. What else a URL may say is in the documentation of each backend; a parameter that a backend
+// doesn't know is an error.
 //
-// Each requirement must be met by the locker's [Guarantees]; otherwise Open closes it again and returns an error
-// that names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and
-// a configuration that can't give it is found out at the start.
+// Each requirement must be met by the locker's [Guarantees]; otherwise Open closes it again and returns an error that
+// names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and a
+// configuration that can't give it is found out at the start.
 //
 // ctx covers the opening, not the life of the locker. The caller closes the locker. No error contains the URL.
 func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {
@@ -85,7 +86,8 @@ func unknownScheme(rawURL, scheme string) error {
 	if known == "" {
 		known = "none; import the package of a backend"
 	}
-	// Without "//" what stands before the first colon may be anything, a part of a password included: don't repeat it.
+	// Without "//" what stands before the first colon may be anything, a part of a password included: don't repeat
+	// it.
 	if scheme == "" || !strings.HasPrefix(strings.ToLower(rawURL), scheme+"://") {
 		return fmt.Errorf("%w: URL without a scheme (known here: %s)", ErrOption, known)
 	}

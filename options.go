@@ -20,9 +20,9 @@ type Request struct {
 	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
 	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
 
-	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't
-	// know with [errors.ErrUnsupported], so that an option which is younger than a driver fails instead of being
-	// ignored. An option that needs a driver's help sets its bit here.
+	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't know
+	// with [errors.ErrUnsupported], so that an option which is younger than a driver fails instead of being ignored.
+	// An option that needs a driver's help sets its bit here.
 	Features Feature
 
 	err error // the first option whose value can't be meant
@@ -42,8 +42,8 @@ func (f Feature) String() string {
 }
 
 // WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait for a
-// holder that died, and how long a holder may be out of touch before it loses the lock. It is never shortened;
-// where a service counts in coarser units it is rounded up. It must be positive.
+// holder that died, and how long a holder may be out of touch before it loses the lock. It is never shortened; where
+// a service counts in coarser units it is rounded up. It must be positive.
 func WithTTL(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
@@ -63,8 +63,8 @@ func NoWait() Option { return func(r *Request) { r.NoWait = true } }
 func WithoutRenewal() Option { return func(r *Request) { r.NoRenewal = true } }
 
 // WithMaxHold ends the lease after d at the latest, renewed or not, counted from the return of Acquire, so that a
-// holder that is stuck can't keep the lock for ever. Such a lease is lost with [ErrMaxHold] as the cause.
-// It must be positive.
+// holder that is stuck can't keep the lock for ever. Such a lease is lost with [ErrMaxHold] as the cause. It must be
+// positive.
 func WithMaxHold(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
@@ -80,8 +80,8 @@ func (r *Request) fail(format string, args ...any) {
 	}
 }
 
-// Resolve checks a name and adds up options. Its errors match [ErrName] or [ErrOption]; nothing has been asked of
-// any service then.
+// Resolve checks a name and adds up options. Its errors match [ErrName] or [ErrOption]; nothing has been asked of any
+// service then.
 func Resolve(name string, opts ...Option) (Request, error) {
 	if err := ValidName(name); err != nil || len(opts) == 0 {
 		return Request{Name: name}, err

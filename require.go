@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Requirement is something that a program needs of its locker. A [Purpose] is one, and so is each value of a field
-// of [Guarantees], which requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], …
+// Requirement is something that a program needs of its locker. A [Purpose] is one, and so is each value of a field of
+// [Guarantees], which requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], …
 type Requirement interface {
 	// Check returns nil when g is good enough, and else an error that names the missing guarantee.
 	Check(g Guarantees) error
@@ -30,10 +30,12 @@ func Require(g Guarantees, reqs ...Requirement) error {
 type Purpose int
 
 const (
-	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder is freed.
+	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder is
+	// freed.
 	Efficiency Purpose = iota + 1
-	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion doesn't rest on the memory
-	// of one node or on clocks that are right, and tokens that fence for ever, for the storage to check.
+	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion doesn't rest
+	// on the memory of one node or on clocks that are right, and tokens that fence for ever, for the storage to
+	// check.
 	Correctness
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// After every acquisition that ended without a confirmed release, something may still stand on the service, or be on its way
-// there. So what it left is removed until the service has confirmed it, with growing pauses, by a
-// few goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
+// After every acquisition that ended without a confirmed release, something may still stand on the service, or be on
+// its way there. So what it left is removed until the service has confirmed it, with growing pauses, by a few
+// goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
 
 const (
 	maxRemovers      = 16
@@ -73,7 +73,8 @@ func (e *engine) nextRemoval(call context.Context) *lease {
 	return nil
 }
 
-// claimRemoval claims the next call of l's Release for a caller. It is false when another has it, or nothing is left to remove.
+// claimRemoval claims the next call of l's Release for a caller. It is false when another has it, or nothing is left
+// to remove.
 func (e *engine) claimRemoval(l *lease, call context.Context) bool {
 	if l.removal != nil || l.phase != removing {
 		return false

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Instant is a moment on a clock that goes on while the machine sleeps, in nanoseconds since an arbitrary start.
-// It comes from [Now] only, and says nothing in another process. Zero is a moment like any other.
+// Instant is a moment on a clock that goes on while the machine sleeps, in nanoseconds since an arbitrary start. It
+// comes from [Now] only, and says nothing in another process. Zero is a moment like any other.
 type Instant int64
 
 // Never is later than every Instant of Now.
@@ -25,22 +25,23 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
 // Go's monotonic clock stands still while the machine sleeps, and a server's does not. So an Instant is Go's clock
 // plus the time that the machine has spent suspended, as far as that is known. What is known never shrinks, and it is
-// never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought
-// to end too early at worst), while Exact looks the suspended time up, which is right for checks.
+// never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought to
+// end too early at worst), while Exact looks the suspended time up, which is right for checks.
 //
-// There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock, and Instants
-// are negative there.
+// There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock, and Instants are
+// negative there.
 var (
 	epoch     = time.Now()
 	slept     atomic.Int64      // suspended time known so far, in nanoseconds
 	suspended = systemSuspended // total suspended time since the process started; tests replace it
 )
 
-// Now stamps a request before it is sent. It is cheap (25 ns), and it may be earlier than the truth when the machine has just woken up.
+// Now stamps a request before it is sent. It is cheap (25 ns), and it may be earlier than the truth when the machine
+// has just woken up.
 func Now() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load()) }
 
-// Exact reads the system's clock (300 ns). It is for checks against a deadline, and for every moment that must not be too early: that at
-// which an answer came, or the start of a span that must have passed.
+// Exact reads the system's clock (300 ns). It is for checks against a deadline, and for every moment that must not be
+// too early: that at which an answer came, or the start of a span that must have passed.
 func Exact() Instant {
 	total := int64(suspended())
 	for known := slept.Load(); known < total; known = slept.Load() {
@@ -51,8 +52,8 @@ func Exact() Instant {
 	return Now()
 }
 
-// wall translates a moment for users. It is computed at each call, because the wall clock may be set and Go's own clock
-// stands still in a suspension; either would make a stored time.Time wrong.
+// wall translates a moment for users. It is computed at each call, because the wall clock may be set and Go's own
+// clock stands still in a suspension; either would make a stored time.Time wrong.
 func (t Instant) wall() time.Time {
 	now := Exact()
 	return time.Now().Add(t.Sub(now))

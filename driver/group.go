@@ -10,13 +10,14 @@ import (
 // ErrNotSent says that a request left its [Group] before it was sent: it can't be carried out any more.
 var ErrNotSent = errors.New("request was not sent")
 
-// alone is how many sends of a group go out side by side before requests join. With fewer, requests wait though
-// the connections are idle; with more, they rarely join.
+// alone is how many sends of a group go out side by side before requests join. With fewer, requests wait though the
+// connections are idle; with more, they rarely join.
 const alone = 4
 
 // Group lets requests join under load, for drivers whose client can carry several in one message: a pipeline, or a
-// statement over an array. The first few go out at once, each alone. What comes while those are under way goes into the next message
-// together, and nobody waits on purpose: so a lone request costs what it always did, and many cost fewer messages.
+// statement over an array. The first few go out at once, each alone. What comes while those are under way goes into
+// the next message together, and nobody waits on purpose: so a lone request costs what it always did, and many cost
+// fewer messages.
 //
 // A Group starts goroutines only while requests are under way; there is nothing to close.
 type Group[Req, Rep any] struct {
@@ -37,16 +38,17 @@ type member[Req, Rep any] struct {
 	done chan struct{}
 }
 
-// NewGroup makes a group. send sends some requests, at most size, in one message, and returns the reply to each, in order, or an error for them all;
-// its context is over after limit, and no caller's context reaches it. Replies that say "no" are replies, not errors.
+// NewGroup makes a group. send sends some requests, at most size, in one message, and returns the reply to each, in
+// order, or an error for them all; its context is over after limit, and no caller's context reaches it. Replies that
+// say "no" are replies, not errors.
 func NewGroup[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, error), limit time.Duration, size int) *Group[Req, Rep] {
 	return &Group[Req, Rep]{send: send, limit: limit, size: size}
 }
 
-// Do sends req and returns its reply. ctx covers the caller's waiting alone: when it ends before the request was sent, the request
-// is withdrawn and the error matches [ErrNotSent]; later, the request goes on, and as after any other error
-// nobody knows whether it was carried out, or when; a driver that must know passes a context that doesn't end. The other members
-// of a message don't notice.
+// Do sends req and returns its reply. ctx covers the caller's waiting alone: when it ends before the request was
+// sent, the request is withdrawn and the error matches [ErrNotSent]; later, the request goes on, and as after any
+// other error nobody knows whether it was carried out, or when; a driver that must know passes a context that doesn't
+// end. The other members of a message don't notice.
 func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 	m := &member[Req, Rep]{req: req, done: make(chan struct{})}
 	g.mu.Lock()

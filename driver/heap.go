@@ -1,7 +1,8 @@
 package driver
 
-// heap orders leases by the moment at which each wants attention next. A lease knows its place, so that a release takes it out in
-// O(log n) instead of leaving a husk behind; that, and not calling an interface for each step, is why this isn't container/heap.
+// heap orders leases by the moment at which each wants attention next. A lease knows its place, so that a release
+// takes it out in O(log n) instead of leaving a husk behind; that, and not calling an interface for each step, is why
+// this isn't container/heap.
 type heap []*lease
 
 // set gives l its next moment, whether it had one or not.

@@ -9,12 +9,12 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The keeper knows one moment of each lease, in one heap behind one timer: its next renewal or its deadline while it is held, its next renewal while
-// it is queued, the next try while it is being removed. What is due is done in batches, so neither
-// goroutines nor requests grow with the number of leases.
+// The keeper knows one moment of each lease, in one heap behind one timer: its next renewal or its deadline while it
+// is held, its next renewal while it is queued, the next try while it is being removed. What is due is done in
+// batches, so neither goroutines nor requests grow with the number of leases.
 
-// nap is the longest the timer sleeps. Go's timers stand still while the machine is suspended; so a deadline that passes
-// meanwhile is noticed this long after the machine has woken. (Err notices at once.)
+// nap is the longest the timer sleeps. Go's timers stand still while the machine is suspended; so a deadline that
+// passes meanwhile is noticed this long after the machine has woken. (Err notices at once.)
 const nap = time.Second
 
 // arm sets the timer for the first moment, unless it fires early enough anyway.

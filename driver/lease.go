@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// phase is where an acquisition stands. It only moves forward, but for a grant, which takes a queued one back to asking
-// until it is known to be fresh.
+// phase is where an acquisition stands. It only moves forward, but for a grant, which takes a queued one back to
+// asking until it is known to be fresh.
 type phase int
 
 const (

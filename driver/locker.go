@@ -17,8 +17,8 @@ type Config struct {
 	Features locker.Feature // what the driver understands of a request
 }
 
-// New makes a Locker of a driver. It starts nothing until the Locker is used, and nothing runs while it holds and waits for
-// no lock. Closing the Locker closes the driver.
+// New makes a Locker of a driver. It starts nothing until the Locker is used, and nothing runs while it holds and
+// waits for no lock. Closing the Locker closes the driver.
 func New(d Driver, cfg Config) locker.Locker {
 	return &engine{
 		driver:  d,

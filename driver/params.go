@@ -52,8 +52,8 @@ func (p *Params) Int(name string, def int) int { return param(p, name, def, strc
 // Bool returns the value of a parameter (true or false, 1 or 0), or def when it isn't there.
 func (p *Params) Bool(name string, def bool) bool { return param(p, name, def, strconv.ParseBool) }
 
-// Err returns the first mistake: a value that can't be parsed, a parameter that was given twice, or one that nobody asked for.
-// Call it after all others, before any I/O.
+// Err returns the first mistake: a value that can't be parsed, a parameter that was given twice, or one that nobody
+// asked for. Call it after all others, before any I/O.
 func (p *Params) Err() error {
 	var unknown []string
 	for name := range p.values {

@@ -9,9 +9,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// queue is those who wait in this Locker for one name, in the order in which they came. Only the head talks to the service, so a
-// thousand waiters of one process are one contender there. The queue goes when the last of them leaves; it lives in the waiter
-// that began it.
+// queue is those who wait in this Locker for one name, in the order in which they came. Only the head talks to the
+// service, so a thousand waiters of one process are one contender there. The queue goes when the last of them leaves;
+// it lives in the waiter that began it.
 type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
@@ -37,12 +37,12 @@ type waiter struct {
 	err      error
 }
 
-// patience is how long a new head may be without an answer before those behind it stop believing the answer
-// of the head before: from then on their time-out is a failure of the service, not ErrHeld.
+// patience is how long a new head may be without an answer before those behind it stop believing the answer of the
+// head before: from then on their time-out is a failure of the service, not ErrHeld.
 const patience = time.Second
 
-// join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the lock to be held, and
-// asks by itself otherwise.
+// join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the
+// lock to be held, and asks by itself otherwise.
 func (e *engine) join(w *waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -95,8 +95,8 @@ func (e *engine) leaveQueue(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// gaveUp is the error of a caller whose context is over. It matches ErrHeld only when the caller ran out of time
-// and the service had said that the lock is held.
+// gaveUp is the error of a caller whose context is over. It matches ErrHeld only when the caller ran out of time and
+// the service had said that the lock is held.
 func (e *engine) gaveUp(w *waiter) error {
 	err := contextError(w.ctx)
 	q := w.q

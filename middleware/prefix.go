@@ -7,12 +7,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs can share one
-// service: lock "a" under prefix "billing/" is lock "billing/a" of l. A prefix is joined as it is, without a separator,
-// so prefixes that end in one ("billing/") keep programs apart, and "a" and "ab" don't.
+// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs can
+// share one service: lock "a" under prefix "billing/" is lock "billing/a" of l. A prefix is joined as it is, without
+// a separator, so prefixes that end in one ("billing/") keep programs apart, and "a" and "ab" don't.
 //
-// Prefix and name together obey the rule of [locker.ValidName]; a bad prefix is refused here, with an error that matches [locker.ErrName]. Leases
-// have the names that their callers asked for; errors show the whole. Closing the result closes l.
+// Prefix and name together obey the rule of [locker.ValidName]; a bad prefix is refused here, with an error that
+// matches [locker.ErrName]. Leases have the names that their callers asked for; errors show the whole. Closing the
+// result closes l.
 func Prefix(l locker.Locker, prefix string) (locker.Locker, error) {
 	if err := locker.ValidName(prefix); err != nil {
 		return nil, &locker.Error{Op: "prefix", Backend: l.Guarantees().Backend, Err: err}

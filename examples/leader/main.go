@@ -20,9 +20,9 @@ func stand(ctx context.Context, l locker.Locker, lead func(context.Context, lock
 			return lead(ctx, lease.Token())
 		})
 		switch {
-		case err == nil, ctx.Err() != nil:
 		case errors.Is(err, locker.ErrLost):
 			fmt.Println("lost the lead")
+		case err == nil, ctx.Err() != nil:
 		default: // the service failed; try again, but not at once
 			select {
 			case <-time.After(time.Second):

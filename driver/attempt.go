@@ -1,0 +1,198 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/locker"
+)
+
+// errRequeue says that an acquisition died while it waited, through no fault of the caller: the wait goes on with a
+// new one.
+var errRequeue = errors.New("acquisition is lost")
+
+// errTooSlow says that a grant came when nothing was left of its validity.
+var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
+
+// attempt is one acquisition, from its first request until it is granted or its removal has begun.
+func (w *waiter) attempt(l *lease) error {
+	e := w.e
+	ctx, cancel := context.WithCancelCause(w.ctx)
+	defer cancel(nil)
+	if err := e.begin(w, l, cancel); err != nil {
+		return err
+	}
+	pause := firstPause
+	for {
+		grant, err := l.lock.Acquire(ctx)
+		if err == nil {
+			return w.granted(ctx, l, grant)
+		}
+		if err := e.heard(w, l, err); err != nil {
+			return err
+		}
+		var held Held
+		if errors.As(err, &held) && held.After == 0 {
+			continue // it is queued, so the next call blocks
+		}
+		if held.After > 0 {
+			pause = min(pause, held.After)
+		}
+		e.sleep(ctx, &pause)
+		if err := e.asks(w, l); err != nil {
+			return err
+		}
+	}
+}
+
+// begin registers l, so that it can be lost and closed, and is removed in the end.
+func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
+	e.mu.Lock()
+	e.leases[l] = struct{}{}
+	l.cancel = cancel
+	if e.closed {
+		l.cause = locker.ErrClosed
+	}
+	e.mu.Unlock()
+	return e.asks(w, l)
+}
+
+// asks notes that the next request is going out, unless the acquisition is over.
+func (e *engine) asks(w *waiter, l *lease) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.over(w, l); err != nil {
+		return err
+	}
+	l.phase = asking
+	e.moments.remove(l)
+	if w.q != nil {
+		w.q.asked = Now()
+	}
+	return nil
+}
+
+// heard deals with an answer other than a grant. It returns nil when the acquisition goes on.
+func (e *engine) heard(w *waiter, l *lease, answer error) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held := errors.Is(answer, locker.ErrHeld)
+	if w.q != nil && held {
+		w.q.held, w.q.asked = true, Never
+	}
+	if err := e.over(w, l); err != nil {
+		return err
+	}
+	switch {
+	case held && w.req.NoWait:
+		e.discard(l)
+		return locker.ErrHeld
+	case held:
+		var h Held
+		if errors.As(answer, &h) && h.After == 0 && l.phase == asking {
+			l.phase = queued
+			e.plan(l, Now().Add(l.ttl/3))
+		}
+		return nil
+	}
+	if w.q != nil {
+		w.q.held = false
+	}
+	e.discard(l)
+	return answer
+}
+
+// over returns the reason for which an acquisition can't go on, if there is one, and discards what it has left.
+func (e *engine) over(w *waiter, l *lease) error {
+	switch {
+	case errors.Is(l.cause, locker.ErrClosed):
+		e.discard(l)
+		return locker.ErrClosed
+	case w.ctx.Err() != nil:
+		e.discard(l)
+		return e.gaveUp(w)
+	case l.cause != nil:
+		e.discard(l)
+		if w.req.NoWait {
+			return l.cause
+		}
+		return fmt.Errorf("%w: %w", errRequeue, l.cause)
+	}
+	return nil
+}
+
+// granted makes a lease of a grant that is fresh enough. A grant that was queued for long hangs on a refresh of long
+// ago, so it is proved anew first. One whose validity is used up is worth nothing: a waiter goes on waiting, and an
+// acquisition that took so long without having to wait fails.
+func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
+	e := w.e
+	e.mu.Lock()
+	stale := errTooSlow
+	if l.phase == queued {
+		stale = errRequeue
+	}
+	l.phase, l.token, l.base, l.ttl = asking, g.Token, g.Base, g.TTL
+	l.renewedQueued = l.renewing
+	e.moments.remove(l)
+	e.mu.Unlock()
+	// Without renewal the TTL is all there is, so it must not begin half used up.
+	old := g.TTL / 2
+	if w.req.NoRenewal {
+		old = g.TTL / 20
+	}
+	now := Exact()
+	var unproved error
+	switch {
+	case g.Token <= 0 || g.TTL < l.req.TTL:
+		unproved = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
+	case g.TTL > 0 && now.Sub(g.Base) > old:
+		unproved = e.prove(ctx, l)
+		now = Exact()
+	}
+
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err := e.over(w, l); err != nil {
+		return err
+	}
+	if unproved != nil || now >= l.expiry() {
+		e.discard(l)
+		return errors.Join(stale, unproved)
+	}
+	if w.q != nil {
+		w.q.held = true
+	}
+	if w.left {
+		e.discard(l)
+		return nil
+	}
+	if w.req.MaxHold > 0 {
+		l.limit = now.Add(w.req.MaxHold)
+	}
+	e.hold(l)
+	w.settle(l, nil)
+	return nil
+}
+
+// prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
+func (e *engine) prove(ctx context.Context, l *lease) error {
+	pause := firstPause
+	until := Exact().Add(l.ttl)
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, renewLimit(l.ttl))
+		err := errNoReport
+		e.driver.Renew(callCtx, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
+			if err = renewErr; err == nil {
+				l.base = max(l.base, base)
+			}
+		})
+		cancel()
+		now := Exact()
+		proved := err == nil && now < l.expiry()
+		if proved || errors.Is(err, locker.ErrLost) || ctx.Err() != nil || now >= until {
+			return err
+		}
+		e.sleep(ctx, &pause)
+	}
+}

@@ -1,0 +1,79 @@
+package middleware_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/middleware"
+)
+
+func prefixed(t *testing.T, s *membackend.Server, prefix string) locker.Locker {
+	t.Helper()
+	l, err := middleware.Prefix(membackend.New(membackend.WithServer(s)), prefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return l
+}
+
+func TestPrefixesKeepProgramsApart(t *testing.T) {
+	s := membackend.NewServer()
+	billing, mail := prefixed(t, s, "billing/"), prefixed(t, s, "mail/")
+	lease, err := billing.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lease.Name() != "job" {
+		t.Errorf("Name = %q, want the one that was asked for", lease.Name())
+	}
+	if _, err := locker.TryAcquire(t.Context(), mail, "job"); err != nil {
+		t.Errorf("the same name under another prefix: %v", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), billing, "job"); !errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), `"billing/job"`) {
+		t.Errorf("the same name under the same prefix: %v, want ErrHeld and the whole name", err)
+	}
+	bare := membackend.New(membackend.WithServer(s))
+	defer bare.Close()
+	if _, err := locker.TryAcquire(t.Context(), bare, "billing/job"); !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("the whole name without a prefix: %v, want ErrHeld", err)
+	}
+}
+
+func TestPrefixRefusesBadNames(t *testing.T) {
+	s := membackend.NewServer()
+	for _, prefix := range []string{"", "a\n", strings.Repeat("p", 201)} {
+		if _, err := middleware.Prefix(membackend.New(membackend.WithServer(s)), prefix); !errors.Is(err, locker.ErrName) {
+			t.Errorf("Prefix(%q) = %v, want ErrName", prefix, err)
+		}
+	}
+	l := prefixed(t, s, "p/")
+	for _, name := range []string{"", "a\n", strings.Repeat("n", 199)} {
+		if _, err := l.Acquire(t.Context(), name); !errors.Is(err, locker.ErrName) {
+			t.Errorf("Acquire(%q) = %v, want ErrName", name, err)
+		}
+	}
+	if n := s.Requests(); n != 0 {
+		t.Errorf("%d requests were sent for bad names", n)
+	}
+}
+
+// As finds what is underneath, through the decorator.
+func TestPrefixUnwraps(t *testing.T) {
+	l := prefixed(t, membackend.NewServer(), "p/")
+	lease, err := l.Acquire(t.Context(), "job")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, ok := locker.As[interface{ Unwrap() any }](lease)
+	if !ok || inner.Unwrap().(locker.Lease).Name() != "p/job" {
+		t.Errorf("As = %v, %v; want the decorator, around the lease by its whole name", inner, ok)
+	}
+}
