@@ -24,8 +24,8 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil {
-		return nil, contextError(ctx)
+	if err := contextError(ctx); err != nil {
+		return nil, err
 	}
 	first, err := e.prepare(req)
 	if err != nil {
@@ -58,18 +58,22 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	}
 }
 
-// giveUp is called when the caller goes without an outcome; reason is nil when its context is over. An outcome that
-// has come all the same is not thrown away.
+// giveUp is called when the caller goes without an outcome; reason is nil when its context is over. An outcome that has
+// come all the same is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {
+	over := contextError(w.ctx)
 	w.e.mu.Lock()
 	defer w.e.mu.Unlock()
 	if w.settled {
 		return w.lease, w.err
 	}
 	if reason == nil {
-		reason = w.e.gaveUp(w)
+		reason = w.e.gaveUp(w, over)
 	}
 	w.left = true
+	if w.current != nil {
+		w.e.unqueue(w.current) // what nobody waits for may die
+	}
 	w.e.leaveQueue(w)
 	return nil, reason
 }

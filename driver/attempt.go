@@ -32,11 +32,11 @@ func (w *waiter) attempt(l *lease) error {
 		if err := e.heard(w, l, err); err != nil {
 			return err
 		}
-		var held Held
-		if errors.As(err, &held) && held.After == 0 {
-			continue // it is queued, so the next call blocks
+		if isQueued(err) {
+			continue // the next call blocks
 		}
-		if held.After > 0 {
+		var held Held
+		if errors.As(err, &held) {
 			pause = min(pause, held.After)
 		}
 		e.sleep(ctx, &pause)
@@ -50,7 +50,7 @@ func (w *waiter) attempt(l *lease) error {
 func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
 	e.mu.Lock()
 	e.leases[l] = struct{}{}
-	l.cancel = cancel
+	w.current, l.cancel = l, cancel
 	if e.closed {
 		l.cause = locker.ErrClosed
 	}
@@ -60,37 +60,53 @@ func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) erro
 
 // asks notes that the next request is going out, unless the acquisition is over.
 func (e *engine) asks(w *waiter, l *lease) error {
+	over := contextError(w.ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.over(w, l); err != nil {
+	if err := e.ended(w, l, over); err != nil {
 		return err
 	}
 	l.phase = asking
-	e.moments.remove(l)
 	if w.q != nil {
 		w.q.asked = Now()
 	}
 	return nil
 }
 
+func isQueued(answer error) bool {
+	var held Held
+	return errors.As(answer, &held) && held.After == 0
+}
+
+// unqueue stops the renewal of an acquisition that is not queued any more.
+func (e *engine) unqueue(l *lease) {
+	if l.phase == queued {
+		l.phase = asking
+		e.moments.remove(l)
+	}
+}
+
 // heard deals with an answer other than a grant. It returns nil when the acquisition goes on.
 func (e *engine) heard(w *waiter, l *lease, answer error) error {
+	over := contextError(w.ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := errors.Is(answer, locker.ErrHeld)
 	if w.q != nil && held {
 		w.q.held, w.q.asked = true, Never
 	}
-	if err := e.over(w, l); err != nil {
+	if err := e.ended(w, l, over); err != nil {
 		return err
 	}
 	switch {
 	case held && w.req.NoWait:
 		e.discard(l)
 		return locker.ErrHeld
+	case held && !isQueued(answer):
+		e.unqueue(l)
+		return nil
 	case held:
-		var h Held
-		if errors.As(answer, &h) && h.After == 0 && l.phase == asking {
+		if l.phase == asking {
 			l.phase = queued
 			e.plan(l, Now().Add(l.ttl/3))
 		}
@@ -103,15 +119,16 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	return answer
 }
 
-// over returns the reason for which an acquisition can't go on, if there is one, and discards what it has left.
-func (e *engine) over(w *waiter, l *lease) error {
+// ended returns the reason for which an acquisition can't go on, if there is one, and discards what it has left. over
+// is the error of the caller's context.
+func (e *engine) ended(w *waiter, l *lease, over error) error {
 	switch {
 	case errors.Is(l.cause, locker.ErrClosed):
 		e.discard(l)
 		return locker.ErrClosed
-	case w.ctx.Err() != nil:
+	case over != nil:
 		e.discard(l)
-		return e.gaveUp(w)
+		return e.gaveUp(w, over)
 	case l.cause != nil:
 		e.discard(l)
 		if w.req.NoWait {
@@ -132,9 +149,9 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	if l.phase == queued {
 		stale = errRequeue
 	}
-	l.phase, l.token, l.base, l.ttl = asking, g.Token, g.Base, g.TTL
+	e.unqueue(l)
+	l.token, l.base, l.ttl = g.Token, g.Base, g.TTL
 	l.renewedQueued = l.renewing
-	e.moments.remove(l)
 	e.mu.Unlock()
 	// Without renewal the TTL is all there is, so it must not begin half used up.
 	old := g.TTL / 2
@@ -151,9 +168,10 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		now = Exact()
 	}
 
+	over := contextError(w.ctx)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.over(w, l); err != nil {
+	if err := e.ended(w, l, over); err != nil {
 		return err
 	}
 	if unproved != nil || now >= l.expiry() {
@@ -178,11 +196,10 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 // prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
 func (e *engine) prove(ctx context.Context, l *lease) error {
 	pause := firstPause
-	until := Exact().Add(l.ttl)
-	for {
-		callCtx, cancel := context.WithTimeout(ctx, renewLimit(l.ttl))
+	for until := Exact().Add(l.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
 		err := errNoReport
-		e.driver.Renew(callCtx, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
+		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
 				l.base = max(l.base, base)
 			}
@@ -190,9 +207,9 @@ func (e *engine) prove(ctx context.Context, l *lease) error {
 		cancel()
 		now := Exact()
 		proved := err == nil && now < l.expiry()
-		if proved || errors.Is(err, locker.ErrLost) || ctx.Err() != nil || now >= until {
+		if proved || errors.Is(err, locker.ErrLost) || now >= until {
 			return err
 		}
-		e.sleep(ctx, &pause)
 	}
+	return context.Cause(ctx)
 }

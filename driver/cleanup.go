@@ -95,7 +95,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	switch {
 	case err == nil:
 		e.forget(l)
-	case e.abandoned:
+	case e.abandoned || e.closed && l.free:
 		e.giveUpRemoval(l)
 	default:
 		l.pause = min(max(2*l.pause, firstRemovePause), maxRemovePause)

@@ -91,7 +91,9 @@ func (e *engine) abandonRemovals() {
 }
 
 func (e *engine) giveUpRemoval(l *lease) {
-	e.unconfirmed++
+	if !l.free {
+		e.unconfirmed++
+	}
 	e.moments.remove(l)
 	e.forget(l)
 }

@@ -77,7 +77,8 @@ type Driver interface {
 	// lease as it was, and the engine tries again. A lock that isn't reported counts as failed. No report comes after
 	// Renew has returned.
 	//
-	// All locks of a call were asked for with the same TTL.
+	// All locks of a call were asked for with the same TTL. ctx ends by a time limit alone, never by a caller's
+	// cancel, which could cost the other leases on a shared connection.
 	Renew(ctx context.Context, locks []Lock, report func(i int, base Instant, err error))
 
 	// Close ends what the driver opened: sessions, subscriptions, connections, goroutines.

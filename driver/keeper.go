@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -17,51 +18,54 @@ import (
 // passes meanwhile is noticed this long after the machine has woken. (Err notices at once.)
 const nap = time.Second
 
+const unarmed time.Duration = math.MaxInt64
+
 // arm sets the timer for the first moment, unless it fires early enough anyway.
 func (e *engine) arm() {
 	if len(e.moments) == 0 {
 		return
 	}
-	now := Now()
-	at := min(e.moments[0].at, now.Add(nap))
-	if e.armed <= at {
+	in := min(max(e.moments[0].at.Sub(Now()), 0), nap)
+	fires := time.Since(epoch) + in
+	if e.fires <= fires {
 		return
 	}
-	e.armed = at
-	d := max(at.Sub(now), 0)
+	e.fires = fires
 	if e.timer == nil {
-		e.timer = time.AfterFunc(d, e.tick)
+		e.timer = time.AfterFunc(in, e.tick)
 		return
 	}
-	e.timer.Reset(d)
+	e.timer.Reset(in)
 }
 
 // tick does what is due.
 func (e *engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.armed = Never
+	e.fires = unarmed
 	now := Exact()
 	batches := make(map[time.Duration][]*lease)
 	for len(e.moments) > 0 {
 		l := e.moments[0]
+		if l.phase == holding && now >= Instant(l.deadline.Load()) { // this timer may be later than it should
+			e.checkDeadline(l)
+			continue
+		}
 		due := l.at <= now
 		renewal := l.phase == queued || l.phase == holding && !l.renewing && l.at < Instant(l.deadline.Load())
 		switch {
-		case !due && (!renewal || len(batches[l.ttl]) == 0 || l.at.Sub(now) > l.ttl/10):
+		case !due && (!renewal || len(batches[l.req.TTL]) == 0 || l.at.Sub(now) > l.ttl/10):
 			// Not even one that is taken along because others with its TTL are on their way.
 			e.startRenewals(batches)
 			e.arm()
 			return
 		case renewal:
 			l.renewing = true
-			batches[l.ttl] = append(batches[l.ttl], l)
+			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
 		case l.phase == removing:
 			e.moments.remove(l)
 			e.queueRemoval(l)
-		case l.phase == holding:
-			e.checkDeadline(l)
 		default:
 			e.moments.remove(l)
 		}

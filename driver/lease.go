@@ -122,10 +122,10 @@ func (l *lease) Renew(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() {
 		defer e.leave()
-		callCtx, cancel := context.WithTimeout(ctx, renewLimit(l.req.TTL))
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
 		defer cancel()
 		err := errNoReport
-		e.driver.Renew(callCtx, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
+		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
 			err = renewErr
 			e.renewed(l, base, renewErr, false)
 		})

@@ -25,7 +25,7 @@ func New(d Driver, cfg Config) locker.Locker {
 		cfg:     cfg,
 		queues:  make(map[string]*queue),
 		leases:  make(map[*lease]struct{}),
-		armed:   Never,
+		fires:   unarmed,
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),
 		down:    make(chan struct{}),
@@ -47,7 +47,7 @@ type engine struct {
 
 	moments heap
 	timer   *time.Timer
-	armed   Instant // when timer fires; Never: it doesn't
+	fires   time.Duration // when timer fires, on Go's clock since epoch, which may stand still; unarmed: it doesn't
 
 	removals []*lease // whose removal is due, in order
 	removers int      // goroutines at work on removals
@@ -101,11 +101,16 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 	return &locker.Error{Op: op, Backend: e.cfg.Backend, Name: name, Err: err}
 }
 
-// contextError is ctx's error, and its cause where that says more.
+// contextError is ctx's error, and its cause where that says more; nil while ctx isn't over. It must not be called under the
+// engine's mutex, and nor must any method of a caller's context: the context may be that of a lease of this very locker, whose
+// Err takes the mutex.
 func contextError(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if cause == nil || errors.Is(err, cause) {
-		return err
+	err := ctx.Err()
+	if err == nil {
+		return nil
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }

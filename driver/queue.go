@@ -29,6 +29,8 @@ type waiter struct {
 	prev, next *waiter
 	turn       chan struct{} // closed when this waiter becomes the head
 
+	current *lease // the acquisition under way
+
 	// The outcome, once answered is closed.
 	answered chan struct{}
 	settled  bool // there is an outcome
@@ -95,16 +97,15 @@ func (e *engine) leaveQueue(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// gaveUp is the error of a caller whose context is over. It matches ErrHeld only when the caller ran out of time and
-// the service had said that the lock is held.
-func (e *engine) gaveUp(w *waiter) error {
-	err := contextError(w.ctx)
+// gaveUp is the error of a caller whose context is over, and has this error. It matches ErrHeld only when the caller
+// ran out of time and the service had said that the lock is held.
+func (e *engine) gaveUp(w *waiter, over error) error {
 	q := w.q
 	switch {
 	case q == nil || !q.held || q.asked != Never && Exact().Sub(q.asked) > patience:
-		return fmt.Errorf("no answer from the service: %w", err)
-	case errors.Is(w.ctx.Err(), context.DeadlineExceeded):
-		return fmt.Errorf("%w: %w", locker.ErrHeld, err)
+		return fmt.Errorf("no answer from the service: %w", over)
+	case errors.Is(over, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
 	}
-	return err
+	return over
 }
