@@ -27,7 +27,11 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if err := contextError(ctx); err != nil {
 		return nil, err
 	}
+	if !e.enter() {
+		return nil, locker.ErrClosed
+	}
 	first, err := e.prepare(req)
+	e.leave()
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func (e *engine) asks(w *waiter, l *lease) error {
 		return err
 	}
 	l.phase = asking
-	if w.q != nil {
+	if w.isHead() {
 		w.q.asked = Now()
 	}
 	return nil
@@ -92,7 +92,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := errors.Is(answer, locker.ErrHeld)
-	if w.q != nil && held {
+	if held && w.isHead() {
 		w.q.held, w.q.asked = true, Never
 	}
 	if err := e.ended(w, l, over); err != nil {
@@ -112,7 +112,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 		}
 		return nil
 	}
-	if w.q != nil {
+	if w.isHead() {
 		w.q.held = false
 	}
 	e.discard(l)
@@ -145,10 +145,7 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
 	e.mu.Lock()
-	stale := errTooSlow
-	if l.phase == queued {
-		stale = errRequeue
-	}
+	waited := l.phase == queued
 	e.unqueue(l)
 	l.token, l.base, l.ttl = g.Token, g.Base, g.TTL
 	l.renewedQueued = l.renewing
@@ -159,13 +156,15 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		old = g.TTL / 20
 	}
 	now := Exact()
-	var unproved error
+	var failure error
 	switch {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
-		unproved = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
+		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
 	case g.TTL > 0 && now.Sub(g.Base) > old:
-		unproved = e.prove(ctx, l)
+		failure = stale(waited, e.prove(ctx, l))
 		now = Exact()
+	case now >= l.expiry():
+		failure = stale(waited, errTooSlow)
 	}
 
 	over := contextError(w.ctx)
@@ -174,16 +173,12 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	if err := e.ended(w, l, over); err != nil {
 		return err
 	}
-	if unproved != nil || now >= l.expiry() {
+	if failure != nil || w.left {
 		e.discard(l)
-		return errors.Join(stale, unproved)
+		return failure
 	}
 	if w.q != nil {
 		w.q.held = true
-	}
-	if w.left {
-		e.discard(l)
-		return nil
 	}
 	if w.req.MaxHold > 0 {
 		l.limit = now.Add(w.req.MaxHold)
@@ -191,6 +186,14 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e.hold(l)
 	w.settle(l, nil)
 	return nil
+}
+
+// stale is what a grant that isn't fresh means for a waiter, which goes on waiting, and for others.
+func stale(waited bool, err error) error {
+	if err != nil && waited {
+		return fmt.Errorf("%w: %w", errRequeue, err)
+	}
+	return err
 }
 
 // prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
@@ -206,9 +209,11 @@ func (e *engine) prove(ctx context.Context, l *lease) error {
 		})
 		cancel()
 		now := Exact()
-		proved := err == nil && now < l.expiry()
-		if proved || errors.Is(err, locker.ErrLost) || now >= until {
+		switch {
+		case err == nil && now < l.expiry(), errors.Is(err, locker.ErrLost):
 			return err
+		case now >= until:
+			return errors.Join(errTooSlow, err)
 		}
 	}
 	return context.Cause(ctx)

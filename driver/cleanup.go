@@ -21,12 +21,15 @@ const (
 func (e *engine) discard(l *lease) {
 	e.moments.remove(l)
 	l.cancel = nil
-	if l.phase == prepared { // nothing was sent
+	switch {
+	case l.phase == prepared: // nothing was sent
 		e.forget(l)
-		return
+	case e.abandoned:
+		e.giveUpRemoval(l)
+	default:
+		l.phase = removing
+		e.queueRemoval(l)
 	}
-	l.phase = removing
-	e.queueRemoval(l)
 }
 
 // queueRemoval hands a removal that is due to the removers.
@@ -39,49 +42,58 @@ func (e *engine) queueRemoval(l *lease) {
 	}
 }
 
-// remover has contexts of its own: what an acquisition has left is removed though its caller has gone.
-//
-//nolint:contextcheck
 func (e *engine) remover() {
 	for {
-		call, cancel := context.WithTimeout(context.Background(), callLimit)
-		l := e.nextRemoval(call)
+		l, call, cancel := e.nextRemoval()
 		if l == nil {
-			cancel()
 			return
 		}
 		e.remove(l, call, cancel)
 	}
 }
 
-// nextRemoval returns a lease whose removal is due, claimed for call, or nil when the remover may go.
-func (e *engine) nextRemoval(call context.Context) *lease {
+// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go. Its context is no caller's:
+// what an acquisition has left is removed though the caller has gone.
+//
+// nolint:contextcheck
+func (e *engine) nextRemoval() (*lease, context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.removals) > 0 {
 		l := e.removals[0]
 		e.removals[0] = nil
 		e.removals = e.removals[1:]
-		if e.claimRemoval(l, call) {
-			return l
+		if call, cancel := e.claimRemoval(context.Background(), l); call != nil {
+			return l, call, cancel
 		}
 	}
 	e.removals = nil
 	e.removers--
 	e.busy--
 	e.checkDrained()
-	return nil
+	return nil, nil, nil
 }
 
-// claimRemoval claims the next call of l's Release for a caller. It is false when another has it, or nothing is left
-// to remove.
-func (e *engine) claimRemoval(l *lease, call context.Context) bool {
+// claimRemoval claims the next call of l's Release for a caller, whose context is over when the call has returned or
+// its time is up. It returns nil when another has the call, or nothing is left to remove.
+func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, context.CancelFunc) {
 	if l.removal != nil || l.phase != removing {
-		return false
+		return nil, nil
 	}
+	limit := callLimit
+	if l.ttl > 0 {
+		limit = min(limit, l.ttl)
+	}
+	if e.closed {
+		limit = min(limit, time.Until(e.closeBy))
+	}
+	if limit <= 0 { // abandonRemovals is about to give it up
+		return nil, nil
+	}
+	call, cancel := context.WithTimeout(ctx, limit)
 	l.removal = call
 	e.moments.remove(l)
-	return true
+	return call, cancel
 }
 
 // remove makes the call that was claimed. It cancels call when that has returned, which wakes those who wait for it.

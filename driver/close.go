@@ -19,7 +19,7 @@ func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
 	if first {
-		e.closed = true
+		e.closed, e.closeBy = true, time.Now().Add(callLimit)
 		close(e.closing)
 		e.endAll()
 		e.checkDrained()
@@ -58,9 +58,7 @@ func (e *engine) shutDown() error {
 		e.abandonRemovals()
 		e.waitDrained(closeGrace)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
-	defer cancel()
-	errs := []error{e.driver.Close(ctx)}
+	errs := []error{e.closeDriver()}
 	if !e.waitDrained(closeGrace) {
 		errs = append(errs, errors.New("a call of the driver doesn't return"))
 	}
@@ -76,6 +74,19 @@ func (e *engine) shutDown() error {
 		return e.fail("close", "", err)
 	}
 	return nil
+}
+
+func (e *engine) closeDriver() error {
+	ctx, cancel := context.WithTimeout(context.Background(), callLimit)
+	defer cancel()
+	closed := make(chan error, 1)
+	go func() { closed <- e.driver.Close(ctx) }()
+	select {
+	case err := <-closed:
+		return err
+	case <-time.After(callLimit + closeGrace):
+		return errors.New("closing the driver doesn't return")
+	}
 }
 
 // abandonRemovals gives up what is not confirmed yet; remove does so with what is under way.

@@ -43,11 +43,11 @@
 //
 // For one Lock: Acquire and Release never overlap, and neither do two calls of Release; Release comes after the last
 // Acquire has returned, perhaps long after the caller left. Renew may overlap Acquire, once that has answered Held{},
-// and it may overlap Release and a Renew that a user asked for or that proves a grant; renewals in the background
-// don't overlap each other. For different Locks calls overlap freely, also when they have the same name: a holder and
-// the next in line, a request with NoWait, a removal. Driver.Close is called once, when no other call is under way
-// or, when the time for closing is up, while some still are: then it makes them return. No call comes after it. The
-// engine calls nothing of a driver while it holds a mutex of its own.
+// and it may overlap Release, or come after it by a hair, and overlap a Renew that a user asked for or that proves a
+// grant; renewals in the background don't overlap each other. For different Locks calls overlap freely, also when they
+// have the same name: a holder and the next in line, a request with NoWait, a removal. Driver.Close is called once,
+// when no other call is under way or, when the time for closing is up, while some still are: then it makes them return.
+// No call comes after it. The engine calls nothing of a driver while it holds a mutex of its own.
 package driver
 
 import (

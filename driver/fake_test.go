@@ -18,7 +18,8 @@ type fake struct {
 	release func(ctx context.Context, l *fakeLock) error
 	renew   func(ctx context.Context, l *fakeLock) (driver.Instant, error)
 	shut    func(ctx context.Context) error
-	refuse  error // of Lock
+	refuse  error             // of Lock
+	locking func(l *fakeLock) // called by Lock
 
 	leaves bool // it is right that Close fails, and that something is not removed
 
@@ -67,9 +68,12 @@ func (f *fake) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
 		return nil, f.refuse
 	}
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	l := &fakeLock{f: f, n: len(f.locks), req: req, lost: lost}
 	f.locks = append(f.locks, l)
+	f.mu.Unlock()
+	if f.locking != nil {
+		f.locking(l)
+	}
 	return l, nil
 }
 
@@ -171,10 +175,14 @@ func (f *fake) Renew(ctx context.Context, locks []driver.Lock, report func(int, 
 		l := lock.(*fakeLock)
 		call.locks = append(call.locks, l)
 		f.must(l.queued || l.granted, "Renew of a lock that is neither queued nor held", l)
-		f.must(l.releases == 0 || l.ended >= call.at, "Renew after Release", l)
+		f.must(!background || l.releases == 0 || l.ended >= call.at, "Renew after Release", l)
 		f.must(!background || l.renewing == 0, "two renewals in the background overlap", l)
 		f.must(l.req.TTL == call.locks[0].req.TTL, "renewed together with another TTL", l)
-		f.must(bounded && time.Until(deadline) <= max(l.req.TTL/4, 1), "Renew without time for another before the deadline", l)
+		limit := 5 * time.Second
+		if l.req.TTL > 0 {
+			limit = min(limit, l.req.TTL/4)
+		}
+		f.must(bounded && time.Until(deadline) <= limit, "Renew without time for another before the deadline", l)
 		l.renews++
 		if background {
 			l.renewing++

@@ -50,6 +50,10 @@ func NewGroup[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, e
 // other error nobody knows whether it was carried out, or when; a driver that must know passes a context that doesn't
 // end. The other members of a message don't notice.
 func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
+	var none Rep
+	if err := contextError(ctx); err != nil {
+		return none, errors.Join(ErrNotSent, err)
+	}
 	m := &member[Req, Rep]{req: req, done: make(chan struct{})}
 	g.mu.Lock()
 	g.waiting = append(g.waiting, m)
@@ -63,7 +67,6 @@ func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 		return m.rep, m.err
 	case <-ctx.Done():
 	}
-	var none Rep
 	if g.withdraw(m) {
 		return none, errors.Join(ErrNotSent, contextError(ctx))
 	}

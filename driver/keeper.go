@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -87,6 +88,9 @@ func (e *engine) startRenewals(batches map[time.Duration][]*lease) {
 func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), renewLimit(ttl))
 	defer cancel()
+	if leases = e.stillRenewable(leases); len(leases) == 0 {
+		return
+	}
 	locks := make([]Lock, len(leases))
 	reported := make([]bool, len(leases))
 	for i, l := range leases {
@@ -101,6 +105,19 @@ func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
 			e.renewed(l, 0, errNoReport, true)
 		}
 	}
+}
+
+// stillRenewable leaves out what has ended since the batch was made: its removal may be over by now.
+func (e *engine) stillRenewable(leases []*lease) []*lease {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(leases, func(l *lease) bool {
+		if l.phase == holding || l.phase == queued {
+			return false
+		}
+		l.renewing, l.renewedQueued = false, false
+		return true
+	})
 }
 
 // renewLimit bounds one call of Renew so that there is time for another before the deadline.
@@ -127,6 +144,9 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	if errors.Is(err, locker.ErrLost) {
 		e.lose(l, err)
 		return
+	}
+	if err != nil && !background {
+		return // a caller that is impatient must not put off the next renewal
 	}
 	l.lastErr = err
 	soon := Now().Add(l.ttl / 20) // no jitter: those that fail together are tried again together
@@ -203,6 +223,7 @@ func (l *lease) lost(cause error) {
 func (e *engine) lose(l *lease, cause error) {
 	switch l.phase {
 	case prepared, asking, queued:
+		e.unqueue(l)
 		if l.cause == nil {
 			l.cause = cause
 		}

@@ -161,18 +161,12 @@ func (l *lease) Release(ctx context.Context) error {
 		defer e.mu.Unlock()
 		return l.released(end)
 	}
-	limit := callLimit
-	if l.ttl > 0 {
-		limit = min(limit, l.ttl)
-	}
-	if call, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit); e.claimRemoval(l, call) {
+	if call, cancel := e.claimRemoval(context.WithoutCancel(ctx), l); call != nil {
 		e.busy++
 		go func() {
 			defer e.leave()
 			e.remove(l, call, cancel)
 		}()
-	} else {
-		cancel()
 	}
 	removal := l.removal
 	e.mu.Unlock()

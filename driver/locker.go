@@ -53,6 +53,7 @@ type engine struct {
 	removers int      // goroutines at work on removals
 
 	closed      bool
+	closeBy     time.Time     // when the time for closing is up
 	abandoned   bool          // Close has run out of time: failed removals are not tried again
 	unconfirmed int           // removals that were given up because of that
 	busy        int           // goroutines that may call the driver
@@ -101,16 +102,30 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 	return &locker.Error{Op: op, Backend: e.cfg.Backend, Name: name, Err: err}
 }
 
-// contextError is ctx's error, and its cause where that says more; nil while ctx isn't over. It must not be called under the
-// engine's mutex, and nor must any method of a caller's context: the context may be that of a lease of this very locker, whose
-// Err takes the mutex.
+// callerGone is the error of a caller's context that is over.
+type callerGone struct{ err, cause error }
+
+// contextError is the error of a context that is over, together with its cause; nil while it isn't over. It must not be
+// called under the engine's mutex, and nor must any method of a caller's context: the context may be that of a lease of
+// this very locker, whose Err takes the mutex.
 func contextError(ctx context.Context) error {
-	err := ctx.Err()
-	if err == nil {
-		return nil
+	if err := ctx.Err(); err != nil {
+		return &callerGone{err, context.Cause(ctx)}
 	}
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
-		return fmt.Errorf("%w: %w", err, cause)
+	return nil
+}
+
+func (c *callerGone) Error() string {
+	if c.cause == nil || errors.Is(c.err, c.cause) {
+		return c.err.Error()
 	}
-	return err
+	return c.err.Error() + ": " + c.cause.Error()
+}
+
+func (c *callerGone) Unwrap() []error { return []error{c.err, c.cause} }
+
+// ranOut tells a context whose time is up from one that was cancelled, whatever the cause of either says.
+func ranOut(over error) bool {
+	var c *callerGone
+	return errors.As(over, &c) && errors.Is(c.err, context.DeadlineExceeded)
 }

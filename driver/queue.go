@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -38,6 +37,9 @@ type waiter struct {
 	lease    *lease
 	err      error
 }
+
+// isHead is true for a waiter that runs and has not left: its answers are those that the others behind it wait for.
+func (w *waiter) isHead() bool { return w.q != nil && !w.left }
 
 // patience is how long a new head may be without an answer before those behind it stop believing the answer of the
 // head before: from then on their time-out is a failure of the service, not ErrHeld.
@@ -104,7 +106,7 @@ func (e *engine) gaveUp(w *waiter, over error) error {
 	switch {
 	case q == nil || !q.held || q.asked != Never && Exact().Sub(q.asked) > patience:
 		return fmt.Errorf("no answer from the service: %w", over)
-	case errors.Is(over, context.DeadlineExceeded):
+	case ranOut(over):
 		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
 	}
 	return over

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -203,4 +204,24 @@ func (f *fake) renewed() []renewal {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.renewals)
+}
+
+// journal notes when something happened.
+type journal struct {
+	mu sync.Mutex
+	at []time.Time
+}
+
+// note adds this moment and returns how many there are.
+func (j *journal) note() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.at = append(j.at, time.Now())
+	return len(j.at)
+}
+
+func (j *journal) times() []time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.Clone(j.at)
 }

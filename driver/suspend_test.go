@@ -137,6 +137,26 @@ func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	}
 }
 
+// A wait that ends because the other lease was lost was cancelled: it has not run out of time, whatever the cause of that loss says.
+func TestAcquireUnderALeaseThatWasLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }}
+		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.req.Name == "inner" {
+				return driver.Grant{}, driver.Held{After: time.Minute}
+			}
+			return grant(l), nil
+		}
+		l := open(t, f)
+		outer := mustAcquire(t, l, "outer")
+		ctx, cancel := locker.Context(t.Context(), outer)
+		defer cancel()
+		err := startWith(t, ctx, l, "inner").failed()
+		matches(t, "Acquire", err, context.Canceled, locker.ErrLost)
+		matchesNone(t, "Acquire", err, locker.ErrHeld)
+	})
+}
+
 func TestTheSystemsClocksAgree(t *testing.T) {
 	// Nothing was suspended while the tests ran, most likely; what is read may be too small, never too large.
 	if d := driver.SystemSuspended(); d > time.Second || d < -time.Second {

@@ -1,0 +1,299 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// message is one send of a group, which a test answers.
+type message struct {
+	ctx    context.Context
+	reqs   []int
+	answer chan func([]int) ([]string, error)
+}
+
+// messenger makes a group whose messages come through the channel.
+func messenger(size int) (*driver.Group[int, string], chan message) {
+	sent := make(chan message, 100)
+	g := driver.NewGroup(func(ctx context.Context, reqs []int) ([]string, error) {
+		m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
+		sent <- m
+		return (<-m.answer)(reqs)
+	}, time.Second, size)
+	return g, sent
+}
+
+// echo is what a healthy service answers.
+func echo(reqs []int) ([]string, error) {
+	reps := make([]string, len(reqs))
+	for i, r := range reqs {
+		reps[i] = fmt.Sprint(r)
+	}
+	return reps, nil
+}
+
+func failing([]int) ([]string, error) { return nil, errService }
+
+// reply is the outcome of a Do.
+type reply struct {
+	rep string
+	err error
+}
+
+func do(ctx context.Context, g *driver.Group[int, string], req int) chan reply {
+	c := make(chan reply, 1)
+	go func() {
+		rep, err := g.Do(ctx, req)
+		c <- reply{rep, err}
+	}()
+	synctest.Wait()
+	return c
+}
+
+func (m message) is(t *testing.T, want ...int) {
+	t.Helper()
+	if !slices.Equal(m.reqs, want) {
+		t.Errorf("the message has %v, want %v", m.reqs, want)
+	}
+}
+
+func TestAFewRequestsGoAloneAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g, sent := messenger(10)
+		var replies []chan reply
+		for i := range 4 {
+			replies = append(replies, do(t.Context(), g, i))
+		}
+		for range 4 {
+			m := <-sent
+			if len(m.reqs) != 1 {
+				t.Errorf("%v went together", m.reqs)
+			}
+			m.answer <- echo
+		}
+		for i, c := range replies {
+			if r := <-c; r.err != nil || r.rep != fmt.Sprint(i) {
+				t.Errorf("Do(%d) = %q, %v", i, r.rep, r.err)
+			}
+		}
+	})
+}
+
+func TestRequestsJoinUnderLoad(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g, sent := messenger(3)
+		var replies []chan reply
+		for i := range 9 {
+			replies = append(replies, do(t.Context(), g, i))
+		}
+		var first []message
+		for range 4 {
+			first = append(first, <-sent)
+		}
+		if len(sent) > 0 {
+			t.Fatalf("%d messages more than go side by side", len(sent))
+		}
+		first[2].answer <- echo // whichever is the first to return takes what waits, at most three
+		second := <-sent
+		second.is(t, 4, 5, 6)
+		first[0].answer <- failing
+		third := <-sent
+		third.is(t, 7, 8)
+		third.answer <- echo
+		second.answer <- echo
+		first[1].answer <- echo
+		first[3].answer <- echo
+		for i, c := range replies {
+			r := <-c
+			if i == first[0].reqs[0] {
+				matches(t, "Do", r.err, errService)
+				matchesNone(t, "Do", r.err, driver.ErrNotSent)
+				continue
+			}
+			if r.err != nil || r.rep != fmt.Sprint(i) {
+				t.Errorf("Do(%d) = %q, %v", i, r.rep, r.err)
+			}
+		}
+		// And nothing is left of the load.
+		last := do(t.Context(), g, 42)
+		m := <-sent
+		m.is(t, 42)
+		m.answer <- echo
+		<-last
+	})
+}
+
+// A failure of a message is ambiguous for each of its members, and so is an answer that can't be told apart.
+func TestAMessageThatFails(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		answer func([]int) ([]string, error)
+		match  error
+	}{
+		{"an error", failing, errService},
+		{"no reply", func([]int) ([]string, error) { return nil, nil }, nil},
+		{"a reply too few", func(reqs []int) ([]string, error) { return make([]string, len(reqs)-1), nil }, nil},
+		{"a reply too many", func(reqs []int) ([]string, error) { return make([]string, len(reqs)+1), nil }, nil},
+		{"replies and an error", func(reqs []int) ([]string, error) { return make([]string, len(reqs)), errService }, errService},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				g, sent := messenger(10)
+				var replies []chan reply
+				for i := range 7 {
+					replies = append(replies, do(t.Context(), g, i))
+				}
+				for range 4 {
+					(<-sent).answer <- echo
+				}
+				(<-sent).answer <- tc.answer
+				for i, c := range replies {
+					r := <-c
+					if i < 4 {
+						if r.err != nil {
+							t.Errorf("Do(%d) = %v, of a message that succeeded", i, r.err)
+						}
+						continue
+					}
+					if r.err == nil || r.rep != "" {
+						t.Errorf("Do(%d) = %q, %v, want an error", i, r.rep, r.err)
+					}
+					if tc.match != nil {
+						matches(t, "Do", r.err, tc.match)
+					}
+					matchesNone(t, "Do", r.err, driver.ErrNotSent)
+				}
+			})
+		})
+	}
+}
+
+func TestACallerThatLeavesAGroup(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g, sent := messenger(10)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		var replies []chan reply
+		for i := range 4 {
+			replies = append(replies, do(ctx, g, i)) // sent
+		}
+		for i := 4; i < 7; i++ { // not sent
+			if i == 5 {
+				replies = append(replies, do(t.Context(), g, i))
+				continue
+			}
+			replies = append(replies, do(ctx, g, i))
+		}
+		cancel(errCause)
+		for i, c := range replies {
+			if i == 5 {
+				continue
+			}
+			r := <-c
+			matches(t, "Do", r.err, context.Canceled, errCause)
+			if notSent := errors.Is(r.err, driver.ErrNotSent); notSent != (i > 4-1) {
+				t.Errorf("Do(%d) = %v; not sent: %v", i, r.err, notSent)
+			}
+		}
+		for range 4 {
+			m := <-sent
+			if m.ctx.Err() != nil {
+				t.Error("a caller's context reached the message")
+			}
+			m.answer <- echo
+		}
+		m := <-sent
+		m.is(t, 5) // who left before is not in it
+		m.answer <- echo
+		if r := <-replies[5]; r.err != nil || r.rep != "5" {
+			t.Errorf("Do(5) = %q, %v beside others who left", r.rep, r.err)
+		}
+	})
+}
+
+// A caller that is gone before it came asks for nothing.
+func TestACallerWhoseContextIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g, sent := messenger(10)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err := g.Do(ctx, 1)
+		matches(t, "Do", err, context.Canceled, driver.ErrNotSent)
+		synctest.Wait()
+		if len(sent) > 0 {
+			t.Error("the request was sent")
+			(<-sent).answer <- echo
+		}
+	})
+}
+
+func TestTheTimeLimitOfAMessage(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := driver.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {
+			return nil, hang(ctx)
+		}, 3*time.Second, 10)
+		began := time.Now()
+		_, err := g.Do(t.Context(), 1)
+		matches(t, "Do", err, context.DeadlineExceeded)
+		matchesNone(t, "Do", err, driver.ErrNotSent)
+		if d := time.Since(began); d != 3*time.Second {
+			t.Errorf("it took %v, want 3s", d)
+		}
+	})
+}
+
+// Many callers, some of whom leave: each gets the reply to its own request or an error, and what was not sent was not carried out.
+func TestGroupUnderLoad(t *testing.T) {
+	const callers, each, size = 32, 200, 8
+	var carried [callers * each]atomic.Int32
+	var side, most atomic.Int32
+	g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) {
+		if n := side.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer side.Add(-1)
+		if len(reqs) > size || len(reqs) == 0 {
+			t.Errorf("a message of %d", len(reqs))
+		}
+		for _, r := range reqs {
+			carried[r].Add(1)
+		}
+		time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
+		return echo(reqs)
+	}, time.Minute, size)
+	var wg sync.WaitGroup
+	for c := range callers {
+		wg.Go(func() {
+			for i := range each {
+				req := c*each + i
+				ctx, cancel := context.WithCancel(t.Context())
+				if i%3 == 0 {
+					time.AfterFunc(time.Duration(rand.IntN(200))*time.Microsecond, cancel)
+				}
+				rep, err := g.Do(ctx, req)
+				switch n := carried[req].Load(); {
+				case err == nil && (rep != fmt.Sprint(req) || n != 1):
+					t.Errorf("Do(%d) = %q, carried out %d times", req, rep, n)
+				case errors.Is(err, driver.ErrNotSent) && n != 0:
+					t.Errorf("Do(%d) = %v, but it was carried out", req, err)
+				case err != nil && !errors.Is(err, context.Canceled):
+					t.Errorf("Do(%d) = %v", req, err)
+				}
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	if n := most.Load(); n > 4 {
+		t.Errorf("%d messages side by side, want 4 at most", n)
+	}
+}

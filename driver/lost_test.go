@@ -1,0 +1,304 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+var errRevoked = errors.New("revoked by an operator")
+
+func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
+	for _, cause := range []error{errRevoked, errors.Join(locker.ErrLost, errRevoked), nil} {
+		bubble(t, func(t *testing.T) {
+			f := &fake{}
+			lease := mustAcquire(t, open(t, f), "name")
+			time.Sleep(time.Second)
+			for _, c := range []error{cause, errService, nil} { // what comes later changes nothing
+				f.lock(0).lost(c)
+			}
+			select {
+			case <-lease.Done():
+			default:
+				t.Fatal("Done is open")
+			}
+			err := lease.Err()
+			matches(t, "Err", err, locker.ErrLost)
+			if cause != nil {
+				matches(t, "Err", err, cause)
+			}
+			matchesNone(t, "Err", err, errService)
+			synctest.Wait()
+			if !f.lock(0).isRemoved() {
+				t.Error("it was not removed")
+			}
+			f.lock(0).lost(errService)
+			if again := lease.Err(); again.Error() != err.Error() {
+				t.Errorf("Err = %v, want it unchanged", again)
+			}
+		})
+	}
+}
+
+// Before the grant, a loss cancels Acquire with its cause, and the wait goes on with a new acquisition.
+func TestALossBeforeTheGrant(t *testing.T) {
+	// until is over when the loss was told, or an hour later.
+	until := func(ctx context.Context, t *testing.T) error {
+		select {
+		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, errRevoked) {
+				t.Errorf("Cause = %v, want that of the loss", cause)
+			}
+			return ctx.Err()
+		case <-time.After(time.Hour):
+			return nil
+		}
+	}
+	for _, tc := range []struct {
+		name    string
+		acquire func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error)
+		renew   func(ctx context.Context) (driver.Instant, error) // of the first
+	}{
+		{"during the first request", func(ctx context.Context, t *testing.T, _ *fakeLock) (driver.Grant, error) {
+			return driver.Grant{}, until(ctx, t)
+		}, nil},
+		{"queued", func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error) {
+			if l.count(&l.acquires) == 1 {
+				return driver.Grant{}, driver.Held{}
+			}
+			return driver.Grant{}, until(ctx, t)
+		}, nil},
+		{"between two polls", func(context.Context, *testing.T, *fakeLock) (driver.Grant, error) {
+			return driver.Grant{}, driver.Held{After: time.Minute}
+		}, nil},
+		{"granted all the same", func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error) {
+			_ = until(ctx, t)
+			return grant(l), nil
+		}, nil},
+		{"while the grant is proved", func(_ context.Context, _ *testing.T, l *fakeLock) (driver.Grant, error) {
+			return stamped(time.Hour)(l), nil
+		}, func(ctx context.Context) (driver.Instant, error) { return 0, hang(ctx) }},
+		{"while the grant is proved, and proved all the same", func(_ context.Context, _ *testing.T, l *fakeLock) (driver.Grant, error) {
+			return stamped(time.Hour)(l), nil
+		}, func(ctx context.Context) (driver.Instant, error) {
+			_ = hang(ctx)
+			return driver.Now(), nil
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := &fake{}
+				f.acquire = func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+					if l.n > 0 {
+						return grant(l), nil
+					}
+					return tc.acquire(ctx, t, l)
+				}
+				f.renew = func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return tc.renew(ctx) }
+				l := open(t, f)
+				p := start(t, l, "name")
+				time.Sleep(time.Second)
+				p.waits()
+				f.lock(0).lost(errRevoked)
+				f.lock(0).lost(errService)
+				lease := p.granted()
+				if lease.Token() != 2 {
+					t.Errorf("Token = %v, want that of the second acquisition", lease.Token())
+				}
+				want := time.Second
+				if tc.renew != nil {
+					want = ttl / 4 // a renewal under way is not cut short
+				}
+				if p.took > want+10*time.Millisecond {
+					t.Errorf("it took %v, want little more than %v", p.took, want)
+				}
+				synctest.Wait()
+				if !f.lock(0).isRemoved() {
+					t.Error("the first acquisition was not removed")
+				}
+			})
+		})
+	}
+}
+
+// What is lost is not kept alive, though its Acquire is late to see that.
+func TestALostPlaceInTheQueueIsNotRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			switch {
+			case l.n > 0:
+				return grant(l), nil
+			case l.count(&l.acquires) == 1:
+				return driver.Grant{}, driver.Held{}
+			}
+			time.Sleep(3 * ttl) // ignores its context
+			return grant(l), nil
+		}}
+		l := open(t, f)
+		p := start(t, l, "name")
+		time.Sleep(ttl / 2)
+		p.waits()
+		f.lock(0).lost(errRevoked)
+		p.granted()
+		if n := f.lock(0).count(&f.lock(0).renews); n != 1 {
+			t.Errorf("%d renewals, want none after the loss", n-1)
+		}
+	})
+}
+
+// One that nobody has begun is lost for nobody: a driver may call lost before Lock has returned.
+func TestALossBeforeTheFirstRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		f.locking = func(l *fakeLock) {
+			if l.n == 0 {
+				l.lost(errRevoked)
+			}
+		}
+		l := open(t, f)
+		if lease := mustAcquire(t, l, "name"); lease.Token() != 2 {
+			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+		}
+	})
+}
+
+func TestALossInTheLocalQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		grants := make(chan func(*fakeLock) driver.Grant)
+		f := &fake{acquire: queues(grants)}
+		l := open(t, f)
+		all := startAll(t, l, "name", 3)
+		f.lock(1).lost(errRevoked)
+		f.lock(2).lost(errRevoked)
+		for _, p := range all {
+			grants <- grant
+			p.granted().Release(t.Context())
+		}
+	})
+}
+
+func TestNoWaitIsNotTriedAgainAfterALoss(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			l.lost(errRevoked)
+			return driver.Grant{}, hang(ctx)
+		}}
+		_, err := open(t, f).Acquire(t.Context(), "name", locker.NoWait())
+		matches(t, "Acquire", err, errRevoked)
+		matchesNone(t, "Acquire", err, locker.ErrHeld)
+	})
+}
+
+// A session that dies with each acquisition must not make a waiter spin.
+func TestQueueingAnewBacksOff(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			l.lost(errRevoked)
+			return driver.Grant{}, driver.Held{}
+		}}
+		p := start(t, open(t, f), "name")
+		time.Sleep(time.Minute)
+		p.waits()
+		if n := len(f.prepared()); n < 60 || n > 600 {
+			t.Errorf("%d acquisitions in a minute, want some hundred", n)
+		}
+		p.cancel(nil)
+		p.failed()
+	})
+}
+
+// A driver may tell of losses while it holds its own mutex, from several goroutines at once, also beside its reports.
+func TestLossesUnderTheDriversMutex(t *testing.T) {
+	f := &fake{}
+	l := open(t, f)
+	for range 200 {
+		lease := mustAcquire(t, l, "name")
+		locks := f.prepared()
+		lock := locks[len(locks)-1]
+		done := make(chan struct{}, 3)
+		for range 2 {
+			go func() {
+				f.mu.Lock() // every call of the driver takes it, too
+				defer f.mu.Unlock()
+				lock.lost(errRevoked)
+				done <- struct{}{}
+			}()
+		}
+		go func() {
+			_ = lease.Renew(t.Context())
+			done <- struct{}{}
+		}()
+		for range 3 {
+			<-done
+		}
+		matches(t, "Err", lease.Err(), locker.ErrLost, errRevoked)
+		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
+	}
+}
+
+// A lease that was lost, or released, never comes back, whatever an answer says that was under way.
+func TestAnswersAfterTheEndAreVoid(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(f *fake, lease locker.Lease)
+		why  error
+	}{
+		{"lost", func(f *fake, _ locker.Lease) { f.lock(0).lost(errRevoked) }, locker.ErrLost},
+		{"released", func(_ *fake, lease locker.Lease) { lease.Release(context.Background()) }, locker.ErrReleased},
+		{"expired", func(_ *fake, lease locker.Lease) { <-lease.Done() }, locker.ErrLost},
+		{"expired while the machine slept", func(*fake, locker.Lease) { driver.Suspend(ttl) }, locker.ErrLost},
+	} {
+		for _, answer := range []error{nil, errService, locker.ErrLost} {
+			t.Run(tc.name, func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					gate := make(chan struct{})
+					f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+						<-gate
+						return driver.Now(), answer
+					}}
+					lease := mustAcquire(t, open(t, f), "name")
+					time.Sleep(ttl / 2)
+					tc.end(f, lease)
+					close(gate)
+					synctest.Wait()
+					err := lease.Err()
+					matches(t, "Err", err, tc.why)
+					time.Sleep(ttl)
+					if again := lease.Err(); again.Error() != err.Error() {
+						t.Errorf("Err = %v, want it unchanged: %v", again, err)
+					}
+					if n := len(f.renewed()); n != 1 {
+						t.Errorf("%d renewals, want one", n)
+					}
+				})
+			})
+		}
+	}
+}
+
+// What a driver forgets to report has failed: it is tried again, and never taken for a success.
+func TestAMissingReportIsAFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			if l.req.Name == "forgotten" {
+				return 0, errSilent
+			}
+			return driver.Now(), nil
+		}}
+		l := open(t, f)
+		began := time.Now()
+		forgotten, other := mustAcquire(t, l, "forgotten"), mustAcquire(t, l, "other")
+		endsAt(t, forgotten, began, validity)
+		if n := f.lock(0).count(&f.lock(0).renews); n < 5 {
+			t.Errorf("%d tries, want some more", n)
+		}
+		if err := other.Err(); err != nil {
+			t.Errorf("Err = %v of the lease that was reported", err)
+		}
+	})
+}

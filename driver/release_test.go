@@ -1,0 +1,312 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+func TestReleaseIsRepeatable(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		lease := mustAcquire(t, open(t, f), "name")
+		for range 3 {
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}
+		<-lease.Done()
+		matches(t, "Err", lease.Err(), locker.ErrReleased)
+		matchesNone(t, "Err", lease.Err(), locker.ErrLost, locker.ErrClosed)
+		if n := f.lock(0).count(&f.lock(0).releases); n != 1 {
+			t.Errorf("%d requests, want one", n)
+		}
+	})
+}
+
+func TestReleaseWithACancelledContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		type key struct{}
+		f := &fake{release: func(ctx context.Context, _ *fakeLock) error {
+			if ctx.Value(key{}) != "traced" {
+				t.Error("the values of the caller's context were dropped")
+			}
+			time.Sleep(time.Second)
+			return ctx.Err()
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "traced"))
+		cancel()
+		if err := lease.Release(ctx); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		if !f.lock(0).isRemoved() {
+			t.Error("it was not removed")
+		}
+	})
+}
+
+// What is not confirmed is said, and goes on behind, with growing pauses, until it is.
+func TestReleaseThatIsNotConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var tries journal
+		f := &fake{release: func(context.Context, *fakeLock) error {
+			if tries.note() > 20 {
+				return nil
+			}
+			return errService
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		err := lease.Release(t.Context())
+		matches(t, "Release", err, errService)
+		matchesNone(t, "Release", err, locker.ErrLost, locker.ErrReleased)
+		matches(t, "Err", lease.Err(), locker.ErrReleased)
+		time.Sleep(3 * time.Minute)
+		at := tries.times()
+		if n := len(at); n != 21 {
+			t.Fatalf("%d tries, want 21", n)
+		}
+		pause := 10 * time.Millisecond
+		for i := 1; i < len(at); i++ {
+			if d := at[i].Sub(at[i-1]); d < pause/2 || d > pause*3/2 {
+				t.Errorf("try %d came after %v, want about %v", i, d, pause)
+			}
+			pause = min(2*pause, 5*time.Second)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release once it is removed = %v", err)
+		}
+	})
+}
+
+func TestASecondReleaseAsksAnew(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{release: func(_ context.Context, l *fakeLock) error {
+			if l.count(&l.releases) < 3 {
+				return errService
+			}
+			return nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		matches(t, "Release", lease.Release(t.Context()), errService)
+		matches(t, "Release", lease.Release(t.Context()), errService)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("the third Release = %v", err)
+		}
+		if n := f.lock(0).count(&f.lock(0).releases); n != 3 {
+			t.Errorf("%d requests, want 3", n)
+		}
+	})
+}
+
+// Release is bounded by the TTL, or by five seconds, whatever the driver does.
+func TestReleaseIsBounded(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		ttl   time.Duration
+		obeys bool
+		want  time.Duration
+	}{
+		{"a short TTL", time.Second, true, time.Second},
+		{"a long TTL", time.Hour, true, 5 * time.Second},
+		{"no TTL", 0, true, 5 * time.Second},
+		{"a driver that ignores its context", time.Hour, false, 5 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				gate := make(chan struct{})
+				f := &fake{}
+				f.release = func(ctx context.Context, _ *fakeLock) error {
+					if !tc.obeys {
+						<-gate
+						return nil
+					}
+					select {
+					case <-gate:
+						return nil
+					case <-ctx.Done():
+						return ctx.Err()
+					}
+				}
+				lease := mustAcquire(t, openWith(t, f, driver.Config{Backend: "fake", TTL: tc.ttl}), "name")
+				for range 2 {
+					began := time.Now()
+					err := lease.Release(t.Context())
+					if d := time.Since(began); d > tc.want {
+						t.Errorf("Release took %v, want %v at most", d, tc.want)
+					}
+					if err == nil {
+						t.Error("Release = nil, want it unconfirmed")
+					}
+					matchesNone(t, "Release", err, locker.ErrLost)
+					matches(t, "Err", lease.Err(), locker.ErrReleased)
+					time.Sleep(10 * time.Millisecond) // into the next try in the background
+				}
+				close(gate)
+				time.Sleep(10 * time.Second)
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("Release once the service is back = %v", err)
+				}
+			})
+		})
+	}
+}
+
+// A lock that is free for others is released, though remains are still to be removed.
+func TestRemainsKeepNobodyOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{release: func(_ context.Context, l *fakeLock) error {
+			switch n := l.count(&l.releases); {
+			case n < 5:
+				return &driver.Remains{Err: errService}
+			case n < 8:
+				return errService // the same remains
+			}
+			return nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		for range 6 {
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if !f.lock(0).isRemoved() {
+			t.Error("the remains were not removed")
+		}
+	})
+}
+
+func TestReleaseAfterTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		lease := mustAcquire(t, open(t, f), "name", locker.WithoutRenewal())
+		driver.Suspend(ttl) // no timer has run
+		for range 2 {
+			matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
+		}
+		matches(t, "Err", lease.Err(), locker.ErrLost)
+		matchesNone(t, "Err", lease.Err(), locker.ErrReleased)
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("it was not removed")
+		}
+	})
+}
+
+// A loss that is told after the release has begun changes nothing of what the holder is told.
+func TestALossAfterTheRelease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		f.release = func(context.Context, *fakeLock) error {
+			f.lock(0).lost(errService)
+			time.Sleep(2 * ttl)
+			return nil
+		}
+		lease := mustAcquire(t, openWith(t, f, driver.Config{Backend: "fake", TTL: time.Hour}), "name")
+		lease.Release(t.Context())
+		matches(t, "Err", lease.Err(), locker.ErrReleased)
+		matchesNone(t, "Err", lease.Err(), locker.ErrLost)
+		time.Sleep(2 * ttl)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}
+
+func TestNoRenewalAfterRelease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, wait := range []time.Duration{0, ttl/3 - 1, ttl / 3, ttl/3 + 1} { // before, at and after the first renewal
+			f := &fake{}
+			f.renew = func(context.Context, *fakeLock) (driver.Instant, error) {
+				time.Sleep(time.Second)
+				return driver.Now(), nil
+			}
+			f.release = func(_ context.Context, l *fakeLock) error {
+				time.Sleep(ttl / 4)
+				if l.count(&l.releases) < 5 {
+					return errService
+				}
+				return nil
+			}
+			lease := mustAcquire(t, open(t, f), "name")
+			time.Sleep(wait)
+			matches(t, "Release", lease.Release(t.Context()), errService)
+			n := len(f.renewed())
+			deadline := lease.Deadline()
+			time.Sleep(5 * ttl)
+			if more := len(f.renewed()) - n; more > 0 {
+				t.Errorf("%d renewals after Release", more)
+			}
+			if d := lease.Deadline(); !d.Equal(deadline) {
+				t.Errorf("the deadline moved by %v after Release", d.Sub(deadline))
+			}
+		}
+	})
+}
+
+// Whoever comes first decides; everybody is told the same.
+func TestReleaseRacesWithTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		l := open(t, f)
+		lost := 0
+		for range 500 {
+			lease := mustAcquire(t, l, "name", locker.WithoutRenewal())
+			results := make([]error, 3)
+			var wg sync.WaitGroup
+			for i := range results {
+				wg.Go(func() {
+					time.Sleep(validity)
+					results[i] = lease.Release(t.Context())
+				})
+			}
+			wg.Wait()
+			synctest.Wait()
+			end := lease.Err()
+			for _, err := range results {
+				if errors.Is(end, locker.ErrLost) != errors.Is(err, locker.ErrLost) {
+					t.Fatalf("Release = %v beside Err = %v", err, end)
+				}
+			}
+			if errors.Is(end, locker.ErrLost) {
+				lost++
+			}
+		}
+		if lost != 500 {
+			t.Errorf("%d of 500 were lost: Release must not return nil at the deadline", lost)
+		}
+	})
+}
+
+func TestReleasesThatOverlapShareOneRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{release: func(context.Context, *fakeLock) error {
+			time.Sleep(time.Second)
+			return nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		began := time.Now()
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("Release = %v", err)
+				}
+			})
+		}
+		wg.Wait()
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("they took %v, want a second", d)
+		}
+		if n := f.lock(0).count(&f.lock(0).releases); n != 1 {
+			t.Errorf("%d requests, want one", n)
+		}
+	})
+}

@@ -1,0 +1,302 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+func TestOneFailedRenewalIsSurvived(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
+			switch l.count(&l.renews) {
+			case 1:
+				return 0, hang(ctx)
+			case 2:
+				return 0, errService
+			case 3:
+				return 0, errSilent
+			}
+			return driver.Now(), nil
+		}}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "name")
+		began := driver.Now()
+		time.Sleep(validity)
+		if err := lease.Err(); err != nil {
+			t.Fatalf("Err = %v, want it to survive three failures", err)
+		}
+		renewed := f.renewed()
+		if first := renewed[0].at.Sub(began); first != ttl/3 {
+			t.Errorf("the first renewal came after %v, want %v", first, ttl/3)
+		}
+		// It hangs for a quarter of the TTL, and each of the following comes a twentieth to a tenth later.
+		want := ttl/3 + ttl/4
+		for i, r := range renewed[1:4] {
+			if at := r.at.Sub(began); at < want+ttl/20 || at > want+ttl/10 {
+				t.Errorf("renewal %d came after %v, want %v to %v", i+1, at, want+ttl/20, want+ttl/10)
+			}
+			want = r.at.Sub(began)
+		}
+		if d := time.Until(lease.Deadline()); d <= 0 {
+			t.Errorf("Deadline is %v from now", d)
+		}
+	})
+}
+
+func TestErrNamesTheLastFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			if l.count(&l.renews) == 1 {
+				return 0, context.Canceled // any error at all
+			}
+			return 0, errService
+		}}
+		began := time.Now()
+		lease := mustAcquire(t, open(t, f), "name")
+		err := endsAt(t, lease, began, validity)
+		matches(t, "Err", err, locker.ErrLost, errService)
+		matchesNone(t, "Err", err, context.Canceled)
+	})
+}
+
+// A failure that was overcome is no cause of a later loss.
+func TestErrForgetsAFailureThatWasOvercome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			switch l.count(&l.renews) {
+			case 1:
+				return 0, errService
+			case 2:
+				return driver.Now(), nil
+			}
+			<-gate // ignores its context
+			return driver.Now(), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		<-lease.Done()
+		matchesNone(t, "Err", lease.Err(), errService)
+		close(gate)
+	})
+}
+
+func TestTheServiceSaysNotYours(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			return 0, locker.ErrLost
+		}}
+		began := time.Now()
+		lease := mustAcquire(t, open(t, f), "name")
+		matches(t, "Err", endsAt(t, lease, began, ttl/3), locker.ErrLost)
+		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
+		matches(t, "Renew", lease.Renew(callerContext(t)), locker.ErrLost)
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("the word of the service about one key is no removal")
+		}
+		if n := len(f.renewed()); n != 1 {
+			t.Errorf("%d renewals, want one", n)
+		}
+	})
+}
+
+func TestRenewExtendsTheDeadline(t *testing.T) {
+	for _, opts := range [][]locker.Option{nil, {locker.WithoutRenewal()}} {
+		bubble(t, func(t *testing.T) {
+			f := &fake{}
+			lease := mustAcquire(t, open(t, f), "name", opts...)
+			time.Sleep(time.Second)
+			if err := lease.Renew(callerContext(t)); err != nil {
+				t.Fatalf("Renew = %v", err)
+			}
+			if d := time.Until(lease.Deadline()); d != validity {
+				t.Errorf("Deadline is %v from now, want %v", d, validity)
+			}
+			if len(opts) > 0 {
+				endsAt(t, lease, time.Now(), validity)
+				if n := len(f.renewed()); n != 1 {
+					t.Errorf("%d renewals, want none but the caller's", n)
+				}
+			}
+		})
+	}
+}
+
+// A Base that is older than the one known changes nothing: answers may overtake each other.
+func TestTheDeadlineNeverMovesBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			return driver.Now().Add(-time.Hour), nil
+		}}
+		l := open(t, f)
+		began := time.Now()
+		lease := mustAcquire(t, l, "name")
+		time.Sleep(time.Second)
+		if err := lease.Renew(callerContext(t)); err != nil {
+			t.Fatalf("Renew = %v", err)
+		}
+		if d := lease.Deadline().Sub(began); d != validity {
+			t.Errorf("Deadline is %v after the grant, want %v as before", d, validity)
+		}
+		endsAt(t, lease, began, validity)
+		if n := len(f.renewed()); n > 25 {
+			t.Errorf("%d renewals in one TTL", n)
+		}
+	})
+}
+
+func TestRenewOfALeaseThatHasEnded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		l := open(t, f)
+		released := mustAcquire(t, l, "released")
+		expired := mustAcquire(t, l, "expired", locker.WithoutRenewal())
+		if err := released.Release(t.Context()); err != nil {
+			t.Fatalf("Release = %v", err)
+		}
+		time.Sleep(validity)
+		matches(t, "Renew", released.Renew(callerContext(t)), locker.ErrReleased)
+		matches(t, "Renew", expired.Renew(callerContext(t)), locker.ErrLost)
+		if n := len(f.renewed()); n > 0 {
+			t.Errorf("%d renewals, want none", n)
+		}
+	})
+}
+
+func TestTheContextOfRenewCoversTheCallAlone(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
+			if ctx.Value(byCaller{}) != nil {
+				time.Sleep(time.Second) // ignores its context
+			}
+			return driver.Now(), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		ctx, cancel := context.WithCancelCause(callerContext(t))
+		time.AfterFunc(time.Millisecond, func() { cancel(errCause) })
+		began := time.Now()
+		err := lease.Renew(ctx)
+		if d := time.Since(began); d != time.Millisecond {
+			t.Errorf("Renew returned after %v, want a millisecond", d)
+		}
+		matches(t, "Renew", err, context.Canceled, errCause)
+		matchesNone(t, "Renew", err, locker.ErrLost)
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err = %v", err)
+		}
+		matches(t, "Renew", lease.Renew(ctx), context.Canceled, errCause)
+		if n := len(f.renewed()); n != 1 {
+			t.Errorf("%d renewals, want none with a context that is over before the call", n)
+		}
+		time.Sleep(10 * ttl)
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err = %v", err)
+		}
+	})
+}
+
+func TestRenewThatIsNotConfirmed(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		err   error
+		match error
+	}{
+		{"refused", errService, errService},
+		{"not reported", errSilent, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, tc.err }}
+				lease := mustAcquire(t, open(t, f), "name")
+				err := lease.Renew(callerContext(t))
+				if err == nil {
+					t.Fatal("Renew = nil")
+				}
+				if tc.match != nil {
+					matches(t, "Renew", err, tc.match)
+				}
+				matchesNone(t, "Renew", err, locker.ErrLost, locker.ErrReleased)
+				if err := lease.Err(); err != nil {
+					t.Errorf("Err = %v, want it held", err)
+				}
+			})
+		})
+	}
+}
+
+func TestRenewReturnsWhenTheLeaseEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			<-gate // ignores its context
+			return driver.Now(), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		began := time.Now()
+		matches(t, "Renew", lease.Renew(callerContext(t)), locker.ErrLost)
+		if d := time.Since(began); d != validity {
+			t.Errorf("Renew returned after %v, want the deadline", d)
+		}
+		close(gate)
+		synctest.Wait()
+		matches(t, "Err", lease.Err(), locker.ErrLost) // the answer came too late
+	})
+}
+
+// A caller's renewal doesn't wait for one in the background, nor stop it.
+func TestRenewBesideARenewalInTheBackground(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
+			base := driver.Now()
+			if ctx.Value(byCaller{}) == nil {
+				<-gate
+			}
+			return base, nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		for range 5 { // the one in the background hangs all the time
+			time.Sleep(ttl / 2)
+			if err := lease.Renew(callerContext(t)); err != nil {
+				t.Fatalf("Renew = %v", err)
+			}
+			if d := time.Until(lease.Deadline()); d != validity {
+				t.Fatalf("Deadline is %v from now, want %v", d, validity)
+			}
+		}
+		deadline := lease.Deadline()
+		close(gate)
+		synctest.Wait()
+		if d := lease.Deadline(); !d.Equal(deadline) {
+			t.Errorf("the late answer to an old request moved the deadline by %v", d.Sub(deadline))
+		}
+		time.Sleep(10 * ttl)
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err = %v, want it to be renewed in the background again", err)
+		}
+	})
+}
+
+// Callers whose own renewals fail don't put off the one in the background.
+func TestFailedCallersDoNotPutOffTheRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
+			if ctx.Value(byCaller{}) != nil {
+				return 0, errService
+			}
+			return driver.Now(), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		for began := time.Now(); time.Since(began) < 3*ttl; time.Sleep(ttl / 50) {
+			matches(t, "Renew", lease.Renew(callerContext(t)), errService)
+			if lease.Err() != nil {
+				t.Fatalf("Err = %v, want it to be renewed as ever", lease.Err())
+			}
+		}
+	})
+}
