@@ -37,7 +37,7 @@ func (w *waiter) attempt(l *lease) error {
 		}
 		var held Held
 		if errors.As(err, &held) {
-			pause = min(pause, held.After)
+			pause = min(pause, max(held.After, firstPause)) // whatever a driver says, it must not spin
 		}
 		e.sleep(ctx, &pause)
 		if err := e.asks(w, l); err != nil {
@@ -108,7 +108,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	case held:
 		if l.phase == asking {
 			l.phase = queued
-			e.plan(l, Now().Add(l.ttl/3))
+			e.plan(l, l.renewal(Now()))
 		}
 		return nil
 	}
@@ -161,10 +161,12 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
 	case g.TTL > 0 && now.Sub(g.Base) > old:
-		failure = stale(waited, e.prove(ctx, l))
+		if err := e.prove(ctx, l); err != nil {
+			failure = w.stale(waited, err)
+		}
 		now = Exact()
 	case now >= l.expiry():
-		failure = stale(waited, errTooSlow)
+		failure = w.stale(waited, errTooSlow)
 	}
 
 	over := contextError(w.ctx)
@@ -188,9 +190,10 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	return nil
 }
 
-// stale is what a grant that isn't fresh means for a waiter, which goes on waiting, and for others.
-func stale(waited bool, err error) error {
-	if err != nil && waited {
+// stale is what it means that a grant isn't fresh: a waiter goes on waiting, and so does who may wait when the lock was
+// lost again already.
+func (w *waiter) stale(waited bool, err error) error {
+	if waited || errors.Is(err, locker.ErrLost) && !w.req.NoWait {
 		return fmt.Errorf("%w: %w", errRequeue, err)
 	}
 	return err

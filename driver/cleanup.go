@@ -14,8 +14,15 @@ import (
 const (
 	maxRemovers      = 16
 	firstRemovePause = 10 * time.Millisecond
-	maxRemovePause   = 5 * time.Second
 )
+
+// maxRemovePause is short for a Close, which waits for what is confirmed in time.
+func (e *engine) maxRemovePause() time.Duration {
+	if e.closed {
+		return 100 * time.Millisecond
+	}
+	return 5 * time.Second
+}
 
 // discard begins the removal of an acquisition that is over. Its Acquire has returned.
 func (e *engine) discard(l *lease) {
@@ -110,7 +117,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	case e.abandoned || e.closed && l.free:
 		e.giveUpRemoval(l)
 	default:
-		l.pause = min(max(2*l.pause, firstRemovePause), maxRemovePause)
+		l.pause = min(max(2*l.pause, firstRemovePause), e.maxRemovePause())
 		e.moments.set(l, Now().Add(l.pause/2+rand.N(l.pause)))
 		e.arm()
 	}

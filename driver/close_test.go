@@ -366,3 +366,23 @@ func TestAcquireRacesWithClose(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// A Release at the very moment at which the time for closing is up.
+func TestReleaseAtTheEndOfClose(t *testing.T) {
+	for range 50 {
+		bubble(t, func(t *testing.T) {
+			f := &fake{leaves: true, release: func(context.Context, *fakeLock) error { return errService }}
+			l := open(t, f)
+			lease := mustAcquire(t, l, "name")
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					time.Sleep(5 * time.Second)
+					matches(t, "Release", lease.Release(t.Context()), errService)
+				})
+			}
+			l.Close()
+			wg.Wait()
+		})
+	}
+}

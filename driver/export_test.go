@@ -20,6 +20,9 @@ func SimulateSuspensions() {
 // it is never taken back.
 func Suspend(d time.Duration) { simulated.Add(int64(d)) }
 
+// Truth is the time that an omniscient observer reads: unlike Exact, it tells nobody else of a suspension.
+func Truth() Instant { return Instant(time.Since(epoch)) + Instant(simulated.Load()) }
+
 // SystemSuspended is what the system says.
 func SystemSuspended() time.Duration { return systemSuspended() }
 

@@ -46,21 +46,12 @@ func (e *engine) tick() {
 	e.fires = unarmed
 	now := Exact()
 	batches := make(map[time.Duration][]*lease)
-	for len(e.moments) > 0 {
+	for len(e.moments) > 0 && e.moments[0].at <= now {
 		l := e.moments[0]
-		if l.phase == holding && now >= Instant(l.deadline.Load()) { // this timer may be later than it should
-			e.checkDeadline(l)
-			continue
-		}
-		due := l.at <= now
-		renewal := l.phase == queued || l.phase == holding && !l.renewing && l.at < Instant(l.deadline.Load())
 		switch {
-		case !due && (!renewal || len(batches[l.req.TTL]) == 0 || l.at.Sub(now) > l.ttl/10):
-			// Not even one that is taken along because others with its TTL are on their way.
-			e.startRenewals(batches)
-			e.arm()
-			return
-		case renewal:
+		case l.phase == holding && now >= Instant(l.deadline.Load()): // also when this timer is later than it should be
+			e.checkDeadline(l)
+		case l.phase == holding, l.phase == queued:
 			l.renewing = true
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
@@ -71,18 +62,19 @@ func (e *engine) tick() {
 			e.moments.remove(l)
 		}
 	}
-	e.startRenewals(batches)
+	for ttl, leases := range batches {
+		e.startRenewal(ttl, leases)
+	}
+	e.arm()
 }
 
-// startRenewals renews each batch aside, so that one that hangs delays no deadline and no other batch.
-func (e *engine) startRenewals(batches map[time.Duration][]*lease) {
-	for ttl, leases := range batches {
-		e.busy++
-		go func() {
-			defer e.leave()
-			e.renewBatch(ttl, leases)
-		}()
-	}
+// startRenewal renews a batch aside, so that one that hangs delays no deadline and no other batch.
+func (e *engine) startRenewal(ttl time.Duration, leases []*lease) {
+	e.busy++
+	go func() {
+		defer e.leave()
+		e.renewBatch(ttl, leases)
+	}()
 }
 
 func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
@@ -154,14 +146,22 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	case err != nil:
 		e.plan(l, soon)
 	case l.phase == queued:
-		e.plan(l, Now().Add(l.ttl/3))
+		e.plan(l, l.renewal(Now()))
 	default:
 		if base > l.base && !void {
 			l.base = base
 			l.extend()
 		}
-		e.plan(l, max(soon, l.base.Add(l.ttl/3)))
+		e.plan(l, max(soon, l.renewal(l.base)))
 	}
+}
+
+// renewal is when to renew what was renewed last at base: after a third of the TTL, or up to a tenth of the TTL
+// earlier. It is rounded down to a multiple of that tenth, so that leases with one TTL fall due together and go in one
+// batch, whenever they were acquired and whatever else is due in between.
+func (l *lease) renewal(base Instant) Instant {
+	at, grid := base.Add(l.ttl/3), max(Instant(l.ttl/10), 1)
+	return at - (at%grid+grid)%grid
 }
 
 // plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
@@ -188,7 +188,7 @@ func (l *lease) extend() { l.deadline.Store(int64(min(l.expiry(), l.limit))) }
 func (e *engine) hold(l *lease) {
 	l.phase, l.cancel = holding, nil
 	l.extend()
-	e.plan(l, max(l.base.Add(l.ttl/3), Now()))
+	e.plan(l, max(l.renewal(l.base), Now()))
 }
 
 // checkDeadline ends a lease whose deadline has passed.

@@ -170,7 +170,9 @@ func (l *lease) Release(ctx context.Context) error {
 	}
 	removal := l.removal
 	e.mu.Unlock()
-	<-removal.Done()
+	if removal != nil { // otherwise the locker's time for closing is up
+		<-removal.Done()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return l.released(l.err())

@@ -230,7 +230,7 @@ func TestLossesUnderTheDriversMutex(t *testing.T) {
 			}()
 		}
 		go func() {
-			_ = lease.Renew(t.Context())
+			_ = lease.Renew(callerContext(t))
 			done <- struct{}{}
 		}()
 		for range 3 {

@@ -164,6 +164,9 @@ func endsAt(t testing.TB, lease locker.Lease, began time.Time, want time.Duratio
 	return err
 }
 
+// inRhythm is true for the time between two renewals.
+func inRhythm(d time.Duration) bool { return d <= ttl/3 && d >= ttl/3-ttl/10 }
+
 // hang is a call that a driver can't get out of before its context is over.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
@@ -224,4 +227,10 @@ func (j *journal) times() []time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.at)
+}
+
+func (l *fakeLock) isQueued() bool {
+	l.f.mu.Lock()
+	defer l.f.mu.Unlock()
+	return l.queued
 }

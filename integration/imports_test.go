@@ -9,7 +9,8 @@ import (
 
 const module = "github.com/fencedlock/locker"
 
-// imports lists everything that a package depends on outside the standard library, itself left out; with tests what its tests need too.
+// imports lists everything that a package depends on outside the standard library, itself left out; with tests what
+// its tests need too.
 func imports(t *testing.T, pkg string, tests bool) []string {
 	t.Helper()
 	args := []string{"list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}"}
@@ -53,8 +54,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// What a package's tests import counts for its consumers as well: "go mod tidy" wants its checksums. Containers are for
-// this folder alone.
+// What a package's tests import counts for its consumers as well: "go mod tidy" wants its checksums. Containers are
+// for this folder alone.
 func TestContainersStayHere(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", module+"/...").Output()
 	if err != nil {

@@ -1,0 +1,97 @@
+package driver_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// Every error says what was tried, where, and on which lock, once.
+func TestErrors(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{leaves: true, shut: func(context.Context) error { return errService }}
+		fails := func(context.Context, *fakeLock) error { return errService }
+		l := open(t, f)
+
+		_, err := l.Acquire(t.Context(), "\x00")
+		says(t, err, "acquire", "\x00", locker.ErrName)
+
+		f.acquire = func(context.Context, *fakeLock) (driver.Grant, error) { return driver.Grant{}, errService }
+		_, err = l.Acquire(t.Context(), "name")
+		says(t, err, "acquire", "name", errService)
+		f.acquire = nil
+
+		cancelled, cancel := context.WithCancelCause(callerContext(t))
+		cancel(errCause)
+		_, err = l.Acquire(cancelled, "name")
+		says(t, err, "acquire", "name", context.Canceled, errCause)
+
+		lease := mustAcquire(t, l, "name")
+		says(t, lease.Renew(cancelled), "renew", "name", context.Canceled, errCause)
+		f.renew = func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }
+		says(t, lease.Renew(callerContext(t)), "renew", "name", errService)
+		f.release = fails
+		says(t, lease.Release(t.Context()), "release", "name", errService)
+		says(t, lease.Err(), "lease", "name", locker.ErrReleased)
+		says(t, lease.Renew(callerContext(t)), "lease", "name", locker.ErrReleased)
+		f.release = nil
+
+		lease = mustAcquire(t, l, "name")
+		f.lock(len(f.prepared()) - 1).lost(errRevoked)
+		for _, err := range []error{lease.Err(), lease.Renew(callerContext(t)), lease.Release(t.Context())} {
+			says(t, err, "lease", "name", locker.ErrLost, errRevoked)
+		}
+		time.Sleep(time.Minute)
+
+		says(t, l.Close(), "close", "", errService)
+		_, err = l.Acquire(t.Context(), "name")
+		says(t, err, "acquire", "name", locker.ErrClosed)
+	})
+}
+
+func says(t *testing.T, err error, op, name string, causes ...error) {
+	t.Helper()
+	var e *locker.Error
+	if !errors.As(err, &e) {
+		t.Errorf("%v is no *locker.Error", err)
+		return
+	}
+	if e.Op != op || e.Name != name || e.Backend != "fake" {
+		t.Errorf("%v has Op %q, Name %q, Backend %q, want %q, %q, %q", err, e.Op, e.Name, e.Backend, op, name, "fake")
+	}
+	var again *locker.Error
+	if errors.As(e.Err, &again) {
+		t.Errorf("%v is wrapped twice", err)
+	}
+	matches(t, op, err, causes...)
+}
+
+func TestHeld(t *testing.T) {
+	for _, err := range []error{driver.Held{}, driver.Held{After: time.Second}} {
+		matches(t, "Held", err, locker.ErrHeld)
+		matchesNone(t, "Held", err, locker.ErrLost, context.DeadlineExceeded)
+		if err.Error() == "" {
+			t.Error("Held has no text")
+		}
+	}
+	if a, b := (driver.Held{}).Error(), (driver.Held{After: time.Second}).Error(); a == b {
+		t.Errorf("both are %q, want the second to tell when to ask again", a)
+	}
+	err := &driver.Remains{Err: errService}
+	matches(t, "Remains", err, errService)
+}
+
+func TestNewOwner(t *testing.T) {
+	seen := make(map[string]bool)
+	for range 1000 {
+		id := driver.NewOwner()
+		if len(id) != 32 || seen[id] {
+			t.Fatalf("%q is not 128 bits in hexadecimal, or not new", id)
+		}
+		seen[id] = true
+	}
+}

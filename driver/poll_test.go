@@ -1,0 +1,158 @@
+package driver_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// polls makes a service that answers so, and a journal of the questions. It stops a waiter that spins.
+func polls(t *testing.T, answer error) (func(context.Context, *fakeLock) (driver.Grant, error), *journal) {
+	var asked journal
+	return func(ctx context.Context, _ *fakeLock) (driver.Grant, error) {
+		if asked.note() == 100_000 {
+			t.Error("the waiter spins")
+			return driver.Grant{}, hang(ctx)
+		}
+		return driver.Grant{}, answer
+	}, &asked
+}
+
+func TestPollingBacksOff(t *testing.T) {
+	for _, answer := range []error{locker.ErrHeld, driver.Held{After: time.Hour}} {
+		bubble(t, func(t *testing.T) {
+			acquire, asked := polls(t, answer)
+			p := start(t, open(t, &fake{acquire: acquire}), "name")
+			time.Sleep(time.Minute)
+			p.waits()
+			at := asked.times()
+			pause := 5 * time.Millisecond
+			shorter, longer := 0, 0
+			for i := 1; i < len(at); i++ {
+				d := at[i].Sub(at[i-1])
+				if d < pause/2 || d >= pause*3/2 {
+					t.Errorf("question %d came after %v, want about %v", i, d, pause)
+				}
+				if d < pause {
+					shorter++
+				} else {
+					longer++
+				}
+				pause = min(2*pause, 320*time.Millisecond)
+			}
+			if len(at) < 120 || len(at) > 400 {
+				t.Errorf("%d questions in a minute", len(at))
+			}
+			if shorter < 20 || longer < 20 {
+				t.Errorf("%d pauses were shorter and %d longer than the mean: no jitter", shorter, longer)
+			}
+		})
+	}
+}
+
+// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock may be released before.
+func TestPollingHonoursAHint(t *testing.T) {
+	const after = 50 * time.Millisecond
+	bubble(t, func(t *testing.T) {
+		acquire, asked := polls(t, driver.Held{After: after})
+		p := start(t, open(t, &fake{acquire: acquire}), "name")
+		time.Sleep(time.Minute)
+		p.waits()
+		at := asked.times()
+		for i := 6; i < len(at); i++ {
+			if d := at[i].Sub(at[i-1]); d < after/2 || d >= after*3/2 {
+				t.Errorf("question %d came after %v, want about %v", i, d, after)
+			}
+		}
+	})
+}
+
+// Whatever a driver computes as its hint, a waiter asks at a bounded rate.
+func TestPollingIsBounded(t *testing.T) {
+	for _, after := range []time.Duration{1, time.Microsecond, -1, -time.Hour, 1 << 62} {
+		t.Run(after.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				acquire, asked := polls(t, driver.Held{After: after})
+				p := start(t, open(t, &fake{acquire: acquire}), "name")
+				time.Sleep(10 * time.Second)
+				p.waits()
+				if n := len(asked.times()); n > 10*1000 || n < 10 {
+					t.Errorf("%d questions in ten seconds", n)
+				}
+				p.cancel(nil)
+				p.failed()
+			})
+		})
+	}
+}
+
+func TestPollingIsNotRenewed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: polled}
+		p := start(t, open(t, f), "name")
+		time.Sleep(5 * ttl)
+		p.waits()
+		if n := len(f.renewed()); n > 0 {
+			t.Errorf("%d renewals of what is not queued", n)
+		}
+	})
+}
+
+// Each question of a wait is made for the same acquisition, and one that is granted at last is a lease like any other.
+func TestPollingUntilTheGrant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.count(&l.acquires) < 100 {
+				return driver.Grant{}, driver.Held{After: time.Second}
+			}
+			return grant(l), nil
+		}}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "name")
+		if lease.Token() != 1 {
+			t.Errorf("Token = %v, want that of the first acquisition", lease.Token())
+		}
+		if d := time.Until(lease.Deadline()); d != validity {
+			t.Errorf("Deadline is %v from now, want %v", d, validity)
+		}
+	})
+}
+
+// Like a waiter in a queue, one that polls has done nothing wrong when its grant is of no use any more.
+func TestAPollingWaiterWaitsOn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{
+			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+				switch {
+				case l.n > 0:
+					return grant(l), nil
+				case l.count(&l.acquires) < 5:
+					return driver.Grant{}, driver.Held{After: time.Second}
+				}
+				return stamped(2 * ttl)(l), nil
+			},
+			renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
+		}
+		if lease := mustAcquire(t, open(t, f), "name"); lease.Token() != 2 {
+			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+		}
+	})
+}
+
+// Nobody loses a lease that nobody had.
+func TestAcquireDoesNotFailWithErrLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{
+			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(2 * ttl)(l), nil },
+			renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
+		}
+		_, err := open(t, f).Acquire(t.Context(), "name")
+		if err == nil {
+			t.Fatal("Acquire returned a lease that is over")
+		}
+		matchesNone(t, "Acquire", err, locker.ErrLost, locker.ErrHeld)
+	})
+}

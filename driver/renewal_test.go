@@ -1,0 +1,156 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// names of the locks of a renewal.
+func (r renewal) names() []string {
+	var names []string
+	for _, l := range r.locks {
+		names = append(names, l.req.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// A lease is renewed after a third of its TTL, or up to a tenth of it earlier, together with the others that have its TTL.
+func TestTheRhythmOfRenewals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		l := open(t, f)
+		last := make(map[string]driver.Instant) // when each was acquired or renewed
+		for i := range 20 {
+			name := fmt.Sprint(i)
+			last[name] = driver.Now()
+			if i%2 == 0 {
+				mustAcquire(t, l, name)
+			} else {
+				mustAcquire(t, l, name, locker.WithTTL(ttl+time.Second))
+			}
+			mustAcquire(t, l, "not renewed "+name, locker.WithoutRenewal())
+			time.Sleep(rand.N(ttl / 5))
+		}
+		time.Sleep(5 * ttl)
+		before := make(map[time.Duration]driver.Instant) // the last renewal of each TTL
+		for _, r := range f.renewed() {
+			lasts := r.locks[0].req.TTL
+			if at, ok := before[lasts]; ok && r.at.Sub(at) < lasts/10 {
+				t.Errorf("two renewals of one TTL are %v apart, want a tenth of %v at least", r.at.Sub(at), lasts)
+			}
+			before[lasts] = r.at
+			for _, name := range r.names() {
+				at, ok := last[name]
+				if d := r.at.Sub(at); !ok || d > lasts/3 || d < lasts/3-lasts/10 {
+					t.Errorf("%s with a TTL of %v was renewed after %v", name, lasts, d)
+				}
+				last[name] = r.at
+			}
+		}
+		for name, at := range last {
+			if d := driver.Now().Sub(at); d > (ttl+time.Second)/3 {
+				t.Errorf("%s was not renewed for %v", name, d)
+			}
+		}
+	})
+}
+
+// Leases of one TTL are renewed together, whatever else is due in between.
+func TestRenewalsOfManyLeases(t *testing.T) {
+	const many, lasts = 10_000, 5 * time.Minute
+	other := locker.WithTTL(31 * time.Second)
+	for _, tc := range []struct {
+		name string
+		opts func(i int) []locker.Option
+		ttls int // how many are renewed
+	}{
+		{"one TTL", func(int) []locker.Option { return nil }, 1},
+		{"two TTLs", func(i int) []locker.Option {
+			if i%2 == 0 {
+				return nil
+			}
+			return []locker.Option{other}
+		}, 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				f := &fake{}
+				l := openWith(t, f, driver.Config{Backend: "fake", TTL: 30 * time.Second, Features: locker.FeatureTTL})
+				for i := range many {
+					mustAcquire(t, l, fmt.Sprint(i), tc.opts(i)...)
+					time.Sleep(time.Millisecond)
+				}
+				before := len(f.renewed())
+				if before > 10*tc.ttls {
+					t.Errorf("%d renewals while they were taken", before)
+				}
+				time.Sleep(lasts)
+				if n := runtime.NumGoroutine(); n > 20 {
+					t.Errorf("%d goroutines", n)
+				}
+				// Four windows of a tenth of the TTL in a third of it.
+				if n, most := len(f.renewed())-before, 4*tc.ttls*int(lasts/(10*time.Second)); n > most {
+					t.Errorf("%d renewals in %v, want %d at most", n, lasts, most)
+				}
+			})
+		})
+	}
+}
+
+// One TTL's hung renewal delays nobody else's, and not that of leases of the same TTL which fall due later.
+func TestAHungRenewalDelaysNoOther(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			if l.req.Name == "hangs" {
+				<-gate // ignores its context
+			}
+			return driver.Now(), nil
+		}}
+		l := open(t, f)
+		mustAcquire(t, l, "hangs")
+		sameMoment := mustAcquire(t, l, "same moment", locker.WithTTL(ttl+1))
+		time.Sleep(ttl / 5)
+		later := mustAcquire(t, l, "later")
+		time.Sleep(10 * ttl)
+		for _, lease := range []locker.Lease{sameMoment, later} {
+			if err := lease.Err(); err != nil {
+				t.Errorf("%s: Err = %v", lease.Name(), err)
+			}
+		}
+		close(gate)
+	})
+}
+
+// A lock that is reported before its call returns is renewed again in time, though another in that call hangs.
+func TestAReportFreesItsLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			if l.req.Name == "b" {
+				<-gate // ignores its context
+			}
+			return driver.Now(), nil
+		}}
+		l := open(t, f)
+		a, b := mustAcquire(t, l, "a"), mustAcquire(t, l, "b")
+		time.Sleep(5 * ttl)
+		if renewed := f.renewed(); !slices.Equal(renewed[0].names(), []string{"a", "b"}) {
+			t.Fatalf("the first renewal is of %v, want both", renewed[0].names())
+		}
+		matches(t, "Err", b.Err(), locker.ErrLost)
+		if err := a.Err(); err != nil {
+			t.Errorf("Err = %v of the lease that was reported", err)
+		}
+		close(gate)
+	})
+}

@@ -1,0 +1,194 @@
+package membackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// Link is the network between a Locker that is made with [WithLink] and its Server, with the faults of a network.
+// Several Lockers may share one, as the processes of one machine do. Its methods are safe for concurrent use. The zero
+// Link is ready, and a Link needs no closing.
+type Link struct {
+	mu    sync.Mutex
+	cut   bool
+	delay time.Duration
+	drops int
+	conns map[*conn]struct{} // open ones, as far as their clients know
+}
+
+// NewLink returns a network without faults.
+func NewLink() *Link { return new(Link) }
+
+// Cut lets nothing through any more, in either direction: requests, replies and pushes are lost. Nobody is told, so
+// calls hang until their time limit.
+func (l *Link) Cut() { l.set(func() { l.cut = true }) }
+
+// Heal ends Cut. What was lost stays lost.
+func (l *Link) Heal() { l.set(func() { l.cut = false }) }
+
+// Delay lets each request that is sent from now on reach the service d later; 0 ends it. A request arrives though its
+// caller has given up meanwhile, and later ones may overtake it when the delay has been made shorter. It is lost when,
+// on its arrival, the network is cut or its connection is broken. Replies and pushes are not delayed.
+func (l *Link) Delay(d time.Duration) { l.set(func() { l.delay = d }) }
+
+// DropReplies loses the next n replies: requests are carried out, and their callers wait until their time limit. 0 ends
+// it.
+func (l *Link) DropReplies(n int) { l.set(func() { l.drops = n }) }
+
+// Sever breaks the connections, and both ends know: calls under way fail at once, what they asked is lost if it was not
+// carried out yet, and places in queues go with their connections. Locks stay. The next request connects anew; until
+// then the service can't push anything.
+func (l *Link) Sever() {
+	l.mu.Lock()
+	conns := make([]*conn, 0, len(l.conns))
+	for c := range l.conns {
+		conns = append(conns, c)
+	}
+	l.mu.Unlock()
+	for _, c := range conns {
+		c.client.server.hangUp(c)
+		l.reset(c)
+	}
+}
+
+func (l *Link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+// client is a Locker's end of the network. It has one connection, made with the first request after the last one broke.
+type client struct {
+	server *Server
+	link   *Link
+	conn   *conn // guarded by link.mu; nil: none is open
+}
+
+// conn is a connection. Its two ends may learn at different times that it is broken.
+type conn struct {
+	client *client
+	broken chan struct{} // closed when the client knows
+	dead   bool          // the service knows; guarded by its mutex
+}
+
+// request is a message to the service and its reply.
+type request struct {
+	conn    *conn
+	renewal bool
+	goodbye bool                     // the client closes the connection: no reply, and nothing to run
+	run     func(now driver.Instant) // carries it out, under the service's mutex, perhaps after the caller has gone
+	done    chan error               // gets the reply: nil, or the reason for which it was not carried out
+}
+
+var (
+	errReset    = errors.New("connection was reset")
+	errNoAnswer = errors.New("no answer in time")
+)
+
+// call sends a request and waits for the reply, for as long as ctx and limit allow. Without an answer, nobody knows
+// whether the request was carried out, or will be. What run writes may be read only after a nil error.
+func (c *client) call(ctx context.Context, limit time.Duration, r *request) (answered bool, err error) {
+	r.done = make(chan error, 1)
+	c.send(r)
+	select {
+	case err := <-r.done: // without faults, the usual case
+		return true, err
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err := <-r.done:
+		return true, err
+	case <-r.conn.broken:
+		return false, errReset
+	case <-timer.C:
+		return false, errNoAnswer
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+func (c *client) send(r *request) {
+	l := c.link
+	l.mu.Lock()
+	if c.conn == nil {
+		c.conn = &conn{client: c, broken: make(chan struct{})}
+		if l.conns == nil {
+			l.conns = make(map[*conn]struct{})
+		}
+		l.conns[c.conn] = struct{}{}
+	}
+	r.conn = c.conn
+	cut, delay := l.cut, l.delay
+	l.mu.Unlock()
+	switch {
+	case cut:
+	case delay > 0:
+		time.AfterFunc(delay, func() {
+			if l.open() {
+				c.server.arrive(r)
+			}
+		})
+	default:
+		c.server.arrive(r)
+	}
+}
+
+// reply is called by the service, under its mutex.
+func (r *request) reply(err error) {
+	l := r.conn.client.link
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.cut:
+	case l.drops > 0:
+		l.drops--
+	default:
+		r.done <- err
+	}
+}
+
+// push is called by the service, under its mutex, with what is to happen at the client if the message gets there.
+func (c *client) push(arrive func()) {
+	c.link.mu.Lock()
+	connected := c.conn != nil && !c.conn.dead && !c.link.cut
+	c.link.mu.Unlock()
+	if connected {
+		arrive()
+	}
+}
+
+func (l *Link) open() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut
+}
+
+// reset tells the client that a connection is broken.
+func (l *Link) reset(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.conns[c]; ok {
+		delete(l.conns, c)
+		c.client.conn = nil
+		close(c.broken)
+	}
+}
+
+// close ends the client's connection. The service learns it after what was sent before; over a network that is cut it
+// doesn't, so places in queues stay there until they are dead.
+func (c *client) close() {
+	c.link.mu.Lock()
+	connected := c.conn != nil
+	c.link.mu.Unlock()
+	if connected {
+		r := &request{goodbye: true}
+		c.send(r)
+		c.link.reset(r.conn)
+	}
+}

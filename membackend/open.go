@@ -1,0 +1,168 @@
+// Package membackend keeps locks in the memory of this process. It is for the unit tests of programs that use locks,
+// and it is the reference for authors of other backends: server.go is the protocol, and driver.go what [driver.Driver]
+// asks for.
+//
+// Open it with the URL mem:// (a service of its own), mem://NAME (one that all Lockers of this process with that name
+// share, for as long as one of them is open), or with [New]. The one parameter is ttl, as in mem://?ttl=10s.
+//
+// # In unit tests
+//
+// Give the code under test a Locker of a [Server] that the test holds, and other Lockers of that Server as rivals. Then
+// make the service fail: end a lease ([Server.Expire]), refuse renewals, fail, pause, restart or lose all data; or put
+// a [Link] in between and cut, delay or sever it.
+//
+//	service := membackend.NewServer()
+//	l := membackend.New(membackend.WithServer(service))
+//	defer l.Close()
+//	go worker(l)
+//	…
+//	service.Expire("invoices") // the worker's lease is lost now
+//
+// All of it works in a bubble of testing/synctest, where a TTL of 30 s passes at once: only timers, channels and
+// mutexes are used, and no goroutine runs on its own. What is made in a bubble must stay in it: use New there, not
+// mem://NAME with a name that is used outside. The examples show both.
+//
+// # What it promises
+//
+// The first come is the first served. A release hands the lock to the first waiter that is alive, and so does the end
+// of a TTL; nobody can take it past the queue. A waiter whose connection breaks loses its place, and queues anew. The
+// holder is told at once when its lock is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as
+// long as the process lives, whatever happens to the data.
+package membackend
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	backend    = "mem"
+	defaultTTL = 30 * time.Second
+)
+
+func init() { locker.Register(backend, open) }
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	server *Server
+	link   *Link
+	ttl    time.Duration
+	leave  func()
+}
+
+// WithServer makes the Locker use a service that others use, too, or that a test wants to have fail.
+func WithServer(s *Server) Option { return func(c *config) { c.server = s } }
+
+// WithLink puts a network between the Locker and its service that a test wants to have fail.
+func WithLink(l *Link) Option { return func(c *config) { c.link = l } }
+
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. Acquire refuses one below 5 ms.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// New makes a Locker that uses a Server of its own, unless it is told otherwise. It has no goroutines while it holds
+// and waits for nothing. The caller closes it, which leaves a Server and a Link as they are.
+func New(opts ...Option) locker.Locker {
+	c := config{ttl: defaultTTL}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c.locker()
+}
+
+func (c config) locker() locker.Locker {
+	return driver.New(c.driver(), driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL})
+}
+
+func (c config) driver() *memDriver {
+	if c.server == nil {
+		c.server = NewServer()
+	}
+	if c.link == nil {
+		c.link = NewLink()
+	}
+	return &memDriver{client: &client{server: c.server, link: c.link}, leave: c.leave}
+}
+
+// Guarantees tells what every Locker of this package promises.
+func Guarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend:   backend,
+		Scope:     locker.ScopeProcess,
+		Tolerance: locker.ToleranceNone,
+		Exclusion: locker.ExclusionSingleNode,
+		Fencing:   locker.FencingUntilDataLoss,
+		Clocks:    locker.ClocksSpeed,
+		Order:     locker.OrderFIFO,
+		Waiting:   locker.WaitingHandOff,
+		Expiry: locker.Expiry{
+			By:  locker.ExpiryKey,
+			TTL: true,
+			// A timer of this process hands an expired lock over, as late as a busy scheduler lets it run.
+			Slack: 100 * time.Millisecond,
+		},
+		Revocation: locker.RevocationAtOnce,
+		Restart:    locker.RestartNothing,
+		RoundTrips: 0,
+		Cost:       locker.CostNone,
+	}
+}
+
+// open serves mem:// and mem://NAME.
+func open(_ context.Context, u *url.URL) (locker.Locker, error) {
+	p := driver.NewParams(u)
+	c := config{ttl: p.Duration("ttl", defaultTTL)}
+	if err := p.Err(); err != nil {
+		return nil, err
+	}
+	if err := checkTTL(c.ttl); err != nil {
+		return nil, err
+	}
+	if u.User != nil || u.Path != "" || u.Opaque != "" || u.Fragment != "" || u.Hostname() != u.Host {
+		return nil, fmt.Errorf("%w: URL: it is mem:// or mem://NAME, and only parameters may follow", locker.ErrOption)
+	}
+	if u.Host != "" {
+		c.server, c.leave = named.join(u.Host)
+	}
+	return c.locker(), nil
+}
+
+// named holds the services that URLs name. One lives from the opening of its first Locker to the closing of its last.
+var named = registry{services: make(map[string]*service)}
+
+type registry struct {
+	mu       sync.Mutex
+	services map[string]*service
+}
+
+type service struct {
+	Server
+	users int
+}
+
+func (r *registry) join(name string) (s *Server, leave func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sv := r.services[name]
+	if sv == nil {
+		sv = new(service)
+		r.services[name] = sv
+	}
+	sv.users++
+	return &sv.Server, func() { r.leave(name, sv) }
+}
+
+func (r *registry) leave(name string, sv *service) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if sv.users--; sv.users == 0 {
+		delete(r.services, name)
+	}
+}
