@@ -12,6 +12,9 @@ import (
 // new one.
 var errRequeue = errors.New("acquisition is lost")
 
+// errLostAgain says that a lock was granted and lost before anybody had it.
+var errLostAgain = errors.New("the lock was lost again before it was handed out")
+
 // errTooSlow says that a grant came when nothing was left of its validity.
 var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
 
@@ -131,10 +134,7 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 		return e.gaveUp(w, over)
 	case l.cause != nil:
 		e.discard(l)
-		if w.req.NoWait {
-			return l.cause
-		}
-		return fmt.Errorf("%w: %w", errRequeue, l.cause)
+		return w.requeue(l.cause)
 	}
 	return nil
 }
@@ -193,10 +193,22 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 // stale is what it means that a grant isn't fresh: a waiter goes on waiting, and so does who may wait when the lock was
 // lost again already.
 func (w *waiter) stale(waited bool, err error) error {
-	if waited || errors.Is(err, locker.ErrLost) && !w.req.NoWait {
-		return fmt.Errorf("%w: %w", errRequeue, err)
+	if waited || errors.Is(err, locker.ErrLost) {
+		return w.requeue(err)
 	}
 	return err
+}
+
+// requeue is the end of an acquisition that was lost before it was a lease. ErrLost would be the end of a lease, so
+// with NoWait it is not passed on.
+func (w *waiter) requeue(cause error) error {
+	switch {
+	case !w.req.NoWait:
+		return fmt.Errorf("%w: %w", errRequeue, cause)
+	case errors.Is(cause, locker.ErrLost):
+		return errLostAgain
+	}
+	return cause
 }
 
 // prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.

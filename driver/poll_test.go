@@ -149,7 +149,7 @@ func TestAcquireDoesNotFailWithErrLost(t *testing.T) {
 			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(2 * ttl)(l), nil },
 			renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
 		}
-		_, err := open(t, f).Acquire(t.Context(), "name")
+		_, err := open(t, f).Acquire(t.Context(), "name", locker.NoWait())
 		if err == nil {
 			t.Fatal("Acquire returned a lease that is over")
 		}
