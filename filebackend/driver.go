@@ -1,0 +1,177 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+type fileDriver struct {
+	dir        string
+	guarantees locker.Guarantees
+	watcher    watcher
+}
+
+var _ driver.Driver = (*fileDriver)(nil)
+
+func newDriver(dir string) (driver.Driver, error) {
+	if dir == "" {
+		return nil, fmt.Errorf("%w: no directory", locker.ErrOption)
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	durable, err := prepareDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	d := &fileDriver{dir: dir, guarantees: Guarantees()}
+	if !durable {
+		d.guarantees.Fencing, d.guarantees.Restart = locker.FencingUntilDataLoss, locker.RestartNothing
+	}
+	return d, nil
+}
+
+func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }
+
+func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
+	return &lock{d: d, path: filepath.Join(d.dir, fileName(req.Name)), owner: driver.NewOwner()}, nil
+}
+
+// Renew has nothing to renew. It looks whether each lock still stands.
+func (d *fileDriver) Renew(_ context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	for i, l := range locks {
+		base := driver.Now()
+		report(i, base, l.(*lock).check())
+	}
+}
+
+func (d *fileDriver) Close(context.Context) error {
+	d.watcher.close()
+	return nil
+}
+
+// lock is one acquisition. Its open file is the owner in the kernel's eyes. All tries use the same one: to close one
+// after each try would wake the other waiters, and they would do the same.
+type lock struct {
+	d     *fileDriver
+	path  string
+	owner string
+	asked bool                    // Acquire was called
+	file  *os.File                // of Acquire and Release, which don't overlap
+	held  atomic.Pointer[os.File] // file, while it is granted: for Renew and the handle, which overlap anything
+	given atomic.Bool             // copies of the descriptor were given out
+}
+
+var (
+	_ driver.Lock    = (*lock)(nil)
+	_ driver.Handler = (*lock)(nil)
+)
+
+func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
+	if l.asked {
+		return l.wait(ctx)
+	}
+	l.asked = true
+	return l.try(ctx)
+}
+
+// try asks once. The error is driver.Held when another has the lock; then l.file is the file it is at.
+func (l *lock) try(ctx context.Context) (driver.Grant, error) {
+	for {
+		if ctx.Err() != nil {
+			return driver.Grant{}, context.Cause(ctx)
+		}
+		base := driver.Now()
+		if l.file == nil {
+			f, err := openFile(l.d.dir, l.path)
+			if err != nil {
+				return driver.Grant{}, err
+			}
+			l.file = f
+		}
+		locked, err := tryLock(l.file)
+		if err != nil {
+			return driver.Grant{}, err
+		}
+		switch there, err := isAt(l.file, l.path); {
+		case err != nil:
+			return driver.Grant{}, err
+		case !there: // somebody may hold the lock at the file that has taken its place
+			_ = l.file.Close()
+			l.file = nil
+			continue
+		case !locked:
+			return driver.Grant{}, driver.Held{}
+		}
+		token, err := mint(syncedFile{l.file}, l.owner, func() error { return syncDir(l.d.dir) })
+		if err != nil {
+			return driver.Grant{}, err
+		}
+		l.held.Store(l.file)
+		return driver.Grant{Token: token, Base: base}, nil
+	}
+}
+
+// Release unlocks before it closes, because a child may have the descriptor too: on purpose, or while it is being
+// started.
+func (l *lock) Release(context.Context) error {
+	l.held.Store(nil)
+	if l.file == nil {
+		return nil
+	}
+	if err := unlock(l.file); err != nil {
+		return err
+	}
+	if l.given.Load() {
+		_ = touch(l.file) // who waits is woken by the file's end, and that may come much later
+	}
+	_ = l.file.Close() // what was to be written is on the disk, and the lock is free
+	l.file = nil
+	return nil
+}
+
+// check tells whether a granted lock still stands. A waiter has nothing to lose.
+func (l *lock) check() error {
+	f := l.held.Load()
+	if f == nil {
+		return nil
+	}
+	switch there, err := isAt(f, l.path); {
+	case err != nil:
+		return err
+	case !there:
+		return fmt.Errorf("%w: lock file %s was removed or replaced", locker.ErrLost, l.path)
+	}
+	return nil
+}
+
+func (l *lock) Handle() any { return handle{l} }
+
+type handle struct{ l *lock }
+
+var _ Handle = handle{}
+
+func (h handle) File() (*os.File, error) {
+	f := h.l.held.Load()
+	if f == nil {
+		return nil, os.ErrClosed
+	}
+	h.l.given.Store(true)
+	dup, err := duplicate(f)
+	if h.l.held.Load() == nil { // a release came between
+		if err == nil {
+			_ = dup.Close()
+		}
+		return nil, os.ErrClosed
+	}
+	return dup, err
+}

@@ -1,0 +1,5 @@
+//go:build darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+var KindOf = kindOf

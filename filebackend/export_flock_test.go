@@ -1,0 +1,69 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import (
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	SlotSize   = slotSize
+	RecordSize = recordSize
+	Local      = fsLocal
+	Memory     = fsMemory
+	Network    = fsNetwork
+)
+
+type FileSystem = fileSystem
+
+var (
+	Encode       = encode
+	Decode       = decode
+	Next         = next
+	FileSystemOf = fileSystemOf
+	NewDriver    = newDriver
+	BlankFile    = blankFile
+)
+
+// Disk is a lock file of a test.
+type Disk interface {
+	io.ReaderAt
+	Name() string
+	WriteSynced(b []byte, at int64) error
+}
+
+type disk struct{ Disk }
+
+func (d disk) writeSynced(b []byte, at int64) error { return d.WriteSynced(b, at) }
+
+func Mint(d Disk, syncDir func() error) (locker.Token, error) {
+	return mint(disk{d}, driver.NewOwner(), syncDir)
+}
+
+func Refusal(mode fs.FileMode, owner, euid int, kind FileSystem) string {
+	return refusal(mode, owner, euid, kind, "somefs")
+}
+
+// SlowLooks makes waiters that get notices look by themselves once an hour, so that a test fails when no notice comes.
+func SlowLooks() { lookNotified = time.Hour }
+
+// Pace lets a test walk through the tries of a waiter.
+type Pace struct{ pace }
+
+func NewPace(notified bool) *Pace               { return &Pace{pace{notified: notified}} }
+func (p *Pace) Next() (bool, time.Duration)     { return p.next() }
+func (p *Pace) Notice()                         { p.notice() }
+func (p *Pace) Silence()                        { p.silence() }
+func Longest() (notified, polled time.Duration) { return lookNotified, lookPolled }
+
+// OpenSynced opens a lock file, and returns also what writes to it.
+func OpenSynced(dir, path string) (f *os.File, write func(b []byte, at int64) error, err error) {
+	f, err = openFile(dir, path)
+	return f, syncedFile{f}.writeSynced, err
+}

@@ -1,0 +1,30 @@
+package filebackend
+
+import (
+	"encoding/binary"
+	"syscall"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+func KindOf(magic uint32) (FileSystem, string) { return magics[magic].kind, magics[magic].name }
+
+func Watch(d driver.Driver, path string) (<-chan struct{}, func()) {
+	return d.(*fileDriver).watcher.watch(path)
+}
+
+// Overflow hands the watcher of a driver the event that says that events were dropped.
+func Overflow(d driver.Driver) {
+	event := make([]byte, syscall.SizeofInotifyEvent)
+	binary.NativeEndian.PutUint32(event, ^uint32(0)) // no watch
+	binary.NativeEndian.PutUint32(event[4:], syscall.IN_Q_OVERFLOW)
+	w := &d.(*fileDriver).watcher
+	w.pass(w.inst, event, nil)
+}
+
+// SetLinger sets how long the reader of notices stays without waiters, and returns how long it was.
+func SetLinger(d time.Duration) (before time.Duration) {
+	before, linger = linger, d
+	return before
+}

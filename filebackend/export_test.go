@@ -1,0 +1,6 @@
+package filebackend
+
+var (
+	FileName = fileName
+	URLDir   = urlDir
+)

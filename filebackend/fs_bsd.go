@@ -1,0 +1,40 @@
+//go:build darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import "syscall"
+
+// O_DSYNC is missing on some of these systems, and doesn't reach the disk's platter on macOS. [os.File.Sync] does.
+const syncFlag = 0
+
+func fileSystemOf(dir string) (fileSystem, string, error) {
+	var st syscall.Statfs_t
+	err := syscall.Statfs(dir, &st)
+	for err == syscall.EINTR {
+		err = syscall.Statfs(dir, &st)
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	flags, chars := mountOf(&st)
+	var name []byte
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		name = append(name, byte(c))
+	}
+	return kindOf(flags, string(name)), string(name), nil
+}
+
+// kindOf judges by MNT_LOCAL, which the kernel sets for file systems that no other machine uses.
+func kindOf(flags uint64, name string) fileSystem {
+	const mntLocal = 0x1000 // missing in package syscall
+	switch {
+	case flags&mntLocal == 0:
+		return fsNetwork
+	case name == "tmpfs" || name == "mfs":
+		return fsMemory
+	}
+	return fsLocal
+}

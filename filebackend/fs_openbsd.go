@@ -1,0 +1,7 @@
+package filebackend
+
+import "syscall"
+
+func mountOf(st *syscall.Statfs_t) (flags uint64, name [16]int8) {
+	return uint64(st.F_flags), st.F_fstypename
+}

@@ -1,0 +1,234 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package filebackend_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
+)
+
+// patience is how long a test waits for what should come at once.
+const patience = 20 * time.Second
+
+// open returns a locker with files in dir, as another process would have it. It is closed with the test.
+func open(t testing.TB, dir string) locker.Locker {
+	t.Helper()
+	l, err := filebackend.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+	})
+	return l
+}
+
+func acquire(t testing.TB, l locker.Locker, name string) locker.Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	lease, err := l.Acquire(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease
+}
+
+func release(t testing.TB, lease locker.Lease) {
+	t.Helper()
+	if err := lease.Release(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func acquireRelease(t testing.TB, l locker.Locker, name string) locker.Token {
+	t.Helper()
+	lease := acquire(t, l, name)
+	release(t, lease)
+	return lease.Token()
+}
+
+func TestLeaseHasNoDeadline(t *testing.T) {
+	l := open(t, t.TempDir())
+	lease := acquire(t, l, "x")
+	if !lease.Deadline().IsZero() || lease.Err() != nil || lease.Token() <= 0 {
+		t.Errorf("deadline %v, err %v, token %d", lease.Deadline(), lease.Err(), lease.Token())
+	}
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v", err)
+	}
+	if _, err := l.Acquire(t.Context(), "y", locker.WithTTL(time.Hour)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Acquire with a TTL = %v, want ErrUnsupported", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), open(t, t.TempDir()), "x"); err != nil {
+		t.Errorf("the lock is held in another directory too: %v", err)
+	}
+}
+
+func TestHeldByOther(t *testing.T) {
+	dir := t.TempDir()
+	a, b := open(t, dir), open(t, dir)
+	lease := acquire(t, a, "x")
+	for _, l := range []locker.Locker{a, b} {
+		if _, err := locker.TryAcquire(t.Context(), l, "x"); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire = %v, want ErrHeld", err)
+		}
+	}
+	release(t, lease)
+	if token := acquireRelease(t, b, "x"); token <= lease.Token() {
+		t.Errorf("token %d after %d", token, lease.Token())
+	}
+}
+
+// Lockers in one process exclude each other as processes do, and tokens rise in the order of the critical sections.
+func TestCounterInProcess(t *testing.T) {
+	const lockers, goroutines, rounds = 4, 5, 5
+	dir := t.TempDir()
+	counter := 0 // the race detector sees it if two hold the lock
+	var last locker.Token
+	var all sync.WaitGroup
+	for range lockers {
+		l := open(t, dir)
+		for range goroutines {
+			all.Go(func() {
+				for range rounds {
+					err := locker.Do(t.Context(), l, "x", func(_ context.Context, lease locker.Lease) error {
+						counter++
+						if lease.Token() <= last {
+							t.Errorf("token %d after %d", lease.Token(), last)
+						}
+						last = lease.Token()
+						return nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	all.Wait()
+	if counter != lockers*goroutines*rounds {
+		t.Errorf("counter = %d, want %d", counter, lockers*goroutines*rounds)
+	}
+}
+
+// Many who are first at the same time make one file and all come to hold the lock.
+func TestFirstUseRace(t *testing.T) {
+	const contenders = 16
+	dir := t.TempDir()
+	tokens := make(chan locker.Token, contenders)
+	var all sync.WaitGroup
+	for range contenders {
+		l := open(t, dir)
+		all.Go(func() { tokens <- acquireRelease(t, l, "x") })
+	}
+	all.Wait()
+	close(tokens)
+	seen := map[locker.Token]bool{}
+	for token := range tokens {
+		seen[token] = true
+	}
+	if len(seen) != contenders {
+		t.Errorf("%d different tokens of %d", len(seen), contenders)
+	}
+	if files, err := os.ReadDir(dir); len(files) != 1 || err != nil {
+		t.Errorf("the directory has %v, %v, want one file", files, err)
+	}
+}
+
+// replacements are what people do to files.
+var replacements = map[string]func(path string) error{
+	"removed": os.Remove,
+	"renamed": func(path string) error { return os.Rename(path, path+".old") },
+	"replaced": func(path string) error {
+		if err := os.WriteFile(path+".new", filebackend.Encode(0, "", 1), 0o600); err != nil {
+			return err
+		}
+		return os.Rename(path+".new", path)
+	},
+}
+
+// The holder of a file that is no longer the lock's learns it from Renew, and harms no successor.
+func TestReplacedWhileHeld(t *testing.T) {
+	for what, replace := range replacements {
+		dir := t.TempDir()
+		a, b := open(t, dir), open(t, dir)
+		lease := acquire(t, a, "x")
+		path := filepath.Join(dir, filebackend.FileName("x"))
+		if err := replace(path); err != nil {
+			t.Fatal(err)
+		}
+		successor := acquire(t, b, "x")
+		if successor.Token() <= lease.Token() {
+			t.Errorf("%s: token %d after %d", what, successor.Token(), lease.Token())
+		}
+		if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: Renew = %v, want ErrLost that names the file", what, err)
+		}
+		if err := lease.Err(); !errors.Is(err, locker.ErrLost) {
+			t.Errorf("%s: Err = %v, want ErrLost", what, err)
+		}
+		if err := lease.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
+			t.Errorf("%s: Release = %v, want ErrLost", what, err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), open(t, dir), "x"); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("%s: TryAcquire beside the successor = %v, want ErrHeld", what, err)
+		}
+		if err := successor.Renew(t.Context()); err != nil {
+			t.Errorf("%s: the successor's Renew = %v", what, err)
+		}
+	}
+}
+
+// The copy of the descriptor is the lock itself: closing it changes nothing, and it is not there after the lease.
+func TestHandle(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	lease := acquire(t, l, "x")
+	h, ok := locker.As[filebackend.Handle](lease)
+	if !ok {
+		t.Fatal("the lease has no Handle")
+	}
+	f, err := h.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(io.NewSectionReader(f, 0, 2*filebackend.SlotSize))
+	if err != nil || !strings.Contains(string(content), "token=000"+lease.Token().String()) {
+		t.Errorf("the descriptor's file holds %q, %v, want the token %d", content, err, lease.Token())
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), open(t, dir), "x"); !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire after a copy was closed = %v, want ErrHeld", err)
+	}
+	release(t, lease)
+	if f, err := h.File(); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("File after Release = %v, %v, want ErrClosed", f, err)
+	}
+}
+
+func TestWaitTimesOut(t *testing.T) {
+	dir := t.TempDir()
+	acquire(t, open(t, dir), "x")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := open(t, dir).Acquire(ctx, "x")
+	if !errors.Is(err, locker.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire = %v, want ErrHeld and DeadlineExceeded", err)
+	}
+}

@@ -1,0 +1,34 @@
+package filebackend
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+const (
+	suffix      = ".lock"
+	maxFileName = 255 // of all usual file systems, in bytes
+)
+
+// fileName maps a lock's name to the name of its file. Different names never meet, not even on a file system that
+// ignores case or normalises Unicode: whatever is not a lower-case letter of ASCII, a digit, - or _ becomes % and two
+// hex digits. So no file name holds a slash, or is . or .., or begins with a dot.
+//
+// A name that gets too long is hashed. The = tells it from all escaped ones, which have none.
+func fileName(name string) string {
+	var b strings.Builder
+	for _, c := range []byte(name) {
+		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' {
+			b.WriteByte(c)
+			continue
+		}
+		const digits = "0123456789abcdef"
+		b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+	}
+	if b.Len()+len(suffix) <= maxFileName {
+		return b.String() + suffix
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "sha256=" + hex.EncodeToString(sum[:]) + suffix
+}

@@ -1,0 +1,129 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// A lock file has two slots, a block of the disk apart. A slot holds a record of one grant, with a checksum. The
+// newest valid record counts, and the next one is written over the other slot. So a write that the machine's crash
+// cuts off or tears destroys nothing that was granted: its own grant needs the end of the write, and the record
+// before it is in the other slot. A file appears under its name with two valid records of the token 0; so one without
+// a valid record is damaged, not new, and its last token is unknown.
+const (
+	slotSize   = 4096
+	slots      = 2
+	prefix     = "locker1 token="
+	sumSize    = len(" crc=00000000\n")
+	recordSize = len(prefix) + len("0000000000000000000 owner= pid=0000000000") + ownerSize + sumSize
+	ownerSize  = 32 // of driver.NewOwner
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func checksum(text string) string {
+	return fmt.Sprintf(" crc=%08x\n", crc32.Checksum([]byte(text), castagnoli))
+}
+
+// encode makes a record: a line of text, always of the same length.
+func encode(token locker.Token, owner string, pid int) []byte {
+	text := fmt.Sprintf("%s%019d owner=%-*s pid=%010d", prefix, token, ownerSize, owner, pid)
+	return []byte(text + checksum(text))
+}
+
+// decode returns the token of a record. It is false when the record is not valid.
+func decode(record []byte) (locker.Token, bool) {
+	if len(record) != recordSize {
+		return 0, false
+	}
+	text, sum := string(record[:recordSize-sumSize]), string(record[recordSize-sumSize:])
+	if checksum(text) != sum || !strings.HasPrefix(text, prefix) {
+		return 0, false
+	}
+	digits, _, _ := strings.Cut(text[len(prefix):], " ")
+	token, err := strconv.ParseInt(digits, 10, 64)
+	return locker.Token(token), err == nil && token >= 0
+}
+
+// blankFile is the content of a new lock file.
+func blankFile() []byte {
+	content := make([]byte, (slots-1)*slotSize+recordSize)
+	record := encode(0, "", os.Getpid())
+	for i := range slots {
+		copy(content[i*slotSize:], record)
+	}
+	return content
+}
+
+// recordFile is a lock file, or what a test takes for one.
+type recordFile interface {
+	io.ReaderAt
+	Name() string
+	writeSynced(b []byte, at int64) error // returns nil when b is on the disk
+}
+
+// newest returns the last token of a lock file, and the slot it is in.
+func newest(f recordFile) (last locker.Token, slot int, err error) {
+	last = -1
+	record := make([]byte, recordSize)
+	for i := range slots {
+		n, err := f.ReadAt(record, int64(i)*slotSize)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, 0, err
+		}
+		if token, ok := decode(record[:n]); ok && token > last {
+			last, slot = token, i
+		}
+	}
+	if last < 0 {
+		return 0, 0, fmt.Errorf("lock file %s is damaged: its last token can't be read, so no larger one can be granted; "+
+			"when nobody holds the lock, move the file away, and tokens go on from the clock", f.Name())
+	}
+	return last, slot, nil
+}
+
+// next is the token after last. The clock keeps tokens increasing when somebody has moved the file away; the last
+// token does when the clock was set back.
+func next(last locker.Token, now time.Time) (locker.Token, error) {
+	if last == math.MaxInt64 {
+		return 0, errors.New("the last token was the largest there is")
+	}
+	return max(last+1, locker.Token(now.UnixMicro())), nil
+}
+
+// mint returns a new token, once it is on the disk. Only who has locked f may call it. syncDir puts the file's
+// directory entry on the disk: the first holder needs it, who may not be the one who made the file.
+func mint(f recordFile, owner string, syncDir func() error) (locker.Token, error) {
+	last, slot, err := newest(f)
+	if err != nil {
+		return 0, err
+	}
+	if last == 0 {
+		if err := syncDir(); err != nil {
+			return 0, err
+		}
+	}
+	token, err := next(last, time.Now())
+	if err != nil {
+		return 0, fmt.Errorf("lock file %s: %w", f.Name(), err)
+	}
+	at := int64(slots-1-slot) * slotSize
+	if err := f.writeSynced(encode(token, owner, os.Getpid()), at); err != nil {
+		// The record may be readable and yet not be on the disk. Then the next one would go over the other slot,
+		// which is the only one that is. So it must not stay readable.
+		_ = f.writeSynced(make([]byte, recordSize), at)
+		return 0, err
+	}
+	return token, nil
+}

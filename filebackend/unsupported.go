@@ -1,0 +1,18 @@
+//go:build !(linux || darwin || freebsd || openbsd || dragonfly)
+
+package filebackend
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const waiting = locker.WaitingPolled
+
+func newDriver(string) (driver.Driver, error) {
+	return nil, fmt.Errorf("%w on %s: file locks need flock(2), and a way to tell a network file system", errors.ErrUnsupported, runtime.GOOS)
+}
