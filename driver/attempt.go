@@ -105,11 +105,11 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	case held && w.req.NoWait:
 		e.discard(l)
 		return locker.ErrHeld
-	case held && !isQueued(answer):
-		e.unqueue(l)
-		return nil
 	case held:
-		if l.phase == asking {
+		w.waited = true
+		if !isQueued(answer) {
+			e.unqueue(l)
+		} else if l.phase == asking {
 			l.phase = queued
 			e.plan(l, l.renewal(Now()))
 		}
@@ -145,7 +145,7 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
 	e.mu.Lock()
-	waited := l.phase == queued
+	waited := w.waited
 	e.unqueue(l)
 	l.token, l.base, l.ttl = g.Token, g.Base, g.TTL
 	l.renewedQueued = l.renewing

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -196,6 +197,48 @@ func TestCancelRacesWithTheGrant(t *testing.T) {
 		if n := len(f.renewed()); n > 0 {
 			t.Errorf("%d renewals", n)
 		}
+	})
+}
+
+// leaving is the context of a caller that leaves right after the engine has looked at it.
+type leaving struct {
+	context.Context
+	look func() // called once by each look
+}
+
+func (c *leaving) Err() error {
+	err := c.Context.Err()
+	c.look()
+	return err
+}
+
+func TestCancelAfterTheLastLook(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(callerContext(t))
+		defer cancel()
+		var granting atomic.Bool
+		f := &fake{}
+		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			granting.Store(l.n == 0)
+			return grant(l), nil
+		}
+		left := make(chan struct{})
+		look := func() {
+			if granting.CompareAndSwap(true, false) {
+				cancel()
+				<-left
+			}
+		}
+		l := open(t, f)
+		p := startWith(t, &leaving{ctx, look}, l, "name")
+		<-p.done
+		close(left)
+		matches(t, "Acquire", p.failed(), context.Canceled)
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("the grant that nobody waited for was not removed")
+		}
+		mustAcquire(t, l, "name")
 	})
 }
 

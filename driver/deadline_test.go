@@ -51,3 +51,42 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 		})
 	}
 }
+
+// The service begins to count when a request comes, so the deadline counts from before it was sent, never from its reply.
+func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		const slow = time.Second
+		f := &fake{
+			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+				g := grant(l)
+				time.Sleep(slow)
+				return g, nil
+			},
+			renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+				sent := driver.Now()
+				time.Sleep(slow)
+				return sent, nil
+			},
+		}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "name")
+		if d := time.Until(lease.Deadline()); d != validity-slow {
+			t.Errorf("Deadline is %v after the grant, want %v", d, validity-slow)
+		}
+		if err := lease.Renew(callerContext(t)); err != nil {
+			t.Fatalf("Renew = %v", err)
+		}
+		if d := time.Until(lease.Deadline()); d != validity-slow {
+			t.Errorf("Deadline is %v after Renew, want %v", d, validity-slow)
+		}
+		time.Sleep(ttl/3 + slow)
+		renewed := f.renewed()
+		if n := len(renewed); n != 2 {
+			t.Fatalf("%d renewals, want one in the background", n-1)
+		}
+		want := validity - driver.Now().Sub(renewed[1].at)
+		if d := time.Until(lease.Deadline()); d != want {
+			t.Errorf("Deadline is %v from now, want %v", d, want)
+		}
+	})
+}

@@ -109,6 +109,18 @@ func TestALongerTTLIsInForce(t *testing.T) {
 	})
 }
 
+// A TTL that is used up by the allowance for clocks leaves nothing to hold.
+func TestATTLThatIsTooShort(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		_, err := open(t, f).Acquire(t.Context(), "name", locker.WithTTL(2*time.Millisecond))
+		if err == nil {
+			t.Fatal("Acquire returned a lease that is over")
+		}
+		matchesNone(t, "Acquire", err, locker.ErrHeld, locker.ErrLost)
+	})
+}
+
 // What a driver must not grant is not handed on, and the caller hears why, also one that has waited.
 func TestAGrantThatBreaksTheContract(t *testing.T) {
 	for _, tc := range []struct {

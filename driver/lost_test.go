@@ -268,6 +268,9 @@ func TestAnswersAfterTheEndAreVoid(t *testing.T) {
 					synctest.Wait()
 					err := lease.Err()
 					matches(t, "Err", err, tc.why)
+					if d := time.Until(lease.Deadline()); d > ttl/2 {
+						t.Errorf("the answer has moved the deadline to %v from now", d)
+					}
 					time.Sleep(ttl)
 					if again := lease.Err(); again.Error() != err.Error() {
 						t.Errorf("Err = %v, want it unchanged: %v", again, err)

@@ -29,6 +29,7 @@ type waiter struct {
 	turn       chan struct{} // closed when this waiter becomes the head
 
 	current *lease // the acquisition under way
+	waited  bool   // the service has said that the lock is held
 
 	// The outcome, once answered is closed.
 	answered chan struct{}

@@ -194,6 +194,7 @@ func TestTheContextOfRenewCoversTheCallAlone(t *testing.T) {
 			t.Errorf("Err = %v", err)
 		}
 		matches(t, "Renew", lease.Renew(ctx), context.Canceled, errCause)
+		synctest.Wait()
 		if n := len(f.renewed()); n != 1 {
 			t.Errorf("%d renewals, want none with a context that is over before the call", n)
 		}
