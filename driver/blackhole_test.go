@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// When a service falls silent, all leases are lost at their deadlines, with few goroutines; when it is back, all that they have left
-// is removed.
+// When a service falls silent, all leases are lost at their deadlines, with few goroutines; when it is back, all that
+// they have left is removed.
 func TestABlackHole(t *testing.T) {
 	const many = 10_000
 	bubble(t, func(t *testing.T) {
@@ -75,39 +75,6 @@ func TestABlackHole(t *testing.T) {
 		}
 		if left > 0 {
 			t.Errorf("%d leases are not removed 20s after the service is back", left)
-		}
-	})
-}
-
-// A service that refuses everything, quickly, is not asked at a rate that grows with what there is to remove.
-func TestRemovalsThatFailBackOff(t *testing.T) {
-	const many = 1000
-	bubble(t, func(t *testing.T) {
-		var tries atomic.Int64
-		var healed atomic.Bool
-		f := &fake{release: func(context.Context, *fakeLock) error {
-			tries.Add(1)
-			if healed.Load() {
-				return nil
-			}
-			return errService
-		}}
-		l := open(t, f)
-		for i := range many {
-			mustAcquire(t, l, fmt.Sprint(i), locker.WithoutRenewal())
-		}
-		time.Sleep(ttl + time.Minute)
-		tries.Store(0)
-		time.Sleep(time.Minute)
-		if n := tries.Load(); n > many*60/4 || n < many*60/8 {
-			t.Errorf("%d tries a minute to remove %d leases, want one each five seconds or so", n, many)
-		}
-		healed.Store(true)
-		time.Sleep(8 * time.Second)
-		for _, lock := range f.prepared() {
-			if !lock.isRemoved() {
-				t.Fatal("not all were removed within the longest pause")
-			}
 		}
 	})
 }

@@ -15,11 +15,12 @@ import (
 
 var errCause = errors.New("the user went away")
 
-// Wherever a caller stands when it gives up: it returns at once, what it has left is removed until the service confirms it, nothing of
-// it is renewed, and the next waiter has its turn.
+// Wherever a caller stands when it gives up: it returns at once, what it has left is removed until the service confirms
+// it, nothing of it is renewed, and the next waiter has its turn.
 func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 	const when = time.Second
-	late := func(answer func(l *fakeLock) (driver.Grant, error)) func(context.Context, *fakeLock) (driver.Grant, error) {
+	type acquire = func(context.Context, *fakeLock) (driver.Grant, error)
+	late := func(answer func(l *fakeLock) (driver.Grant, error)) acquire {
 		return func(_ context.Context, l *fakeLock) (driver.Grant, error) { // ignores its context
 			time.Sleep(2 * ttl)
 			return answer(l)
@@ -28,7 +29,7 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 	granted := func(l *fakeLock) (driver.Grant, error) { return grant(l), nil }
 	held := func(*fakeLock) (driver.Grant, error) { return driver.Grant{}, driver.Held{} }
 	failed := func(*fakeLock) (driver.Grant, error) { return driver.Grant{}, errService }
-	queuedThen := func(next func(context.Context, *fakeLock) (driver.Grant, error)) func(context.Context, *fakeLock) (driver.Grant, error) {
+	queuedThen := func(next acquire) acquire {
 		return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.count(&l.acquires) == 1 {
 				return held(l)
@@ -41,12 +42,14 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 
 	for _, tc := range []struct {
 		name    string
-		acquire func(context.Context, *fakeLock) (driver.Grant, error)
+		acquire acquire
 		renew   func(context.Context, *fakeLock) (driver.Instant, error)
 	}{
 		{"during the first request", obedient, nil},
 		{"during a first request that is granted later", late(granted), nil},
-		{"during a first request that is granted too late", late(func(l *fakeLock) (driver.Grant, error) { return stamped(2 * ttl)(l), nil }), nil},
+		{"during a first request that is granted too late", late(func(l *fakeLock) (driver.Grant, error) {
+			return stamped(2 * ttl)(l), nil
+		}), nil},
 		{"during a first request that is queued later", late(held), nil},
 		{"during a first request that fails later", late(failed), nil},
 		{"in the service's queue", queuedThen(obedient), nil},
@@ -128,7 +131,7 @@ func TestCancelInTheLocalQueueAsksForNothing(t *testing.T) {
 		all[1].cancel(errCause)
 		matches(t, "Acquire", all[1].failed(), context.Canceled, errCause)
 		all[0].cancel(errCause)
-		all[0].failed()
+		matches(t, "Acquire", all[0].failed(), context.Canceled, errCause)
 		all[3].waits()
 		for n, want := range []int{2, 0, 0, 2} {
 			if got := f.lock(n).count(&f.lock(n).acquires); got != want {
@@ -200,15 +203,15 @@ func TestCancelRacesWithTheGrant(t *testing.T) {
 	})
 }
 
-// leaving is the context of a caller that leaves right after the engine has looked at it.
-type leaving struct {
+// looked is a context that does something right after somebody has looked at it.
+type looked struct {
 	context.Context
-	look func() // called once by each look
+	then func()
 }
 
-func (c *leaving) Err() error {
+func (c *looked) Err() error {
 	err := c.Context.Err()
-	c.look()
+	c.then()
 	return err
 }
 
@@ -230,7 +233,7 @@ func TestCancelAfterTheLastLook(t *testing.T) {
 			}
 		}
 		l := open(t, f)
-		p := startWith(t, &leaving{ctx, look}, l, "name")
+		p := startWith(t, &looked{ctx, look}, l, "name")
 		<-p.done
 		close(left)
 		matches(t, "Acquire", p.failed(), context.Canceled)

@@ -20,6 +20,12 @@ func (t Instant) Add(d time.Duration) Instant {
 	return Never
 }
 
+// floor rounds t down to a multiple of d.
+func (t Instant) floor(d time.Duration) Instant {
+	grid := max(Instant(d), 1)
+	return t - (t%grid+grid)%grid
+}
+
 // Sub returns the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 

@@ -52,7 +52,8 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	}
 }
 
-// The service begins to count when a request comes, so the deadline counts from before it was sent, never from its reply.
+// The service begins to count when a request comes, so the deadline counts from before it was sent, never from its
+// reply.
 func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const slow = time.Second

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,6 +84,9 @@ func TestHeld(t *testing.T) {
 	}
 	err := &driver.Remains{Err: errService}
 	matches(t, "Remains", err, errService)
+	if !strings.Contains(err.Error(), errService.Error()) {
+		t.Errorf("Remains = %v, want it to name the cause", err)
+	}
 }
 
 func TestNewOwner(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 
 var simulated atomic.Int64
 
-// SimulateSuspensions puts Suspend in the place of the system's clocks, whose readings are too coarse for tests that assert exact
-// moments. It is called once, before the first test.
+// SimulateSuspensions puts Suspend in the place of the system's clocks, whose readings are too coarse for tests that
+// assert exact moments. It is called once, before the first test.
 func SimulateSuspensions() {
 	suspended = func() time.Duration { return time.Duration(simulated.Load()) }
 }
@@ -31,7 +31,7 @@ func Residue(l locker.Locker) string {
 	e := l.(*engine)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.leases) == 0 && len(e.moments) == 0 && len(e.queues) == 0 && len(e.removals) == 0 && e.busy == 0 && e.removers == 0 {
+	if len(e.leases)+len(e.moments)+len(e.queues)+len(e.removals)+e.busy == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d leases, %d moments, %d queues, %d removals due, %d goroutines, %d of them removers",

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,6 +233,34 @@ func TestACallerWhoseContextIsOver(t *testing.T) {
 	})
 }
 
+// late is a context that ends when somebody waits for its end, after a while.
+type late struct {
+	context.Context
+	wait func()
+}
+
+func (c *late) Done() <-chan struct{} {
+	c.wait()
+	return c.Context.Done()
+}
+
+// A reply that has come is not thrown away because the caller's context is over by then.
+func TestAReplyAtTheEndOfTheContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 10)
+		for i := range 100 {
+			ctx, cancel := context.WithCancel(t.Context())
+			rep, err := g.Do(&late{ctx, func() {
+				time.Sleep(time.Millisecond) // the reply comes
+				cancel()
+			}}, i)
+			if err != nil || rep != fmt.Sprint(i) {
+				t.Fatalf("Do(%d) = %q, %v", i, rep, err)
+			}
+		}
+	})
+}
+
 func TestTheTimeLimitOfAMessage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := driver.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {
@@ -249,51 +274,4 @@ func TestTheTimeLimitOfAMessage(t *testing.T) {
 			t.Errorf("it took %v, want 3s", d)
 		}
 	})
-}
-
-// Many callers, some of whom leave: each gets the reply to its own request or an error, and what was not sent was not carried out.
-func TestGroupUnderLoad(t *testing.T) {
-	const callers, each, size = 32, 200, 8
-	var carried [callers * each]atomic.Int32
-	var side, most atomic.Int32
-	g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) {
-		if n := side.Add(1); n > most.Load() {
-			most.Store(n)
-		}
-		defer side.Add(-1)
-		if len(reqs) > size || len(reqs) == 0 {
-			t.Errorf("a message of %d", len(reqs))
-		}
-		for _, r := range reqs {
-			carried[r].Add(1)
-		}
-		time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
-		return echo(reqs)
-	}, time.Minute, size)
-	var wg sync.WaitGroup
-	for c := range callers {
-		wg.Go(func() {
-			for i := range each {
-				req := c*each + i
-				ctx, cancel := context.WithCancel(t.Context())
-				if i%3 == 0 {
-					time.AfterFunc(time.Duration(rand.IntN(200))*time.Microsecond, cancel)
-				}
-				rep, err := g.Do(ctx, req)
-				switch n := carried[req].Load(); {
-				case err == nil && (rep != fmt.Sprint(req) || n != 1):
-					t.Errorf("Do(%d) = %q, carried out %d times", req, rep, n)
-				case errors.Is(err, driver.ErrNotSent) && n != 0:
-					t.Errorf("Do(%d) = %v, but it was carried out", req, err)
-				case err != nil && !errors.Is(err, context.Canceled):
-					t.Errorf("Do(%d) = %v", req, err)
-				}
-				cancel()
-			}
-		})
-	}
-	wg.Wait()
-	if n := most.Load(); n > 4 {
-		t.Errorf("%d messages side by side, want 4 at most", n)
-	}
 }

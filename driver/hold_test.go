@@ -105,7 +105,7 @@ func TestALongerTTLIsInForce(t *testing.T) {
 		l := open(t, f)
 		began := time.Now()
 		lease := mustAcquire(t, l, "name", locker.WithoutRenewal())
-		endsAt(t, lease, began, inForce-inForce/100-2*time.Millisecond)
+		matches(t, "Err", endsAt(t, lease, began, inForce-inForce/100-2*time.Millisecond), locker.ErrLost)
 	})
 }
 

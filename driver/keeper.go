@@ -141,7 +141,7 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return // a caller that is impatient must not put off the next renewal
 	}
 	l.lastErr = err
-	soon := Now().Add(l.ttl / 20) // no jitter: those that fail together are tried again together
+	soon := Now().Add(l.ttl / 10).floor(l.ttl / 20) // those that fail together are tried again together
 	switch {
 	case err != nil:
 		e.plan(l, soon)
@@ -157,12 +157,9 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 }
 
 // renewal is when to renew what was renewed last at base: after a third of the TTL, or up to a tenth of the TTL
-// earlier. It is rounded down to a multiple of that tenth, so that leases with one TTL fall due together and go in one
-// batch, whenever they were acquired and whatever else is due in between.
-func (l *lease) renewal(base Instant) Instant {
-	at, grid := base.Add(l.ttl/3), max(Instant(l.ttl/10), 1)
-	return at - (at%grid+grid)%grid
-}
+// earlier, on a grid of that tenth. So leases with one TTL fall due together and go in one batch, whenever they were
+// acquired and whatever else is due in between.
+func (l *lease) renewal(base Instant) Instant { return base.Add(l.ttl / 3).floor(l.ttl / 10) }
 
 // plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
 // wanted, or the deadline.

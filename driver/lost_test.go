@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,14 @@ import (
 
 var errRevoked = errors.New("revoked by an operator")
 
+// tell tells of the loss of an acquisition as drivers do: while it holds a mutex that each of its calls takes.
+func (f *fake) tell(n int, cause error) {
+	l := f.lock(n)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	l.lost(cause)
+}
+
 func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 	for _, cause := range []error{errRevoked, errors.Join(locker.ErrLost, errRevoked), nil} {
 		bubble(t, func(t *testing.T) {
@@ -20,7 +29,7 @@ func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 			lease := mustAcquire(t, open(t, f), "name")
 			time.Sleep(time.Second)
 			for _, c := range []error{cause, errService, nil} { // what comes later changes nothing
-				f.lock(0).lost(c)
+				f.tell(0, c)
 			}
 			select {
 			case <-lease.Done():
@@ -37,7 +46,7 @@ func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 			if !f.lock(0).isRemoved() {
 				t.Error("it was not removed")
 			}
-			f.lock(0).lost(errService)
+			f.tell(0, errService)
 			if again := lease.Err(); again.Error() != err.Error() {
 				t.Errorf("Err = %v, want it unchanged", again)
 			}
@@ -104,8 +113,8 @@ func TestALossBeforeTheGrant(t *testing.T) {
 				p := start(t, l, "name")
 				time.Sleep(time.Second)
 				p.waits()
-				f.lock(0).lost(errRevoked)
-				f.lock(0).lost(errService)
+				f.tell(0, errRevoked)
+				f.tell(0, errService)
 				lease := p.granted()
 				if lease.Token() != 2 {
 					t.Errorf("Token = %v, want that of the second acquisition", lease.Token())
@@ -143,7 +152,7 @@ func TestALostPlaceInTheQueueIsNotRenewed(t *testing.T) {
 		p := start(t, l, "name")
 		time.Sleep(ttl / 2)
 		p.waits()
-		f.lock(0).lost(errRevoked)
+		f.tell(0, errRevoked)
 		p.granted()
 		if n := f.lock(0).count(&f.lock(0).renews); n != 1 {
 			t.Errorf("%d renewals, want none after the loss", n-1)
@@ -173,8 +182,8 @@ func TestALossInTheLocalQueue(t *testing.T) {
 		f := &fake{acquire: queues(grants)}
 		l := open(t, f)
 		all := startAll(t, l, "name", 3)
-		f.lock(1).lost(errRevoked)
-		f.lock(2).lost(errRevoked)
+		f.tell(1, errRevoked)
+		f.tell(2, errRevoked)
 		for _, p := range all {
 			grants <- grant
 			p.granted().Release(t.Context())
@@ -208,100 +217,23 @@ func TestQueueingAnewBacksOff(t *testing.T) {
 			t.Errorf("%d acquisitions in a minute, want some hundred", n)
 		}
 		p.cancel(nil)
-		p.failed()
+		matches(t, "Acquire", p.failed(), context.Canceled)
 	})
 }
 
-// A driver may tell of losses while it holds its own mutex, from several goroutines at once, also beside its reports.
-func TestLossesUnderTheDriversMutex(t *testing.T) {
+// A driver may tell of a loss from several goroutines at once, also beside its reports.
+func TestLossesFromSeveralGoroutines(t *testing.T) {
 	f := &fake{}
 	l := open(t, f)
-	for range 200 {
+	for n := range 200 {
 		lease := mustAcquire(t, l, "name")
-		locks := f.prepared()
-		lock := locks[len(locks)-1]
-		done := make(chan struct{}, 3)
+		var wg sync.WaitGroup
 		for range 2 {
-			go func() {
-				f.mu.Lock() // every call of the driver takes it, too
-				defer f.mu.Unlock()
-				lock.lost(errRevoked)
-				done <- struct{}{}
-			}()
+			wg.Go(func() { f.tell(n, errRevoked) })
 		}
-		go func() {
-			_ = lease.Renew(callerContext(t))
-			done <- struct{}{}
-		}()
-		for range 3 {
-			<-done
-		}
+		wg.Go(func() { _ = lease.Renew(callerContext(t)) })
+		wg.Wait()
 		matches(t, "Err", lease.Err(), locker.ErrLost, errRevoked)
 		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
 	}
-}
-
-// A lease that was lost, or released, never comes back, whatever an answer says that was under way.
-func TestAnswersAfterTheEndAreVoid(t *testing.T) {
-	for _, tc := range []struct {
-		name string
-		end  func(f *fake, lease locker.Lease)
-		why  error
-	}{
-		{"lost", func(f *fake, _ locker.Lease) { f.lock(0).lost(errRevoked) }, locker.ErrLost},
-		{"released", func(_ *fake, lease locker.Lease) { lease.Release(context.Background()) }, locker.ErrReleased},
-		{"expired", func(_ *fake, lease locker.Lease) { <-lease.Done() }, locker.ErrLost},
-		{"expired while the machine slept", func(*fake, locker.Lease) { driver.Suspend(ttl) }, locker.ErrLost},
-	} {
-		for _, answer := range []error{nil, errService, locker.ErrLost} {
-			t.Run(tc.name, func(t *testing.T) {
-				bubble(t, func(t *testing.T) {
-					gate := make(chan struct{})
-					f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
-						<-gate
-						return driver.Now(), answer
-					}}
-					lease := mustAcquire(t, open(t, f), "name")
-					time.Sleep(ttl / 2)
-					tc.end(f, lease)
-					close(gate)
-					synctest.Wait()
-					err := lease.Err()
-					matches(t, "Err", err, tc.why)
-					if d := time.Until(lease.Deadline()); d > ttl/2 {
-						t.Errorf("the answer has moved the deadline to %v from now", d)
-					}
-					time.Sleep(ttl)
-					if again := lease.Err(); again.Error() != err.Error() {
-						t.Errorf("Err = %v, want it unchanged: %v", again, err)
-					}
-					if n := len(f.renewed()); n != 1 {
-						t.Errorf("%d renewals, want one", n)
-					}
-				})
-			})
-		}
-	}
-}
-
-// What a driver forgets to report has failed: it is tried again, and never taken for a success.
-func TestAMissingReportIsAFailure(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
-			if l.req.Name == "forgotten" {
-				return 0, errSilent
-			}
-			return driver.Now(), nil
-		}}
-		l := open(t, f)
-		began := time.Now()
-		forgotten, other := mustAcquire(t, l, "forgotten"), mustAcquire(t, l, "other")
-		endsAt(t, forgotten, began, validity)
-		if n := f.lock(0).count(&f.lock(0).renews); n < 5 {
-			t.Errorf("%d tries, want some more", n)
-		}
-		if err := other.Err(); err != nil {
-			t.Errorf("Err = %v of the lease that was reported", err)
-		}
-	})
 }

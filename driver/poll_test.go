@@ -53,7 +53,8 @@ func TestPollingBacksOff(t *testing.T) {
 	}
 }
 
-// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock may be released before.
+// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock may be released
+// before.
 func TestPollingHonoursAHint(t *testing.T) {
 	const after = 50 * time.Millisecond
 	bubble(t, func(t *testing.T) {
@@ -83,7 +84,7 @@ func TestPollingIsBounded(t *testing.T) {
 					t.Errorf("%d questions in ten seconds", n)
 				}
 				p.cancel(nil)
-				p.failed()
+				matches(t, "Acquire", p.failed(), context.Canceled)
 			})
 		})
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// queues makes a service in whose queue acquisitions wait until a grant is sent for them; the first to wait is served first.
+// queues makes a service in whose queue acquisitions wait until a grant is sent for them; the first to wait is served
+// first.
 func queues(grants chan func(l *fakeLock) driver.Grant) func(context.Context, *fakeLock) (driver.Grant, error) {
 	return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 		if l.count(&l.acquires) == 1 {
@@ -222,7 +223,8 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 	})
 }
 
-// The answer to a renewal that began before the grant may be about an older refresh than the one that the lease hangs on.
+// The answer to a renewal that began before the grant may be about an older refresh than the one that the lease hangs
+// on.
 func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		grants := make(chan func(*fakeLock) driver.Grant, 1)

@@ -52,39 +52,6 @@ func TestReleaseWithACancelledContext(t *testing.T) {
 	})
 }
 
-// What is not confirmed is said, and goes on behind, with growing pauses, until it is.
-func TestReleaseThatIsNotConfirmed(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var tries journal
-		f := &fake{release: func(context.Context, *fakeLock) error {
-			if tries.note() > 20 {
-				return nil
-			}
-			return errService
-		}}
-		lease := mustAcquire(t, open(t, f), "name")
-		err := lease.Release(t.Context())
-		matches(t, "Release", err, errService)
-		matchesNone(t, "Release", err, locker.ErrLost, locker.ErrReleased)
-		matches(t, "Err", lease.Err(), locker.ErrReleased)
-		time.Sleep(3 * time.Minute)
-		at := tries.times()
-		if n := len(at); n != 21 {
-			t.Fatalf("%d tries, want 21", n)
-		}
-		pause := 10 * time.Millisecond
-		for i := 1; i < len(at); i++ {
-			if d := at[i].Sub(at[i-1]); d < pause/2 || d > pause*3/2 {
-				t.Errorf("try %d came after %v, want about %v", i, d, pause)
-			}
-			pause = min(2*pause, 5*time.Second)
-		}
-		if err := lease.Release(t.Context()); err != nil {
-			t.Errorf("Release once it is removed = %v", err)
-		}
-	})
-}
-
 func TestASecondReleaseAsksAnew(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{release: func(_ context.Context, l *fakeLock) error {
@@ -158,31 +125,6 @@ func TestReleaseIsBounded(t *testing.T) {
 	}
 }
 
-// A lock that is free for others is released, though remains are still to be removed.
-func TestRemainsKeepNobodyOut(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{release: func(_ context.Context, l *fakeLock) error {
-			switch n := l.count(&l.releases); {
-			case n < 5:
-				return &driver.Remains{Err: errService}
-			case n < 8:
-				return errService // the same remains
-			}
-			return nil
-		}}
-		lease := mustAcquire(t, open(t, f), "name")
-		for range 6 {
-			if err := lease.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
-		}
-		time.Sleep(time.Minute)
-		if !f.lock(0).isRemoved() {
-			t.Error("the remains were not removed")
-		}
-	})
-}
-
 func TestReleaseAfterTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -205,7 +147,7 @@ func TestALossAfterTheRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
 		f.release = func(context.Context, *fakeLock) error {
-			f.lock(0).lost(errService)
+			f.tell(0, errService)
 			time.Sleep(2 * ttl)
 			return nil
 		}
@@ -281,6 +223,32 @@ func TestReleaseRacesWithTheDeadline(t *testing.T) {
 		}
 		if lost != 500 {
 			t.Errorf("%d of 500 were lost: Release must not return nil at the deadline", lost)
+		}
+	})
+}
+
+// A Release at the very moment of a renewal: what has been released is not renewed, and its renewal is void.
+func TestReleaseRacesWithTheRenewal(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		l := open(t, f)
+		mustAcquire(t, l, "clock")
+		time.Sleep(ttl / 3)
+		tick := f.renewed()[0].at // leases of one TTL are renewed on a grid of a tenth of it
+		renewed := 0
+		for n := 1; n <= 300; n++ {
+			lease := mustAcquire(t, l, "name")
+			due := driver.Now().Add(ttl / 3)
+			time.Sleep(due.Sub(driver.Now()) - due.Sub(tick)%(ttl/10))
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+			synctest.Wait()
+			renewed += f.lock(n).count(&f.lock(n).renews)
+			matches(t, "Err", lease.Err(), locker.ErrReleased)
+		}
+		if renewed == 0 || renewed == 300 {
+			t.Errorf("%d of 300 were renewed; the race was not tried", renewed)
 		}
 	})
 }

@@ -10,105 +10,6 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-func TestOneFailedRenewalIsSurvived(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
-			switch l.count(&l.renews) {
-			case 1:
-				return 0, hang(ctx)
-			case 2:
-				return 0, errService
-			case 3:
-				return 0, errSilent
-			}
-			return driver.Now(), nil
-		}}
-		l := open(t, f)
-		lease := mustAcquire(t, l, "name")
-		began := driver.Now()
-		time.Sleep(validity)
-		if err := lease.Err(); err != nil {
-			t.Fatalf("Err = %v, want it to survive three failures", err)
-		}
-		renewed := f.renewed()
-		if first := renewed[0].at.Sub(began); !inRhythm(first) {
-			t.Errorf("the first renewal came after %v", first)
-		}
-		// It hangs for a quarter of the TTL, and each of the following comes a twentieth of it later.
-		want := renewed[0].at.Add(ttl/4 + ttl/20)
-		for i, r := range renewed[1:4] {
-			if r.at != want {
-				t.Errorf("renewal %d came after %v, want %v", i+1, r.at.Sub(began), want.Sub(began))
-			}
-			want = r.at.Add(ttl / 20)
-		}
-		if d := time.Until(lease.Deadline()); d <= 0 {
-			t.Errorf("Deadline is %v from now", d)
-		}
-	})
-}
-
-func TestErrNamesTheLastFailure(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
-			if l.count(&l.renews) == 1 {
-				return 0, context.Canceled // any error at all
-			}
-			return 0, errService
-		}}
-		began := time.Now()
-		lease := mustAcquire(t, open(t, f), "name")
-		err := endsAt(t, lease, began, validity)
-		matches(t, "Err", err, locker.ErrLost, errService)
-		matchesNone(t, "Err", err, context.Canceled)
-	})
-}
-
-// A failure that was overcome is no cause of a later loss.
-func TestErrForgetsAFailureThatWasOvercome(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		gate := make(chan struct{})
-		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
-			switch l.count(&l.renews) {
-			case 1:
-				return 0, errService
-			case 2:
-				return driver.Now(), nil
-			}
-			<-gate // ignores its context
-			return driver.Now(), nil
-		}}
-		lease := mustAcquire(t, open(t, f), "name")
-		<-lease.Done()
-		matchesNone(t, "Err", lease.Err(), errService)
-		close(gate)
-	})
-}
-
-func TestTheServiceSaysNotYours(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
-			return 0, locker.ErrLost
-		}}
-		began := time.Now()
-		lease := mustAcquire(t, open(t, f), "name")
-		<-lease.Done()
-		if d := time.Since(began); !inRhythm(d) {
-			t.Errorf("Done closed after %v, want with the first renewal", d)
-		}
-		matches(t, "Err", lease.Err(), locker.ErrLost)
-		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
-		matches(t, "Renew", lease.Renew(callerContext(t)), locker.ErrLost)
-		synctest.Wait()
-		if !f.lock(0).isRemoved() {
-			t.Error("the word of the service about one key is no removal")
-		}
-		if n := len(f.renewed()); n != 1 {
-			t.Errorf("%d renewals, want one", n)
-		}
-	})
-}
-
 func TestRenewExtendsTheDeadline(t *testing.T) {
 	for _, opts := range [][]locker.Option{nil, {locker.WithoutRenewal()}} {
 		bubble(t, func(t *testing.T) {
@@ -122,7 +23,7 @@ func TestRenewExtendsTheDeadline(t *testing.T) {
 				t.Errorf("Deadline is %v from now, want %v", d, validity)
 			}
 			if len(opts) > 0 {
-				endsAt(t, lease, time.Now(), validity)
+				matches(t, "Err", endsAt(t, lease, time.Now(), validity), locker.ErrLost)
 				if n := len(f.renewed()); n != 1 {
 					t.Errorf("%d renewals, want none but the caller's", n)
 				}
@@ -147,7 +48,7 @@ func TestTheDeadlineNeverMovesBack(t *testing.T) {
 		if d := lease.Deadline().Sub(began); d != validity {
 			t.Errorf("Deadline is %v after the grant, want %v as before", d, validity)
 		}
-		endsAt(t, lease, began, validity)
+		matches(t, "Err", endsAt(t, lease, began, validity), locker.ErrLost)
 		if n := len(f.renewed()); n > 25 {
 			t.Errorf("%d renewals in one TTL", n)
 		}
@@ -169,6 +70,16 @@ func TestRenewOfALeaseThatHasEnded(t *testing.T) {
 		if n := len(f.renewed()); n > 0 {
 			t.Errorf("%d renewals, want none", n)
 		}
+	})
+}
+
+// A lease that ends between Renew's look at it and its request has ended, whatever else could be said.
+func TestRenewDuringClose(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		lease := mustAcquire(t, l, "name")
+		err := lease.Renew(&looked{callerContext(t), func() { l.Close() }})
+		matches(t, "Renew", err, locker.ErrReleased, locker.ErrClosed)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -23,7 +24,8 @@ func (r renewal) names() []string {
 	return names
 }
 
-// A lease is renewed after a third of its TTL, or up to a tenth of it earlier, together with the others that have its TTL.
+// A lease is renewed after a third of its TTL, or up to a tenth of it earlier, together with the others that have its
+// TTL.
 func TestTheRhythmOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -149,5 +151,104 @@ func TestAReportFreesItsLock(t *testing.T) {
 			t.Errorf("Err = %v of the lease that was reported", err)
 		}
 		close(gate)
+	})
+}
+
+func TestOneFailedRenewalIsSurvived(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
+			switch l.count(&l.renews) {
+			case 1:
+				return 0, hang(ctx)
+			case 2:
+				return 0, errService
+			case 3:
+				return 0, errSilent
+			}
+			return driver.Now(), nil
+		}}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "name")
+		began := driver.Now()
+		time.Sleep(validity)
+		if err := lease.Err(); err != nil {
+			t.Fatalf("Err = %v, want it to survive three failures", err)
+		}
+		renewed := f.renewed()
+		if first := renewed[0].at.Sub(began); !inRhythm(first) {
+			t.Errorf("the first renewal came after %v", first)
+		}
+		// It hangs for a quarter of the TTL, and each of the following comes a twentieth to a tenth of it later.
+		last := renewed[0].at.Add(ttl / 4)
+		for i, r := range renewed[1:4] {
+			if d := r.at.Sub(last); d < ttl/20 || d > ttl/10 {
+				t.Errorf("renewal %d came %v after the failure before", i+1, d)
+			}
+			last = r.at
+		}
+		if d := time.Until(lease.Deadline()); d <= 0 {
+			t.Errorf("Deadline is %v from now", d)
+		}
+	})
+}
+
+func TestErrNamesTheLastFailure(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			if l.count(&l.renews) == 1 {
+				return 0, context.Canceled // any error at all
+			}
+			return 0, errService
+		}}
+		began := time.Now()
+		lease := mustAcquire(t, open(t, f), "name")
+		err := endsAt(t, lease, began, validity)
+		matches(t, "Err", err, locker.ErrLost, errService)
+		matchesNone(t, "Err", err, context.Canceled)
+	})
+}
+
+// A failure that was overcome is no cause of a later loss.
+func TestErrForgetsAFailureThatWasOvercome(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {
+			switch l.count(&l.renews) {
+			case 1:
+				return 0, errService
+			case 2:
+				return driver.Now(), nil
+			}
+			<-gate // ignores its context
+			return driver.Now(), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		<-lease.Done()
+		matchesNone(t, "Err", lease.Err(), errService)
+		close(gate)
+	})
+}
+
+func TestTheServiceSaysNotYours(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			return 0, locker.ErrLost
+		}}
+		began := time.Now()
+		lease := mustAcquire(t, open(t, f), "name")
+		<-lease.Done()
+		if d := time.Since(began); !inRhythm(d) {
+			t.Errorf("Done closed after %v, want with the first renewal", d)
+		}
+		matches(t, "Err", lease.Err(), locker.ErrLost)
+		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
+		matches(t, "Renew", lease.Renew(callerContext(t)), locker.ErrLost)
+		synctest.Wait()
+		if !f.lock(0).isRemoved() {
+			t.Error("the word of the service about one key is no removal")
+		}
+		if n := len(f.renewed()); n != 1 {
+			t.Errorf("%d renewals, want one", n)
+		}
 	})
 }

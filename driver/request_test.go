@@ -65,7 +65,8 @@ func TestTheRequestThatADriverSees(t *testing.T) {
 		want locker.Request
 	}{
 		{nil, locker.Request{Name: "name", TTL: ttl}},
-		{[]locker.Option{locker.WithTTL(time.Minute)}, locker.Request{Name: "name", TTL: time.Minute, Features: locker.FeatureTTL}},
+		{[]locker.Option{locker.WithTTL(time.Minute)},
+			locker.Request{Name: "name", TTL: time.Minute, Features: locker.FeatureTTL}},
 		{[]locker.Option{locker.NoWait(), locker.WithoutRenewal(), locker.WithMaxHold(time.Hour)},
 			locker.Request{Name: "name", TTL: ttl, NoWait: true, NoRenewal: true, MaxHold: time.Hour}},
 	} {
@@ -96,7 +97,7 @@ func TestADriverThatRefusesToQueueAnew(t *testing.T) {
 		p := start(t, open(t, f), "name")
 		p.waits()
 		f.refuse = errService
-		f.lock(0).lost(errRevoked)
+		f.tell(0, errRevoked)
 		matches(t, "Acquire", p.failed(), errService)
 	})
 }

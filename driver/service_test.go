@@ -12,10 +12,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// service is a model of a lock service behind a bad network: requests and replies are late or lost, the client is deaf to
-// contexts or not, sessions die, and leases expire by the service's own clock, which goes on while the client's machine sleeps and
-// is as much too fast as the engine allows for.
-// With each grant it checks that whoever had the lock before knows that it is over.
+// service is a model of a lock service behind a bad network: requests and replies are late or lost, the client is deaf
+// to contexts or not, sessions die, and leases expire by the service's own clock, which goes on while the client's
+// machine sleeps and is as much too fast as the engine allows for. With each grant it checks that whoever had the lock
+// before knows that it is over.
 type service struct {
 	t      testing.TB
 	random *rand.Rand // of the network; mu guards it
@@ -39,9 +39,8 @@ type standing struct {
 
 // place is one in the queue, with its last refresh: the stamp it carried and the time at which it came.
 type place struct {
-	lock          *fakeLock
-	stamp, seen   driver.Instant
-	polls, silent bool
+	lock        *fakeLock
+	stamp, seen driver.Instant
 }
 
 func newService(t testing.TB, seed uint64) *service {
@@ -70,8 +69,8 @@ func (s *service) upTo(d time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(d)))
 }
 
-// request carries something out at the service, in time, late, or never; likewise its reply. A client that is deaf returns when
-// its own time limit is up.
+// request carries something out at the service, in time, late, or never; likewise its reply. A client that is deaf
+// returns when its own time limit is up.
 func (s *service) request(ctx context.Context, limit time.Duration, carryOut func()) error {
 	if s.chance(0.1) { // deaf
 		var cancel context.CancelFunc
@@ -150,7 +149,8 @@ func (s *service) grant(name string, st *standing, l *fakeLock, base, expires dr
 	st.holder, st.token, st.base, st.expires = l, s.token, base, expires
 	for token, lease := range s.leases[name] {
 		if err := lease.Err(); err == nil {
-			s.t.Errorf("%q is granted while its lease %v believes to hold it for another %v", name, token, time.Until(lease.Deadline()))
+			left := time.Until(lease.Deadline())
+			s.t.Errorf("%q is granted while its lease %v believes to hold it for another %v", name, token, left)
 		}
 		delete(s.leases[name], token)
 	}
@@ -162,7 +162,7 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 	}
 	stamp, polls := driver.Now(), s.chance(0.3)
 	var g driver.Grant
-	answer := error(locker.ErrHeld)
+	answer := locker.ErrHeld
 	err := s.request(ctx, l.req.TTL/6, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()

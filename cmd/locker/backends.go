@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"os"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// backends is every backend of this program, in the order of the decision matrix. A new one is a line here; its import
+// makes its URLs known to locker.Open.
+var backends = []func() locker.Guarantees{
+	membackend.Guarantees,
+	filebackend.Guarantees,
+}
+
+const envURL = "LOCKER_URL"
+
+// backendURL is the value of --backend if that was given, else of LOCKER_URL, else the user's private directory. An
+// empty value is an error: a variable that was forgotten must not turn a lock among machines into one on this
+// machine.
+func backendURL(flag string, given bool) (string, error) {
+	if given {
+		if flag == "" {
+			return "", errors.New("--backend is empty")
+		}
+		return flag, nil
+	}
+	if env, ok := os.LookupEnv(envURL); ok {
+		if env == "" {
+			return "", errors.New(envURL + " is empty; unset it for locks on this machine")
+		}
+		return env, nil
+	}
+	dir, err := filebackend.DefaultDir()
+	if err != nil {
+		return "", &exitError{code: exitService, err: err}
+	}
+	return (&url.URL{Scheme: "file", Path: dir}).String(), nil
+}
+
+// open opens a backend that keeps processes apart and meets reqs.
+func open(ctx context.Context, rawURL string, reqs []locker.Requirement) (locker.Locker, error) {
+	return locker.Open(ctx, rawURL, append([]locker.Requirement{amongProcesses{}}, reqs...)...)
+}
+
+// amongProcesses refuses a backend that lives within this process, as mem does: no other locker would see its locks.
+type amongProcesses struct{}
+
+func (amongProcesses) Check(g locker.Guarantees) error {
+	if locker.ScopeMachine.Check(g) == nil {
+		return nil
+	}
+	return errors.New("locks of " + g.Backend + " are seen by one process alone, and every locker run is another process")
+}
+
+// keepOpen returns a copy of the descriptor that the lock hangs on, for CMD to inherit, so that the lock outlives
+// this process for as long as CMD does. It is nil where locks don't hang on descriptors; else the caller closes it.
+func keepOpen(lease locker.Lease) (*os.File, error) {
+	if h, ok := locker.As[filebackend.Handle](lease); ok {
+		return h.File()
+	}
+	return nil, nil
+}

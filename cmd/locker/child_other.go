@@ -1,0 +1,91 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Where there are no process groups, or none that this program knows how to handle, CMD is one process: what it has
+// started gets no signals from here, and nothing ends CMD when this program is killed.
+
+var (
+	endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+	passedSignals []os.Signal
+)
+
+func surviveBrokenPipe() {}
+
+func signalNumber(sig os.Signal) int {
+	if sig == os.Interrupt {
+		return 2
+	}
+	return 15
+}
+
+type child struct {
+	cmd     *exec.Cmd
+	changed chan struct{} // closed when CMD has ended
+	err     error         // of cmd.Wait
+}
+
+// start starts cmd, and closes inherit: no lock hangs on a descriptor here.
+func start(cmd *exec.Cmd, inherit *os.File, _ terminal) (*child, error) {
+	_ = inherit.Close()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &child{cmd: cmd, changed: make(chan struct{})}
+	go func() {
+		c.err = cmd.Wait()
+		close(c.changed)
+	}()
+	return c, nil
+}
+
+func (c *child) look() (ended, stopped bool) {
+	select {
+	case <-c.changed:
+		return true, false
+	default:
+		return false, false
+	}
+}
+
+// pass fails on Windows, where the console has sent Ctrl-C to CMD already.
+func (c *child) pass(sig os.Signal) { _ = c.cmd.Process.Signal(sig) }
+
+func (c *child) proceed() {}
+
+// terminate kills CMD at once on Windows, which has no signal to ask for it.
+func (c *child) terminate() {
+	if c.cmd.Process.Signal(syscall.SIGTERM) != nil {
+		c.kill()
+	}
+}
+
+func (c *child) kill() { _ = c.cmd.Process.Kill() }
+
+func (c *child) close() {}
+
+func (c *child) result() error {
+	var exit *exec.ExitError
+	switch {
+	case c.err == nil:
+		return nil
+	case errors.As(c.err, &exit) && exit.ExitCode() >= 0:
+		return &exitError{code: exit.ExitCode()}
+	}
+	return &exitError{code: exitSignal, err: c.err} // the error names the signal
+}
+
+type terminal struct{}
+
+func openTerminal() terminal { return terminal{} }
+
+func (terminal) close() {}
+
+func (terminal) interruption(os.Signal, bool) func() { return nil }

@@ -1,0 +1,191 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+var (
+	// endingSignals end a wait for the lock.
+	endingSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+	// passedSignals are passed on to CMD, together with endingSignals.
+	passedSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
+)
+
+// surviveBrokenPipe keeps a stderr that nobody reads any more from ending this program, and CMD with it. CMD doesn't
+// inherit this, as it would if the signal were ignored.
+func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
+
+func signalNumber(sig os.Signal) int { return int(sig.(syscall.Signal)) }
+
+// child is CMD: the leader of a process group of its own, so that signals reach what it has started as well, and this
+// program can outlive them. One goroutine uses it.
+//
+// On a terminal the group runs in the background, so that Ctrl-C and Ctrl-Z reach this program together with whatever
+// else is in its job (a script, a pipeline), and are passed on. When CMD wants the terminal for itself, to read or to
+// change its modes, the kernel stops it with SIGTTIN or SIGTTOU; then it gets the foreground and goes on.
+type child struct {
+	pid     int
+	tty     terminal
+	changed chan os.Signal // SIGCHLD: look again
+	status  syscall.WaitStatus
+	ended   bool
+	ending  bool // it was told to end
+	halting bool // it was told to stop
+	front   bool // it had the foreground when it ended
+	typed   bool // SIGINT was passed on
+}
+
+// start starts cmd, and closes inherit. CMD keeps the descriptor, if there is one, under the next free number: to put
+// it to a fixed one could hide a descriptor that CMD's caller has prepared, as make does for its jobs.
+func start(cmd *exec.Cmd, inherit *os.File, tty terminal) (*child, error) {
+	if inherit != nil {
+		fd, err := duplicate(inherit)
+		_ = inherit.Close()
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = syscall.Close(fd) }()
+	}
+	c := &child{tty: tty, changed: make(chan os.Signal, 1)}
+	signal.Notify(c.changed, syscall.SIGCHLD)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	dieWithParent(cmd.SysProcAttr)
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c.pid = cmd.Process.Pid
+	_ = cmd.Process.Release() // look waits for CMD instead, because Process.Wait doesn't tell of stops
+	return c, nil
+}
+
+// duplicate returns a descriptor of the same open file that is inherited by what is started next.
+func duplicate(f *os.File) (fd int, err error) {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if controlErr := raw.Control(func(old uintptr) { fd, err = syscall.Dup(int(old)) }); controlErr != nil {
+		return 0, controlErr
+	}
+	return fd, err
+}
+
+// look finds out what has become of CMD. stopped says that it was stopped and is to go on now, with proceed.
+func (c *child) look() (ended, stopped bool) {
+	for {
+		var status syscall.WaitStatus
+		switch pid, err := syscall.Wait4(c.pid, &status, syscall.WNOHANG|syscall.WUNTRACED, nil); {
+		case err == syscall.EINTR:
+			continue
+		case err != nil:
+			panic("locker: wait for CMD: " + err.Error()) // nobody else waits for it
+		case pid == 0:
+			return false, false
+		}
+		if status.Stopped() {
+			return false, c.halted(status.StopSignal())
+		}
+		c.status, c.ended = status, true
+		c.front = c.tty.foreground() == c.pid
+		return true, false
+	}
+}
+
+// halted deals with a stop of CMD, and reports whether it is to go on.
+func (c *child) halted(sig syscall.Signal) bool {
+	front, own := c.tty.foreground(), syscall.Getpgrp()
+	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
+	switch {
+	case wantsTerminal && front == own && !c.halting:
+		c.tty.setForeground(c.pid)
+	case c.ending: // it goes on, unless it would be stopped again at once
+		return !wantsTerminal
+	case front == c.pid: // Ctrl-Z at CMD, which alone has got it: the rest of the job stops as well
+		c.tty.setForeground(own)
+		c.suspend(0)
+	case wantsTerminal || c.halting:
+		c.suspend(os.Getpid())
+	default: // somebody has stopped CMD alone, and will continue it
+		return false
+	}
+	c.halting = false
+	return true
+}
+
+// suspendTakes is much longer than the kernel needs to stop this program after it has told itself to.
+const suspendTakes = 100 * time.Millisecond
+
+// suspend stops this program, or its whole process group for 0, and returns when it was continued. The signal is
+// SIGTTIN, whose action is that of SIGTSTP, because the Go runtime doesn't give that one back once it was caught.
+// Like SIGTSTP, and other than SIGSTOP, it does nothing where no shell is left to continue us.
+func (c *child) suspend(pid int) {
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
+	_ = syscall.Kill(pid, syscall.SIGTTIN)
+	select {
+	case <-continued:
+	case <-time.After(suspendTakes):
+	}
+}
+
+// pass passes a signal on.
+func (c *child) pass(sig os.Signal) {
+	switch sig {
+	case syscall.SIGTSTP:
+		if c.ending {
+			return
+		}
+		c.halting = true
+	case syscall.SIGINT:
+		c.typed = true
+	}
+	c.signal(sig.(syscall.Signal))
+}
+
+func (c *child) proceed() { c.signal(syscall.SIGCONT) }
+
+// terminate asks CMD to end, also when it is stopped.
+func (c *child) terminate() {
+	c.ending, c.halting = true, false
+	c.signal(syscall.SIGTERM)
+	c.signal(syscall.SIGCONT)
+}
+
+// kill ends what is left of CMD's group. It may be called right after CMD has ended: for another group to have
+// its number by then, all process ids would have to be used up meanwhile.
+func (c *child) kill() { c.signal(syscall.SIGKILL) }
+
+func (c *child) signal(sig syscall.Signal) {
+	if syscall.Kill(-c.pid, sig) == syscall.ESRCH && !c.ended {
+		_ = syscall.Kill(c.pid, sig) // it has moved to another group
+	}
+}
+
+// result is CMD's exit code; nil for 0.
+func (c *child) result() error {
+	switch {
+	case !c.status.Signaled():
+		if code := c.status.ExitStatus(); code != 0 {
+			return &exitError{code: code}
+		}
+		return nil
+	case c.front || c.typed:
+		return &exitError{code: exitSignal + int(c.status.Signal()), interrupt: c.tty.interruption(c.status.Signal(), c.front)}
+	}
+	return &exitError{code: exitSignal + int(c.status.Signal())}
+}
+
+// close takes the terminal back when CMD has ended.
+func (c *child) close() {
+	signal.Stop(c.changed)
+	if c.front {
+		c.tty.setForeground(syscall.Getpgrp())
+	}
+}

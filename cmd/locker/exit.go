@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os/exec"
+	"strings"
+
+	"github.com/fencedlock/locker"
+)
+
+// The codes lie where commands rarely have theirs: above those of curl (to 99), apt-get and setlock (100, 111), below
+// Python's 120, those of xargs, timeout and docker (123 to 125), the shells' 126 and 127 and the signals. Those of
+// sysexits(3), 64 to 78, would say the same things, but are what many commands return themselves.
+const (
+	exitOutput     = 1
+	exitUsage      = 116
+	exitService    = 117
+	exitHeld       = 118
+	exitLost       = 119
+	exitNotStarted = 126
+	exitNotFound   = 127
+	exitSignal     = 128 // plus the signal's number
+)
+
+// exitTable is the table of the help text; the package doc and docs/command.md have the same.
+const exitTable = `  116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
+  117  the lock service failed
+  118  the lock is held: --no-wait, or --wait ran out
+  119  the lease was lost, and CMD was ended because of that
+  126  CMD can't be started
+  127  CMD was not found
+`
+
+// exitError ends the program with a code. Nothing is printed when err is nil.
+type exitError struct {
+	code int
+	err  error
+	// interrupt, if it is there, ends this process by SIGINT instead. It returns when that doesn't happen.
+	interrupt func()
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// report prints an error, if there is something to print, and returns the exit code. What has no code yet comes
+// from cobra and is an error of usage.
+func report(stderr io.Writer, err error) int {
+	if err == nil {
+		return 0
+	}
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		exit = &exitError{code: exitUsage, err: err}
+	}
+	if exit.err != nil {
+		say(stderr, exit.err.Error())
+	}
+	if exit.interrupt != nil {
+		exit.interrupt()
+	}
+	return exit.code
+}
+
+// say prints one line for the user.
+func say(w io.Writer, message string) {
+	message = strings.ReplaceAll(strings.TrimPrefix(message, "locker: "), "\n", "; ")
+	_, _ = fmt.Fprintf(w, "locker: %s\n", message) // there is nowhere to report a failure to
+}
+
+// lockFailure gives an error of Open or Acquire its code.
+func lockFailure(err error) *exitError {
+	code := exitService
+	switch {
+	case errors.Is(err, locker.ErrHeld):
+		code = exitHeld
+	case errors.Is(err, locker.ErrName), errors.Is(err, locker.ErrOption), errors.Is(err, locker.ErrGuarantee),
+		errors.Is(err, errors.ErrUnsupported):
+		code = exitUsage
+	}
+	return &exitError{code: code, err: err}
+}
+
+// startFailure gives an error of the search for CMD or of its start the code that shells have for it.
+func startFailure(err error) *exitError {
+	code := exitNotStarted
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		code = exitNotFound
+	}
+	return &exitError{code: code, err: err}
+}

@@ -1,0 +1,64 @@
+// Locker runs commands under a lock, and shows what the backends of this project promise.
+//
+//	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
+//	locker matrix                             print the decision matrix of all backends
+//	locker version                            print what this program was built from
+//
+// The backend of run comes from --backend or LOCKER_URL; without either, locks are files in a private directory of the
+// user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. See docs/command.md for all of it.
+//
+// # Exit codes
+//
+// The code of run is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
+//
+//	116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
+//	117  the lock service failed
+//	118  the lock is held: --no-wait, or --wait ran out
+//	119  the lease was lost, and CMD was ended because of that
+//	126  CMD can't be started
+//	127  CMD was not found
+//
+// The other commands return 0, 116, or 1 when their output can't be written.
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	err := newRoot().Execute()
+	os.Exit(report(os.Stderr, err))
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "locker",
+		Short:         "Run commands under a lock",
+		Long:          "locker runs commands under a lock, and shows what the backends of locks promise.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		// Cobra's own error for an unknown command repeats it, and what was meant for --backend may hold a password.
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("a command is missing; see locker --help")
+			}
+			return errors.New("unknown command; see locker --help")
+		},
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newRun(), newMatrix(), newVersion())
+	return root
+}
+
+// flagError keeps a URL that was put to the wrong place out of the error: it may hold a password.
+func flagError(_ *cobra.Command, err error) error {
+	if strings.Contains(err.Error(), "://") {
+		return errors.New("bad flags; see --help (a URL belongs to --backend)")
+	}
+	return err
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// asLocker in the environment makes the test binary the program itself, race detector included, or one of the
+// commands that the tests run under it.
+const asLocker = "LOCKER_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asLocker) == "" {
+		goleak.VerifyTestMain(m)
+	}
+	if len(os.Args) > 1 {
+		if helper := helpers[os.Args[1]]; helper != nil {
+			helper(os.Args[2:])
+			os.Exit(0)
+		}
+	}
+	main()
+}
+
+// helpers are the commands that tests run under locker, by their first argument.
+var helpers = map[string]func(args []string){}
+
+// self is the test binary, which is locker and the helpers.
+func self(t *testing.T) string {
+	t.Helper()
+	path, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// environ is the environment of a locker: no backend but what env says, and a home of its own.
+func environ(t *testing.T, env ...string) []string {
+	t.Helper()
+	base := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKER_") })
+	// The race detector would have each process sleep for a second at its end.
+	return append(append(base, asLocker+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir()), env...)
+}
+
+// runToEnd runs locker to its end.
+func runToEnd(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), self(t), args...)
+	cmd.Env = env
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errOut.String()
+}
+
+func TestUsageErrors(t *testing.T) {
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "a command is missing"},
+		{[]string{"ron"}, "unknown command"},
+		{[]string{"run"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "x"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "x", "true"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "x", "--"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "--", "true"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "x", "y", "--", "true"}, "one NAME, then --, then CMD"},
+		{[]string{"run", "", "--", "true"}, "invalid lock name: empty"},
+		{[]string{"run", "--fast", "x", "--", "true"}, "unknown flag: --fast"},
+		{[]string{"run", "--ttl", "-1s", "x", "--", "true"}, "TTL -1s is not positive"},
+		{[]string{"run", "--max-hold", "0s", "x", "--", "true"}, "longest hold 0s is not positive"},
+		{[]string{"run", "--wait", "0s", "x", "--", "true"}, "--wait must be positive"},
+		{[]string{"run", "--wait", "10", "x", "--", "true"}, "missing unit"},
+		{[]string{"run", "--wait", "1s", "--no-wait", "x", "--", "true"}, "exclude each other"},
+		{[]string{"run", "--grace", "-1s", "x", "--", "true"}, "--grace must not be negative"},
+		{[]string{"run", "--require", "luck", "x", "--", "true"}, `"luck" is unknown (known: efficiency, correctness, `},
+		{[]string{"run", "--require", "order-fifo", "x", "--", "true"}, "order must be FIFO or better"},
+		{[]string{"run", "--ttl", "10s", "x", "--", "true"}, "--ttl: a lock of file is not freed by time, but when its process ends"},
+		{[]string{"run", "--backend", "", "x", "--", "true"}, "--backend is empty"},
+		{[]string{"run", "--backend", "mem://", "x", "--", "true"}, "locks of mem are seen by one process alone"},
+		{[]string{"run", "--backend", "nosuch://", "x", "--", "true"}, `no backend for scheme "nosuch"`},
+		{[]string{"run", "--backend", "file:///tmp/x?fast=1", "x", "--", "true"}, `unknown parameter "fast"`},
+		{[]string{"matrix", "--format", "xml"}, `"xml" is unknown (known: text, markdown, json)`},
+		{[]string{"matrix", "x"}, "unknown command"},
+	} {
+		t.Run(strings.Join(append([]string{"locker"}, test.args...), " "), func(t *testing.T) {
+			code, stdout, stderr := runToEnd(t, environ(t), test.args...)
+			if code != exitUsage || stdout != "" {
+				t.Errorf("code %d, stdout %q, want code %d and nothing", code, stdout, exitUsage)
+			}
+			if !strings.HasPrefix(stderr, "locker: ") || strings.Count(stderr, "\n") != 1 || strings.Count(stderr, "locker: ") != 1 {
+				t.Errorf("stderr = %q, want one line that begins with locker: once", stderr)
+			}
+			if !strings.Contains(stderr, test.want) {
+				t.Errorf("stderr = %q, want %q in it", stderr, test.want)
+			}
+		})
+	}
+}
+
+func TestEmptyLockerURLIsRefused(t *testing.T) {
+	code, _, stderr := runToEnd(t, environ(t, "LOCKER_URL="), "run", "x", "--", "true")
+	if code != exitUsage || !strings.Contains(stderr, "LOCKER_URL is empty") {
+		t.Errorf("code %d, stderr %q, want code %d and a word on LOCKER_URL", code, stderr, exitUsage)
+	}
+}
+
+func TestPasswordIsNeverShown(t *testing.T) {
+	const secret = "s3cr3t"
+	var urls []string
+	for _, url := range []string{
+		"redis://user:%@host:6379/0", "redis://:%@host", "mem://user:%@", "file://user:%@/tmp/x", "file://%/tmp",
+		"redis://user:%%zz@host", "redis://user:%[@host", "user:%@host", "redis:%@host", "file:///tmp/x?password=%", "://%",
+		"nosuch://u:%@host:port/", "file:///tmp\x01/%",
+	} {
+		urls = append(urls, strings.Replace(url, "%", secret, 1))
+	}
+	check := func(t *testing.T, env []string, args ...string) {
+		t.Helper()
+		code, stdout, stderr := runToEnd(t, env, args...)
+		if code == 0 || strings.Contains(stdout+stderr, secret) {
+			t.Errorf("%q: code %d, output %q, want an error without %q", args, code, stdout+stderr, secret)
+		}
+	}
+	for _, url := range urls {
+		check(t, environ(t, "LOCKER_URL="+url), "run", "x", "--", "true")
+		check(t, environ(t), "run", "--backend", url, "x", "--", "true")
+	}
+	url := urls[0]
+	check(t, environ(t), url)
+	check(t, environ(t), "run", url, "x", "--", "true")
+	check(t, environ(t), "run", "--bakend="+url, "x", "--", "true")
+	check(t, environ(t), "run", "--wait", url, "x", "--", "true")
+	check(t, environ(t, "LOCKER_URL="+url), "run", "x")
+}
+
+func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
+	code, help, stderr := runToEnd(t, environ(t), "run", "--help")
+	if code != 0 || stderr != "" {
+		t.Errorf("code %d, stderr %q, want 0 and nothing", code, stderr)
+	}
+	for i, line := range strings.Split(help, "\n") {
+		if len(line) > 102 {
+			t.Errorf("line %d of the help has %d characters: %q", i+1, len(line), line)
+		}
+	}
+	source, err := os.ReadFile("main.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := os.ReadFile("../../docs/command.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(exitTable) {
+		code, meaning, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		for _, in := range []struct{ name, text, row string }{
+			{"help", help, "  " + code + "  " + meaning + "\n"},
+			{"main.go", string(source), "//\t" + code + "  " + meaning + "\n"},
+			{"docs/command.md", string(docs), "| " + code + " | " + meaning + " |\n"},
+		} {
+			if !strings.Contains(in.text, in.row) {
+				t.Errorf("%s lacks %q", in.name, in.row)
+			}
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, stderr := runToEnd(t, environ(t), "version")
+	if code != 0 || !strings.HasPrefix(stdout, "locker ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
+		t.Errorf("code %d, stdout %q, stderr %q, want one line", code, stdout, stderr)
+	}
+	info := &debug.BuildInfo{
+		Main: debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{
+			{Key: "vcs.revision", Value: "0123abc"},
+			{Key: "vcs.modified", Value: "true"},
+		},
+	}
+	if got, want := version(info), "locker v1.2.3 0123abc with changes, "; !strings.HasPrefix(got, want) {
+		t.Errorf("version = %q, want %q…", got, want)
+	}
+	if got, want := version(nil), "locker (unknown), "; !strings.HasPrefix(got, want) {
+		t.Errorf("version without build information = %q, want %q…", got, want)
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, stdout, stderr := runToEnd(t, environ(t), "completion", shell); code != 0 || !strings.Contains(stdout, "locker") || stderr != "" {
+			t.Errorf("completion %s: code %d, %d bytes, stderr %q", shell, code, len(stdout), stderr)
+		}
+	}
+	const files, noFiles = ":0\n", ":4\n"
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"run", ""}, noFiles},
+		{[]string{"run", "name", "--", ""}, files},
+		{[]string{"run", "--require", ""}, strings.Join(requirementNames(), "\n") + "\n" + noFiles},
+		{[]string{"run", "--backend", ""}, noFiles},
+		{[]string{"matrix", "--format", ""}, "text\nmarkdown\njson\n" + noFiles},
+	} {
+		_, stdout, _ := runToEnd(t, environ(t), append([]string{"__complete"}, test.args...)...)
+		if stdout != test.want {
+			t.Errorf("completion of %q = %q, want %q", test.args, stdout, test.want)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// sample has more backends than fit side by side, short words and long ones.
+func sample() []locker.Guarantees {
+	low := locker.Guarantees{
+		Backend:    "low",
+		Scope:      locker.ScopeProcess,
+		Tolerance:  locker.ToleranceNone,
+		Exclusion:  locker.ExclusionSingleNode,
+		Fencing:    locker.FencingUntilDataLoss,
+		Clocks:     locker.ClocksAll,
+		Order:      locker.OrderNone,
+		Waiting:    locker.WaitingPolled,
+		Expiry:     locker.Expiry{By: locker.ExpiryProcess},
+		Revocation: locker.RevocationUnseen,
+		Restart:    locker.RestartNothing,
+		Cost:       locker.CostNone,
+	}
+	high := locker.Guarantees{
+		Backend:    "high",
+		Scope:      locker.ScopeNetwork,
+		Tolerance:  locker.ToleranceMinority,
+		Exclusion:  locker.ExclusionConsensus,
+		Fencing:    locker.FencingDurable,
+		Clocks:     locker.ClocksSpeed,
+		Order:      locker.OrderFIFO,
+		Waiting:    locker.WaitingHandOff,
+		Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 1500 * time.Millisecond},
+		Revocation: locker.RevocationAtOnce,
+		Restart:    locker.RestartLeases,
+		RoundTrips: 1,
+		Cost:       locker.CostHigh,
+	}
+	return []locker.Guarantees{low, high, {Backend: "silent"}, low, high}
+}
+
+func TestMatrixGolden(t *testing.T) {
+	for format, file := range map[string]string{"text": "matrix.txt", "markdown": "matrix.md", "json": "matrix.json"} {
+		got := matrixFormats[format](sample())
+		path := filepath.Join("testdata", file)
+		if *update {
+			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s:\n%s\nwant\n%s", format, got, want)
+		}
+	}
+	for line := range strings.Lines(matrixText(sample())) {
+		if n := len([]rune(line)); n > 100 {
+			t.Errorf("a line has %d characters: %q", n, line)
+		}
+	}
+}
+
+func TestMatrixShowsEveryBackend(t *testing.T) {
+	_, text, _ := runToEnd(t, environ(t), "matrix")
+	_, markdown, _ := runToEnd(t, environ(t), "matrix", "--format", "markdown")
+	_, asJSON, _ := runToEnd(t, environ(t), "matrix", "--format=json")
+	var objects []map[string]string
+	if err := json.Unmarshal([]byte(asJSON), &objects); err != nil {
+		t.Fatal(err)
+	}
+	if len(objects) != len(backends) {
+		t.Fatalf("JSON has %d backends, want %d", len(objects), len(backends))
+	}
+	for i, guarantees := range backends {
+		g := guarantees()
+		if objects[i]["backend"] != g.Backend || objects[i]["fault_tolerance"] != g.Tolerance.String() {
+			t.Errorf("JSON object %d = %v, want that of %v", i, objects[i], g)
+		}
+		if head, _, _ := strings.Cut(text, "\n"); !strings.Contains(head, " "+g.Backend) {
+			t.Errorf("text has the head %q, want %s in it", head, g.Backend)
+		}
+		if !strings.Contains(markdown, "\n"+g.MarkdownRow()+"\n") {
+			t.Errorf("Markdown lacks the row of %s", g.Backend)
+		}
+	}
+}
+
+func TestMatrixReportsFailedOutput(t *testing.T) {
+	cmd := newRoot()
+	cmd.SetArgs([]string{"matrix"})
+	cmd.SetOut(fullDevice{})
+	var stderr strings.Builder
+	if code := report(&stderr, cmd.Execute()); code != exitOutput || stderr.String() != "locker: device is full\n" {
+		t.Errorf("code %d, stderr %q, want %d and the reason", code, stderr.String(), exitOutput)
+	}
+}
+
+type fullDevice struct{}
+
+func (fullDevice) Write([]byte) (int, error) { return 0, errors.New("device is full") }

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencedlock/locker"
+)
+
+const runLong = `Runs CMD while the lock NAME is held, and waits for the lock before.
+
+CMD has LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. Its input and output
+are those of locker, signals are passed on to its process group, and the lock is not released
+before it has ended. When the lease is lost, the group gets TERM, and KILL after --grace.
+
+The backend is a URL: that of --backend, or of LOCKER_URL in the environment, where it can't be
+seen in the list of processes. Without either, locks are files in a private directory of the user,
+and hold on this machine.
+
+The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
+
+` + exitTable
+
+const runExample = `  locker run nightly-report -- ./report.sh
+  locker run --no-wait --quiet nightly-report -- ./report.sh    # for cron: not twice at a time
+  locker run --wait 5m --require correctness deploy -- ./deploy.sh production`
+
+// runOptions are the flags of run.
+type runOptions struct {
+	backend string
+	require []string
+	ttl     time.Duration
+	wait    time.Duration
+	maxHold time.Duration
+	grace   time.Duration
+	noWait  bool
+	quiet   bool
+}
+
+func newRun() *cobra.Command {
+	var o runOptions
+	cmd := &cobra.Command{
+		Use:     "run [flags] NAME -- CMD [ARG...]",
+		Short:   "Run a command while a lock is held",
+		Long:    runLong,
+		Example: runExample,
+		// The flags of CMD are behind "--" and so its own.
+		DisableFlagsInUseLine: true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			// The arguments are not repeated: one of them may be a URL that was meant for --backend.
+			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
+				return errors.New("run wants one NAME, then --, then CMD; see locker run --help")
+			}
+			return nil
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp // a lock's name is no file
+			}
+			return nil, cobra.ShellCompDirectiveDefault
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			r, err := o.runner(cmd, args[0], args[1:])
+			if err != nil {
+				return err
+			}
+			return r.run()
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
+	flags.DurationVar(&o.wait, "wait", 0, "wait this long for the lock (default: for ever)")
+	flags.BoolVar(&o.noWait, "no-wait", false, "don't wait for the lock")
+	flags.DurationVar(&o.ttl, "ttl", 0, "a silent holder loses the lock after this long (default: the backend's)")
+	flags.DurationVar(&o.maxHold, "max-hold", 0, "end CMD's lease after this long (default: never)")
+	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
+	flags.StringSliceVar(&o.require, "require", nil, "`guarantee` that the backend must give (correctness, ...); may be repeated")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about waiting, nor about a lock that is held")
+	mustComplete(cmd, "require", requirementNames())
+	mustComplete(cmd, "backend", nil)
+	return cmd
+}
+
+// mustComplete tells shells the values of a flag. It fails for a flag that doesn't exist: a mistake in here.
+func mustComplete(cmd *cobra.Command, flag string, values []string) {
+	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err)
+	}
+}
+
+// runner is one run of CMD under a lock.
+type runner struct {
+	name    string
+	argv    []string
+	url     string
+	reqs    []locker.Requirement
+	opts    []locker.Option
+	wait    time.Duration // 0: for ever, unless noWait
+	noWait  bool
+	grace   time.Duration
+	quiet   bool
+	stderr  io.Writer
+	signals chan os.Signal
+	tty     terminal
+}
+
+// runner checks all that can be checked without asking the service.
+func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*runner, error) {
+	r := &runner{name: name, argv: argv, stderr: cmd.ErrOrStderr()}
+	r.wait, r.noWait, r.grace, r.quiet = o.wait, o.noWait, o.grace, o.quiet
+	given := cmd.Flags().Changed
+	switch {
+	case o.noWait && given("wait"):
+		return nil, errors.New("--wait and --no-wait exclude each other")
+	case given("wait") && o.wait <= 0:
+		return nil, errors.New("--wait must be positive; --no-wait doesn't wait at all")
+	case o.grace < 0:
+		return nil, errors.New("--grace must not be negative")
+	}
+	if o.noWait {
+		r.opts = append(r.opts, locker.NoWait())
+	}
+	if given("ttl") {
+		r.opts = append(r.opts, locker.WithTTL(o.ttl))
+	}
+	if given("max-hold") {
+		r.opts = append(r.opts, locker.WithMaxHold(o.maxHold))
+	}
+	if _, err := locker.Resolve(name, r.opts...); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.reqs, err = parseRequirements(o.require); err != nil {
+		return nil, err
+	}
+	if r.url, err = backendURL(o.backend, given("backend")); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// run gets the lock, runs CMD and gives the lock back.
+func (r *runner) run() (err error) {
+	path, err := exec.LookPath(r.argv[0]) // before anybody is asked for a lock
+	if err != nil {
+		return startFailure(err)
+	}
+	r.signals = make(chan os.Signal, 16)
+	catch(r.signals, endingSignals)
+	surviveBrokenPipe()
+	r.tty = openTerminal()
+	defer r.tty.close()
+
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	if r.wait > 0 {
+		var stop context.CancelFunc
+		ctx, stop = context.WithTimeout(ctx, r.wait)
+		defer stop()
+	}
+	l, err := await(r, cancel, nil, func() (locker.Locker, error) { return open(ctx, r.url, r.reqs) })
+	if l != nil { // also when a signal came meanwhile
+		defer func() {
+			if closeErr := l.Close(); closeErr != nil {
+				say(r.stderr, closeErr.Error())
+			}
+		}()
+	}
+	if err != nil {
+		return err
+	}
+	lease, err := await(r, cancel, r.tellOfWait, func() (locker.Lease, error) { return l.Acquire(ctx, r.name, r.opts...) })
+	if err != nil {
+		return r.explain(err, l.Guarantees())
+	}
+
+	cmd := exec.Command(path, r.argv[1:]...)
+	cmd.Args[0] = r.argv[0]
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String())
+	told, err := r.supervise(cmd, lease)
+	// A removal that isn't confirmed yet is tried again by Close, which says so when that fails as well.
+	if releaseErr := lease.Release(ctx); errors.Is(releaseErr, locker.ErrLost) {
+		exit := &exitError{code: exitLost}
+		if !told {
+			exit.err = releaseErr
+		}
+		return exit
+	}
+	return err
+}
+
+// explain adds to an error what its flag has to do with it, and drops what the user doesn't want to read.
+func (r *runner) explain(err error, g locker.Guarantees) error {
+	var exit *exitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	switch {
+	case errors.Is(err, errors.ErrUnsupported) && !g.Expiry.TTL:
+		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
+	case exit.code == exitHeld && r.quiet:
+		exit.err = nil
+	}
+	return exit
+}

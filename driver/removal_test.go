@@ -1,0 +1,133 @@
+package driver_test
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// What is not confirmed is said, and goes on behind, with growing pauses, until it is.
+func TestReleaseThatIsNotConfirmed(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var tries journal
+		f := &fake{release: func(context.Context, *fakeLock) error {
+			if tries.note() > 20 {
+				return nil
+			}
+			return errService
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		err := lease.Release(t.Context())
+		matches(t, "Release", err, errService)
+		matchesNone(t, "Release", err, locker.ErrLost, locker.ErrReleased)
+		matches(t, "Err", lease.Err(), locker.ErrReleased)
+		time.Sleep(3 * time.Minute)
+		at := tries.times()
+		if n := len(at); n != 21 {
+			t.Fatalf("%d tries, want 21", n)
+		}
+		pause := 10 * time.Millisecond
+		for i := 1; i < len(at); i++ {
+			if d := at[i].Sub(at[i-1]); d < pause/2 || d > pause*3/2 {
+				t.Errorf("try %d came after %v, want about %v", i, d, pause)
+			}
+			pause = min(2*pause, 5*time.Second)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release once it is removed = %v", err)
+		}
+	})
+}
+
+// A lock that is free for others is released, though remains are still to be removed.
+func TestRemainsKeepNobodyOut(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{release: func(_ context.Context, l *fakeLock) error {
+			switch n := l.count(&l.releases); {
+			case n < 5:
+				return &driver.Remains{Err: errService}
+			case n < 8:
+				return errService // the same remains
+			}
+			return nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		for range 6 {
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+		if !f.lock(0).isRemoved() {
+			t.Error("the remains were not removed")
+		}
+	})
+}
+
+// Whoever was told that all is well is told so again, at once.
+func TestReleaseAgainBesideRemains(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{release: func(ctx context.Context, l *fakeLock) error {
+			if l.count(&l.releases) == 1 {
+				return &driver.Remains{Err: errService}
+			}
+			select {
+			case <-gate:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		for range 3 {
+			began := time.Now()
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v", err)
+			}
+			if d := time.Since(began); d > 0 {
+				t.Errorf("Release took %v, want it to know already", d)
+			}
+			time.Sleep(time.Second)
+		}
+		close(gate)
+	})
+}
+
+// A service that refuses everything, quickly, is not asked at a rate that grows with what there is to remove.
+func TestRemovalsThatFailBackOff(t *testing.T) {
+	const many = 1000
+	bubble(t, func(t *testing.T) {
+		var tries atomic.Int64
+		var healed atomic.Bool
+		f := &fake{release: func(context.Context, *fakeLock) error {
+			tries.Add(1)
+			if healed.Load() {
+				return nil
+			}
+			return errService
+		}}
+		l := open(t, f)
+		for i := range many {
+			mustAcquire(t, l, fmt.Sprint(i), locker.WithoutRenewal())
+		}
+		time.Sleep(ttl + time.Minute)
+		tries.Store(0)
+		time.Sleep(time.Minute)
+		if n := tries.Load(); n > many*60/4 || n < many*60/8 {
+			t.Errorf("%d tries a minute to remove %d leases, want one each five seconds or so", n, many)
+		}
+		healed.Store(true)
+		time.Sleep(8 * time.Second)
+		for _, lock := range f.prepared() {
+			if !lock.isRemoved() {
+				t.Fatal("not all were removed within the longest pause")
+			}
+		}
+	})
+}
