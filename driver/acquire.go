@@ -65,7 +65,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 // giveUp is called when the caller goes without an outcome; reason is nil when its context is over. An outcome that has
 // come all the same is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {
-	over := contextError(w.ctx)
+	over := w.over()
 	w.e.mu.Lock()
 	defer w.e.mu.Unlock()
 	if w.settled {

@@ -63,7 +63,7 @@ func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) erro
 
 // asks notes that the next request is going out, unless the acquisition is over.
 func (e *engine) asks(w *waiter, l *lease) error {
-	over := contextError(w.ctx)
+	over := w.over()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.ended(w, l, over); err != nil {
@@ -91,7 +91,7 @@ func (e *engine) unqueue(l *lease) {
 
 // heard deals with an answer other than a grant. It returns nil when the acquisition goes on.
 func (e *engine) heard(w *waiter, l *lease, answer error) error {
-	over := contextError(w.ctx)
+	over := w.over()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := errors.Is(answer, locker.ErrHeld)
@@ -144,10 +144,11 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 // acquisition that took so long without having to wait fails.
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
+	now := Exact()
 	e.mu.Lock()
 	waited := w.waited
 	e.unqueue(l)
-	l.token, l.base, l.ttl = g.Token, g.Base, g.TTL
+	l.token, l.base, l.ttl = g.Token, min(g.Base, now), g.TTL
 	l.renewedQueued = l.renewing
 	e.mu.Unlock()
 	// Without renewal the TTL is all there is, so it must not begin half used up.
@@ -155,12 +156,11 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	if w.req.NoRenewal {
 		old = g.TTL / 20
 	}
-	now := Exact()
 	var failure error
 	switch {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
-	case g.TTL > 0 && now.Sub(g.Base) > old:
+	case g.TTL > 0 && now.Sub(l.base) > old:
 		if err := e.prove(ctx, l); err != nil {
 			failure = w.stale(waited, err)
 		}
@@ -169,7 +169,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		failure = w.stale(waited, errTooSlow)
 	}
 
-	over := contextError(w.ctx)
+	over := w.over()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err := e.ended(w, l, over); err != nil {

@@ -49,6 +49,9 @@ func (e *engine) queueRemoval(l *lease) {
 	}
 }
 
+// remover has contexts of its own: what an acquisition has left is removed though the caller has gone.
+//
+//nolint:contextcheck
 func (e *engine) remover() {
 	for {
 		l, call, cancel := e.nextRemoval()
@@ -59,10 +62,7 @@ func (e *engine) remover() {
 	}
 }
 
-// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go. Its context is no caller's:
-// what an acquisition has left is removed though the caller has gone.
-//
-// nolint:contextcheck
+// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go.
 func (e *engine) nextRemoval() (*lease, context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -42,7 +42,7 @@ type member[Req, Rep any] struct {
 // order, or an error for them all; its context is over after limit, and no caller's context reaches it. Replies that
 // say "no" are replies, not errors.
 func NewGroup[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, error), limit time.Duration, size int) *Group[Req, Rep] {
-	return &Group[Req, Rep]{send: send, limit: limit, size: size}
+	return &Group[Req, Rep]{send: send, limit: limit, size: max(size, 1)}
 }
 
 // Do sends req and returns its reply. ctx covers the caller's waiting alone: when it ends before the request was
@@ -70,7 +70,12 @@ func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 	if g.withdraw(m) {
 		return none, errors.Join(ErrNotSent, contextError(ctx))
 	}
-	return none, contextError(ctx)
+	select {
+	case <-m.done: // a reply that has come all the same is not thrown away
+		return m.rep, m.err
+	default:
+		return none, contextError(ctx)
+	}
 }
 
 // sender sends messages until nobody waits.

@@ -148,7 +148,7 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	case l.phase == queued:
 		e.plan(l, l.renewal(Now()))
 	default:
-		if base > l.base && !void {
+		if base = min(base, Exact()); base > l.base && !void { // none is in the future, whatever a driver says
 			l.base = base
 			l.extend()
 		}

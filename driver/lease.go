@@ -117,6 +117,9 @@ func (l *lease) Renew(ctx context.Context) error {
 		return e.fail("renew", l.req.Name, contextError(ctx))
 	}
 	if !e.enter() {
+		if err := l.err(); err != nil { // Close has ended it
+			return err
+		}
 		return e.fail("renew", l.req.Name, locker.ErrClosed)
 	}
 	result := make(chan error, 1)
@@ -157,7 +160,7 @@ func (l *lease) Release(ctx context.Context) error {
 		e.end(l, locker.ErrReleased)
 		l.phase = removing
 	}
-	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone {
+	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone || l.free {
 		defer e.mu.Unlock()
 		return l.released(end)
 	}

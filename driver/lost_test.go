@@ -68,6 +68,9 @@ func TestALossBeforeTheGrant(t *testing.T) {
 			return nil
 		}
 	}
+	stale := func(_ context.Context, _ *testing.T, l *fakeLock) (driver.Grant, error) {
+		return stamped(time.Hour)(l), nil
+	}
 	for _, tc := range []struct {
 		name    string
 		acquire func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error)
@@ -89,12 +92,8 @@ func TestALossBeforeTheGrant(t *testing.T) {
 			_ = until(ctx, t)
 			return grant(l), nil
 		}, nil},
-		{"while the grant is proved", func(_ context.Context, _ *testing.T, l *fakeLock) (driver.Grant, error) {
-			return stamped(time.Hour)(l), nil
-		}, func(ctx context.Context) (driver.Instant, error) { return 0, hang(ctx) }},
-		{"while the grant is proved, and proved all the same", func(_ context.Context, _ *testing.T, l *fakeLock) (driver.Grant, error) {
-			return stamped(time.Hour)(l), nil
-		}, func(ctx context.Context) (driver.Instant, error) {
+		{"while the grant is proved", stale, func(ctx context.Context) (driver.Instant, error) { return 0, hang(ctx) }},
+		{"while the grant is proved, and proved all the same", stale, func(ctx context.Context) (driver.Instant, error) {
 			_ = hang(ctx)
 			return driver.Now(), nil
 		}},
