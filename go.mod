@@ -3,6 +3,7 @@ module github.com/fencedlock/locker
 go 1.25.0
 
 require (
+	github.com/anishathalye/porcupine v1.3.1
 	github.com/spf13/cobra v1.10.2
 	go.uber.org/goleak v1.3.0
 )

@@ -20,15 +20,29 @@ func TestChaos(t *testing.T) {
 	for range 6 {
 		seed := chaosSeed.Add(1) // so that -count=n tries others each time
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			bubble(t, func(t *testing.T) { chaos(t, seed) })
+			bubble(t, func(t *testing.T) { chaos(t, seed, 0) })
+		})
+	}
+}
+
+// The same, but one of the two processes closes its locker in the midst of it.
+func TestChaosOfClose(t *testing.T) {
+	for range 10 {
+		seed := chaosSeed.Add(1)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			bubble(t, func(t *testing.T) { chaos(t, seed, time.Duration(rand.Int64N(int64(time.Minute)))) })
 		})
 	}
 }
 
 var chaosSeed atomic.Uint64
 
-func chaos(t *testing.T, seed uint64) {
-	const callers, names, lasts = 20, 3, 10 * time.Minute
+func chaos(t *testing.T, seed uint64, closeAfter time.Duration) {
+	const callers, names = 20, 3
+	lasts := 10 * time.Minute
+	if closeAfter > 0 {
+		lasts = closeAfter + time.Minute
+	}
 	s := newService(t, seed)
 	s.bad = []float64{0, 0.3, 1, 3}[seed%4]
 	f := s.driver()
@@ -49,6 +63,16 @@ func chaos(t *testing.T, seed uint64) {
 				g, x := turn(t, s, which, fmt.Sprint(r.IntN(names)), r)
 				granted[n] += g
 				lost[n] += x
+			}
+		})
+	}
+	if closeAfter > 0 {
+		f.leaves = true // what is not removed in Close's time ends with its TTL
+		wg.Go(func() {
+			time.Sleep(closeAfter)
+			_ = closesWithin(t, l, 13*time.Second)
+			if residue := driver.Residue(l); s.bad < 1 && residue != "" { // otherwise a deaf call may outlast it
+				t.Errorf("Close left %s", residue)
 			}
 		})
 	}
@@ -78,7 +102,7 @@ func chaos(t *testing.T, seed uint64) {
 	for n := range callers {
 		g, x = g+granted[n], x+lost[n]
 	}
-	if g < 100 {
+	if g < 100 && closeAfter == 0 {
 		t.Errorf("only %d leases were granted", g)
 	}
 	t.Logf("%d leases, %d of them lost", g, x)
@@ -107,7 +131,7 @@ func turn(t *testing.T, s *service, l locker.Locker, name string, r *rand.Rand) 
 	}
 	lease, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
-		matchesNone(t, "Acquire", err, locker.ErrLost, locker.ErrReleased, locker.ErrClosed)
+		matchesNone(t, "Acquire", err, locker.ErrLost, locker.ErrReleased)
 		if deadline, _ := ctx.Deadline(); time.Since(deadline) > 0 {
 			t.Errorf("Acquire returned %v after its context was over", time.Since(deadline))
 		}

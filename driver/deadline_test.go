@@ -91,3 +91,30 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 		}
 	})
 }
+
+// No request was sent in the future: whatever a driver says, a lease lasts no longer than from now on.
+func TestABaseInTheFuture(t *testing.T) {
+	future := func() driver.Instant { return driver.Now().Add(time.Hour) }
+	for _, age := range []time.Duration{-time.Hour, 2 * ttl} { // granted in the future, and proved there
+		bubble(t, func(t *testing.T) {
+			f := &fake{
+				acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(age)(l), nil },
+				renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return future(), nil },
+			}
+			lease := mustAcquire(t, open(t, f), "name")
+			look := func(when string) {
+				if d := time.Until(lease.Deadline()); d > validity {
+					t.Errorf("Deadline is %v from now %s, want %v at most", d, when, validity)
+				}
+			}
+			look("after the grant")
+			if err := lease.Renew(callerContext(t)); err != nil {
+				t.Fatalf("Renew = %v", err)
+			}
+			look("after Renew")
+			time.Sleep(ttl)
+			look("after a renewal in the background")
+			f.tell(0, errRevoked)
+		})
+	}
+}

@@ -261,6 +261,17 @@ func TestAReplyAtTheEndOfTheContext(t *testing.T) {
 	})
 }
 
+func TestAGroupOfNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 0)
+		for i := range 10 {
+			if rep, err := g.Do(t.Context(), i); err != nil || rep != fmt.Sprint(i) {
+				t.Errorf("Do(%d) = %q, %v", i, rep, err)
+			}
+		}
+	})
+}
+
 func TestTheTimeLimitOfAMessage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		g := driver.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {

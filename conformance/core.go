@@ -1,0 +1,260 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var coreCases = []Case{
+	{ID: "A1", Name: "free-lock-is-granted", Run: freeLock,
+		Why: "a lock that nobody has must be granted at once, with a lease that tells its name, its token and that it is held"},
+	{ID: "A2", Name: "lock-is-not-reentrant", Run: notReentrant,
+		Why: "two acquisitions are two holders, also in one process: otherwise two goroutines are in the critical section at once"},
+	{ID: "A3", Name: "held-lock-is-refused", Run: heldLock,
+		Why: "somebody else must be told at once that the lock is held, and the question must not change anything"},
+	{ID: "A4", Name: "similar-names-are-different-locks", Run: similarNames,
+		Why: "names are compared byte by byte; a lock that waits for one with a similar name is a deadlock that nobody finds"},
+	{ID: "A5", Name: "released-lock-is-free-at-once", Run: tenTimes,
+		Why: "once Release has returned nil, nothing is in the way of the next holder, whoever that is"},
+	{ID: "A6", Name: "release-may-be-repeated", Run: releaseTwice,
+		Why: "a Release in a defer after one in the code is harmless, and one after a loss says that what was protected was not"},
+	{ID: "A7", Name: "loser-frees-nothing-of-the-winners", Run: losersCleanUp,
+		Why: "those who don't get the lock clean up after themselves; if that touches the holder's lock, a third one walks in"},
+	{ID: "A8", Name: "locks-of-one-client-are-separate", Run: secondLock,
+		Why: "a program holds many locks through one Locker; what it does with one must not touch another"},
+	{ID: "A9", Name: "held-and-given-up-are-told-apart", Run: heldOrGaveUp,
+		Why: "a caller does different things when somebody has the lock and when it gave up itself, and errors.Is must tell it which"},
+	{ID: "A9.1", Name: "failed-service-is-not-held", Run: serviceFailed, Hooks: []Hook{HookDown},
+		Why: "a service that is down must not look like a lock that is held: a job that is skipped because somebody else does it would never run"},
+	{ID: "A10", Name: "close-releases-leases", Run: closeReleases,
+		Why: "a process that ends in good order frees its locks at once instead of making others wait for a TTL"},
+	{ID: "A10.1", Name: "close-wakes-waiters", Run: closeWakes,
+		Why: "a process must be able to end while it waits, and its place in the queue must go with it"},
+}
+
+func freeLock(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	before := time.Now()
+	lease := acquire(t, l, name)
+	if took := time.Since(before); took > h.slack() {
+		t.Errorf("Acquire of a free lock took %v", took)
+	}
+	if lease.Name() != name {
+		t.Errorf("Name = %q, want %q", lease.Name(), name)
+	}
+	if lease.Token() <= 0 {
+		t.Errorf("Token = %v, want a positive one", lease.Token())
+	}
+	if err := lease.Err(); err != nil {
+		t.Errorf("Err = %v, want nil: the lease is held", err)
+	}
+	deadline := lease.Deadline()
+	if h.guarantees.Expiry.TTL && !deadline.After(time.Now()) {
+		t.Errorf("Deadline = %v, want one that is ahead", deadline)
+	}
+	if !h.guarantees.Expiry.TTL && !deadline.IsZero() {
+		t.Errorf("Deadline = %v, want zero: leases don't end by time here", deadline)
+	}
+	release(t, lease)
+}
+
+func notReentrant(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	first := acquire(t, l, name)
+	wantHeld(t, l, name)
+	second := start(t, l, name)
+	h.queued(t, name, 1)
+	second.pending(t)
+	wantHeld(t, l, name)
+	release(t, first)
+	lease := second.granted(t, hang)
+	release(t, lease)
+}
+
+func heldLock(t T, h *Harness) {
+	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	wantHeld(t, other, name) // and connects
+	before := time.Now()
+	wantHeld(t, other, name)
+	if took := time.Since(before); took > h.slack() {
+		t.Errorf("TryAcquire of a held lock took %v", took)
+	}
+	wantLive(t, lease, third)
+	release(t, lease)
+	wantFree(t, third, name)
+	wantFree(t, other, name)
+	h.noResidue(t)
+}
+
+func similarNames(t T, h *Harness) {
+	l, other, base := h.open(t), h.open(t), h.name(t)
+	long := base + fmt.Sprintf("%0*d", locker.MaxName-len(base)-1, 0)
+	for _, pair := range [][2]string{
+		{"a", "a/b"}, {"a", "A"}, {"x", "x{y}"}, {"{x}y", "{x}z"}, {"a", "a "}, {"a:b", "a/b"}, {"a*", "ab"},
+	} {
+		separate(t, l, other, base+pair[0], base+pair[1])
+		separate(t, l, other, base+pair[1], base+pair[0])
+	}
+	separate(t, l, other, long+"1", long+"2")
+}
+
+// separate fails unless one can be had while the other is held.
+func separate(t T, l, other locker.Locker, held, free string) {
+	t.Helper()
+	lease := acquire(t, l, held)
+	if next, err := try(t, other, free); err != nil {
+		t.Errorf("while %q is held, TryAcquire(%q) = %v, want a lease", held, free, err)
+	} else {
+		release(t, next)
+	}
+	wantLive(t, lease, other)
+	release(t, lease)
+}
+
+func tenTimes(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	for range 10 {
+		wantFree(t, l, name)
+	}
+	for range 10 {
+		wantFree(t, other, name)
+		wantFree(t, l, name)
+	}
+}
+
+func releaseTwice(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	release(t, lease)
+	release(t, lease)
+	next := acquire(t, other, name)
+	release(t, lease)
+	wantLive(t, next, l)
+	release(t, next)
+
+	lease = acquire(t, l, name, locker.WithMaxHold(h.short()))
+	lost(t, h.short()+h.slack(), lease)
+	for range 2 {
+		err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) })
+		if !errors.Is(err, locker.ErrLost) {
+			t.Errorf("Release of a lost lease = %v, want ErrLost", err)
+		}
+	}
+}
+
+func losersCleanUp(t T, h *Harness) {
+	l, loser, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	for range 5 {
+		wantHeld(t, loser, name)
+		a := start(t, loser, name)
+		h.queued(t, name, 1)
+		a.cancel(nil)
+		a.refused(t, hang, context.Canceled)
+		h.queued(t, name, 0)
+		wantLive(t, lease, third)
+	}
+	release(t, lease)
+	wantFree(t, third, name)
+}
+
+func secondLock(t T, h *Harness) {
+	l, other := h.open(t), h.open(t)
+	one, two := h.name(t), h.name(t)
+	first := acquire(t, l, one)
+	second := acquire(t, l, two)
+	wantLive(t, first, other)
+	wantLive(t, second, other)
+	if err := renew(t, second); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	wantLive(t, first, other)
+	release(t, second)
+	wantLive(t, first, other)
+	wantFree(t, other, two)
+
+	second = acquire(t, l, two, locker.WithMaxHold(h.short()))
+	lost(t, h.short()+h.slack(), second)
+	freeWithin(t, h.removal(), other, two)
+	wantLive(t, first, other)
+	release(t, first)
+}
+
+func heldOrGaveUp(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	_, err := try(t, other, name)
+	if !errors.Is(err, locker.ErrHeld) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("TryAcquire of a held lock = %v, want ErrHeld alone", err)
+	}
+	var e *locker.Error
+	if !errors.As(err, &e) || e.Op != "acquire" || e.Name != name {
+		t.Errorf("TryAcquire = %#v, want a *locker.Error with Op acquire and the lock's name", err)
+	}
+	a := start(t, other, name)
+	h.queued(t, name, 1)
+	a.cancel(nil)
+	if err := a.refused(t, hang, context.Canceled); errors.Is(err, locker.ErrHeld) {
+		t.Errorf("cancelled Acquire = %v, want no ErrHeld: nobody has waited for as long as was allowed", err)
+	}
+	release(t, lease)
+}
+
+func serviceFailed(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	wantFree(t, l, name) // and connects
+	up := h.down(t)
+	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), hang/2)
+		_, err := ask(t, ctx, l, name, opts...)
+		cancel()
+		if err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire on a service that is down = %v, want an error that is not ErrHeld", err)
+		}
+		if err != nil && errors.Is(err, context.DeadlineExceeded) {
+			t.Logf("it took until the end of its context: %v", err)
+		}
+	}
+	up()
+	freeWithin(t, h.removal(), l, name)
+}
+
+func closeReleases(t T, h *Harness) {
+	l, other, one, two := h.open(t), h.open(t), h.name(t), h.name(t)
+	leases := []locker.Lease{acquire(t, l, one), acquire(t, l, two)}
+	shut(t, l)
+	shut(t, l)
+	for _, lease := range leases {
+		err := ended(t, h.slack(), lease)
+		if !errors.Is(err, locker.ErrReleased) || !errors.Is(err, locker.ErrClosed) || errors.Is(err, locker.ErrLost) {
+			t.Errorf("after Close, Err = %v, want ErrReleased and ErrClosed", err)
+		}
+		wantFree(t, other, lease.Name())
+	}
+	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), hang/2)
+		if _, err := ask(t, ctx, l, one, opts...); !errors.Is(err, locker.ErrClosed) {
+			t.Errorf("Acquire after Close = %v, want ErrClosed", err)
+		}
+		cancel()
+	}
+	h.noResidue(t)
+}
+
+func closeWakes(t T, h *Harness) {
+	holder, l, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, holder, name)
+	head, behind := start(t, l, name), start(t, l, name)
+	h.queued(t, name, 1)
+	shut(t, l)
+	head.refused(t, h.slack(), locker.ErrClosed)
+	behind.refused(t, h.slack(), locker.ErrClosed)
+	release(t, lease)
+	wantFree(t, third, name)
+	h.noResidue(t)
+}

@@ -1,0 +1,259 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// decorator breaks a Locker that works. One is made for each service, so that the service's Lockers can share
+// something.
+type decorator func() func(locker.Locker) locker.Locker
+
+// plain leaves a Locker as it is.
+func plain() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker { return l }
+}
+
+// acquirer is a Locker whose Acquire is replaced.
+type acquirer struct {
+	locker.Locker
+	acquire func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error)
+}
+
+func (a acquirer) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	return a.acquire(ctx, name, opts)
+}
+
+// onAcquire makes a decorator that shares nothing.
+func onAcquire(f func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error)) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker {
+			return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+				return f(l, ctx, name, opts)
+			}}
+		}
+	}
+}
+
+// onLease makes a decorator that puts something around each lease.
+func onLease(f func(locker.Lease) locker.Lease) decorator {
+	return onAcquire(func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+		lease, err := l.Acquire(ctx, name, opts...)
+		if err != nil {
+			return nil, err
+		}
+		return f(lease), nil
+	})
+}
+
+// renamed makes a decorator that maps names carelessly.
+func renamed(mapping func(string) string) decorator {
+	return onAcquire(func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+		if locker.ValidName(name) != nil {
+			return l.Acquire(ctx, name, opts...)
+		}
+		lease, err := l.Acquire(ctx, mapping(name), opts...)
+		if err != nil {
+			return nil, err
+		}
+		return named{lease, name}, nil
+	})
+}
+
+type named struct {
+	locker.Lease
+	name string
+}
+
+func (l named) Name() string { return l.name }
+
+func upToSlash(name string) string {
+	if head, _, ok := strings.Cut(name, "/"); ok && head != "" {
+		return head
+	}
+	return name
+}
+
+func cutTo100(name string) string { return name[:min(len(name), 100)] }
+
+// heldAsNothing, heldAsSuccess and failedAsHeld mix up the answers.
+func heldAsNothing(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if errors.Is(err, locker.ErrHeld) {
+		return nil, nil
+	}
+	return lease, err
+}
+
+func heldAsSuccess(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if errors.Is(err, locker.ErrHeld) {
+		return assumed{name: name, done: make(chan struct{})}, nil
+	}
+	return lease, err
+}
+
+// assumed is a lease that stands nowhere.
+type assumed struct {
+	name string
+	done chan struct{}
+}
+
+func (l assumed) Name() string                  { return l.name }
+func (l assumed) Token() locker.Token           { return 1 }
+func (l assumed) Deadline() time.Time           { return time.Now().Add(time.Hour) }
+func (l assumed) Done() <-chan struct{}         { return l.done }
+func (l assumed) Err() error                    { return nil }
+func (l assumed) Renew(context.Context) error   { return nil }
+func (l assumed) Release(context.Context) error { return nil }
+
+func failedAsHeld(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	var e *locker.Error
+	if errors.As(err, &e) && ctx.Err() == nil && !errors.Is(err, locker.ErrClosed) && !errors.Is(err, locker.ErrName) &&
+		!errors.Is(err, locker.ErrOption) {
+		return nil, &locker.Error{Op: e.Op, Backend: e.Backend, Name: e.Name, Err: locker.ErrHeld}
+	}
+	return lease, err
+}
+
+// lenient takes a TTL that can't be meant for none.
+func lenient(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if errors.Is(err, locker.ErrOption) {
+		return l.Acquire(ctx, name, locker.NoWait())
+	}
+	return lease, err
+}
+
+// giveUp doesn't release with a context that is over.
+func giveUp(lease locker.Lease) locker.Lease { return giveUpRelease{lease} }
+
+type giveUpRelease struct{ locker.Lease }
+
+func (l giveUpRelease) Release(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return l.Lease.Release(ctx)
+}
+
+// rereadToken shares the last token of each name, as a service does that is asked for "the" token.
+func rereadToken() func(locker.Locker) locker.Locker {
+	var mu sync.Mutex
+	last := make(map[string]locker.Token)
+	return func(l locker.Locker) locker.Locker {
+		return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			lease, err := l.Acquire(ctx, name, opts...)
+			if err != nil {
+				return nil, err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			last[name] = max(last[name], lease.Token())
+			return reread{lease, func() locker.Token {
+				mu.Lock()
+				defer mu.Unlock()
+				return last[name]
+			}}, nil
+		}}
+	}
+}
+
+type reread struct {
+	locker.Lease
+	token func() locker.Token
+}
+
+func (l reread) Token() locker.Token { return l.token() }
+
+// polledLoss knows of a loss only when it looks, every 350 ms.
+type polledLoss struct {
+	locker.Lease
+	done chan struct{}
+	end  func() // closes done
+}
+
+func pollLoss(lease locker.Lease) locker.Lease {
+	done := make(chan struct{})
+	l := polledLoss{lease, done, sync.OnceFunc(func() { close(done) })}
+	var look func()
+	look = func() {
+		if lease.Err() != nil {
+			l.end()
+			return
+		}
+		time.AfterFunc(350*time.Millisecond, look)
+	}
+	look()
+	return l
+}
+
+func (l polledLoss) Release(ctx context.Context) error {
+	err := l.Lease.Release(ctx)
+	l.end()
+	return err
+}
+
+func (l polledLoss) Done() <-chan struct{} { return l.done }
+
+func (l polledLoss) Err() error {
+	select {
+	case <-l.done:
+		return l.Lease.Err()
+	default:
+		return nil
+	}
+}
+
+// leavePlace waits on when the caller has gone: its place in the queue stays, and holds up those behind it when its
+// turn has come.
+func leavePlace(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	type outcome struct {
+		lease locker.Lease
+		err   error
+	}
+	if ctx.Err() != nil {
+		return l.Acquire(ctx, name, opts...)
+	}
+	got := make(chan outcome, 1)
+	var left atomic.Bool
+	go func() {
+		lease, err := l.Acquire(context.WithoutCancel(ctx), name, opts...)
+		if err == nil && left.Load() {
+			time.AfterFunc(2*time.Second, func() { _ = lease.Release(context.Background()) })
+		}
+		got <- outcome{lease, err}
+	}()
+	select {
+	case o := <-got:
+		return o.lease, o.err
+	case <-ctx.Done():
+		left.Store(true)
+		err := fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("%w: %w", locker.ErrHeld, err)
+		}
+		return nil, &locker.Error{Op: "acquire", Name: name, Err: err}
+	}
+}
+
+// keepWon looks at its context once more when it has the lock.
+func keepWon(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	for range 20 { // a little later
+		runtime.Gosched()
+	}
+	if err == nil && ctx.Err() != nil {
+		return nil, &locker.Error{Op: "acquire", Name: name, Err: ctx.Err()}
+	}
+	return lease, err
+}

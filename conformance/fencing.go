@@ -1,0 +1,155 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+
+	"github.com/fencedlock/locker"
+)
+
+var fencingCases = []Case{
+	{ID: "E43", Name: "token-is-fixed", Run: tokenFixed, Needs: locker.FencingUntilDataLoss,
+		Why: "a token that is read again later may be the successor's, and then the stale holder passes the fence"},
+	{ID: "E44", Name: "tokens-are-in-order-of-the-critical-sections", Run: tokensInOrder, Needs: locker.FencingUntilDataLoss,
+		Why: "a holder whose token is smaller than that of the one before it is refused by the storage though it holds the lock"},
+	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact, Needs: locker.FencingUntilDataLoss,
+		Why: "a fence that rounds tokens, or checks and writes in two steps, lets a stale write in"},
+	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder, Needs: all(locker.FencingUntilDataLoss, locker.SilentHolderExpires), Hooks: []Hook{HookProcess},
+		Why: "this is what all of it is for: a holder that wakes up after its lease can't destroy what its successor wrote"},
+}
+
+func tokenFixed(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(4*h.short()))...)
+	token := lease.Token()
+	if err := renew(t, lease); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	pass(t, 2*h.short(), "so that it is renewed in the background as well")
+	if now := lease.Token(); now != token {
+		t.Errorf("after renewal Token = %v, want %v still", now, token)
+	}
+	waiter := start(t, other, name)
+	lost(t, 4*h.short()+h.slack(), lease)
+	next := waiter.granted(t, h.removal())
+	rises(t, token, next.Token())
+	if now := lease.Token(); now != token {
+		t.Errorf("the stale lease's Token = %v since the successor has %v, want %v still", now, next.Token(), token)
+	}
+	if now := next.Token(); now <= token {
+		t.Errorf("the successor's Token = %v, want it above %v still", now, token)
+	}
+	release(t, next)
+}
+
+func tokensInOrder(t T, h *Harness) {
+	const contenders = 16
+	name := h.name(t)
+	var mu sync.Mutex
+	var tokens []locker.Token
+	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
+	contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
+		return locker.Do(ctx, lockers[i%len(lockers)], name, func(_ context.Context, lease locker.Lease) error {
+			mu.Lock()
+			defer mu.Unlock()
+			tokens = append(tokens, lease.Token())
+			return nil
+		})
+	})
+	for i := range tokens[1:] {
+		if tokens[i+1] <= tokens[i] {
+			t.Fatalf("critical section %d has token %v, and the one before it %v", i+1, tokens[i+1], tokens[i])
+		}
+	}
+}
+
+func fenceExact(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	old, recent := wantFree(t, l, name), wantFree(t, h.open(t), name)
+	for _, pair := range [][2]locker.Token{
+		{old, recent}, {1<<53 - 1, 1 << 53}, {1 << 53, 1<<53 + 1}, {1<<53 + 1, 1<<53 + 2}, {math.MaxInt64 - 1, math.MaxInt64},
+	} {
+		f := new(fence)
+		wantFence(t, f, pair[0], nil)
+		wantFence(t, f, pair[0], nil) // a second write under one lease
+		wantFence(t, f, pair[1], nil)
+		wantFence(t, f, pair[0], errStale)
+		after, err := recoverFence(f.record())
+		if err != nil || after.value != f.value {
+			t.Fatalf("after a crash the storage has %+v (%v), want %+v", after, err, f)
+		}
+		wantFence(t, after, pair[0], errStale)
+		wantFence(t, after, pair[1], nil)
+	}
+
+	// A check that is not one step with its write would let a smaller token's value stay.
+	f := new(fence)
+	var writers []func() error
+	for i := range 8 {
+		writers = append(writers, func() error {
+			_ = f.write(recent+locker.Token(i), i)
+			return nil
+		})
+	}
+	race(t, writers...)
+	if f.value != 7 || f.highest != recent+7 {
+		t.Errorf("after writes at the same time the storage has the value of writer %d and token %v, want 7 and %v", f.value, f.highest, recent+7)
+	}
+}
+
+func wantFence(t T, f *fence, token locker.Token, want error) {
+	t.Helper()
+	if _, err := f.claim(token); !errors.Is(err, want) {
+		t.Errorf("claim with token %v = %v, want %v", token, err, want)
+	}
+	if err := f.write(token, f.value+1); !errors.Is(err, want) {
+		t.Errorf("write with token %v = %v, want %v", token, err, want)
+	}
+}
+
+// pausedHolder stops a holder between its read and its write, and lets it write when it wakes, with the token that it
+// finds in its lease then. The same is done to a storage without a fence, which must lose the successor's update: else
+// this case would prove nothing.
+func pausedHolder(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	p := h.Process(t)
+	fenced, bare := new(fence), 0
+	read := func(token locker.Token) (int, int) {
+		n, err := fenced.claim(token)
+		if err != nil {
+			t.Fatalf("claim of the holder = %v, want nil", err)
+		}
+		return n, bare
+	}
+
+	token := tell(t, p, Command{Do: DoAcquire, Name: name, TTL: h.TTL}).Token
+	staleFenced, staleBare := read(token)
+	p.Stop()
+	successor := start(t, l, name).granted(t, h.expiry())
+	n, m := read(successor.Token())
+	if err := fenced.write(successor.Token(), n+1); err != nil {
+		t.Fatalf("write of the holder = %v, want nil", err)
+	}
+	bare = m + 1
+	release(t, successor)
+
+	p.Continue()
+	look := report(t, p, Command{Do: DoLook, Name: name})
+	if !look.Lost {
+		t.Errorf("the first look at the lease after waking: Err = %q, want ErrLost", look.Error)
+	}
+	if err := fenced.write(look.Token, staleFenced+1); !errors.Is(err, errStale) {
+		t.Errorf("the stale holder's write with token %v = %v, want it refused: its successor had %v", look.Token, err, successor.Token())
+	}
+	bare = staleBare + 1
+
+	// One update was acknowledged in each storage to the successor, and one more without the fence.
+	if fenced.value != 1 {
+		t.Errorf("with the fence the value is %d, want 1", fenced.value)
+	}
+	if bare != 1 {
+		t.Errorf("without the fence the value is %d after two acknowledged updates: this case should lose one", bare)
+	}
+}

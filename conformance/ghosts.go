@@ -1,0 +1,122 @@
+package conformance
+
+import (
+	"context"
+
+	"github.com/fencedlock/locker"
+)
+
+// What an acquisition leaves, and what it costs others. A ghost is a lock that stands on the service and belongs to
+// nobody: a TTL doesn't end what hangs on a session that lives on.
+var ghostCases = []Case{
+	{ID: "D39a.1", Name: "stalled-network-leaves-no-ghost", Run: stalledNetwork, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a holder that gave its lease up while the network stalled must free the name when it is back, though its session lives on"},
+	{ID: "D39a.2", Name: "max-hold-leaves-no-ghost", Run: maxHoldGhost,
+		Why: "a lease that ended by its longest hold must free the name, though the session that it hangs on is renewed for others"},
+	{ID: "D39a.3", Name: "expired-lease-leaves-no-ghost", Run: expiredGhost, Needs: locker.SilentHolderExpires,
+		Why: "a lease that was not renewed must free the name, though the session that it hangs on is renewed for others"},
+	{ID: "D39a.4", Name: "late-request-leaves-no-ghost", Run: lateRequest, Hooks: []Hook{HookLinked},
+		Why: "an acquisition that the service carries out after its clean-up must not block the name for ever"},
+	{ID: "D39b", Name: "failed-acquisition-costs-no-other-lease", Run: failuresCostNothing,
+		Why: "leases share connections and sessions; giving up one acquisition must not take the others down with it"},
+	{ID: "D39b.1", Name: "broken-acquisition-costs-no-other-lease", Run: brokenCostsNothing, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "an acquisition that fails with its reply must not take the session of other leases down with it"},
+}
+
+func stalledNetwork(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl()...)
+	link.Cut()
+	lost(t, h.expiry(), lease)
+	link.Heal()
+	pass(t, h.TTL/10, "the holder is back")
+	freeWithin(t, h.removal(), other, name)
+	freeWithin(t, h.removal(), l, name)
+	pass(t, 2*h.TTL, "nothing late may bring the lock back")
+	wantFree(t, other, name)
+}
+
+func maxHoldGhost(t T, h *Harness) {
+	l, other := h.open(t), h.open(t)
+	name, beside := h.name(t), h.name(t)
+	alive := acquire(t, l, beside, h.ttl()...)
+	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
+	lost(t, h.short()+h.slack(), lease)
+	freeWithin(t, h.slack(), other, name)
+	wantLive(t, alive, other)
+	release(t, alive)
+}
+
+func expiredGhost(t T, h *Harness) {
+	l, other := h.open(t), h.open(t)
+	name, beside := h.name(t), h.name(t)
+	alive := acquire(t, l, beside, h.ttl()...)
+	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	lost(t, h.expiry(), lease)
+	freeWithin(t, h.expiry(), other, name)
+	wantLive(t, alive, other)
+	release(t, alive)
+}
+
+func lateRequest(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	wantFree(t, l, name) // and connects
+	late := 4 * h.short()
+	link.Delay(late, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), h.short())
+	a := startWith(t, ctx, func(error) { cancel() }, l, name, h.ttl()...)
+	pass(t, h.short()/8, "the request must be on its way")
+	link.Heal() // from here the clean-up overtakes
+	a.refused(t, hang)
+	pass(t, late, "the request must have arrived")
+	freeWithin(t, h.expiry(), other, name)
+	freeWithin(t, h.slack(), l, name)
+	h.noResidue(t)
+}
+
+func failuresCostNothing(t T, h *Harness) {
+	l, other := h.open(t), h.open(t)
+	mine, theirs := h.name(t), h.name(t)
+	lease := acquire(t, l, mine, h.ttl()...)
+	obstacle := acquire(t, other, theirs)
+	for range 5 {
+		wantHeld(t, l, theirs)
+		a := start(t, l, theirs, h.ttl()...)
+		h.queued(t, theirs, 1)
+		a.cancel(nil)
+		a.refused(t, h.slack(), context.Canceled)
+		ctx, cancel := context.WithTimeout(t.Context(), h.short()/8)
+		startWith(t, ctx, func(error) { cancel() }, l, theirs, h.ttl()...).refused(t, hang, context.DeadlineExceeded)
+		wantLive(t, lease, other)
+	}
+	pass(t, 4*h.short(), "the lease must be renewed as before")
+	wantLive(t, lease, other)
+	release(t, obstacle)
+	wantFree(t, l, theirs)
+	release(t, lease)
+}
+
+func brokenCostsNothing(t T, h *Harness) {
+	l, link := h.linked(t)
+	other := h.open(t)
+	mine, broken := h.name(t), h.name(t)
+	lease := acquire(t, l, mine, h.ttl()...)
+	for range 3 {
+		link.Delay(0, h.TTL/4)
+		ctx, cancel := context.WithTimeout(t.Context(), h.TTL/20)
+		_, err := ask(t, ctx, l, broken, h.ttl()...)
+		cancel()
+		link.Heal()
+		if err == nil {
+			t.Errorf("Acquire got a lease, though every reply was late")
+		}
+		pass(t, h.TTL/2, "a renewal must come between the faults")
+		wantLive(t, lease, other)
+	}
+	pass(t, 2*h.TTL, "the lease must be renewed as before")
+	wantLive(t, lease, other)
+	release(t, lease)
+	freeWithin(t, h.removal(), other, broken)
+}

@@ -1,0 +1,74 @@
+package conformance_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/middleware"
+)
+
+// TestToy shows that the suite passes on a backend that promises little, and that its flaws are what makes it fail
+// elsewhere.
+func TestToy(t *testing.T) {
+	conformance.Run(t, inBubbles(toyHarness(flaws{}, plain)))
+}
+
+func inBubbles(h conformance.Harness) conformance.Harness {
+	h.Slack = 10 * time.Millisecond
+	h.Wrap = synctest.Test
+	return h
+}
+
+// toyHarness gives each case a toy of its own. What it has of fail-over is a clock.
+func toyHarness(f flaws, d decorator) conformance.Harness {
+	return conformance.Harness{TTL: time.Second, Strict: true, Setup: func(t conformance.T, h *conformance.Harness) {
+		s, around := newToy(f), d()
+		open := func(link *toyLink) locker.Locker { return around(s.open(link)) }
+		h.Open = func(conformance.T) locker.Locker { return open(newToyLink()) }
+		h.Hooks = conformance.Hooks{
+			Linked: func(conformance.T) (locker.Locker, conformance.Link) {
+				link := newToyLink()
+				return open(link), link
+			},
+			Process: func(t conformance.T) conformance.Process {
+				link := newToyLink()
+				return simulate(t, open(link), link)
+			},
+			Pause:    func(conformance.T) { s.pause() },
+			Resume:   func(conformance.T) { s.resume() },
+			Down:     func(conformance.T) { s.locked(func() { s.down = true }) },
+			Up:       func(conformance.T) { s.locked(func() { s.down = false }) },
+			Restart:  func(conformance.T) { s.restart() },
+			Wipe:     func(conformance.T) { s.wipe() },
+			Failover: func(conformance.T) { s.wipe() },
+			Remove:   func(_ conformance.T, name string) { s.remove(name) },
+			Requests: func(conformance.T) int64 { return s.count() },
+			Residue:  func(conformance.T) string { return s.residue() },
+			Prefixed: func(t conformance.T, prefix string) locker.Locker {
+				return prefixed(t, open(newToyLink()), prefix)
+			},
+			Absent: map[conformance.Hook]string{
+				conformance.HookURL:     "it has no URL",
+				conformance.HookBadURLs: "it has no URL",
+			},
+		}
+	}}
+}
+
+func prefixed(t conformance.T, l locker.Locker, prefix string) locker.Locker {
+	p, err := middleware.Prefix(l, prefix)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return p
+}
+
+// caseName is the last part of a test's name, in characters that a URL's host may have.
+func caseName(t conformance.T) string {
+	name := t.Name()
+	return strings.ToLower(strings.NewReplacer("/", "-", ".", "-", "#", "-").Replace(name))
+}

@@ -1,0 +1,124 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+
+	"github.com/fencedlock/locker"
+)
+
+// increment is one critical section that was acknowledged: it read a number and wrote the next one, under a token.
+type increment struct {
+	token locker.Token
+	read  int
+}
+
+// fencedRegister is the model: a section reads what the one before it wrote, and its token is not below the highest so
+// far. Its time is from before Acquire until the write was acknowledged. Refused writes have not happened.
+var fencedRegister = porcupine.Model{
+	Init: func() any { return increment{read: -1} },
+	Step: func(state, _, output any) (bool, any) {
+		before, now := state.(increment), output.(increment)
+		return now.read == before.read+1 && now.token >= before.token, now
+	},
+}
+
+// linearizable has clients increment a number behind a fence. Some leases end by a longest hold, or with the network
+// where the harness can cut it, and some of those holders go on all the same and write when others have come after
+// them.
+func linearizable(t T, h *Harness) {
+	const clients = 8
+	name := h.name(t)
+	var lockers []locker.Locker
+	var links []Link
+	for range 4 {
+		if h.Linked == nil || h.TTL == 0 {
+			lockers = append(lockers, h.open(t))
+			continue
+		}
+		l, link := h.linked(t)
+		lockers, links = append(lockers, l), append(links, link)
+	}
+	stop := make(chan struct{})
+	var faults sync.WaitGroup
+	faults.Go(func() { disturb(h, links, stop) })
+
+	register := new(fence)
+	began := time.Now()
+	var mu sync.Mutex
+	var history []porcupine.Operation
+	refused := 0
+	client := func(ctx context.Context, i int) error {
+		call := time.Since(began).Nanoseconds()
+		section, err := h.section(ctx, lockers[i%len(lockers)], name, register)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, errStale):
+			refused++
+		case err == nil:
+			history = append(history, porcupine.Operation{ClientId: i, Call: call, Output: section, Return: time.Since(began).Nanoseconds()})
+		}
+		return nil // a fault may end any acquisition
+	}
+	contend(t, clients, max(h.rounds(120)/clients, 5), client)
+	close(stop)
+	faults.Wait()
+	t.Logf("%d sections, %d stale ones refused", len(history), refused)
+	if len(history) == 0 {
+		t.Fatalf("no section was acknowledged")
+	}
+	switch porcupine.CheckOperationsTimeout(fencedRegister, history, hang) {
+	case porcupine.Illegal:
+		t.Errorf("the history is not linearizable: a stale write was accepted, or a token went back: %v", history)
+	case porcupine.Unknown:
+		t.Errorf("the history of %d sections could not be checked within %v", len(history), hang)
+	}
+}
+
+// disturb cuts one client after the other off, for longer and shorter than the TTL.
+func disturb(h *Harness, links []Link, stop <-chan struct{}) {
+	for i := 0; len(links) > 0; i++ {
+		link := links[i%len(links)]
+		if closes(stop, h.TTL/4) {
+			return
+		}
+		link.Cut()
+		over := closes(stop, h.TTL/4+rand.N(h.TTL))
+		link.Heal()
+		if over {
+			return
+		}
+	}
+}
+
+// section is one critical section. In every third the holder goes on after its lease has ended, and gives others some
+// time first.
+func (h *Harness) section(ctx context.Context, l locker.Locker, name string, register *fence) (increment, error) {
+	stale := rand.N(3) == 0
+	opts := h.ttl()
+	if stale {
+		opts = append(opts, locker.WithMaxHold(10*time.Millisecond))
+	}
+	ctx, cancel := context.WithTimeout(ctx, 4*h.short()+h.slack())
+	defer cancel()
+	lease, err := acquireBeside(ctx, l, name, opts...)
+	if err != nil {
+		return increment{}, err
+	}
+	defer func() { _ = lease.Release(ctx) }()
+	n, err := register.claim(lease.Token())
+	if err != nil {
+		return increment{}, err
+	}
+	if stale {
+		closes(lease.Done(), hang)
+		closes(nil, rand.N(20*time.Millisecond))
+	}
+	return increment{token: lease.Token(), read: n}, register.write(lease.Token(), n+1)
+}

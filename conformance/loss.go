@@ -1,0 +1,220 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var lossCases = []Case{
+	{ID: "F47", Name: "done-closes-on-a-dead-network", Run: deadNetwork, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a renewal that hangs must not delay the news that the lease is lost"},
+	{ID: "F47.1", Name: "done-closes-when-the-service-hangs", Run: hungRenewal, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookPause},
+		Why: "a service that stopped can't tell that the lease is over; the holder's own clock must"},
+	{ID: "F48", Name: "loss-is-known-before-the-next-grant", Run: lossBeforeGrant, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookPause},
+		Why: "when the service is back the lock goes to the next one at once; whoever still believes in its lease then is a second holder"},
+	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "the service counts the TTL from when it got the request; a holder that counts from the reply believes in its lease for too long"},
+	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
+		Why: "whoever watches Done must be able to tell the end that was wanted from the one that wasn't"},
+	{ID: "F50", Name: "lost-lease-says-so-at-once", Run: lostSaysSo,
+		Why: "whoever looks late must see the same as whoever looked early: Done closed, and ErrLost as the cause of the context"},
+	{ID: "F51", Name: "do-reports-the-loss", Run: doReportsLoss,
+		Why: "work that succeeded beside another holder is no success, and its own error must not hide that"},
+	{ID: "F52", Name: "broken-connections-poison-no-pool", Run: severed, Hooks: []Hook{HookLinked},
+		Why: "after a network failure the next acquisition must work, not the one after all dead connections have been tried"},
+}
+
+func deadNetwork(t T, h *Harness) {
+	l, link := h.linked(t)
+	name := h.name(t)
+	lease := acquire(t, l, name, h.ttl()...)
+	pass(t, h.TTL, "so that it has been renewed")
+	link.Cut()
+	noticed(t, h, lease)
+}
+
+func hungRenewal(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl()...)
+	pass(t, h.TTL, "so that it has been renewed")
+	h.pause(t)
+	noticed(t, h, lease)
+}
+
+// noticed fails unless the lease, which can't be renewed any more, ends at its deadline: not later, and not much
+// earlier, because one failed renewal is no loss.
+func noticed(t T, h *Harness, lease locker.Lease) {
+	t.Helper()
+	if err := lease.Err(); err != nil {
+		t.Fatalf("Err = %v, want nil: the deadline is ahead", err)
+	}
+	lost(t, h.TTL+h.slack(), lease)
+	deadline := lease.Deadline()
+	if late := time.Since(deadline); late > h.slack() {
+		t.Errorf("Done was closed %v after the deadline", late)
+	}
+	if early := time.Until(deadline); early > h.TTL/10 {
+		t.Errorf("Done was closed %v before the deadline", early)
+	}
+}
+
+func lossBeforeGrant(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	wantFree(t, other, name) // and connects
+	lease := acquire(t, l, name, h.ttl()...)
+	resume := h.pause(t)
+	next := start(t, other, name)
+	pass(t, h.TTL*3/2, "the service stands still for longer than the TTL")
+	if err := lease.Err(); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Err = %v, want ErrLost: the service was silent for longer than the TTL", err)
+	}
+	if !isClosed(lease.Done()) {
+		t.Errorf("Done is open, and the service was silent for longer than the TTL")
+	}
+	resume()
+	if !next.wait(h.removal()) {
+		t.Fatalf("Acquire has not returned %v after the service was back", h.removal())
+	}
+	if next.err != nil { // its request has hung for too long
+		t.Logf("Acquire while the service stood still = %v", next.err)
+		freeWithin(t, h.removal(), other, name)
+		return
+	}
+	release(t, next.lease)
+}
+
+// deadlineFromRequest makes the replies late, and looks at the lease at the moment at which another is granted the
+// lock. Nothing is renewed in the background: a renewal that the service gets and the holder doesn't hear of would hide
+// the mistake.
+func deadlineFromRequest(t T, h *Harness) {
+	for _, renewed := range []bool{false, true} {
+		l, link := h.linked(t)
+		other, name := h.open(t), h.name(t)
+		wantFree(t, l, name)
+		wantFree(t, other, name) // and both connect
+		var lease locker.Lease
+		var sent time.Time
+		late := func(call func() error) {
+			link.Delay(0, h.TTL/20)
+			var err error
+			eventually(t, h.TTL/2, func() bool { // a busy machine may make it too late for the client
+				sent = time.Now()
+				err = call()
+				return err == nil
+			}, func() string { return "with replies that take a twentieth of the TTL: " + err.Error() })
+		}
+		get := func() (err error) {
+			lease, err = try(t, l, name, h.ttl(locker.WithoutRenewal())...)
+			return err
+		}
+		if renewed {
+			lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+			late(func() error { return renew(t, lease) })
+		} else {
+			late(get)
+		}
+		link.Cut() // so that the service can't tell
+		next := takes(t, h.expiry(), other, name)
+		took, err, done := time.Since(sent), lease.Err(), closes(lease.Done(), h.slack()/100)
+		if took < h.TTL-h.TTL/100 {
+			t.Errorf("another got the lock %v after it was acquired or renewed, and the TTL is %v", took, h.TTL)
+		}
+		if err == nil {
+			t.Errorf("another has the lock, and Err = nil with the deadline %v away", time.Until(lease.Deadline()))
+		}
+		if !done {
+			t.Errorf("another has the lock, and Done is open")
+		}
+		release(t, next)
+		link.Heal()
+	}
+}
+
+func releaseIsNoLoss(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	ctx, cancel := locker.Context(t.Context(), lease)
+	defer cancel()
+	if err := lease.Err(); err != nil || isClosed(lease.Done()) || ctx.Err() != nil {
+		t.Errorf("while it is held: Err = %v, Done closed: %v, its context's Err = %v", err, isClosed(lease.Done()), ctx.Err())
+	}
+	release(t, lease)
+	err := ended(t, h.slack(), lease)
+	if !errors.Is(err, locker.ErrReleased) || errors.Is(err, locker.ErrLost) {
+		t.Errorf("after Release, Err = %v, want ErrReleased alone", err)
+	}
+	if !closes(ctx.Done(), h.slack()) {
+		t.Fatalf("the lease's context is not done %v after Release", h.slack())
+	}
+	if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrReleased) || errors.Is(cause, locker.ErrLost) {
+		t.Errorf("the cause of the lease's context = %v, want ErrReleased alone", cause)
+	}
+}
+
+func lostSaysSo(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name, locker.WithMaxHold(h.short()))
+	before, cancel := locker.Context(t.Context(), lease)
+	defer cancel()
+	lost(t, h.short()+h.slack(), lease)
+	if !isClosed(lease.Done()) {
+		t.Errorf("Done of a lost lease is open")
+	}
+	after, cancel := locker.Context(t.Context(), lease)
+	defer cancel()
+	for when, ctx := range map[string]context.Context{"before": before, "after": after} {
+		if !closes(ctx.Done(), h.slack()) {
+			t.Errorf("the context made %s the loss is not done after %v", when, h.slack())
+		}
+		if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrLost) {
+			t.Errorf("the cause of the context made %s the loss = %v, want ErrLost", when, cause)
+		}
+	}
+}
+
+func doReportsLoss(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	failed := errors.New("the work failed")
+	for _, outcome := range []error{nil, failed} {
+		var cause error
+		err := mustReturn(t, hang, "Do", func() error {
+			return locker.Do(t.Context(), l, name, func(ctx context.Context, _ locker.Lease) error {
+				if !closes(ctx.Done(), hang/2) {
+					return fmt.Errorf("the context of Do has not ended")
+				}
+				cause = context.Cause(ctx)
+				return outcome
+			}, locker.WithMaxHold(h.short()))
+		})
+		if !errors.Is(err, locker.ErrLost) {
+			t.Errorf("Do whose lease was lost = %v, want ErrLost", err)
+		}
+		if outcome != nil && !errors.Is(err, outcome) {
+			t.Errorf("Do = %v, want the function's error as well", err)
+		}
+		if !errors.Is(cause, locker.ErrLost) {
+			t.Errorf("the cause of the function's context = %v, want ErrLost", cause)
+		}
+	}
+}
+
+func severed(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	for range 5 {
+		wantFree(t, l, name)
+		link.Sever()
+		ctx, cancel := context.WithTimeout(t.Context(), h.slack())
+		lease, err := ask(t, ctx, l, name)
+		cancel()
+		if err != nil {
+			t.Fatalf("the first Acquire after the connections broke = %v, want a lease", err)
+		}
+		release(t, lease)
+		wantFree(t, other, name)
+	}
+}

@@ -1,0 +1,53 @@
+package conformance
+
+import (
+	"reflect"
+
+	"github.com/fencedlock/locker"
+)
+
+var manifestCases = []Case{
+	{ID: "M1", Name: "every-guarantee-is-stated", Run: stated,
+		Why: "a field that is left at zero promises nothing, and whoever compares backends can't tell that from a mistake"},
+	{ID: "M2", Name: "guarantees-are-the-same-everywhere", Run: unchanging,
+		Why: "a requirement is checked once, when a locker is opened, and relied on for its life"},
+}
+
+// mayBeZero are the fields for which zero says something: no network is involved.
+var mayBeZero = map[string]bool{"RoundTrips": true}
+
+func stated(t T, h *Harness) {
+	g := h.open(t).Guarantees()
+	v := reflect.ValueOf(g)
+	for i := range v.NumField() {
+		if field := v.Type().Field(i).Name; v.Field(i).IsZero() && !mayBeZero[field] {
+			t.Errorf("Guarantees.%s is not stated", field)
+		}
+	}
+	if g.Expiry.By == 0 {
+		t.Errorf("Guarantees.Expiry.By is not stated: what frees the lock of a dead holder?")
+	}
+	for _, f := range g.Fields() {
+		if f.Value == (locker.Scope(-1)).String() {
+			t.Errorf("the guarantee %q has a value that has no name", f.Name)
+		}
+	}
+	if g.Expiry.Slack < 0 {
+		t.Errorf("Guarantees.Expiry.Slack = %v: it can't be earlier than the TTL", g.Expiry.Slack)
+	}
+	if g.Expiry.TTL != (h.TTL > 0) {
+		t.Errorf("Harness.TTL is %v, and what ends a lease is: %v", h.TTL, g.Expiry)
+	}
+}
+
+func unchanging(t T, h *Harness) {
+	l := h.open(t)
+	before := l.Guarantees()
+	wantFree(t, l, h.name(t))
+	if after := l.Guarantees(); after != before {
+		t.Errorf("Guarantees have changed with the first acquisition from\n%v to\n%v", before, after)
+	}
+	if other := h.open(t).Guarantees(); other != before {
+		t.Errorf("another Locker promises\n%v, and the first one\n%v", other, before)
+	}
+}

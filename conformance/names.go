@@ -1,0 +1,86 @@
+package conformance
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/fencedlock/locker"
+)
+
+var nameCases = []Case{
+	{ID: "H58", Name: "odd-names-are-names", Run: oddNames,
+		Why: "a name that works on one backend works on all; one that is mapped carelessly collides with another, or can't be stored"},
+	{ID: "H59", Name: "prefixes-isolate", Run: prefixes, Hooks: []Hook{HookPrefixed},
+		Why: "two programs that share a service must be able to keep their names apart"},
+}
+
+// odd are names that are special somewhere: in a path, a URL, a query, a shell, a key with a hash tag; and pairs that
+// are one name where somebody normalises.
+var odd = []string{
+	".", "..", "/", "//", "a/", "/a", "a//b", "a/./b", "a/../b", `\`, `a\b`, ":", "a:b", "a::b", "{a}b", "{b}a", "{}a", "{", "}",
+	"%", "%2F", "%2f", "%00", "a%b", "*", "?", "[a]", "^$", "'", `"`, "`", "$(a)", "a;b", "--", "-a", "#", "&", "=", "a=b", "~", "@",
+	" ", "a ", " a", "  ", "a b", "a\u00a0b", "\u200b", "A", "a", "ä", "a\u0308", "ſ", "s", "K", "\u212a", "ﬁ", "fi", "日本", "😀", "\u202e",
+	"con", "nul", "a.lock", "0", "00", "null",
+}
+
+// oddNames holds all of them at once: two that are the same lock somewhere would not both be granted.
+func oddNames(t T, h *Harness) {
+	l, other, base := h.open(t), h.open(t), h.name(t)
+	var names []string
+	for _, name := range odd {
+		names = append(names, name+base, base+name)
+	}
+	for _, last := range []string{"1", "2", "é", "e"} { // as long as may be, different in the end, and in the beginning
+		names = append(names, base+strings.Repeat("x", locker.MaxName-len(base)-len(last))+last)
+		names = append(names, last+strings.Repeat("x", locker.MaxName-len(base)-len(last))+base)
+	}
+	held := make(map[string]locker.Lease)
+	for _, name := range names {
+		lease, err := try(t, l, name)
+		if err != nil {
+			t.Errorf("TryAcquire(%q) = %v, want a lease", name, err)
+			continue
+		}
+		if lease.Name() != name {
+			t.Errorf("the lease on %q has the name %q", name, lease.Name())
+		}
+		held[name] = lease
+	}
+	for name, lease := range held {
+		if lease, err := try(t, other, name); err == nil || !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire(%q) while it is held = %v, %v, want ErrHeld", name, lease, err)
+		}
+		release(t, lease)
+	}
+	h.noResidue(t)
+}
+
+func prefixes(t T, h *Harness) {
+	name, base := h.name(t), h.name(t)
+	one, two := keep(t, h.Prefixed(t, base+"one/")), keep(t, h.Prefixed(t, base+"two/"))
+	same, bare := keep(t, h.Prefixed(t, base+"one/")), h.open(t)
+	lease := acquire(t, one, name)
+	if lease.Name() != name {
+		t.Errorf("Name = %q, want the one that was asked for, %q", lease.Name(), name)
+	}
+	wantHeld(t, same, name)
+	wantFree(t, two, name)
+	wantFree(t, bare, name)
+	wantLive(t, lease, same)
+	release(t, lease)
+	wantFree(t, same, name)
+	long := strings.Repeat("x", locker.MaxName)
+	if lease, err := try(t, one, long+"1"); !errors.Is(err, locker.ErrName) {
+		t.Errorf("TryAcquire with a name that is too long = %v, %v, want ErrName", lease, err)
+	}
+	if lease, err := try(t, one, long); err == nil { // it may fit, or not; it must not be cut
+		if other, err := try(t, same, long[1:]+"y"); err != nil {
+			t.Errorf("while a long name is held under a prefix, TryAcquire of another = %v", err)
+		} else {
+			release(t, other)
+		}
+		release(t, lease)
+	} else if !errors.Is(err, locker.ErrName) {
+		t.Errorf("TryAcquire with the longest name under a prefix = %v, want a lease or ErrName", err)
+	}
+}

@@ -1,0 +1,46 @@
+//go:build unix
+
+package conformance
+
+import (
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+)
+
+// StartProcess starts a program that calls [Serve] on its standard input and output, as a test binary may do in its
+// TestMain. It is killed when the case ends.
+func StartProcess(t T, cmd *exec.Cmd) Process {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatalf("process: %v", err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatalf("process: %v", err)
+	}
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("process: %v", err)
+	}
+	var once sync.Once
+	kill := func() {
+		once.Do(func() {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait() // says that it was killed
+		})
+	}
+	t.Cleanup(kill)
+	signal := func(s syscall.Signal) func() {
+		return func() {
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Errorf("process: %v: %v", s, err)
+			}
+		}
+	}
+	return NewProcess(in, out, kill, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
+}

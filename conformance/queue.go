@@ -1,0 +1,219 @@
+package conformance
+
+import (
+	"errors"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var queueCases = []Case{
+	{ID: "B22.1", Name: "first-come-first-served", Run: fifo, Needs: locker.OrderFIFO,
+		Why: "without an order some waiter may wait for ever while others get the lock again and again"},
+	{ID: "B22.2", Name: "dead-waiter-is-passed-over", Run: deadWaiter, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a process that died while it waited must not keep the lock from those behind it"},
+	{ID: "B22.3", Name: "nobody-barges-past-the-queue", Run: barging, Needs: locker.OrderFIFO,
+		Why: "whoever asks without waiting must not overtake those who have waited, or the order is none"},
+	{ID: "B22.4", Name: "expiry-hands-over-to-the-first", Run: expiryHandsOver, Needs: all(locker.OrderFIFO, locker.SilentHolderExpires),
+		Why: "a holder that died must not cost the waiters their order"},
+	{ID: "B22.5", Name: "killed-waiter-is-passed-over", Run: killedWaiter, Hooks: []Hook{HookProcess},
+		Why: "the same when its process was killed, which ends its connections and frees what hangs on them"},
+	{ID: "B23", Name: "waiter-whose-session-died-does-not-hang", Run: waiterCutOff, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a waiter that the service has forgotten waits for ever, unless it finds that out and queues anew or gives up"},
+	{ID: "B24", Name: "long-wait-ends-in-a-live-lease", Run: longWait, Needs: locker.SilentHolderExpires,
+		Why: "what was queued for longer than the TTL must not be granted on a refresh of long ago: the lease would be over as it begins"},
+	{ID: "B24a", Name: "waiter-keeps-its-place", Run: placeKept, Needs: all(locker.OrderFIFO, locker.SilentHolderExpires),
+		Why: "a place in the queue, or the session that it hangs on, must be kept alive while its owner waits"},
+	{ID: "B24a.1", Name: "lost-grant-is-found", Run: lostGrant, Needs: all(locker.WaitingNotify, locker.SilentHolderExpires), Hooks: []Hook{HookLinked},
+		Why: "the message that grants the lock may be lost; the waiter must find out by itself, or the lock is held by nobody"},
+}
+
+func fifo(t T, h *Harness) {
+	name := h.name(t)
+	lease := acquire(t, h.open(t), name)
+	var waiters []*attempt
+	for i := range 5 {
+		waiters = append(waiters, start(t, h.open(t), name))
+		h.queued(t, name, i+1)
+	}
+	for i, w := range waiters {
+		release(t, lease)
+		lease = w.granted(t, hang)
+		for j, later := range waiters[i+1:] {
+			if later.over() {
+				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later.outcome(), i)
+			}
+		}
+	}
+	release(t, lease)
+}
+
+func deadWaiter(t T, h *Harness) {
+	l, living, name := h.open(t), h.open(t), h.name(t)
+	dying, link := h.linked(t)
+	lease := acquire(t, l, name)
+	dead := start(t, dying, name, h.ttl()...)
+	h.queued(t, name, 1)
+	next := start(t, living, name)
+	h.queued(t, name, 2)
+	link.Cut()
+	pass(t, h.TTL/4, "so that the dead one is heard no more, and not yet forgotten")
+	release(t, lease)
+	survivor := next.granted(t, h.expiry())
+
+	// The dead one comes back and gives up; what it cleans up must not be the living one's.
+	link.Heal()
+	dead.cancel(nil)
+	dead.refused(t, hang)
+	if err := mustReturn(t, hang, "Close", dying.Close); err != nil {
+		t.Logf("Close = %v", err)
+	}
+	wantLive(t, survivor, l)
+	release(t, survivor)
+	wantFree(t, l, name)
+}
+
+// barging has a third Locker ask all the time while the lock goes from one to another who waits. It never gets a turn,
+// because at each moment somebody has the lock or is waiting for it.
+func barging(t T, h *Harness) {
+	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	for range h.rounds(20) {
+		waiter := start(t, other, name)
+		h.queued(t, name, 1)
+		barger := make(chan error, 1)
+		begun, stop := make(chan struct{}), make(chan struct{})
+		go func() { barger <- askUntil(t, third, name, begun, stop) }()
+		<-begun
+		release(t, lease)
+		lease = waiter.granted(t, hang)
+		close(stop)
+		if err := <-barger; err != nil {
+			t.Fatalf("%v", err)
+		}
+		l, other = other, l
+	}
+	release(t, lease)
+}
+
+// askUntil asks without waiting until stop is closed. Any answer but ErrHeld is an error.
+func askUntil(t T, l locker.Locker, name string, begun, stop chan struct{}) error {
+	for i := 0; ; i++ {
+		lease, err := tryBeside(t.Context(), l, name)
+		switch {
+		case err == nil:
+			_ = lease.Release(t.Context())
+			err = errors.New("TryAcquire got the lock, and somebody else was waiting for it")
+		case errors.Is(err, locker.ErrHeld):
+			err = nil
+		}
+		if i == 0 {
+			close(begun)
+		}
+		if err != nil || isClosed(stop) {
+			return err
+		}
+		time.Sleep(time.Millisecond / 10) // so that the service has time for others
+	}
+}
+
+func expiryHandsOver(t T, h *Harness) {
+	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	one := start(t, first, name)
+	h.queued(t, name, 1)
+	two := start(t, second, name)
+	h.queued(t, name, 2)
+	next := one.granted(t, h.expiry())
+	two.pending(t)
+	release(t, next)
+	release(t, two.granted(t, hang))
+}
+
+func killedWaiter(t T, h *Harness) {
+	l, living, name := h.open(t), h.open(t), h.name(t)
+	p := h.Process(t)
+	lease := acquire(t, l, name)
+	begin(t, p, Command{Do: DoAcquire, Name: name, TTL: h.TTL})
+	h.queued(t, name, 1)
+	next := start(t, living, name)
+	h.queued(t, name, 2)
+	p.Kill()
+	release(t, lease)
+	release(t, next.granted(t, h.expiry()))
+}
+
+func waiterCutOff(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	waiting, link := h.linked(t)
+	lease := acquire(t, l, name)
+	waiter := start(t, waiting, name, h.ttl()...)
+	h.queued(t, name, 1)
+	link.Cut()
+	pass(t, 2*h.TTL+h.guarantees.Expiry.Slack, "what the waiter has on the service must die")
+	link.Heal()
+	release(t, lease)
+	if !waiter.wait(h.removal()) {
+		t.Fatalf("Acquire has not returned %v after the network was healed and the lock released", h.removal())
+	}
+	if waiter.err != nil {
+		t.Logf("the waiter gave up: %v", waiter.err)
+		freeWithin(t, h.removal(), other, name)
+		return
+	}
+	wantLive(t, waiter.lease, other)
+	release(t, waiter.lease)
+	freeWithin(t, h.removal(), other, name)
+}
+
+func longWait(t T, h *Harness) {
+	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	waiter := start(t, other, name, h.ttl()...)
+	pass(t, 3*h.TTL, "the waiter must have waited for longer than its TTL")
+	waiter.pending(t)
+	release(t, lease)
+	next := waiter.granted(t, hang)
+	if left := time.Until(next.Deadline()); left < h.TTL/4 {
+		t.Errorf("the deadline is %v away when the lease begins, want about the TTL %v", left, h.TTL)
+	}
+	wantLive(t, next, third)
+	pass(t, 2*h.TTL, "the lease must be renewed as any other")
+	wantLive(t, next, third)
+	release(t, next)
+	wantFree(t, third, name)
+}
+
+func placeKept(t T, h *Harness) {
+	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	one := start(t, first, name, h.ttl()...)
+	h.queued(t, name, 1)
+	pass(t, 3*h.TTL, "a place that isn't kept alive dies")
+	two := start(t, second, name, h.ttl()...)
+	h.queued(t, name, 2)
+	release(t, lease)
+	next := one.granted(t, h.slack())
+	two.pending(t)
+	release(t, next)
+	release(t, two.granted(t, h.slack()))
+}
+
+// lostGrant loses the message alone, and then in a network that is away for the moment.
+func lostGrant(t T, h *Harness) {
+	for _, lose := range []func(Link){func(link Link) { link.Drop(1) }, Link.Cut} {
+		l, other, name := h.open(t), h.open(t), h.name(t)
+		waiting, link := h.linked(t)
+		lease := acquire(t, l, name)
+		waiter := start(t, waiting, name, h.ttl()...)
+		h.queued(t, name, 1)
+		lose(link)
+		release(t, lease)
+		pass(t, h.TTL/20, "the message must be on its way")
+		link.Heal()
+		next := waiter.granted(t, h.TTL+h.slack())
+		wantLive(t, next, other)
+		release(t, next)
+		freeWithin(t, h.removal(), other, name)
+	}
+}

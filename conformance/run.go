@@ -1,0 +1,154 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/fencedlock/locker"
+)
+
+// Run runs the suite and the harness's pack as subtests of t, one a case, in order.
+//
+// A case that needs a guarantee runs wherever it is claimed. Where it is not, and where a hook is missing, the subtest
+// is skipped and says why; so `go test -v` shows what was not tested.
+func Run(t *testing.T, h Harness) {
+	var g locker.Guarantees
+	h.wrap(t, func(t *testing.T) { g = h.manifest(t) })
+	if t.Failed() {
+		return
+	}
+	t.Logf("%v", g)
+	for _, c := range slices.Concat(Cases(), h.Pack) {
+		t.Run(c.String(), func(t *testing.T) {
+			skipped := ""
+			h.wrap(t, func(t *testing.T) { skipped = runCase(t, c, h, g) })
+			if skipped != "" {
+				t.Skip(skipped)
+			}
+		})
+	}
+}
+
+// runCase runs one case, or returns why it is skipped: a Skip inside of a bubble is not seen outside.
+func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) (skipped string) {
+	if c.Probe && c.unclaimed(g) != nil {
+		r := c.evaluate(t.Context(), h, g)
+		if r.Verdict == Failed || r.Verdict == Unclaimed && h.Strict {
+			t.Fatalf("%s", r.Reason)
+		}
+		return r.Reason
+	}
+	own := h.prepare(t, g)
+	switch verdict, reason := c.plan(own); verdict {
+	case Failed:
+		t.Fatalf("%s", reason)
+	case Skipped:
+		return reason
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("why it matters: %s", c.Why)
+		}
+	})
+	c.Run(t, own)
+	return ""
+}
+
+// Verdict is how a case went.
+type Verdict int
+
+const (
+	Passed    Verdict = iota + 1
+	Failed            // see the Log
+	Skipped           // see the Reason
+	Unclaimed         // it passed, and the backend doesn't claim the guarantee: it claims too little
+)
+
+func (v Verdict) String() string {
+	if v < Passed || v > Unclaimed {
+		return "none"
+	}
+	return []string{"passed", "failed", "skipped", "seen but not claimed"}[v-1]
+}
+
+// Result is what came out of one case.
+type Result struct {
+	Case    Case
+	Verdict Verdict
+	Reason  string // why it was skipped, why it matters that it failed, or what is claimed too little
+	Log     string
+}
+
+// Evaluate runs cases outside of a test, and hands each result to report as it comes. It ends early when ctx does. Wrap
+// and Pack of the harness are not used.
+func Evaluate(ctx context.Context, h Harness, cases []Case, report func(Result)) error {
+	var g locker.Guarantees
+	if r := record(ctx, "manifest", func(t T) { g = h.manifest(t) }); r.Failed() {
+		return fmt.Errorf("the guarantees can't be read: %s", r.text())
+	}
+	for _, c := range cases {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		report(c.evaluate(ctx, h, g))
+	}
+	return nil
+}
+
+// evaluate runs one case with a recorder.
+func (c Case) evaluate(ctx context.Context, h Harness, g locker.Guarantees) Result {
+	result := Result{Case: c}
+	r := record(ctx, c.String(), func(t T) {
+		own := h.prepare(t, g)
+		if result.Verdict, result.Reason = c.plan(own); result.Verdict == 0 {
+			c.Run(t, own)
+		}
+	})
+	result.Log = r.text()
+	if result.Verdict != 0 {
+		return result
+	}
+	switch unclaimed := c.unclaimed(g); {
+	case unclaimed == nil && r.Failed():
+		result.Verdict, result.Reason = Failed, c.Why
+	case unclaimed == nil:
+		result.Verdict = Passed
+	case r.Failed():
+		result.Verdict, result.Reason = Skipped, notClaimed(unclaimed)
+	default:
+		result.Verdict, result.Reason = Unclaimed, fmt.Sprintf("the backend claims too little; this was seen: %v", unclaimed)
+	}
+	return result
+}
+
+// unclaimed names the guarantee that c needs and g doesn't give.
+func (c Case) unclaimed(g locker.Guarantees) error {
+	if c.Needs == nil {
+		return nil
+	}
+	return c.Needs.Check(g)
+}
+
+func notClaimed(missing error) string { return fmt.Sprintf("not claimed: %v", missing) }
+
+// plan says what becomes of c without being run, and why: Skipped, or Failed where the harness is to blame and strict.
+// Zero: it is run.
+func (c Case) plan(h *Harness) (Verdict, string) {
+	if missing := c.unclaimed(h.guarantees); missing != nil && !c.Probe {
+		return Skipped, notClaimed(missing)
+	}
+	hook, missing := h.missing(c)
+	if !missing {
+		return 0, ""
+	}
+	if reason, absent := h.Absent[hook]; absent {
+		return Skipped, fmt.Sprintf("no hook %s: %s", hook, reason)
+	}
+	verdict := Skipped
+	if h.Strict {
+		verdict = Failed
+	}
+	return verdict, fmt.Sprintf("the harness has no hook %s", hook)
+}

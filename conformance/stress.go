@@ -1,0 +1,152 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var stressCases = []Case{
+	{ID: "G53", Name: "hundred-contenders-count-exactly", Run: hundredContenders,
+		Why: "a counter that isn't atomic shows every moment at which two were in the critical section"},
+	{ID: "G54", Name: "processes-count-exactly", Run: processesCount, Hooks: []Hook{HookProcess},
+		Why: "the same among processes, which share nothing but the service"},
+	{ID: "G55", Name: "fenced-register-is-linearizable", Run: linearizable, Needs: locker.FencingUntilDataLoss,
+		Why: "under load, with leases that are lost and holders that write too late, no stale write may be accepted"},
+	{ID: "G56", Name: "small-pool-does-not-deadlock", Run: smallPool,
+		Why: "a holder that needs a connection to renew or release must not wait for one that the waiters keep"},
+	{ID: "G57", Name: "everything-is-back-at-the-baseline", Run: baseline,
+		Why: "what an acquisition leaves behind, a goroutine or a key, is a leak in a service that runs for months"},
+}
+
+// hundredContenders reads and writes the counter by atomic operations, so that the race detector, which knows nothing
+// of the lock, is quiet. Between the two anybody may come in.
+func hundredContenders(t T, h *Harness) {
+	const contenders = 100
+	name := h.name(t)
+	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
+	var counter, inside atomic.Int64
+	rounds := max(h.rounds(500)/contenders, 1)
+	contend(t, contenders, rounds, func(ctx context.Context, i int) error {
+		return locker.Do(ctx, lockers[i%len(lockers)], name, func(context.Context, locker.Lease) error {
+			if n := inside.Add(1); n != 1 {
+				return fmt.Errorf("%d are in the critical section", n)
+			}
+			n := counter.Load()
+			yield(3)
+			counter.Store(n + 1)
+			inside.Add(-1)
+			return nil
+		})
+	})
+	if n := counter.Load(); n != int64(contenders*rounds) {
+		t.Errorf("the counter is %d, want %d", n, contenders*rounds)
+	}
+}
+
+func processesCount(t T, h *Harness) {
+	const processes, contenders = 4, 25
+	rounds := max(h.rounds(200)/(processes*contenders), 1)
+	name, file := h.name(t), filepath.Join(t.TempDir(), "counter")
+	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
+		t.Fatalf("%v", err)
+	}
+	all := make([]Process, processes)
+	for i := range all {
+		all[i] = h.Process(t)
+	}
+	contend(t, processes, 1, func(ctx context.Context, i int) error {
+		answer, err := all[i].Do(ctx, Command{Do: DoCount, Name: name, File: file, Contenders: contenders, Rounds: rounds})
+		if err == nil && answer.Error != "" {
+			err = errors.New(answer.Error)
+		}
+		return err
+	})
+	if n, err := readNumber(file); err != nil || n != processes*contenders*rounds {
+		t.Errorf("the counter is %d (%v), want %d", n, err, processes*contenders*rounds)
+	}
+}
+
+func smallPool(t T, h *Harness) {
+	open := h.Open
+	if h.Narrow != nil {
+		open = h.Narrow
+	}
+	l, other := keep(t, open(t)), h.open(t)
+	names := []string{h.name(t), h.name(t), h.name(t)}
+	const contenders = 8
+	contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
+		name := names[i%len(names)]
+		if i%4 == 0 { // an impatient one, which mostly comes for nothing
+			lease, err := tryBeside(ctx, l, name)
+			if errors.Is(err, locker.ErrHeld) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			return lease.Release(ctx)
+		}
+		return locker.Do(ctx, l, name, func(context.Context, locker.Lease) error {
+			runtime.Gosched()
+			return nil
+		})
+	})
+	for _, name := range names {
+		freeWithin(t, h.slack(), other, name)
+	}
+	h.noResidue(t)
+}
+
+// baseline counts goroutines before the first Locker and after the last one's Close, and looks at the service while
+// they are still open.
+func baseline(t T, h *Harness) {
+	before := len(stacks())
+	l, other, name := h.Open(t), h.Open(t), h.name(t)
+	defer l.Close()
+	defer other.Close()
+	attempt := func(i int) {
+		lease := acquire(t, l, name)
+		switch i % 4 {
+		case 0:
+			wantHeld(t, other, name)
+		case 1:
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond)
+			_, _ = ask(t, ctx, other, name)
+			cancel()
+		case 2:
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			_, _ = ask(t, ctx, other, name)
+		}
+		release(t, lease)
+	}
+	for i := range h.rounds(1000) {
+		attempt(i)
+	}
+	freeWithin(t, h.slack(), other, name)
+	h.noResidue(t)
+	shut(t, l)
+	shut(t, other)
+	eventually(t, hang/2, func() bool { return len(stacks()) <= before }, func() string {
+		now := stacks()
+		return fmt.Sprintf("%d goroutines, and there were %d before:\n%s", len(now), before, strings.Join(now, "\n\n"))
+	})
+}
+
+// stacks has one text for each goroutine of the program. runtime.NumGoroutine counts some of the runtime's own as well.
+func stacks() []string {
+	for size := 1 << 20; ; size *= 2 {
+		text := make([]byte, size)
+		if n := runtime.Stack(text, true); n < size {
+			return strings.Split(string(text[:n]), "\n\n")
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package conformance
+
+import "github.com/fencedlock/locker"
+
+var tokenCases = []Case{
+	{ID: "E40", Name: "tokens-rise-across-clients", Run: tokensRise, Needs: locker.FencingUntilDataLoss,
+		Why: "a storage that has seen a token refuses every smaller one; a token that doesn't rise locks its holder out, or lets a stale one in"},
+	{ID: "E40.1", Name: "tokens-rise-across-processes", Run: tokensAcrossProcesses, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookProcess},
+		Why: "tokens must be made by what all processes share; a counter in each process fences nobody"},
+	{ID: "E41", Name: "tokens-rise-over-expiry", Run: tokensOverExpiry, Needs: all(locker.FencingUntilDataLoss, locker.SilentHolderExpires),
+		Why: "expiry is when a token is needed: the stale holder still runs"},
+	{ID: "E41.1", Name: "tokens-rise-over-removal", Run: tokensOverRemoval, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRemove},
+		Why: "an operator who takes a lock away leaves a holder behind that doesn't know; its token must be the smaller one"},
+	{ID: "E41.2", Name: "tokens-rise-over-idle-time", Run: tokensOverIdle, Needs: locker.FencingUntilDataLoss,
+		Why: "a service that forgets the lock nobody uses must not forget its last token, for the storage doesn't"},
+}
+
+func tokensRise(t T, h *Harness) {
+	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t)}
+	name := h.name(t)
+	var last locker.Token
+	for i := range h.rounds(60) {
+		token := wantFree(t, lockers[i/2%len(lockers)], name)
+		rises(t, last, token)
+		last = token
+	}
+}
+
+func tokensAcrossProcesses(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	processes := []Process{h.Process(t), h.Process(t)}
+	var last locker.Token
+	for range 3 {
+		for _, p := range processes {
+			token := tell(t, p, Command{Do: DoAcquire, Name: name}).Token
+			rises(t, last, token)
+			tell(t, p, Command{Do: DoRelease, Name: name})
+			last = wantFree(t, l, name)
+			rises(t, token, last)
+		}
+	}
+}
+
+func tokensOverExpiry(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	var last locker.Token
+	for range 3 {
+		stale, successor := expired(t, h, l, other, name)
+		rises(t, last, stale.Token())
+		rises(t, stale.Token(), successor.Token())
+		last = successor.Token()
+		release(t, successor)
+	}
+}
+
+func tokensOverRemoval(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	for range 3 {
+		lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
+		h.Remove(t, name)
+		successor := acquire(t, other, name)
+		rises(t, lease.Token(), successor.Token())
+		lost(t, h.short()+h.slack(), lease)
+		release(t, successor)
+	}
+}
+
+func tokensOverIdle(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	token := wantFree(t, l, name)
+	pass(t, 4*h.short(), "the name is idle")
+	again := wantFree(t, l, name)
+	rises(t, token, again)
+	pass(t, 4*h.short(), "the name is idle")
+	rises(t, again, wantFree(t, h.open(t), name))
+}

@@ -1,0 +1,207 @@
+package conformance_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// toy is a lock service as one writes it first: a key a name, with an owner and a time to live, and clients that ask
+// again and again. Without flaws it keeps its few promises, and passes. With one it has the bug of a lock library out
+// there.
+type toy struct {
+	flaws flaws
+
+	mu       sync.Mutex
+	keys     map[string]*key
+	last     locker.Token
+	counters map[string]locker.Token // with the flaw resetToken
+	ahead    time.Duration           // of the clock: what a restart took
+	random   *rand.Rand              // with the flaw randomToken: the same in each run
+	requests int64
+	down     bool
+	paused   bool
+	backlog  []func()
+	links    []*toyLink
+}
+
+// flaws are the bugs that are made in the service's operations or in what a driver makes of their answers.
+type flaws struct {
+	releaseAny   bool // release without owner check
+	renewAny     bool // renew without owner check
+	renewCreates bool // renew sets the key, whether it is there or not
+	renewGoesOn  bool // a renewer of the client's own, which a release doesn't stop
+
+	resetToken  bool // the counter goes with the key at a release
+	randomToken bool
+	equalTokens bool
+
+	fromReply   bool // the deadline counts from the reply's time
+	forever     bool // the TTL is not sent
+	clientClock bool // keys expire by the clocks of clients, which differ by skew
+
+	sessionOwner bool // the owner is the client's, not the acquisition's
+}
+
+// skew is how far a clock is off, fast and slow ones in turn.
+const skew = 100 * time.Millisecond
+
+type key struct {
+	owner   string
+	expires time.Time
+}
+
+func newToy(f flaws) *toy {
+	return &toy{flaws: f, keys: make(map[string]*key), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
+}
+
+func (s *toy) get(name string, now time.Time) *key {
+	k := s.keys[name]
+	if k != nil && !now.Before(k.expires) {
+		delete(s.keys, name)
+		return nil
+	}
+	return k
+}
+
+func (s *toy) set(name, owner string, ttl time.Duration, now time.Time) {
+	if s.flaws.forever {
+		ttl = 1e6 * time.Hour
+	}
+	s.keys[name] = &key{owner, now.Add(ttl)}
+}
+
+func (s *toy) acquire(name, owner string, ttl time.Duration, now time.Time) (locker.Token, bool) {
+	if k := s.get(name, now); k != nil && (k.owner != owner || !s.flaws.sessionOwner) {
+		return 0, false
+	}
+	s.set(name, owner, ttl, now)
+	return s.mint(name), true
+}
+
+func (s *toy) mint(name string) locker.Token {
+	switch {
+	case s.flaws.resetToken:
+		s.counters[name]++
+		return s.counters[name]
+	case s.flaws.randomToken:
+		return 1 + locker.Token(s.random.Int64N(1<<62))
+	case s.flaws.equalTokens:
+		return 7
+	}
+	s.last = max(s.last+1, locker.Token(time.Now().Add(s.ahead).UnixMicro()))
+	return s.last
+}
+
+func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) bool {
+	k := s.get(name, now)
+	switch {
+	case k == nil && s.flaws.renewCreates:
+		s.set(name, owner, ttl, now)
+	case k == nil || k.owner != owner && !s.flaws.renewAny:
+		return false
+	default:
+		s.set(name, k.owner, ttl, now)
+	}
+	return true
+}
+
+func (s *toy) release(name, owner string, now time.Time) {
+	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) {
+		delete(s.keys, name)
+		delete(s.counters, name)
+	}
+}
+
+// arrive carries a request out, now or when a pause ends.
+func (s *toy) arrive(request func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.paused {
+		s.backlog = append(s.backlog, request)
+		return
+	}
+	s.requests++
+	request()
+}
+
+func (s *toy) locked(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}
+
+func (s *toy) pause() { s.locked(func() { s.paused = true }) }
+
+func (s *toy) resume() {
+	s.locked(func() {
+		s.paused = false
+		for _, request := range s.backlog {
+			request()
+		}
+		s.backlog = nil
+	})
+}
+
+// restart breaks all connections, and leaves what there is.
+func (s *toy) restart() {
+	s.locked(func() {
+		for _, link := range s.links {
+			link.Sever()
+		}
+	})
+}
+
+// wipe forgets all. The service is back a second later by its clock, without making anybody wait.
+func (s *toy) wipe() {
+	s.restart()
+	s.locked(func() {
+		s.keys, s.last, s.counters = make(map[string]*key), 0, make(map[string]locker.Token)
+		s.ahead += time.Second
+	})
+}
+
+func (s *toy) remove(name string) { s.locked(func() { delete(s.keys, name) }) }
+
+func (s *toy) count() (n int64) {
+	s.locked(func() { n = s.requests })
+	return n
+}
+
+func (s *toy) residue() (left string) {
+	s.locked(func() {
+		maps.DeleteFunc(s.keys, func(_ string, k *key) bool { return !time.Now().Before(k.expires) })
+		left = strings.Join(slices.Sorted(maps.Keys(s.keys)), ", ")
+	})
+	return left
+}
+
+func toyGuarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend: "toy", Scope: locker.ScopeProcess, Tolerance: locker.ToleranceFailover, Exclusion: locker.ExclusionSingleNode,
+		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
+		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond}, // the longest pause of a poll
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostNone,
+	}
+}
+
+// open makes a client.
+func (s *toy) open(link *toyLink) locker.Locker {
+	d := &toyDriver{server: s, link: link, session: driver.NewOwner(), closed: make(chan struct{})}
+	s.locked(func() {
+		s.links = append(s.links, link)
+		if s.flaws.clientClock {
+			d.skew = skew
+			if len(s.links)%2 == 1 {
+				d.skew = -skew
+			}
+		}
+	})
+	return driver.New(d, driver.Config{Backend: "toy", TTL: 30 * time.Second, Features: locker.FeatureTTL})
+}

@@ -1,0 +1,225 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// toyDriver is the client of the toy.
+type toyDriver struct {
+	server  *toy
+	link    *toyLink
+	session string
+	skew    time.Duration
+
+	renewers sync.WaitGroup // with the flaw renewGoesOn
+	closed   chan struct{}
+}
+
+func (d *toyDriver) Guarantees() locker.Guarantees { return toyGuarantees() }
+
+func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
+	l := &toyLock{d: d, name: req.Name, ttl: req.TTL, owner: driver.NewOwner()}
+	if d.server.flaws.sessionOwner {
+		l.owner = d.session
+	}
+	return l, nil
+}
+
+func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	answers := make([]bool, len(locks))
+	sent := driver.Now()
+	err := d.call(ctx, locks[0].(*toyLock).ttl, func(now time.Time) {
+		for i, lock := range locks {
+			l := lock.(*toyLock)
+			answers[i] = d.server.renew(l.name, l.owner, l.ttl, now)
+		}
+	})
+	if d.server.flaws.fromReply {
+		sent = driver.Now()
+	}
+	for i := range locks {
+		switch {
+		case err != nil:
+			report(i, 0, err)
+		case !answers[i]:
+			report(i, 0, locker.ErrLost)
+		default:
+			report(i, sent, nil)
+		}
+	}
+}
+
+func (d *toyDriver) Close(context.Context) error {
+	close(d.closed)
+	d.renewers.Wait()
+	return nil
+}
+
+// call sends a request over the link. Without an answer, nobody knows whether it was carried out, or will be.
+func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
+	timer := time.NewTimer(min(ttl/6, 2*time.Second))
+	defer timer.Stop()
+	answer, broken := d.link.send(d.server, func() { run(time.Now().Add(d.skew)) })
+	select {
+	case err := <-answer:
+		return err
+	case <-broken:
+		return errors.New("connection was reset")
+	case <-timer.C:
+		return errors.New("no answer in time")
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+type toyLock struct {
+	d     *toyDriver
+	name  string
+	owner string
+	ttl   time.Duration
+	clear bool // nothing stands
+}
+
+func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
+	type reply struct {
+		token locker.Token
+		ok    bool
+	}
+	var r reply
+	l.clear = false
+	sent := driver.Now()
+	err := l.d.call(ctx, l.ttl, func(now time.Time) {
+		r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.ttl, now)
+	})
+	if l.d.server.flaws.fromReply {
+		sent = driver.Now()
+	}
+	switch {
+	case err != nil:
+		return driver.Grant{}, err
+	case !r.ok:
+		l.clear = true
+		return driver.Grant{}, driver.Held{After: 100 * time.Millisecond}
+	}
+	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil
+}
+
+func (l *toyLock) Release(ctx context.Context) error {
+	if l.clear {
+		return nil
+	}
+	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })
+	if err == nil && l.d.server.flaws.renewGoesOn {
+		l.d.renewers.Go(l.renewOn)
+	}
+	return err
+}
+
+// renewOn is the renewal that nobody stopped.
+func (l *toyLock) renewOn() {
+	tick := time.NewTicker(l.ttl / 3)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			l.d.Renew(context.Background(), []driver.Lock{l}, func(int, driver.Instant, error) {})
+		case <-l.d.closed:
+			return
+		}
+	}
+}
+
+// toyLink is the network of one client.
+type toyLink struct {
+	mu          sync.Mutex
+	cut         bool
+	drops       int
+	there, back time.Duration
+	broken      chan struct{}
+}
+
+func newToyLink() *toyLink { return &toyLink{broken: make(chan struct{})} }
+
+// send carries a request out after its delay, and the answer back, unless one of them is lost.
+func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan struct{}) {
+	k.mu.Lock()
+	there, back, severed := k.there, k.back, k.broken
+	k.mu.Unlock()
+	result := make(chan error, 1)
+	deliver := func() {
+		if !k.passes(severed) {
+			return
+		}
+		s.arrive(func() {
+			var err error
+			if s.down {
+				err = errors.New("connection refused")
+			} else {
+				run()
+			}
+			if k.drop() {
+				return
+			}
+			after(back, func() {
+				if k.passes(severed) {
+					result <- err
+				}
+			})
+		})
+	}
+	after(there, deliver)
+	return result, severed
+}
+
+func after(d time.Duration, f func()) {
+	if d == 0 {
+		f()
+		return
+	}
+	time.AfterFunc(d, f)
+}
+
+func (k *toyLink) passes(severed chan struct{}) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-severed:
+		return false
+	default:
+		return !k.cut
+	}
+}
+
+func (k *toyLink) drop() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.drops == 0 {
+		return false
+	}
+	k.drops--
+	return true
+}
+
+func (k *toyLink) set(change func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change()
+}
+
+func (k *toyLink) Cut()                            { k.set(func() { k.cut = true }) }
+func (k *toyLink) Drop(n int)                      { k.set(func() { k.drops = n }) }
+func (k *toyLink) Delay(there, back time.Duration) { k.set(func() { k.there, k.back = there, back }) }
+func (k *toyLink) Heal()                           { k.set(func() { k.cut, k.drops, k.there, k.back = false, 0, 0, 0 }) }
+
+func (k *toyLink) Sever() {
+	k.set(func() {
+		close(k.broken)
+		k.broken = make(chan struct{})
+	})
+}

@@ -1,0 +1,261 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var ttlCases = []Case{
+	{ID: "C25", Name: "silent-holder-loses-the-lock", Run: silentHolder, Needs: locker.SilentHolderExpires, Probe: true,
+		Why: "a holder that died must not keep the lock for ever, and one that lives must have it for the whole TTL"},
+	{ID: "C26", Name: "renewal-keeps-the-lock", Run: renewalKeeps, Needs: locker.SilentHolderExpires,
+		Why: "work may take longer than any TTL; as long as the holder lives, it keeps the lock"},
+	{ID: "C27", Name: "late-grant-is-no-lease", Run: lateGrant, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a grant that took longer than it lasts may be somebody else's by the time it arrives"},
+	{ID: "C28", Name: "failed-renewal-is-survived", Run: renewalFailsOnce, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a hiccup of the network is no loss: there is time for another try before the deadline"},
+	{ID: "C29", Name: "renewal-never-revives-a-lock", Run: renewRace, Needs: locker.SilentHolderExpires,
+		Why: "a renewal that arrives after the release must find nothing to renew, or the name is blocked by nobody"},
+	{ID: "C29.1", Name: "no-renewal-after-release", Run: noRenewalAfter, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookRequests},
+		Why: "renewals of leases that are over load the service for the life of the process, and may touch a successor's lock"},
+	{ID: "C29.2", Name: "late-renewal-revives-nothing", Run: lateRenewal, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+		Why: "a renewal may be on its way while the lock is released, and arrive when nobody holds it"},
+	{ID: "C30", Name: "renew-extends-the-deadline", Run: renewExtends, Needs: locker.SilentHolderExpires,
+		Why: "a holder that renews by hand must see by how much, and be told when there is nothing left to renew"},
+	{ID: "C31", Name: "ttl-asked-is-ttl-given", Run: ttlGiven, Needs: locker.SilentHolderExpires,
+		Why: "a TTL that is ignored, shortened or counted by another clock frees the lock under its holder, or blocks it for far too long"},
+	{ID: "C31.1", Name: "ttl-that-cant-be-kept-is-refused", Run: ttlRefused, Needs: noTTL{},
+		Why: "a program that asks for a TTL relies on it; a backend without one must say so instead of ignoring it"},
+	{ID: "C32", Name: "lease-without-renewal-expires", Run: withoutRenewal, Needs: locker.SilentHolderExpires,
+		Why: "a holder that wants no renewal must lose the lease at its deadline, and be told that it was lost"},
+	{ID: "C32.1", Name: "max-hold-ends-the-lease", Run: maxHold,
+		Why: "a holder that is stuck but renews must not keep the lock for ever when a longest hold was agreed"},
+}
+
+// silentHolder cuts the holder off where the harness can. Elsewhere the end of renewals must do for silence; a holder
+// that is alive gives up at its deadline what it has lost, and may so free the lock a little before the TTL is over.
+func silentHolder(t T, h *Harness) {
+	if h.TTL == 0 {
+		t.Fatalf("the harness names no TTL")
+	}
+	var l locker.Locker
+	cut := func() {}
+	if h.Linked == nil {
+		l = h.open(t)
+	} else {
+		linked, link := h.linked(t)
+		l, cut = linked, link.Cut
+	}
+	other, name := h.open(t), h.name(t)
+	wantFree(t, other, name) // and connects
+	sent := time.Now()
+	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	if shown := lease.Deadline().Sub(sent); shown < h.TTL-h.TTL/10-10*time.Millisecond {
+		t.Errorf("the deadline is %v after the acquisition, want about the TTL %v", shown, h.TTL)
+	}
+	cut()
+	next := start(t, other, name).granted(t, h.expiry())
+	if early := time.Until(lease.Deadline()); early > 0 {
+		t.Errorf("another got the lock %v before the deadline", early)
+	}
+	if took := time.Since(sent); h.Linked != nil && took < h.TTL-h.TTL/100 {
+		t.Errorf("another got the lock after %v, before the TTL %v was over", took, h.TTL)
+	}
+	if lease.Err() == nil {
+		t.Errorf("Err = nil, and another has the lock")
+	}
+	release(t, next)
+}
+
+func renewalKeeps(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl()...)
+	first := lease.Deadline()
+	for range 20 {
+		pass(t, h.TTL/2, "ten TTLs in all")
+		wantLive(t, lease, other)
+	}
+	if gained := lease.Deadline().Sub(first); gained < 9*h.TTL {
+		t.Errorf("the deadline has moved by %v in ten TTLs of %v", gained, h.TTL)
+	}
+	release(t, lease)
+	wantFree(t, other, name)
+}
+
+func lateGrant(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	wantFree(t, l, name) // and connects
+	link.Delay(0, h.TTL*3/2)
+	lease, err := try(t, l, name, h.ttl()...)
+	if err == nil {
+		t.Fatalf("a grant that took 3/2 of its TTL gave a lease, with %v to its deadline", time.Until(lease.Deadline()))
+	}
+	if errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire = %v, and nobody has the lock", err)
+	}
+	link.Heal()
+	freeWithin(t, h.removal(), other, name)
+	freeWithin(t, h.removal(), l, name)
+}
+
+func renewalFailsOnce(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl()...)
+	link.Cut()
+	pass(t, h.TTL/2, "the first renewal must be lost")
+	link.Heal()
+	for range 8 {
+		pass(t, h.TTL/4, "two TTLs in all: the lease lives on, renewed")
+		wantLive(t, lease, other)
+	}
+	release(t, lease)
+	wantFree(t, other, name)
+}
+
+func renewRace(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	for i := range h.rounds(200) {
+		lease := acquire(t, l, name)
+		race(t, func() error {
+			_ = lease.Renew(t.Context())
+			return nil
+		}, func() error { return lease.Release(t.Context()) })
+		if next, err := try(t, other, name); err != nil {
+			t.Fatalf("in round %d, after Release raced with Renew, TryAcquire = %v, want a lease", i, err)
+		} else {
+			release(t, next)
+		}
+	}
+	pass(t, h.TTL, "a late renewal must have arrived")
+	wantFree(t, other, name)
+	h.noResidue(t)
+}
+
+func noRenewalAfter(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	for range 3 {
+		lease := acquire(t, l, name, h.ttl()...)
+		pass(t, h.TTL/2, "renewal must have begun")
+		release(t, lease)
+	}
+	before := h.requests(t)
+	pass(t, 3*h.TTL, "renewals would have come")
+	if n := h.requests(t) - before; n != 0 {
+		t.Errorf("the service has got %d requests in three TTLs after the last Release, want none", n)
+	}
+}
+
+func lateRenewal(t T, h *Harness) {
+	l, link := h.linked(t)
+	other, name := h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	link.Delay(h.TTL, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), h.TTL/2)
+	err := mustReturn(t, hang, "Renew", func() error { return lease.Renew(ctx) })
+	cancel()
+	if err == nil {
+		t.Errorf("Renew = nil before the service had got the request")
+	}
+	link.Heal() // from here the release overtakes
+	release(t, lease)
+	wantFree(t, other, name)
+	pass(t, h.TTL, "the renewal must have arrived")
+	wantFree(t, other, name)
+	h.noResidue(t)
+}
+
+func renewExtends(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	first := lease.Deadline()
+	pass(t, h.TTL/2, "so that there is something to extend")
+	if err := renew(t, lease); err != nil {
+		t.Fatalf("Renew = %v, want nil", err)
+	}
+	if gained := lease.Deadline().Sub(first); gained < h.TTL/4 {
+		t.Errorf("Renew at half of the TTL %v has moved the deadline by %v", h.TTL, gained)
+	}
+	pass(t, time.Until(first)+h.TTL/10, "the first deadline must be over")
+	wantLive(t, lease, other)
+	release(t, lease)
+	if err := renew(t, lease); !errors.Is(err, locker.ErrReleased) {
+		t.Errorf("Renew of a released lease = %v, want ErrReleased", err)
+	}
+	wantFree(t, other, name)
+
+	lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	lost(t, h.expiry(), lease)
+	if err := renew(t, lease); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
+	}
+	freeWithin(t, h.removal(), other, name)
+}
+
+func ttlGiven(t T, h *Harness) {
+	other := h.open(t)
+	for _, asked := range []time.Duration{h.TTL, 2 * h.TTL} {
+		l, name := h.open(t), h.name(t)
+		wantFree(t, other, name) // and connects
+		sent := time.Now()
+		lease := acquire(t, l, name, locker.WithTTL(asked), locker.WithoutRenewal())
+		shown := lease.Deadline().Sub(sent)
+		if shown < asked-asked/10-10*time.Millisecond {
+			t.Errorf("the deadline is %v away, want about the TTL %v", shown, asked)
+		}
+		bound := shown + asked/10 + h.guarantees.Expiry.Slack + h.slack()
+		next := start(t, other, name).granted(t, bound)
+		if early := time.Until(lease.Deadline()); early > 0 {
+			t.Errorf("with a TTL of %v, another got the lock %v before the deadline", asked, early)
+		}
+		release(t, next)
+	}
+}
+
+func ttlRefused(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	if _, err := try(t, l, name, locker.WithTTL(time.Minute)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Acquire with a TTL = %v, want ErrUnsupported", err)
+	}
+	wantFree(t, l, name)
+}
+
+func withoutRenewal(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	deadline := lease.Deadline()
+	pass(t, time.Until(deadline)/2, "the lease must stand before its deadline")
+	wantLive(t, lease, other)
+	lost(t, time.Until(deadline)+h.slack(), lease)
+	if early := time.Until(deadline); early > h.TTL/10 {
+		t.Errorf("Done was closed %v before the deadline", early)
+	}
+	if err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Release of an expired lease = %v, want ErrLost", err)
+	}
+	freeWithin(t, h.expiry(), other, name)
+}
+
+func maxHold(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	limit := 4 * h.short()
+	before := time.Now()
+	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(limit))...)
+	wantLive(t, lease, other)
+	err := lost(t, time.Until(before)+limit+2*h.slack(), lease)
+	if !errors.Is(err, locker.ErrMaxHold) {
+		t.Errorf("Err = %v, want ErrMaxHold", err)
+	}
+	if held := time.Since(before); held < limit-limit/100 {
+		t.Errorf("with a longest hold of %v the lease was over after %v", limit, held)
+	}
+	var e *locker.Error
+	if !errors.As(err, &e) || e.Name != name {
+		t.Errorf("Err = %#v, want a *locker.Error with the lock's name", err)
+	}
+	freeWithin(t, h.slack(), other, name)
+}

@@ -1,0 +1,282 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+var waitingCases = []Case{
+	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService, Hooks: []Hook{HookPause},
+		Why: "a service that accepts and never answers is the usual failure; a caller with a time limit gets its time back"},
+	{ID: "B12", Name: "waiter-gets-the-released-lock", Run: waiterWakes,
+		Why: "a waiter must get the lock once it is released, with a larger token than the holder before it"},
+	{ID: "B12.1", Name: "waiter-is-told", Run: waiterIsTold, Needs: locker.WaitingNotify,
+		Why: "where the service tells waiters, a hand-off costs a few round trips, not the pause of somebody who polls"},
+	{ID: "B13", Name: "timed-out-wait-matches-both-errors", Run: timedOut,
+		Why: "a wait with a time limit ends in time, and says that the lock was held and that time ran out"},
+	{ID: "B14", Name: "cancelled-wait-keeps-the-cause", Run: cancelled,
+		Why: "whoever cancelled a wait must find the reason in its error"},
+	{ID: "B15", Name: "context-that-is-over-asks-for-nothing", Run: overBefore,
+		Why: "a caller who has gone already must not leave a request behind that gets a lock for nobody"},
+	{ID: "B16", Name: "cancelled-waiter-leaves-nothing", Run: waiterLeaves,
+		Why: "the place of a waiter that left must not hold up those behind it, nor pile up on the service"},
+	{ID: "B17", Name: "cancel-racing-with-the-grant", Run: cancelRace,
+		Why: "a lock granted at the moment of the cancellation belongs to nobody; if it is kept, and renewed, the name is blocked for ever"},
+	{ID: "B18", Name: "acquires-context-does-not-end-the-lease", Run: contextEnds,
+		Why: "the context of Acquire bounds the wait; a lease that ends with it is lost in the middle of the work"},
+	{ID: "B19", Name: "release-works-with-a-cancelled-context", Run: releaseCancelled,
+		Why: "a request that was cancelled still has to give its lock back, or everybody else waits for the TTL"},
+	{ID: "B20", Name: "bad-arguments-fail-before-io", Run: badArguments,
+		Why: "what can't be meant is refused everywhere alike, before anything is sent"},
+	{ID: "B21", Name: "release-wakes-one-waiter", Run: herd, Needs: locker.WaitingHandOff, Hooks: []Hook{HookRequests},
+		Why: "if every release wakes all who wait, the service is busy with the losers: n waiters cost n requests a hand-off"},
+}
+
+func hungService(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	wantFree(t, l, name) // and connects
+	resume := h.pause(t)
+	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), h.short())
+		before := time.Now()
+		_, err := ask(t, ctx, l, name, h.ttl(opts...)...)
+		cancel()
+		if took := time.Since(before); took > h.short()+h.slack() {
+			t.Errorf("Acquire with a limit of %v returned after %v", h.short(), took)
+		}
+		if err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire on a service that hangs = %v, want an error that is not ErrHeld", err)
+		}
+	}
+	resume()
+	freeWithin(t, h.removal(), other, name)
+}
+
+func waiterWakes(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	for range 3 {
+		lease := acquire(t, l, name)
+		waiter := start(t, other, name)
+		h.queued(t, name, 1)
+		waiter.pending(t)
+		release(t, lease)
+		next := waiter.granted(t, hang)
+		rises(t, lease.Token(), next.Token())
+		wantLive(t, next, l)
+		release(t, next)
+	}
+}
+
+// waiterIsTold compares the median of some hand-offs with what polling takes: whoever polls has slowed down to longer
+// pauses than this in the time that the lock is held here.
+func waiterIsTold(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	before := time.Now()
+	for range 10 {
+		wantFree(t, l, name)
+	}
+	limit := min(50*time.Millisecond, h.slack()) + time.Since(before) // ten acquisitions without contention, for services that are far away
+	var handOffs []time.Duration
+	for range 5 {
+		lease := acquire(t, l, name)
+		waiter := start(t, other, name)
+		pass(t, 400*time.Millisecond, "so that a waiter that polls has come to long pauses")
+		waiter.pending(t)
+		released := time.Now()
+		release(t, lease)
+		next := waiter.granted(t, hang)
+		handOffs = append(handOffs, time.Since(released))
+		release(t, next)
+	}
+	slices.Sort(handOffs)
+	if median := handOffs[len(handOffs)/2]; median > limit {
+		t.Errorf("hand-offs took %v, want a median below %v", handOffs, limit)
+	}
+}
+
+func timedOut(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	limit := 2 * h.short()
+	before := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	a := startWith(t, ctx, func(error) { cancel() }, other, name)
+	a.refused(t, limit+h.slack(), locker.ErrHeld, context.DeadlineExceeded)
+	if took := time.Since(before); took < limit {
+		t.Errorf("a wait of %v was over after %v", limit, took)
+	}
+	h.queued(t, name, 0)
+	wantLive(t, lease, other)
+	release(t, lease)
+	wantFree(t, other, name)
+}
+
+func cancelled(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	a := start(t, other, name)
+	h.queued(t, name, 1)
+	shutdown := errors.New("shutting down")
+	a.cancel(shutdown)
+	a.refused(t, h.slack(), context.Canceled, shutdown)
+	release(t, lease)
+	freeWithin(t, h.removal(), other, name)
+}
+
+func overBefore(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	wantFree(t, l, name)
+	gone := errors.New("the caller has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(gone)
+	before := h.requests(t)
+	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
+		if _, err := ask(t, ctx, l, name, opts...); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
+			t.Errorf("Acquire with a context that is over = %v, want its error and its cause", err)
+		}
+	}
+	if n := h.requests(t) - before; n != 0 {
+		t.Errorf("the service has got %d requests, want none", n)
+	}
+	wantFree(t, other, name)
+	h.noResidue(t)
+}
+
+func waiterLeaves(t T, h *Harness) {
+	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	leaver := start(t, first, name)
+	h.queued(t, name, 1)
+	next := start(t, second, name)
+	h.queued(t, name, 2)
+	leaver.cancel(nil)
+	leaver.refused(t, h.slack(), context.Canceled)
+	h.queued(t, name, 1)
+	release(t, lease)
+	release(t, next.granted(t, h.handOff()))
+	wantFree(t, first, name)
+	h.noResidue(t)
+}
+
+func cancelRace(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	won := 0
+	for i := range h.rounds(1000) {
+		began := time.Now()
+		lease := acquire(t, l, name)
+		if took := time.Since(began); took > h.handOff() {
+			t.Fatalf("in round %d Acquire took %v: an acquisition that was cancelled had kept the lock", i, took)
+		}
+		waiter := start(t, other, name)
+		if i%2 == 0 && h.Waiters != nil {
+			h.queued(t, name, 1)
+		}
+		race(t, func() error {
+			yield(50 - i%100) // the moment of the cancellation moves over that of the grant
+			return lease.Release(t.Context())
+		}, func() error {
+			yield(i%100 - 50)
+			waiter.cancel(nil)
+			return nil
+		})
+		if !waiter.wait(hang) {
+			t.Fatalf("Acquire has not returned %v after its cancellation", hang)
+		}
+		if waiter.err == nil {
+			won++
+			release(t, waiter.lease)
+		} else {
+			waiter.refused(t, 0, context.Canceled)
+		}
+	}
+	t.Logf("the grant was faster %d times", won)
+	freeWithin(t, h.slack(), l, name)
+	h.noResidue(t)
+}
+
+func contextEnds(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := ask(t, ctx, l, name, h.ttl()...)
+	cancel()
+	if err != nil {
+		t.Fatalf("Acquire = %v, want a lease", err)
+	}
+	pass(t, 4*h.short(), "the lease must be renewed though Acquire's context is over")
+	wantLive(t, lease, other)
+	release(t, lease)
+}
+
+func releaseCancelled(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	lease := acquire(t, l, name)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := mustReturn(t, hang, "Release", func() error { return lease.Release(ctx) }); err != nil {
+		t.Errorf("Release with a cancelled context = %v, want nil", err)
+	}
+	wantFree(t, other, name)
+}
+
+func badArguments(t T, h *Harness) {
+	l, name := h.open(t), h.name(t)
+	wantFree(t, l, name)
+	before := h.requests(t)
+	for what, bad := range map[string]string{
+		"empty": "", "too long": strings.Repeat("x", locker.MaxName+1), "NUL": name + "\x00", "newline": name + "\n",
+		"escape": "\x1b" + name, "C1 control": name + "\u0085", "no UTF-8": name + "\xff", "half a rune": name + "\xc3",
+	} {
+		if _, err := try(t, l, bad); !errors.Is(err, locker.ErrName) {
+			t.Errorf("Acquire with a name that is %s = %v, want ErrName", what, err)
+		}
+	}
+	for _, d := range []time.Duration{0, -1, -time.Hour} {
+		if _, err := try(t, l, name, locker.WithTTL(d)); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("Acquire with a TTL of %v = %v, want ErrOption", d, err)
+		}
+		if _, err := try(t, l, name, locker.WithMaxHold(d)); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("Acquire with a longest hold of %v = %v, want ErrOption", d, err)
+		}
+	}
+	if n := h.requests(t) - before; n != 0 {
+		t.Errorf("the service has got %d requests, want none", n)
+	}
+	wantFree(t, l, name)
+}
+
+// herd counts the requests of one hand-off. Waiters are renewed now and then, all 50 of them; so the median of some
+// hand-offs is taken.
+func herd(t T, h *Harness) {
+	const waiters, handOffs, limit = 50, 9, 10
+	name := h.name(t)
+	lease := acquire(t, h.open(t), name)
+	var waiting []*attempt
+	for range waiters {
+		waiting = append(waiting, start(t, h.open(t), name))
+	}
+	h.queued(t, name, waiters)
+	var counts []int64
+	for range handOffs {
+		before := h.requests(t)
+		release(t, lease)
+		next := -1
+		eventually(t, hang, func() bool {
+			next = slices.IndexFunc(waiting, (*attempt).over)
+			return next >= 0
+		}, func() string { return fmt.Sprintf("none of %d waiters has got the lock", len(waiting)) })
+		lease = waiting[next].granted(t, 0)
+		waiting = slices.Delete(waiting, next, next+1)
+		h.queued(t, name, len(waiting))
+		counts = append(counts, h.requests(t)-before)
+	}
+	slices.Sort(counts)
+	if median := counts[handOffs/2]; median > limit {
+		t.Errorf("a hand-off among %d waiters took %v requests, want at most %d", waiters, counts, limit)
+	}
+}
