@@ -138,7 +138,7 @@ func releaseTwice(t T, h *Harness) {
 	release(t, next)
 
 	lease = acquire(t, l, name, locker.WithMaxHold(h.short()))
-	lost(t, h.short()+h.slack(), lease)
+	_ = lost(t, h.short()+h.slack(), lease)
 	for range 2 {
 		err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) })
 		if !errors.Is(err, locker.ErrLost) {
@@ -179,7 +179,7 @@ func secondLock(t T, h *Harness) {
 	wantFree(t, other, two)
 
 	second = acquire(t, l, two, locker.WithMaxHold(h.short()))
-	lost(t, h.short()+h.slack(), second)
+	_ = lost(t, h.short()+h.slack(), second)
 	freeWithin(t, h.removal(), other, two)
 	wantLive(t, first, other)
 	release(t, first)

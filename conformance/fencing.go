@@ -32,7 +32,7 @@ func tokenFixed(t T, h *Harness) {
 		t.Errorf("after renewal Token = %v, want %v still", now, token)
 	}
 	waiter := start(t, other, name)
-	lost(t, 4*h.short()+h.slack(), lease)
+	_ = lost(t, 4*h.short()+h.slack(), lease)
 	next := waiter.granted(t, h.removal())
 	rises(t, token, next.Token())
 	if now := lease.Token(); now != token {

@@ -17,6 +17,10 @@ func TestToy(t *testing.T) {
 	conformance.Run(t, inBubbles(toyHarness(flaws{}, plain)))
 }
 
+func TestToyWithoutTTL(t *testing.T) {
+	conformance.Run(t, inBubbles(toyHarness(flaws{noTTL: true}, plain)))
+}
+
 func inBubbles(h conformance.Harness) conformance.Harness {
 	h.Slack = 10 * time.Millisecond
 	h.Wrap = synctest.Test
@@ -25,7 +29,11 @@ func inBubbles(h conformance.Harness) conformance.Harness {
 
 // toyHarness gives each case a toy of its own. What it has of fail-over is a clock.
 func toyHarness(f flaws, d decorator) conformance.Harness {
-	return conformance.Harness{TTL: time.Second, Strict: true, Setup: func(t conformance.T, h *conformance.Harness) {
+	ttl := time.Second
+	if f.noTTL {
+		ttl = 0
+	}
+	return conformance.Harness{TTL: ttl, Strict: true, Setup: func(t conformance.T, h *conformance.Harness) {
 		s, around := newToy(f), d()
 		open := func(link *toyLink) locker.Locker { return around(s.open(link)) }
 		h.Open = func(conformance.T) locker.Locker { return open(newToyLink()) }
@@ -36,7 +44,11 @@ func toyHarness(f flaws, d decorator) conformance.Harness {
 			},
 			Process: func(t conformance.T) conformance.Process {
 				link := newToyLink()
-				return simulate(t, open(link), link)
+				kill, stop := func() { link.Cut(); s.hangUp(link) }, link.Cut
+				if f.hasty {
+					stop = kill
+				}
+				return simulate(t, open(link), link, kill, stop)
 			},
 			Pause:    func(conformance.T) { s.pause() },
 			Resume:   func(conformance.T) { s.resume() },

@@ -52,7 +52,7 @@ func noticed(t T, h *Harness, lease locker.Lease) {
 	if err := lease.Err(); err != nil {
 		t.Fatalf("Err = %v, want nil: the deadline is ahead", err)
 	}
-	lost(t, h.TTL+h.slack(), lease)
+	_ = lost(t, h.TTL+h.slack(), lease)
 	deadline := lease.Deadline()
 	if late := time.Since(deadline); late > h.slack() {
 		t.Errorf("Done was closed %v after the deadline", late)
@@ -160,7 +160,7 @@ func lostSaysSo(t T, h *Harness) {
 	lease := acquire(t, l, name, locker.WithMaxHold(h.short()))
 	before, cancel := locker.Context(t.Context(), lease)
 	defer cancel()
-	lost(t, h.short()+h.slack(), lease)
+	_ = lost(t, h.short()+h.slack(), lease)
 	if !isClosed(lease.Done()) {
 		t.Errorf("Done of a lost lease is open")
 	}

@@ -58,7 +58,7 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 		},
 		Process: func(t conformance.T) conformance.Process {
 			link := memLink{membackend.NewLink()}
-			return simulate(t, open(membackend.WithLink(link.Link)), link)
+			return simulate(t, open(membackend.WithLink(link.Link)), link, link.Cut, link.Cut)
 		},
 		Pause:  func(conformance.T) { s.Pause() },
 		Resume: func(conformance.T) { s.Resume() },
@@ -119,7 +119,7 @@ func (l memLink) Heal() {
 }
 
 // simulate makes a process of a Locker: one that was killed or stopped is one of which the service hears nothing.
-func simulate(t conformance.T, l locker.Locker, link conformance.Link) conformance.Process {
+func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, stop func()) conformance.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()
 	served := make(chan error, 1)
@@ -135,5 +135,5 @@ func simulate(t conformance.T, l locker.Locker, link conformance.Link) conforman
 			t.Errorf("Serve = %v, want nil", err)
 		}
 	})
-	return conformance.NewProcess(commands, answers, link.Cut, link.Cut, link.Heal)
+	return conformance.NewProcess(commands, answers, kill, stop, link.Heal)
 }

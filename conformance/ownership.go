@@ -39,7 +39,7 @@ func expired(t T, h *Harness, l, next locker.Locker, name string) (stale, succes
 	t.Helper()
 	stale = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	waiter := start(t, next, name)
-	lost(t, h.expiry(), stale)
+	_ = lost(t, h.expiry(), stale)
 	successor = waiter.granted(t, h.expiry())
 	return stale, successor
 }
@@ -67,7 +67,7 @@ func staleCleanUp(t T, h *Harness) {
 	stale := acquire(t, l, name, h.ttl()...)
 	link.Cut()
 	waiter := start(t, other, name)
-	lost(t, h.expiry(), stale)
+	_ = lost(t, h.expiry(), stale)
 	successor := waiter.granted(t, h.expiry())
 	link.Heal()
 	if err := mustReturn(t, hang, "Release", func() error { return stale.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
@@ -101,7 +101,7 @@ func staleRenewal(t T, h *Harness) {
 	if err := renew(t, stale); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lock that somebody else has = %v, want ErrLost", err)
 	}
-	lost(t, h.slack(), stale)
+	_ = lost(t, h.slack(), stale)
 	shut(t, l) // so that its clean-up is done
 	wantLive(t, successor, third)
 	release(t, successor)
@@ -182,7 +182,7 @@ func removalAtOnce(t T, h *Harness) {
 	lease := acquire(t, l, name, locker.WithoutRenewal())
 	deadline := lease.Deadline()
 	h.Remove(t, name)
-	lost(t, h.slack(), lease)
+	_ = lost(t, h.slack(), lease)
 	if !deadline.IsZero() && !time.Now().Before(deadline) {
 		t.Errorf("Done was closed by the deadline; the Lockers of Open need a longer TTL for this case")
 	}

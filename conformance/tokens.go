@@ -60,7 +60,7 @@ func tokensOverRemoval(t T, h *Harness) {
 		h.Remove(t, name)
 		successor := acquire(t, other, name)
 		rises(t, lease.Token(), successor.Token())
-		lost(t, h.short()+h.slack(), lease)
+		_ = lost(t, h.short()+h.slack(), lease)
 		release(t, successor)
 	}
 }

@@ -20,6 +20,7 @@ type toy struct {
 
 	mu       sync.Mutex
 	keys     map[string]*key
+	buried   map[string]bool // owners that were released before they had anything
 	last     locker.Token
 	counters map[string]locker.Token // with the flaw resetToken
 	ahead    time.Duration           // of the clock: what a restart took
@@ -47,6 +48,14 @@ type flaws struct {
 	clientClock bool // keys expire by the clocks of clients, which differ by skew
 
 	sessionOwner bool // the owner is the client's, not the acquisition's
+	impatient    bool // a renewal that fails is a loss
+	trusting     bool // a renewal that fails is none
+	sessions     bool // every request renews all keys of its client, and a key whose TTL is over needs no release
+	staleConn    bool // a connection that broke is used once more
+
+	noTTL     bool // no flaw: a key lasts until the connection of its client ends
+	acceptTTL bool // a TTL is accepted all the same
+	hasty     bool // the connection of a client that is silent is ended
 }
 
 // skew is how far a clock is off, fast and slow ones in turn.
@@ -54,11 +63,13 @@ const skew = 100 * time.Millisecond
 
 type key struct {
 	owner   string
+	link    *toyLink
+	ttl     time.Duration
 	expires time.Time
 }
 
 func newToy(f flaws) *toy {
-	return &toy{flaws: f, keys: make(map[string]*key), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
+	return &toy{flaws: f, keys: make(map[string]*key), buried: make(map[string]bool), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
 }
 
 func (s *toy) get(name string, now time.Time) *key {
@@ -70,18 +81,19 @@ func (s *toy) get(name string, now time.Time) *key {
 	return k
 }
 
-func (s *toy) set(name, owner string, ttl time.Duration, now time.Time) {
-	if s.flaws.forever {
+func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time.Time) {
+	if s.flaws.forever || s.flaws.noTTL {
 		ttl = 1e6 * time.Hour
 	}
-	s.keys[name] = &key{owner, now.Add(ttl)}
+	s.keys[name] = &key{owner, link, ttl, now.Add(ttl)}
 }
 
-func (s *toy) acquire(name, owner string, ttl time.Duration, now time.Time) (locker.Token, bool) {
-	if k := s.get(name, now); k != nil && (k.owner != owner || !s.flaws.sessionOwner) {
+func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now time.Time) (locker.Token, bool) {
+	k := s.get(name, now)
+	if k != nil && (k.owner != owner || !s.flaws.sessionOwner) || s.buried[owner] {
 		return 0, false
 	}
-	s.set(name, owner, ttl, now)
+	s.set(name, owner, link, ttl, now)
 	return s.mint(name), true
 }
 
@@ -103,11 +115,11 @@ func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) bool {
 	k := s.get(name, now)
 	switch {
 	case k == nil && s.flaws.renewCreates:
-		s.set(name, owner, ttl, now)
+		s.set(name, owner, nil, ttl, now)
 	case k == nil || k.owner != owner && !s.flaws.renewAny:
 		return false
 	default:
-		s.set(name, k.owner, ttl, now)
+		s.set(name, k.owner, k.link, ttl, now)
 	}
 	return true
 }
@@ -116,13 +128,27 @@ func (s *toy) release(name, owner string, now time.Time) {
 	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) {
 		delete(s.keys, name)
 		delete(s.counters, name)
+	} else if !s.flaws.sessionOwner {
+		s.buried[owner] = true // its acquire may still be on its way
 	}
 }
 
+// hangUp ends what hangs on the connection of a client.
+func (s *toy) hangUp(link *toyLink) {
+	s.locked(func() {
+		maps.DeleteFunc(s.keys, func(_ string, k *key) bool { return s.flaws.noTTL && k.link == link })
+	})
+}
+
 // arrive carries a request out, now or when a pause ends.
-func (s *toy) arrive(request func()) {
+func (s *toy) arrive(from *toyLink, request func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for name, k := range s.keys {
+		if s.flaws.sessions && k.link == from && s.get(name, time.Now()) != nil {
+			k.expires = time.Now().Add(k.ttl)
+		}
+	}
 	if s.paused {
 		s.backlog = append(s.backlog, request)
 		return
@@ -182,13 +208,17 @@ func (s *toy) residue() (left string) {
 	return left
 }
 
-func toyGuarantees() locker.Guarantees {
-	return locker.Guarantees{
+func (s *toy) guarantees() locker.Guarantees {
+	g := locker.Guarantees{
 		Backend: "toy", Scope: locker.ScopeProcess, Tolerance: locker.ToleranceFailover, Exclusion: locker.ExclusionSingleNode,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond}, // the longest pause of a poll
 		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostNone,
 	}
+	if s.flaws.noTTL {
+		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection, Slack: g.Expiry.Slack}, locker.RevocationUnseen
+	}
+	return g
 }
 
 // open makes a client.
@@ -203,5 +233,12 @@ func (s *toy) open(link *toyLink) locker.Locker {
 			}
 		}
 	})
-	return driver.New(d, driver.Config{Backend: "toy", TTL: 30 * time.Second, Features: locker.FeatureTTL})
+	config := driver.Config{Backend: "toy", TTL: 30 * time.Second, Features: locker.FeatureTTL}
+	if s.flaws.noTTL {
+		config.TTL = 0
+	}
+	if s.flaws.noTTL && !s.flaws.acceptTTL {
+		config.Features = 0
+	}
+	return driver.New(d, config)
 }

@@ -21,7 +21,7 @@ type toyDriver struct {
 	closed   chan struct{}
 }
 
-func (d *toyDriver) Guarantees() locker.Guarantees { return toyGuarantees() }
+func (d *toyDriver) Guarantees() locker.Guarantees { return d.server.guarantees() }
 
 func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
 	l := &toyLock{d: d, name: req.Name, ttl: req.TTL, owner: driver.NewOwner()}
@@ -45,6 +45,10 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 	}
 	for i := range locks {
 		switch {
+		case err != nil && d.server.flaws.impatient:
+			report(i, 0, locker.ErrLost)
+		case err != nil && d.server.flaws.trusting:
+			report(i, driver.Now(), nil)
 		case err != nil:
 			report(i, 0, err)
 		case !answers[i]:
@@ -63,8 +67,15 @@ func (d *toyDriver) Close(context.Context) error {
 
 // call sends a request over the link. Without an answer, nobody knows whether it was carried out, or will be.
 func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
-	timer := time.NewTimer(min(ttl/6, 2*time.Second))
+	limit := 2 * time.Second
+	if ttl > 0 {
+		limit = min(ttl/6, limit)
+	}
+	timer := time.NewTimer(limit)
 	defer timer.Stop()
+	if d.server.flaws.staleConn && d.link.stale() {
+		return errors.New("broken pipe")
+	}
 	answer, broken := d.link.send(d.server, func() { run(time.Now().Add(d.skew)) })
 	select {
 	case err := <-answer:
@@ -84,6 +95,8 @@ type toyLock struct {
 	owner string
 	ttl   time.Duration
 	clear bool // nothing stands
+
+	expires driver.Instant // with the flaw sessions, and without renewal
 }
 
 func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
@@ -95,7 +108,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.clear = false
 	sent := driver.Now()
 	err := l.d.call(ctx, l.ttl, func(now time.Time) {
-		r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.ttl, now)
+		r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now)
 	})
 	if l.d.server.flaws.fromReply {
 		sent = driver.Now()
@@ -107,11 +120,12 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		l.clear = true
 		return driver.Grant{}, driver.Held{After: 100 * time.Millisecond}
 	}
+	l.expires = sent.Add(l.ttl - l.ttl/20)
 	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil
 }
 
 func (l *toyLock) Release(ctx context.Context) error {
-	if l.clear {
+	if l.clear || l.d.server.flaws.sessions && driver.Now() >= l.expires {
 		return nil
 	}
 	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })
@@ -142,6 +156,7 @@ type toyLink struct {
 	drops       int
 	there, back time.Duration
 	broken      chan struct{}
+	severed     bool
 }
 
 func newToyLink() *toyLink { return &toyLink{broken: make(chan struct{})} }
@@ -156,7 +171,7 @@ func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan s
 		if !k.passes(severed) {
 			return
 		}
-		s.arrive(func() {
+		s.arrive(k, func() {
 			var err error
 			if s.down {
 				err = errors.New("connection refused")
@@ -220,6 +235,12 @@ func (k *toyLink) Heal()                           { k.set(func() { k.cut, k.dro
 func (k *toyLink) Sever() {
 	k.set(func() {
 		close(k.broken)
-		k.broken = make(chan struct{})
+		k.broken, k.severed = make(chan struct{}), true
 	})
+}
+
+// stale is true once after Sever.
+func (k *toyLink) stale() (severed bool) {
+	k.set(func() { severed, k.severed = k.severed, false })
+	return severed
 }

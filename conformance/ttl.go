@@ -189,7 +189,7 @@ func renewExtends(t T, h *Harness) {
 	wantFree(t, other, name)
 
 	lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	lost(t, h.expiry(), lease)
+	_ = lost(t, h.expiry(), lease)
 	if err := renew(t, lease); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
 	}
@@ -230,7 +230,7 @@ func withoutRenewal(t T, h *Harness) {
 	deadline := lease.Deadline()
 	pass(t, time.Until(deadline)/2, "the lease must stand before its deadline")
 	wantLive(t, lease, other)
-	lost(t, time.Until(deadline)+h.slack(), lease)
+	_ = lost(t, time.Until(deadline)+h.slack(), lease)
 	if early := time.Until(deadline); early > h.TTL/10 {
 		t.Errorf("Done was closed %v before the deadline", early)
 	}

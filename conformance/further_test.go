@@ -1,0 +1,276 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// furtherSabotages are here so that each case is seen to fail; see TestEveryCaseCanFail.
+func furtherSabotages() []sabotage {
+	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
+	mem := memHarness
+	// Whoever waits so has no place in the service's queue.
+	polling := func(newest bool) conformance.Harness {
+		h := mem(inTurn(newest))
+		setup := h.Setup
+		h.Setup = func(t conformance.T, h *conformance.Harness) {
+			setup(t, h)
+			h.Waiters = nil
+		}
+		return h
+	}
+	return []sabotage{
+		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C28 C32.1 D35 D39a.3 D39b D39b.1 F47 F47.1"},
+		{bug: "longest hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MaxHold = 0 })), named: "C32.1", others: "A6 A8 D39a.2 E43 F50 F51"},
+		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 F48.1"},
+		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18"},
+		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1"},
+		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48"},
+		{bug: "expired key on a live session", harness: toy(flaws{sessions: true}), named: "D39a.1"},
+		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56"},
+		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
+		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C32 F47 F47.1"},
+		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1"},
+		{bug: "lock rests after its release", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 B15 B20 C27 C29 E40 E40.1 E42 E42.1 F52"},
+		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
+		{bug: "context that is over asks all the same", harness: mem(onAcquire(askAnyway)), named: "B15"},
+		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a D39a.4"},
+		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3 D39a.4"},
+		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
+		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
+		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},
+		{bug: "TTL is accepted and forgotten", harness: toy(flaws{noTTL: true, acceptTTL: true}), named: "C31.1"},
+		{bug: "silence is taken for death", harness: toy(flaws{noTTL: true, hasty: true}), named: "D38.1"},
+	}
+}
+
+// onOptions makes a decorator that changes what is asked for.
+func onOptions(change func(*locker.Request)) decorator {
+	return onAcquire(func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+		if _, err := locker.Resolve(name, opts...); err != nil {
+			return l.Acquire(ctx, name, opts...)
+		}
+		return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], locker.Option(change))...)
+	})
+}
+
+// boundLease releases a lease when the context of its Acquire ends, unless that has a deadline, as it has nearly everywhere.
+func boundLease(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if _, limited := ctx.Deadline(); err == nil && !limited {
+		context.AfterFunc(ctx, func() { _ = lease.Release(ctx) })
+	}
+	return lease, err
+}
+
+type timeless struct{ locker.Lease }
+
+func (l timeless) Deadline() time.Time { return time.Time{} }
+
+type neverReleased struct{ locker.Lease }
+
+func (l neverReleased) Err() error {
+	if err := l.Lease.Err(); err != nil {
+		return &locker.Error{Op: "lease", Name: l.Name(), Err: locker.ErrLost}
+	}
+	return nil
+}
+
+// restingLock refuses a lock to the Locker that has just released it.
+func restingLock() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		var mu sync.Mutex
+		released := make(map[string]time.Time)
+		return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			req, err := locker.Resolve(name, opts...)
+			mu.Lock()
+			at, ok := released[name]
+			mu.Unlock()
+			if err == nil && req.NoWait && ok && time.Since(at) < time.Millisecond {
+				return nil, &locker.Error{Op: "acquire", Name: name, Err: locker.ErrHeld}
+			}
+			lease, err := l.Acquire(ctx, name, opts...)
+			if err != nil {
+				return nil, err
+			}
+			return onRelease{lease, func() {
+				mu.Lock()
+				defer mu.Unlock()
+				released[name] = time.Now()
+			}}, nil
+		}}
+	}
+}
+
+type onRelease struct {
+	locker.Lease
+	then func()
+}
+
+func (l onRelease) Release(ctx context.Context) error {
+	defer l.then()
+	return l.Lease.Release(ctx)
+}
+
+func closedAsCancelled(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if errors.Is(err, locker.ErrClosed) {
+		err = &locker.Error{Op: "acquire", Name: name, Err: context.Canceled}
+	}
+	return lease, err
+}
+
+func askAnyway(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	if ctx.Err() != nil {
+		if lease, err := l.Acquire(context.WithoutCancel(ctx), name, locker.NoWait()); err == nil {
+			_ = lease.Release(ctx)
+		}
+	}
+	return l.Acquire(ctx, name, opts...)
+}
+
+func causeless(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if errors.Is(err, context.Canceled) {
+		err = &locker.Error{Op: "acquire", Name: name, Err: context.Canceled}
+	}
+	return lease, err
+}
+
+// oneConnection gives each Locker one connection, which a call keeps until it has its answer.
+func oneConnection() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		connection := make(chan struct{}, 1)
+		take := func(ctx context.Context) error {
+			select {
+			case connection <- struct{}{}:
+				return nil
+			case <-ctx.Done():
+				return &locker.Error{Op: "connect", Err: fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))}
+			}
+		}
+		return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			if err := take(ctx); err != nil {
+				return nil, err
+			}
+			defer func() { <-connection }()
+			lease, err := l.Acquire(ctx, name, opts...)
+			if err != nil {
+				return nil, err
+			}
+			return connected{lease, take, func() { <-connection }}, nil
+		}}
+	}
+}
+
+type connected struct {
+	locker.Lease
+	take func(context.Context) error
+	give func()
+}
+
+func (l connected) Release(ctx context.Context) error {
+	if err := l.take(ctx); err != nil {
+		return err
+	}
+	defer l.give()
+	return l.Lease.Release(ctx)
+}
+
+// inTurn makes a decorator that waits by asking again and again, but only whose turn it is asks: the newest, or the oldest, of
+// all who wait. Nobody looks whether that one is still alive.
+func inTurn(newest bool) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		var mu sync.Mutex
+		var waiting []int
+		last := 0
+		turn := func(id int) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			if newest {
+				return waiting[len(waiting)-1] == id
+			}
+			return waiting[0] == id
+		}
+		return func(l locker.Locker) locker.Locker {
+			return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+				if req, err := locker.Resolve(name, opts...); err != nil || req.NoWait {
+					return l.Acquire(ctx, name, opts...)
+				}
+				mu.Lock()
+				last++
+				id := last
+				waiting = append(waiting, id)
+				mu.Unlock()
+				defer func() {
+					mu.Lock()
+					defer mu.Unlock()
+					waiting = remove(waiting, id)
+				}()
+				for {
+					if turn(id) {
+						lease, err := l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], locker.NoWait())...)
+						if err == nil || errors.Is(err, locker.ErrClosed) {
+							return lease, err
+						}
+					}
+					select {
+					case <-time.After(4 * time.Millisecond):
+					case <-ctx.Done():
+						return nil, &locker.Error{Op: "acquire", Name: name, Err: fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))}
+					}
+				}
+			}}
+		}
+	}
+}
+
+func remove(list []int, id int) []int {
+	var rest []int
+	for _, other := range list {
+		if other != id {
+			rest = append(rest, other)
+		}
+	}
+	return rest
+}
+
+// fickle promises something else each time.
+func fickle() func(locker.Locker) locker.Locker {
+	n := 0
+	return func(l locker.Locker) locker.Locker {
+		return claimant{l, func(g *locker.Guarantees) {
+			n++
+			g.RoundTrips = n
+		}}
+	}
+}
+
+func init() { locker.Register("sloppy", openSloppy) }
+
+// openSloppy ignores parameters, shows the URL, and promises less than others.
+func openSloppy(_ context.Context, u *url.URL) (locker.Locker, error) {
+	if u.User != nil {
+		return nil, fmt.Errorf("can't open %s", u)
+	}
+	return claimant{membackend.New(), func(g *locker.Guarantees) { g.Cost = locker.CostHigh }}, nil
+}
+
+func sloppyHarness() conformance.Harness {
+	h := memHarness(plain)
+	setup := h.Setup
+	h.Setup = func(t conformance.T, h *conformance.Harness) {
+		setup(t, h)
+		h.URL = "sloppy://"
+		h.BadURLs = map[string]string{"password": "sloppy://user:sesame@"}
+	}
+	return h
+}

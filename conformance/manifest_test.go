@@ -1,0 +1,87 @@
+package conformance_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// claiming makes Lockers claim something else.
+func claiming(change func(*locker.Guarantees)) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker { return claimant{l, change} }
+	}
+}
+
+type claimant struct {
+	locker.Locker
+	change func(*locker.Guarantees)
+}
+
+func (c claimant) Guarantees() locker.Guarantees {
+	g := c.Locker.Guarantees()
+	c.change(&g)
+	return g
+}
+
+// claim is a change to what a backend promises, and what a case says to that.
+type claim struct {
+	what    string
+	harness func(decorator) conformance.Harness
+	change  func(*locker.Guarantees)
+	id      string
+	want    conformance.Verdict
+}
+
+func claims() []claim {
+	toy := func(d decorator) conformance.Harness { return toyHarness(flaws{}, d) }
+	mem := memHarness
+	return []claim{
+		{"nothing", mem, func(*locker.Guarantees) {}, "M1", conformance.Passed},
+		{"no scope", mem, func(g *locker.Guarantees) { g.Scope = 0 }, "M1", conformance.Failed},
+		{"a scope without name", mem, func(g *locker.Guarantees) { g.Scope = 9 }, "M1", conformance.Failed},
+		{"no expiry", mem, func(g *locker.Guarantees) { g.Expiry.By = 0 }, "M1", conformance.Failed},
+		{"too little: revocation", mem, func(g *locker.Guarantees) { g.Revocation = locker.RevocationUnseen }, "D37", conformance.Unclaimed},
+		{"too little: revocation at once", mem, func(g *locker.Guarantees) { g.Revocation = locker.RevocationRenewal }, "D37.1", conformance.Unclaimed},
+		{"too little: leases survive", toy, func(g *locker.Guarantees) { g.Restart = locker.RestartTokens }, "E42.3", conformance.Unclaimed},
+		{"too much: revocation at once", toy, func(g *locker.Guarantees) { g.Revocation = locker.RevocationAtOnce }, "D37.1", conformance.Failed},
+		{"too much: leases survive", mem, func(g *locker.Guarantees) { g.Restart = locker.RestartLeases }, "E42.3", conformance.Failed},
+		{"too much: order", toy, func(g *locker.Guarantees) { g.Order = locker.OrderFIFO }, "B22.3", conformance.Failed},
+		{"too much: notices", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingNotify }, "B12.1", conformance.Failed},
+		{"too much: hand-off", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingHandOff }, "B21", conformance.Failed},
+		{"rightly nothing", toy, func(*locker.Guarantees) {}, "D37.1", conformance.Skipped},
+	}
+}
+
+// TestManifestIsCheckedBothWays changes one claim at a time.
+func TestManifestIsCheckedBothWays(t *testing.T) {
+	for _, test := range claims() {
+		t.Run(test.what, func(t *testing.T) {
+			i := slices.IndexFunc(conformance.Cases(), func(c conformance.Case) bool { return c.ID == test.id })
+			h := inBubbles(test.harness(claiming(test.change)))
+			synctest.Test(t, func(t *testing.T) {
+				err := conformance.Evaluate(t.Context(), h, conformance.Cases()[i:i+1], func(r conformance.Result) {
+					if r.Verdict != test.want {
+						t.Errorf("%s: %v (%s), want %v\n%s", test.id, r.Verdict, r.Reason, test.want, r.Log)
+					}
+				})
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+}
+
+// TestHarnessAndClaimMustAgree is for a harness that names no TTL for a backend that has one, or the other way round.
+func TestHarnessAndClaimMustAgree(t *testing.T) {
+	h := memHarness(plain)
+	h.TTL = 0
+	if err := conformance.Evaluate(t.Context(), h, nil, nil); err == nil || !strings.Contains(err.Error(), "Harness.TTL") {
+		t.Errorf("Evaluate without a TTL = %v, want an error about Harness.TTL", err)
+	}
+}
