@@ -123,6 +123,15 @@ func (h *Harness) expiry() time.Duration {
 	return h.guarantees.Expiry.Slack + h.slack()
 }
 
+// death is when a lease or a place of a holder that was killed must be over at the latest.
+func (h *Harness) death() time.Duration {
+	switch h.guarantees.Expiry.By {
+	case locker.ExpiryProcess, locker.ExpiryConnection:
+		return h.handOff() // at once
+	}
+	return h.expiry()
+}
+
 // removal is when what a failed acquisition or a lost lease may have left must be gone at the latest, counted from when
 // the service can be reached again: one call that hangs until its time limit, and the longest pause before the next.
 func (h *Harness) removal() time.Duration { return h.expiry() + 15*time.Second }

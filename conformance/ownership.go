@@ -196,7 +196,7 @@ func killed(t T, h *Harness) {
 	h.queued(t, name, 1)
 	waiter.pending(t)
 	p.Kill()
-	release(t, waiter.granted(t, h.expiry()))
+	release(t, waiter.granted(t, h.death()))
 }
 
 func stopped(t T, h *Harness) {

@@ -140,7 +140,7 @@ func killedWaiter(t T, h *Harness) {
 	h.queued(t, name, 2)
 	p.Kill()
 	release(t, lease)
-	release(t, next.granted(t, h.expiry()))
+	release(t, next.granted(t, h.death()))
 }
 
 func waiterCutOff(t T, h *Harness) {

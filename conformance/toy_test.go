@@ -216,7 +216,7 @@ func (s *toy) guarantees() locker.Guarantees {
 		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostNone,
 	}
 	if s.flaws.noTTL {
-		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection, Slack: g.Expiry.Slack}, locker.RevocationUnseen
+		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection}, locker.RevocationUnseen
 	}
 	return g
 }

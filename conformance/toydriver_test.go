@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -54,6 +55,7 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 		case !answers[i]:
 			report(i, 0, locker.ErrLost)
 		default:
+			locks[i].(*toyLock).extend(sent)
 			report(i, sent, nil)
 		}
 	}
@@ -96,8 +98,10 @@ type toyLock struct {
 	ttl   time.Duration
 	clear bool // nothing stands
 
-	expires driver.Instant // with the flaw sessions, and without renewal
+	expires atomic.Int64 // a driver.Instant, a little early; for the flaw sessions
 }
+
+func (l *toyLock) extend(base driver.Instant) { l.expires.Store(int64(base.Add(l.ttl - l.ttl/20))) }
 
 func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	type reply struct {
@@ -120,12 +124,12 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		l.clear = true
 		return driver.Grant{}, driver.Held{After: 100 * time.Millisecond}
 	}
-	l.expires = sent.Add(l.ttl - l.ttl/20)
+	l.extend(sent)
 	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil
 }
 
 func (l *toyLock) Release(ctx context.Context) error {
-	if l.clear || l.d.server.flaws.sessions && driver.Now() >= l.expires {
+	if l.clear || l.d.server.flaws.sessions && driver.Now() >= driver.Instant(l.expires.Load()) {
 		return nil
 	}
 	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })

@@ -219,7 +219,7 @@ func (e *engine) prove(ctx context.Context, l *lease) error {
 		err := errNoReport
 		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
-				l.base = max(l.base, base)
+				l.base = max(l.base, min(base, Exact()))
 			}
 		})
 		cancel()
