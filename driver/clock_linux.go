@@ -11,7 +11,9 @@ const (
 	clockBoottime  = 7
 )
 
-var bootOffset = boottimeAhead()
+// bootOffset is the largest of a few readings: one that was interrupted is too small, and what passed meanwhile would
+// look like a suspension ever after.
+var bootOffset = max(boottimeAhead(), boottimeAhead(), boottimeAhead(), boottimeAhead(), boottimeAhead())
 
 // systemSuspended is how far CLOCK_BOOTTIME, which counts suspended time, has moved ahead of CLOCK_MONOTONIC.
 func systemSuspended() time.Duration { return boottimeAhead() - bootOffset }

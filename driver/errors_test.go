@@ -14,39 +14,44 @@ import (
 // Every error says what was tried, where, and on which lock, once.
 func TestErrors(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		f := &fake{leaves: true, shut: func(context.Context) error { return errService }}
-		fails := func(context.Context, *fakeLock) error { return errService }
+		f := &fake{leaves: true}
+		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.req.Name == "refused" {
+				return driver.Grant{}, errService
+			}
+			return grant(l), nil
+		}
+		f.renew = func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }
+		f.release = func(_ context.Context, l *fakeLock) error {
+			if l.count(&l.releases) == 1 {
+				return errService
+			}
+			return nil
+		}
+		f.shut = func(context.Context) error { return errService }
 		l := open(t, f)
+		cancelled, cancel := context.WithCancelCause(callerContext(t))
+		cancel(errCause)
 
 		_, err := l.Acquire(t.Context(), "\x00")
 		says(t, err, "acquire", "\x00", locker.ErrName)
-
-		f.acquire = func(context.Context, *fakeLock) (driver.Grant, error) { return driver.Grant{}, errService }
-		_, err = l.Acquire(t.Context(), "name")
-		says(t, err, "acquire", "name", errService)
-		f.acquire = nil
-
-		cancelled, cancel := context.WithCancelCause(callerContext(t))
-		cancel(errCause)
 		_, err = l.Acquire(cancelled, "name")
 		says(t, err, "acquire", "name", context.Canceled, errCause)
+		_, err = l.Acquire(t.Context(), "refused")
+		says(t, err, "acquire", "refused", errService)
 
 		lease := mustAcquire(t, l, "name")
 		says(t, lease.Renew(cancelled), "renew", "name", context.Canceled, errCause)
-		f.renew = func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }
 		says(t, lease.Renew(callerContext(t)), "renew", "name", errService)
-		f.release = fails
 		says(t, lease.Release(t.Context()), "release", "name", errService)
 		says(t, lease.Err(), "lease", "name", locker.ErrReleased)
 		says(t, lease.Renew(callerContext(t)), "lease", "name", locker.ErrReleased)
-		f.release = nil
 
 		lease = mustAcquire(t, l, "name")
-		f.lock(len(f.prepared()) - 1).lost(errRevoked)
+		f.tell(len(f.prepared())-1, errRevoked)
 		for _, err := range []error{lease.Err(), lease.Renew(callerContext(t)), lease.Release(t.Context())} {
 			says(t, err, "lease", "name", locker.ErrLost, errRevoked)
 		}
-		time.Sleep(time.Minute)
 
 		says(t, l.Close(), "close", "", errService)
 		_, err = l.Acquire(t.Context(), "name")
