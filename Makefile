@@ -1,9 +1,10 @@
 # make test     everything, with the race detector; brings up what it needs
+# make integration  the suite on real Redis servers, in containers
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
 # make fuzz     each fuzz target for FUZZTIME
 # make soak     the long campaigns
-.PHONY: test lint vuln bench fuzz soak
+.PHONY: test integration lint vuln bench fuzz soak
 
 GOLANGCI_LINT := v2.15.0
 BIN := $(CURDIR)/.bin
@@ -12,7 +13,12 @@ SOAK ?= 50
 
 test:
 	go vet ./...
-	go test -race ./...
+	go test -race $$(go list ./... | grep -v '/integration$$')
+	go test -race -run 'TestImports|TestContainersStayHere|TestBackendsAreApart|TestReadmeMatrix|TestConsumerPaysForLittle' ./integration
+
+# The suite on real Redis servers, which needs Docker. It joins "make test" when the Redis backend is done.
+integration:
+	go test -race -timeout 30m ./integration
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 	$< run ./...

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"slices"
+)
+
+// backend is a service that keeps locks, with those who use it.
+type backend struct {
+	name  string
+	start func(ctx context.Context) (*service, error)
+}
+
+// service is a backend that runs, and what is measured on it.
+type service struct {
+	about string // what it is, for the head of the table
+
+	// What others are compared with: a request that does nothing, whose release does not even ask, and the commands of a
+	// lock without a library.
+	bare, byHand contestant
+
+	loads    []contestant // acquire and release, beside those two
+	handOffs []contestant
+	holds    []contestant // many leases
+	crowds   []contestant // many waiters
+	goals    []goal
+
+	// requests is how often the service was asked to carry out each command, by name, so far.
+	requests func(ctx context.Context) (map[string]int64, error)
+	stop     func() error
+}
+
+// contestant is one way to lock.
+type contestant struct {
+	name string
+
+	// sends are the commands by which its clients ask for something, and none that the service carries out as a part of those.
+	sends []string
+
+	// open makes a client of its own, as in another process.
+	open func(ctx context.Context) (*client, error)
+}
+
+// client is what one process has.
+type client struct {
+	// lock waits for the lock of that name, or until ctx is over.
+	lock  func(ctx context.Context, name string) (release, error)
+	close func() // what it can't clean up goes with the service
+
+	// messages is how many messages it has sent so far, of one request or many; nil where nobody can tell.
+	messages func() int64
+}
+
+// release gives a lock back.
+type release func(ctx context.Context) error
+
+// openAll opens n clients of c.
+func (c contestant) openAll(ctx context.Context, n int) (clients []*client, err error) {
+	for range n {
+		cl, err := c.open(ctx)
+		if err != nil {
+			closeAll(clients)
+			return nil, err
+		}
+		clients = append(clients, cl)
+	}
+	return clients, nil
+}
+
+func closeAll(clients []*client) {
+	for _, c := range clients {
+		c.close()
+	}
+}
+
+// asked is how many requests of c the service has had so far.
+func (s *service) asked(ctx context.Context, c contestant) (n int64, err error) {
+	calls, err := s.requests(ctx)
+	for name, count := range calls {
+		if slices.Contains(c.sends, name) {
+			n += count
+		}
+	}
+	return n, err
+}

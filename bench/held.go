@@ -1,0 +1,103 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+)
+
+const leases = 10_000
+
+var heldName = fmt.Sprintf("%d held leases", leases)
+
+// runHolds measures what it costs a process to hold many leases.
+func (m measurement) runHolds(ctx context.Context) error {
+	for _, c := range m.wanted(heldName, m.holds) {
+		if err := m.runHold(ctx, c); err != nil {
+			return fmt.Errorf("%s: %s: %w", heldName, c.name, err)
+		}
+	}
+	return nil
+}
+
+func (m measurement) runHold(ctx context.Context, c contestant) error {
+	cl, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer cl.close()
+	if _, err := cl.load(ctx, atOnce, m.effort.load); err != nil { // connects
+		return err
+	}
+	heap, routines := heapInUse(), runtime.NumGoroutine()
+	held, err := cl.lockMany(ctx)
+	if err != nil {
+		return err
+	}
+	m.add(c.name, heldName, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, math.NaN())
+	if err := m.watchRenewals(ctx, c, cl, routines); err != nil {
+		return err
+	}
+	return together(atOnce, func(i int) error {
+		for ; i < len(held); i += atOnce {
+			if err := held[i](ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// watchRenewals counts what goes out while nothing is done. The TTL is the usual one of 30 s, of which the time watched is one
+// third or two: as each lease is renewed every third, the average is that of any longer time.
+func (m measurement) watchRenewals(ctx context.Context, c contestant, cl *client, routines int) error {
+	began := time.Now()
+	before, err := m.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	messages := int64(0)
+	if cl.messages != nil {
+		messages = cl.messages()
+	}
+	peak := runtime.NumGoroutine()
+	for time.Since(began) < m.effort.held && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+		peak = max(peak, runtime.NumGoroutine())
+	}
+	after, err := m.asked(ctx, c)
+	if err != nil {
+		return err
+	}
+	seconds := time.Since(began).Seconds()
+	m.add(c.name, heldName, metric{name: "goroutines"}, float64(peak-routines), math.NaN())
+	m.add(c.name, heldName, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, math.NaN())
+	if cl.messages != nil {
+		m.add(c.name, heldName, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, math.NaN())
+	}
+	return nil
+}
+
+// atOnce is how many leases are taken and given back at the same time.
+const atOnce = 64
+
+func (c *client) lockMany(ctx context.Context) ([]release, error) {
+	held := make([]release, leases)
+	err := together(atOnce, func(i int) (err error) {
+		for ; i < leases && err == nil; i += atOnce {
+			held[i], err = c.lock(ctx, fmt.Sprint("held-", i))
+		}
+		return err
+	})
+	return held, err
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what the first has found to be finished
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

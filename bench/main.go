@@ -1,0 +1,100 @@
+// Bench measures this project and its peers, in one run against the same servers, and prints a Markdown table for each
+// backend. The same figures go to results.json, for tools.
+//
+// Figures of a machine change with its load and say little about another. So contestants take turns, in several short
+// rounds of which the median counts, and what a request costs that does nothing is measured beside each: a ratio is the
+// median of the ratios of the rounds.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"runtime/pprof"
+	"syscall"
+	"time"
+)
+
+// backends is the table of what can be measured. A new one is a row here and a file.
+var backends = []backend{
+	redisBackend,
+}
+
+// effort is how long things are measured.
+type effort struct {
+	rounds  int           // of acquire + release, and of hand-offs
+	load    time.Duration // a round of acquire + release
+	handOff time.Duration // a round of hand-offs
+	held    time.Duration // the renewals of held leases: 10 s are one of each, at a TTL of 30 s
+	crowd   time.Duration // at most, of many waiters
+}
+
+var (
+	long  = effort{rounds: 5, load: 400 * time.Millisecond, handOff: 800 * time.Millisecond, held: 20 * time.Second, crowd: 20 * time.Second}
+	short = effort{rounds: 3, load: 100 * time.Millisecond, handOff: 300 * time.Millisecond, held: 10 * time.Second, crowd: 5 * time.Second}
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	quick := flag.Bool("short", false, "about a minute for a backend instead of four")
+	only := flag.String("backend", "", "measure the backends that this `regexp` matches")
+	scenarios := flag.String("run", "", "measure in the scenarios that this `regexp` matches")
+	peers := flag.String("peer", "", "measure those that this `regexp` matches, and what they are compared with")
+	output := flag.String("json", "results.json", "write the figures to this `file`")
+	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
+	flag.Parse()
+
+	m := measurement{effort: long}
+	if *quick {
+		m.effort = short
+	}
+	names, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	if m.scenarios, err = regexp.Compile(*scenarios); err != nil {
+		return err
+	}
+	if m.peers, err = regexp.Compile(*peers); err != nil {
+		return err
+	}
+	if *profile != "" {
+		f, err := os.Create(*profile)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+
+	var all []*results
+	for _, b := range backends {
+		if !names.MatchString(b.name) {
+			continue
+		}
+		r, err := m.measure(ctx, b)
+		if err != nil {
+			return fmt.Errorf("%s: %w", b.name, err)
+		}
+		if err := r.print(os.Stdout); err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	return writeJSON(*output, all)
+}

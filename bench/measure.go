@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// subject is what this project is called among its peers.
+const subject = "locker"
+
+// measurement is a run of the scenarios on one backend.
+type measurement struct {
+	effort    effort
+	scenarios *regexp.Regexp // which to run
+	peers     *regexp.Regexp // which to measure
+
+	*service
+	*results
+}
+
+// measure starts a backend, runs all scenarios on it and stops it.
+func (m measurement) measure(ctx context.Context, b backend) (_ *results, err error) {
+	if m.service, err = b.start(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, m.stop()) }()
+	m.results = &results{backend: b.name, subject: subject, goals: m.service.goals}
+	began := time.Now()
+	for _, scenario := range []func(context.Context) error{m.runLoads, m.runHandOffs, m.runHolds, m.runCrowds} {
+		if err := scenario(ctx); err != nil {
+			return nil, err
+		}
+	}
+	m.results.about = fmt.Sprintf("%s, %s, %d CPUs, %s; medians of %d rounds.",
+		m.service.about, runtime.Version(), runtime.NumCPU(), time.Since(began).Round(time.Second), m.effort.rounds)
+	return m.results, nil
+}
+
+// wanted returns those of list that are to be measured in a scenario.
+func (m measurement) wanted(scenario string, list []contestant) []contestant {
+	if !m.scenarios.MatchString(scenario) {
+		return nil
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(c contestant) bool { return !m.peers.MatchString(c.name) })
+	if len(list) > 0 {
+		fmt.Fprintln(os.Stderr, "bench:", m.backend, scenario)
+	}
+	return list
+}
+
+// together runs do(0) to do(n-1) at the same time. It returns one of their errors, and waits for all.
+func together(n int, do func(i int) error) error {
+	var all sync.WaitGroup
+	failed := make(chan error, n)
+	for i := range n {
+		all.Go(func() {
+			if err := do(i); err != nil {
+				failed <- err
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var redisBackend = backend{"redis", startRedis}
+
+// startRedis starts one server that keeps nothing on disk.
+func startRedis(ctx context.Context) (_ *service, err error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	stop, err := startServer(ctx, "redis", "redis-server",
+		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no")
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, stop())
+		}
+	}()
+	r := redisAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	admin := redis.NewClient(&redis.Options{Addr: string(r)})
+	if err := eventually(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
+		return nil, err
+	}
+	info, err := admin.InfoMap(ctx, "server").Result()
+	if err != nil {
+		return nil, err
+	}
+	return &service{
+		about:    "Redis " + info["Server"]["redis_version"],
+		bare:     r.ping(),
+		byHand:   r.scripts(),
+		loads:    []contestant{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
+		handOffs: []contestant{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
+		holds:    []contestant{r.locker(), r.rueidislock()}, // the others don't renew
+		crowds:   []contestant{r.locker(), r.rueidislock(), r.redislock()},
+		goals:    redisGoals(),
+		requests: func(ctx context.Context) (map[string]int64, error) { return calls(ctx, admin) },
+		stop:     func() error { return errors.Join(admin.Close(), stop()) },
+	}, nil
+}
+
+// calls is how often each command was called, by clients and by scripts.
+func calls(ctx context.Context, c *redis.Client) (map[string]int64, error) {
+	info, err := c.InfoMap(ctx, "commandstats").Result()
+	if err != nil {
+		return nil, err
+	}
+	counts := make(map[string]int64)
+	for key, value := range info["Commandstats"] { // cmdstat_evalsha: calls=12,usec=345,…
+		first, _, _ := strings.Cut(value, ",")
+		n, err := strconv.ParseInt(strings.TrimPrefix(first, "calls="), 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("INFO commandstats has %q of %q", value, key)
+		}
+		counts[strings.TrimPrefix(key, "cmdstat_")] = n
+	}
+	return counts, nil
+}
+
+func redisGoals() []goal {
+	goals := []goal{
+		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.1},
+		{scenario: loadName(64), metric: "throughput", ratio: true, atLeast: true, limit: 1.5},
+		{scenario: loadName(512), metric: "throughput", ratio: true, atLeast: true, limit: 2.5},
+		{scenario: heldName, metric: "heap", limit: 12},
+		{scenario: heldName, metric: "goroutines", limit: 100},
+		{scenario: heldName, metric: "round trips", limit: 20},
+	}
+	for _, n := range contenders {
+		goals = append(goals,
+			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 1.5},
+			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 2.5},
+			goal{scenario: handOffName(n), metric: "Jain index", atLeast: true, limit: 0.99})
+	}
+	for _, n := range processes {
+		goals = append(goals,
+			goal{scenario: crowdName(n), metric: "served", atLeast: true, limit: waiters},
+			goal{scenario: crowdName(n), metric: "within", limit: 30},
+			goal{scenario: crowdName(n), metric: "requests a grant", limit: 4})
+	}
+	return goals
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"sync/atomic"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// redisAt is the address of the server.
+type redisAt string
+
+// ttl is that of all leases: the default here.
+const ttl = 30 * time.Second
+
+// client makes a client for those who use go-redis. It counts messages, for all of them alike.
+func (r redisAt) client() (*redis.Client, *messageCount) {
+	c := redis.NewClient(&redis.Options{
+		Addr:     string(r),
+		PoolSize: 64,
+		// With longer ones the backend uses a copy of the client, which go-redis makes without the hook.
+		ReadTimeout:  time.Second,
+		WriteTimeout: time.Second,
+	})
+	count := new(messageCount)
+	c.AddHook(count)
+	return c, count
+}
+
+// messageCount counts what a client sends: single commands, and pipelines as one.
+type messageCount struct{ n atomic.Int64 }
+
+func (m *messageCount) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (m *messageCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		m.n.Add(1)
+		return next(ctx, cmd)
+	}
+}
+
+func (m *messageCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		m.n.Add(1)
+		return next(ctx, cmds)
+	}
+}
+
+// ping is the bare request.
+func (r redisAt) ping() contestant {
+	return contestant{"PING", []string{"ping"}, func(context.Context) (*client, error) {
+		c, count := r.client()
+		return &client{
+			lock: func(ctx context.Context, _ string) (release, error) {
+				return func(context.Context) error { return nil }, c.Ping(ctx).Err()
+			},
+			close:    func() { _ = c.Close() },
+			messages: count.n.Load,
+		}, nil
+	}}
+}
+
+var compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+
+// scripts is what one writes without a library. It can't wait.
+func (r redisAt) scripts() contestant {
+	return contestant{"raw scripts", []string{"set", "evalsha", "eval"}, func(context.Context) (*client, error) {
+		c, count := r.client()
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				owner := rand.Text()
+				err := c.SetArgs(ctx, name, owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+				return func(ctx context.Context) error {
+					return compareAndDelete.Run(ctx, c, []string{name}, owner).Err()
+				}, err
+			},
+			close:    func() { _ = c.Close() },
+			messages: count.n.Load,
+		}, nil
+	}}
+}
+
+func (r redisAt) locker() contestant {
+	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, func(context.Context) (*client, error) {
+		c, count := r.client()
+		l, err := redisbackend.New(c, redisbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				lease, err := l.Acquire(ctx, name)
+				if err != nil {
+					return nil, err
+				}
+				return lease.Release, nil
+			},
+			close:    func() { _, _ = l.Close(), c.Close() },
+			messages: count.n.Load,
+		}, nil
+	}}
+}
+
+// rueidislock is set up for one server, and at its best.
+func (r redisAt) rueidislock() contestant {
+	return contestant{"rueidislock", []string{"evalsha", "eval", "ping"}, func(context.Context) (*client, error) {
+		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+			ClientOption:   rueidis.ClientOption{InitAddress: []string{string(r)}},
+			KeyValidity:    ttl,
+			KeyMajority:    1,
+			NoLoopTracking: true,
+		})
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				_, cancel, err := l.WithContext(ctx, name)
+				return func(context.Context) error {
+					cancel() // returns when the key is gone
+					return nil
+				}, err
+			},
+			close: l.Close,
+		}, nil
+	}}
+}
+
+// redislock polls as often as its documentation does.
+func (r redisAt) redislock() contestant {
+	return contestant{"redislock", []string{"evalsha", "eval"}, func(context.Context) (*client, error) {
+		c, count := r.client()
+		l := redislock.New(c)
+		poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				lock, err := l.Obtain(ctx, name, ttl, poll)
+				if err != nil {
+					return nil, err
+				}
+				return lock.Release, nil
+			},
+			close:    func() { _ = c.Close() },
+			messages: count.n.Load,
+		}, nil
+	}}
+}
+
+// redsync polls as often as it does by default, without an end.
+func (r redisAt) redsync() contestant {
+	return contestant{"redsync", []string{"set", "evalsha", "eval"}, func(context.Context) (*client, error) {
+		c, count := r.client()
+		sync := redsync.New(goredis.NewPool(c))
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				mutex := sync.NewMutex(name, redsync.WithExpiry(ttl), redsync.WithTries(1<<30))
+				return func(ctx context.Context) error {
+					_, err := mutex.UnlockContext(ctx)
+					return err
+				}, mutex.LockContext(ctx)
+			},
+			close:    func() { _ = c.Close() },
+			messages: count.n.Load,
+		}, nil
+	}}
+}

@@ -1,0 +1,56 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Engine returns an error unless a Docker engine answers.
+func Engine(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if _, err := Docker(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
+		return fmt.Errorf("no Docker engine can be reached, and tests on real servers need one (go test -short leaves them out): %w", err)
+	}
+	return nil
+}
+
+// Docker runs the docker command and returns what it printed.
+func Docker(ctx context.Context, args ...string) (string, error) {
+	return run(exec.CommandContext(ctx, "docker", args...))
+}
+
+// has tells whether the engine has an image.
+func has(ctx context.Context, ref string) bool {
+	_, err := Docker(ctx, "image", "inspect", "--format", "{{.Id}}", ref)
+	return err == nil
+}
+
+func pull(ctx context.Context, ref string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
+	_, err := Docker(ctx, "pull", "--quiet", ref)
+	return err
+}
+
+// run runs a command to its end and returns its output. Its error has the command's first words and the last line that it
+// printed, where tools say what went wrong.
+func run(cmd *exec.Cmd) (string, error) {
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	out, err := cmd.Output()
+	text := strings.TrimSpace(string(out))
+	if err == nil || errors.Is(err, exec.ErrNotFound) {
+		return text, err
+	}
+	if complaints.Len() > 0 { // debootstrap has none, and says it with its output
+		text = strings.TrimSpace(complaints.String())
+	}
+	lines := strings.Split(text, "\n")
+	return "", fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args[:min(2, len(cmd.Args))], " "), err, lines[len(lines)-1])
+}

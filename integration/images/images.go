@@ -1,0 +1,84 @@
+// Package images names the server images that tests and benchmarks run, and gets them.
+//
+// An image is the official one, unless its environment variable names another. Where it can't be pulled, because no
+// registry can be reached, it is built from Debian's packages, once: the tag holds a hash of the recipe, so a recipe
+// that has changed is built anew. The recipe is the folder of the image's name; what it builds understands the same
+// command line and environment as the official image, so that tests don't know which of them they run.
+package images
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// Image is one server.
+type Image struct {
+	Name     string // of the image here, and of the folder with its recipe
+	Official string // what is pulled
+}
+
+// All is the table of all images. A new one is a row here and a folder with a Dockerfile.
+var All = []Image{
+	{"redis", "redis:8.0"},
+	{"valkey", "valkey/valkey:8.1"},
+}
+
+// Env is the environment variable that names another image to be used in its place.
+func (i Image) Env() string { return "LOCKER_IMAGE_" + strings.ToUpper(i.Name) }
+
+// Found is an image that the Docker engine has.
+type Found struct {
+	Ref   string // what Docker calls it
+	Built bool   // from Debian's packages, because it can't be pulled
+}
+
+// Find returns the image of that name in [All], and gets it first where the engine doesn't have it: by pulling it, or
+// by building it. That takes some minutes; progress is told of it, a line for each step.
+func Find(ctx context.Context, name string, progress func(string)) (Found, error) {
+	i := slices.IndexFunc(All, func(i Image) bool { return i.Name == name })
+	if i < 0 {
+		return Found{}, fmt.Errorf("images: no image is called %q", name)
+	}
+	if err := Engine(ctx); err != nil {
+		return Found{}, err
+	}
+	found, err := All[i].find(ctx, progress)
+	if err != nil {
+		return Found{}, fmt.Errorf("images: %s: %w (the variable %s may name another image)", name, err, All[i].Env())
+	}
+	return found, nil
+}
+
+func (i Image) find(ctx context.Context, progress func(string)) (Found, error) {
+	if ref := os.Getenv(i.Env()); ref != "" {
+		if has(ctx, ref) {
+			return Found{Ref: ref}, nil
+		}
+		progress("pulling " + ref)
+		return Found{Ref: ref}, pull(ctx, ref)
+	}
+	if has(ctx, i.Official) {
+		return Found{Ref: i.Official}, nil
+	}
+	recipe, err := readRecipe(i.Name)
+	if err != nil {
+		return Found{}, err
+	}
+	built := Found{Ref: recipe.tag(), Built: true}
+	if has(ctx, built.Ref) {
+		return built, nil
+	}
+	progress("pulling " + i.Official)
+	unreachable := pull(ctx, i.Official)
+	if unreachable == nil {
+		return Found{Ref: i.Official}, nil
+	}
+	progress("it can't be pulled; building " + built.Ref + " from Debian's packages, once")
+	if err := recipe.build(ctx, progress); err != nil {
+		return Found{}, fmt.Errorf("it can't be pulled (%w), nor built: %w", unreachable, err)
+	}
+	return built, nil
+}

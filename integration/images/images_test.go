@@ -1,0 +1,102 @@
+package images
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestEveryImageHasARecipe(t *testing.T) {
+	for _, i := range All {
+		r, err := readRecipe(i.Name)
+		if err != nil || r.hash == "" {
+			t.Errorf("the recipe of %s: %v", i.Name, err)
+		}
+		if _, err := r.files.Open("Dockerfile"); err != nil {
+			t.Errorf("the recipe of %s: %v", i.Name, err)
+		}
+	}
+}
+
+// engine puts a docker command in the place of the real one, with a folder that has a file for each image that the
+// engine has or a registry has. It returns what was asked of it, but for questions.
+func engine(t *testing.T, has, canPull []string) (asked func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := `#!/bin/sh
+case "$1 $2" in
+"version --format") echo 1 ;;
+"image inspect") grep -qxF "$5" ` + dir + `/has ;;
+"pull --quiet") echo "pull $3" >>` + dir + `/asked; grep -qxF "$3" ` + dir + `/canpull || { echo "no route" >&2; exit 1; } ;;
+"build --tag") echo "build $3" >>` + dir + `/asked ;;
+*) exit 1 ;;
+esac
+`
+	for name, text := range map[string]string{
+		"docker": script, "has": strings.Join(has, "\n") + "\n", "canpull": strings.Join(canPull, "\n") + "\n", "asked": "",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	return func() string {
+		text, err := os.ReadFile(filepath.Join(dir, "asked"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", ")
+	}
+}
+
+func TestFind(t *testing.T) {
+	i := All[0]
+	r, err := readRecipe(i.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		what         string
+		env          string
+		has, canPull []string
+		want         Found
+		asked        string
+	}{
+		{"the official image is there", "", []string{i.Official, r.tag()}, nil, Found{Ref: i.Official}, ""},
+		{"one was built before", "", []string{r.tag()}, []string{i.Official}, Found{Ref: r.tag(), Built: true}, ""},
+		{"it can be pulled", "", nil, []string{i.Official}, Found{Ref: i.Official}, "pull " + i.Official},
+		{"it can't be pulled", "", []string{debian}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
+		{"another recipe was built before", "", []string{debian, r.tag() + "0"}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
+		{"another is named", "mine:1", []string{i.Official, r.tag(), "mine:1"}, nil, Found{Ref: "mine:1"}, ""},
+		{"another is named that isn't there", "mine:1", []string{i.Official}, []string{"mine:1"}, Found{Ref: "mine:1"}, "pull mine:1"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			asked := engine(t, tc.has, tc.canPull)
+			t.Setenv(i.Env(), tc.env)
+			got, err := Find(t.Context(), i.Name, func(string) {})
+			if err != nil || got != tc.want {
+				t.Errorf("Find = %+v, %v, want %+v", got, err, tc.want)
+			}
+			if asked := asked(); asked != tc.asked {
+				t.Errorf("the engine was asked to %q, want %q", asked, tc.asked)
+			}
+		})
+	}
+}
+
+func TestFindSaysWhatIsWrong(t *testing.T) {
+	engine(t, nil, nil)
+	t.Setenv(All[0].Env(), "mine:1")
+	_, err := Find(t.Context(), All[0].Name, func(string) {})
+	if err == nil || !strings.Contains(err.Error(), "no route") || !strings.Contains(err.Error(), All[0].Env()) {
+		t.Errorf("Find with an image that can't be had = %v, want the reason and the variable", err)
+	}
+	if _, err := Find(t.Context(), "nosuch", func(string) {}); err == nil {
+		t.Error("Find of an image that isn't in the table = nil")
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Find(t.Context(), All[0].Name, func(string) {}); err == nil || !strings.Contains(err.Error(), "no Docker engine") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Find without Docker = %v, want one line that says so", err)
+	}
+}

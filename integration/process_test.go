@@ -1,0 +1,39 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// holderURL is the environment variable that makes a holder of the test binary, with a Locker of its own.
+const holderURL = "LOCKER_INTEGRATION_HOLDER"
+
+// startHolder is a hook of the suite: a process whose Locker is opened by its URL.
+func startHolder(url string) func(conformance.T) conformance.Process {
+	return func(t conformance.T) conformance.Process {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), holderURL+"="+url)
+		return conformance.StartProcess(t, cmd)
+	}
+}
+
+// holder is the main function of such a process.
+func holder(url string) (exit int) {
+	l, err := locker.Open(context.Background(), url)
+	if err == nil {
+		defer l.Close()
+		err = conformance.Serve(l, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "holder:", err)
+		return 1
+	}
+	return 0
+}

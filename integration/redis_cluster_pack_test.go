@@ -1,0 +1,157 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+)
+
+func (s *redisService) clusterPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I50", Name: "locks-are-spread-over-slots", Run: s.spread,
+			Why: "one Locker holds locks on all servers of a Cluster; one that hangs must not delay the locks of the others"},
+		{ID: "I51", Name: "moving-slot-costs-no-lease", Run: s.slotMoves,
+			Why: "slots are moved while locks in them are held and waited for; that must be no more than a delay"},
+	}
+}
+
+// names are lock names of which each node has one.
+func (s *redisService) names(t conformance.T) map[*redisNode]string {
+	t.Helper()
+	names := make(map[*redisNode]string)
+	for len(names) < clusterMasters {
+		name := lockName(t)
+		names[s.nodeOf(t, name)] = name
+	}
+	return names
+}
+
+func (s *redisService) nodeOf(t conformance.T, name string) (node *redisNode) {
+	t.Helper()
+	s.must(t, func(ctx context.Context) error {
+		return s.where(ctx, func(ctx context.Context, n *redisNode) error {
+			err := n.admin.Exists(ctx, key(name)).Err()
+			if err == nil {
+				node = n
+			}
+			return err
+		})
+	})
+	return node
+}
+
+// spread has one node hang for as long as the locks on the others must be renewed.
+func (s *redisService) spread(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	names, beside := s.names(t), s.names(t)
+	leases := make(map[*redisNode]locker.Lease)
+	for n, name := range names {
+		leases[n] = acquire(t, l, name, locker.WithTTL(shortTTL))
+	}
+	var hung *redisNode
+	for hung = range names {
+		break // any of them
+	}
+	pause := func(verb string) {
+		s.must(t, func(ctx context.Context) error {
+			_, err := images.Docker(ctx, verb, hung.id)
+			return err
+		})
+	}
+	pause("pause")
+	t.Cleanup(func() { _, _ = images.Docker(context.Background(), "unpause", hung.id) }) // if the case fails
+	lost(t, shortTTL+soon, leases[hung])
+	for n, lease := range leases {
+		if n == hung {
+			continue
+		}
+		held(t, lease, other)
+		free(t, soon, other, beside[n])
+		release(t, lease)
+	}
+	pause("unpause")
+	free(t, soon, other, names[hung])
+	free(t, soon, other, beside[hung])
+}
+
+// slotMoves moves the slot of a held lock to the next node, and back.
+func (s *redisService) slotMoves(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(4*shortTTL))
+	waiter := wait(t, other, name, locker.WithTTL(4*shortTTL))
+	from := s.nodeOf(t, name)
+	var to *redisNode
+	for n := range s.names(t) {
+		if n != from {
+			to = n
+		}
+	}
+	for range 2 {
+		s.moveSlot(t, name, from, to)
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew after the slot was moved = %v, want nil", err)
+		}
+		pass(t, 2*shortTTL)
+		held(t, lease, other)
+		waiter.pending(t)
+		from, to = to, from
+	}
+	release(t, lease)
+	next := waiter.granted(t, soon)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	release(t, next)
+}
+
+// moveSlot goes through the steps of redis-cli --cluster reshard, slowly enough for requests to come in between.
+func (s *redisService) moveSlot(t conformance.T, name string, from, to *redisNode) {
+	t.Helper()
+	s.must(t, func(ctx context.Context) error {
+		slot, err := from.admin.ClusterKeySlot(ctx, key(name)).Result()
+		if err != nil {
+			return err
+		}
+		idFrom, err := from.clusterID(ctx)
+		if err != nil {
+			return err
+		}
+		idTo, err := to.clusterID(ctx)
+		if err != nil {
+			return err
+		}
+		err = errors.Join(
+			to.admin.Do(ctx, "cluster", "setslot", slot, "importing", idFrom).Err(),
+			from.admin.Do(ctx, "cluster", "setslot", slot, "migrating", idTo).Err(),
+		)
+		if err != nil {
+			return err
+		}
+		pass(t, shortTTL/2)
+		keys, err := from.admin.ClusterGetKeysInSlot(ctx, int(slot), 1000).Result()
+		if err != nil {
+			return err
+		}
+		host, port, _ := strings.Cut(to.addr, ":")
+		for _, k := range keys {
+			if err := from.admin.Do(ctx, "migrate", host, port, k, 0, 5000, "auth", redisPassword).Err(); err != nil {
+				return fmt.Errorf("migrate: %w", err)
+			}
+			pass(t, shortTTL/10)
+		}
+		// The new owner learns it first, so that at no time nobody owns the slot.
+		if err := to.admin.Do(ctx, "cluster", "setslot", slot, "node", idTo).Err(); err != nil {
+			return err
+		}
+		return s.each(ctx, func(ctx context.Context, n *redisNode) error {
+			return n.admin.Do(ctx, "cluster", "setslot", slot, "node", idTo).Err()
+		})
+	})
+}

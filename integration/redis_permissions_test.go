@@ -1,0 +1,73 @@
+//go:build unix
+
+package integration
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+)
+
+// documentedACL reads the rules from docs/redis.md, for the default prefix.
+func documentedACL(t *testing.T) (rules []string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "ACL SETUSER billing on >secret resetchannels ")
+	block, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("docs/redis.md has no ACL")
+	}
+	return strings.Fields(strings.ReplaceAll(block, "billing:", "locker:"))
+}
+
+// A user who may do what the docs say can use a Locker. If a single permission is missing, opening one fails and names it.
+func TestRedisPermissions(t *testing.T) {
+	b := newBench(t)
+	const user, password = "modest", "open-sesame"
+	rules := documentedACL(t)
+	permit := func(rules []string) {
+		t.Helper()
+		args := []any{"acl", "setuser", user, "reset", "resetchannels", "on", ">" + password}
+		for _, rule := range rules {
+			args = append(args, rule)
+		}
+		if err := b.admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { b.service.all(t, "acl", "deluser", user) })
+	rawURL := changed(b.service.url, func(u *url.URL) { u.User = url.UserPassword(user, password) })
+
+	permit(rules)
+	l, other := keep(t, openURL(t, rawURL)), keep(t, openURL(t, rawURL))
+	lease := acquire(t, l, b.name)
+	waiter := wait(t, other, b.name)
+	eventually(t, soon, func() error { return b.service.queued(t, b.name, 1) })
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	release(t, lease)
+	release(t, waiter.granted(t, soon))
+
+	for i, rule := range rules {
+		permit(append(append([]string(nil), rules[:i]...), rules[i+1:]...))
+		name := strings.TrimPrefix(rule, "+")
+		says := "a permission is missing"
+		if name == "info" {
+			says = "can't be read"
+		}
+		t.Run(name, func(t *testing.T) { refusedAtOpen(t, rawURL, says, name) })
+	}
+	permit(append(append([]string(nil), rules...), "-info"))
+	l, err := locker.Open(t.Context(), rawURL+"?allow_eviction=true")
+	if err != nil {
+		t.Fatalf("without INFO, and with allow_eviction: %v, want a Locker", err)
+	}
+	release(t, acquire(t, keep(t, l), b.name))
+}

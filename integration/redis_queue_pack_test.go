@@ -1,0 +1,202 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// queuePack is the queue on the server, and who waits in it. A waiter may die at its head in three ways, each with a bound of its own
+// until the next one has the lock.
+func (s *redisService) queuePack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I20", Name: "killed-waiter-is-passed-over-at-once", Run: s.waiterKilled,
+			Why: "the connections of a killed process end, so nobody has to wait for a TTL to be sure that it is dead"},
+		{ID: "I21", Name: "stopped-waiter-is-passed-over-within-its-ttl", Run: s.waiterStopped,
+			Why: "a process that was stopped looks alive for a while; it may cost the others a TTL of its own, and no more"},
+		{ID: "I22", Name: "half-open-waiter-is-passed-over-within-its-ttl", Run: s.waiterHalfOpen,
+			Why: "when a cable is cut the server sees a connection that stands; that may cost a TTL of that waiter, and no more"},
+		{ID: "I23", Name: "killed-subscription-keeps-its-place", Run: s.subscriptionKilled,
+			Why: "a waiter whose subscription broke must not lose its place, nor sleep through the grant that was published meanwhile"},
+		{ID: "I24", Name: "cut-subscription-comes-back", Run: s.subscriptionCut,
+			Why: "a network that is cut and healed again while many wait must leave an order and no orphan"},
+	}
+}
+
+// queued is nil when n acquisitions wait.
+func (s *redisService) queued(t conformance.T, name string, n int) error {
+	t.Helper()
+	if got := s.waiters(t, name); got != n {
+		return fmt.Errorf("%d acquisitions wait on the server, want %d", got, n)
+	}
+	return nil
+}
+
+// subscribers is how many connections listen for grants.
+func (s *redisService) subscribers(t conformance.T) (n int) {
+	t.Helper()
+	s.must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, node *redisNode) error {
+			channels, err := node.admin.PubSubChannels(ctx, "locker:*").Result()
+			n += len(channels)
+			return err
+		})
+	})
+	return n
+}
+
+// waitingProcess starts a process that waits for a lock which is held.
+func (s *redisService) waitingProcess(t conformance.T, name string, ttl time.Duration) conformance.Process {
+	t.Helper()
+	p := startHolder(s.url)(t)
+	go func() { // no answer comes if it is killed
+		_, _ = p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: ttl})
+	}()
+	eventually(t, soon, func() error { return s.queued(t, name, 1) })
+	return p
+}
+
+// waiterKilled gives the dead one a TTL that is far longer than what the case allows. The server must have seen that the
+// connection has ended, which it does without delay, but not before the process is gone.
+func (s *redisService) waiterKilled(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(far))
+	p := s.waitingProcess(t, name, far)
+	next := wait(t, other, name, locker.WithTTL(far))
+	eventually(t, soon, func() error { return s.queued(t, name, 2) })
+	listening := s.subscribers(t)
+	p.Kill()
+	eventually(t, soon, func() error {
+		if n := s.subscribers(t); n >= listening {
+			return fmt.Errorf("%d connections listen, as many as before", n)
+		}
+		return nil
+	})
+	release(t, lease)
+	release(t, next.granted(t, soon))
+}
+
+func (s *redisService) waiterStopped(t conformance.T, _ *conformance.Harness) {
+	for _, before := range []time.Duration{0, shortTTL} { // it stands still when the lock is released
+		l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+		lease := acquire(t, l, name, locker.WithTTL(far))
+		p := s.waitingProcess(t, name, shortTTL)
+		next := wait(t, other, name, locker.WithTTL(far))
+		eventually(t, soon, func() error { return s.queued(t, name, 2) })
+		p.Stop()
+		pass(t, before)
+		passedOver(t, lease, next)
+		p.Continue()
+		pass(t, shortTTL)
+		held(t, next.lease, l) // whatever the one that woke has done
+		release(t, next.lease)
+		p.Kill()
+	}
+}
+
+func (s *redisService) waiterHalfOpen(t conformance.T, _ *conformance.Harness) {
+	for _, before := range []time.Duration{0, shortTTL} {
+		l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+		cut, link := s.linked(t)
+		keep(t, cut)
+		t.Cleanup(link.Heal)
+		lease := acquire(t, l, name, locker.WithTTL(far))
+		dead := wait(t, cut, name, locker.WithTTL(shortTTL))
+		eventually(t, soon, func() error { return s.queued(t, name, 1) })
+		next := wait(t, other, name, locker.WithTTL(far))
+		eventually(t, soon, func() error { return s.queued(t, name, 2) })
+		link.Cut()
+		pass(t, before)
+		passedOver(t, lease, next)
+		link.Heal()
+		pass(t, shortTTL)
+		dead.pending(t)
+		held(t, next.lease, l)
+		release(t, next.lease)
+		release(t, dead.granted(t, soon))
+	}
+}
+
+// passedOver releases the lock, which the next one must have within the TTL of the waiter before it, and 100 ms.
+func passedOver(t conformance.T, lease locker.Lease, next *waiting) {
+	t.Helper()
+	const slack = time.Second // of this machine
+	began := time.Now()
+	release(t, lease)
+	next.granted(t, hang)
+	took := time.Since(began)
+	t.Logf("the next one had the lock after %v", took)
+	if limit := shortTTL + 100*time.Millisecond + slack; took > limit {
+		t.Errorf("the next one had the lock after %v, want at most %v", took, limit)
+	}
+}
+
+// subscriptionKilled releases the lock when all listen again, and before: then the first that is back gets it, because the server
+// doesn't know which of them lives.
+func (s *redisService) subscriptionKilled(t conformance.T, _ *conformance.Harness) {
+	for _, back := range []bool{true, false} {
+		holder, name := keep(t, s.open(t)), lockName(t)
+		lease := acquire(t, holder, name, locker.WithTTL(far))
+		var all []*waiting
+		for i := range 3 {
+			all = append(all, wait(t, keep(t, s.open(t)), name, locker.WithTTL(far)))
+			eventually(t, soon, func() error { return s.queued(t, name, i+1) })
+		}
+		s.all(t, "client", "kill", "type", "pubsub")
+		if back {
+			eventually(t, soon, func() error {
+				if n := s.subscribers(t); n != len(all) {
+					return fmt.Errorf("%d connections listen, want %d again", n, len(all))
+				}
+				return nil
+			})
+		}
+		release(t, lease)
+		for range all {
+			i := first(t, all, soon)
+			if i > 0 && back {
+				t.Errorf("the waiter at place %d of the queue has got the lock", i)
+			}
+			release(t, all[i].granted(t, 0))
+			all = slices.Delete(all, i, i+1)
+		}
+	}
+}
+
+func (s *redisService) subscriptionCut(t conformance.T, _ *conformance.Harness) {
+	holder, name := keep(t, s.open(t)), lockName(t)
+	waiter, link := s.linked(t)
+	keep(t, waiter)
+	t.Cleanup(link.Heal)
+	lease := acquire(t, holder, name, locker.WithTTL(far))
+	var all []*waiting
+	for i := range 3 { // one of them at a time is in the server's queue
+		all = append(all, wait(t, waiter, name, locker.WithTTL(shortTTL)))
+		if i == 0 {
+			eventually(t, soon, func() error { return s.queued(t, name, 1) })
+		}
+	}
+	for range 3 {
+		link.Cut()
+		pass(t, 2*shortTTL)
+		link.Heal()
+		pass(t, shortTTL)
+	}
+	link.Sever()
+	for _, w := range all {
+		w.pending(t)
+	}
+	release(t, lease)
+	for range all {
+		i := first(t, all, soon)
+		release(t, all[i].granted(t, 0))
+		all = slices.Delete(all, i, i+1)
+	}
+	free(t, soon, holder, name)
+}

@@ -1,0 +1,181 @@
+//go:build unix
+
+package integration
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Scripts of the Redis backend, one by one, on a server.
+
+// scriptText reads a script as the backend sends it.
+func scriptText(t *testing.T, name string) string {
+	t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile("../redisbackend/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	include := regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
+	return include.ReplaceAllStringFunc(read(name), func(line string) string { return read(include.FindStringSubmatch(line)[1]) })
+}
+
+// acquisition asks for a lock by itself.
+type acquisition struct {
+	t       *testing.T
+	admin   *redis.Client
+	name    string
+	owner   string
+	ttl     time.Duration
+	channel string
+}
+
+// stamps makes each request different, as a clock does.
+var stamps int
+
+func (a *acquisition) call(script, channel, late string) []any {
+	a.t.Helper()
+	answer, err := a.try(script, channel, late)
+	if err != nil {
+		a.t.Fatalf("%s for %s: %v", script, a.owner, err)
+	}
+	return answer
+}
+
+func (a *acquisition) try(script, channel, late string) ([]any, error) {
+	a.t.Helper()
+	stamps++
+	k := key(a.name)
+	return a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"),
+		[]string{k, k + ":token", k + ":queue", k + ":waiters", k + ":tomb:" + a.owner},
+		a.owner, a.ttl.Milliseconds(), stamps, channel, late).Slice()
+}
+
+func (a *acquisition) acquire() []any   { a.t.Helper(); return a.call("acquire", a.channel, "") }
+func (a *acquisition) askNoWait() []any { a.t.Helper(); return a.call("acquire", "", "") }
+func (a *acquisition) renew() []any     { a.t.Helper(); return a.call("renew", a.channel, "") }
+func (a *acquisition) release()         { a.t.Helper(); want(a.t, a.call("release", a.channel, ""), isGone) }
+
+// The first number of an answer.
+const (
+	isGone    = int64(0)
+	isRefused = int64(1)
+	isQueued  = int64(2)
+	isGranted = int64(3)
+)
+
+// want checks what an answer says, and returns the token of a grant.
+func want(t *testing.T, answer []any, standing int64) (token int64) {
+	t.Helper()
+	if answer[0] != standing {
+		t.Fatalf("the answer is %v, want %d first", answer, standing)
+	}
+	if standing == isGranted {
+		var err error
+		if token, err = strconv.ParseInt(answer[1].(string), 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return token
+}
+
+// bench is a server and a lock for one test.
+type bench struct {
+	t       *testing.T
+	service *redisService
+	admin   *redis.Client
+	name    string
+	owners  int
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	needServers(t)
+	s := redisStandalone(t)
+	return &bench{t: t, service: s, admin: s.nodes[0].admin, name: lockName(t)}
+}
+
+// acquisition makes one that listens on channel, "": it doesn't.
+func (b *bench) acquisition(channel string) *acquisition {
+	b.owners++
+	return &acquisition{b.t, b.admin, b.name, fmt.Sprintf("%032d", b.owners), far, channel}
+}
+
+// listen subscribes to a channel and returns what is sent to it.
+func (b *bench) listen(channel string) <-chan *redis.Message {
+	b.t.Helper()
+	o := *b.admin.Options()
+	o.ContextTimeoutEnabled = false
+	client := redis.NewClient(&o)
+	sub := client.Subscribe(b.t.Context(), channel)
+	b.t.Cleanup(func() { _ = sub.Close(); _ = client.Close() })
+	if _, err := sub.Receive(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+	return sub.Channel()
+}
+
+func (b *bench) hears(messages <-chan *redis.Message, words ...string) {
+	b.t.Helper()
+	select {
+	case m := <-messages:
+		if got := strings.Fields(m.Payload); len(got) < len(words) || strings.Join(got[:len(words)], " ") != strings.Join(words, " ") {
+			b.t.Errorf("heard %q, want %q first", m.Payload, words)
+		}
+	case <-time.After(soon):
+		b.t.Fatalf("nothing was heard, want %q", words)
+	}
+}
+
+func (b *bench) set(suffix, value string, ttl time.Duration) {
+	b.t.Helper()
+	if err := b.admin.Set(b.t.Context(), key(b.name)+suffix, value, ttl).Err(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) left(suffix string) time.Duration {
+	return b.admin.PTTL(b.t.Context(), key(b.name)+suffix).Val()
+}
+
+// age makes a place look as if it had been refreshed longer ago.
+func (b *bench) age(a *acquisition, by time.Duration) {
+	b.t.Helper()
+	waiters := key(b.name) + ":waiters"
+	place := strings.SplitN(b.admin.HGet(b.t.Context(), waiters, a.owner).Val(), " ", 4)
+	if len(place) != 4 {
+		b.t.Fatalf("the place of %s is %q", a.owner, place)
+	}
+	refreshed, err := strconv.ParseInt(place[1], 10, 64)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	place[1] = strconv.FormatInt(refreshed-by.Milliseconds(), 10)
+	if err := b.admin.HSet(b.t.Context(), waiters, a.owner, strings.Join(place, " ")).Err(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) queue(want ...*acquisition) {
+	b.t.Helper()
+	var owners []string
+	for _, a := range want {
+		owners = append(owners, a.owner)
+	}
+	if got := b.admin.ZRange(b.t.Context(), key(b.name)+":queue", 0, -1).Val(); strings.Join(got, " ") != strings.Join(owners, " ") {
+		b.t.Errorf("in the queue are %q, want %q", got, owners)
+	}
+	if n := b.admin.HLen(b.t.Context(), key(b.name)+":waiters").Val(); n != int64(len(want)) {
+		b.t.Errorf("%d places are written down, want %d", n, len(want))
+	}
+}

@@ -1,0 +1,37 @@
+-- acquire is the only script that creates. It may be carried out twice for an owner: what it has got already it gets
+-- again, with its TTL started anew.
+
+-- include args.lua
+-- include token.lua
+
+if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
+  return {GRANTED, take()} -- nobody has it, nobody waits, nobody has buried it: most often so
+end
+if redis.call('EXISTS', KEYS[5]) == 1 then
+  return {GONE} -- it was released already; this request was long on its way
+end
+
+-- include queue.lua
+
+local who, token = advance()
+if not who then -- those who wait are dead
+  return finish({GRANTED, take()})
+end
+if who == owner then
+  rearm()
+  return finish({GRANTED, token})
+end
+
+local heard = listeners(channel)
+local rank = channel ~= '' and refresh()
+if not rank and heard > 0 then -- it will be told of its turn
+  local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2]
+  redis.call('ZADD', KEYS[3], (last or 0) + 1, owner)
+  place()
+  rank = redis.call('ZCARD', KEYS[3]) - 1
+end
+local pttl = redis.call('PTTL', KEYS[1])
+if rank then
+  return finish({QUEUED, pttl, heard, rank})
+end
+return finish({REFUSED, pttl, heard})

@@ -1,0 +1,22 @@
+-- How each script is called. A script is carried out as a whole, so all of it happens at one moment; but nothing
+-- is undone when it fails in the middle. Whoever changes a script keeps to this: what may fail comes before the first
+-- write.
+--
+-- KEYS[1]  lock     "OWNER TOKEN", expires with the lease; no key: the lock is free
+-- KEYS[2]  token    the last token of the name; expires an hour after the last lease
+-- KEYS[3]  queue    sorted set of the owners that wait; the score is a ticket: first come, smallest
+-- KEYS[4]  waiters  hash: owner → "TTL REFRESHED STAMP CHANNEL" of a place in the queue
+-- KEYS[5]  tomb     stops a late request of this owner
+--
+-- ARGV[1]  owner    of the acquisition that asks, a random id
+-- ARGV[2]  ttl      of its lease, in milliseconds
+-- ARGV[3]  stamp    the client's mark on this request. A grant says on which refresh it rests by giving its stamp back;
+--                   nothing is read in it here
+-- ARGV[4]  channel  on which its Locker listens for grants; '' where it doesn't, and must not be queued
+--
+-- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or {GRANTED, token}.
+-- pttl: the milliseconds that the holder's lease has left, as things stand. listeners: how many this server sees on
+-- the channel.
+local GONE, REFUSED, QUEUED, GRANTED = 0, 1, 2, 3
+
+local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

@@ -1,0 +1,114 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// redisDriver is the contact of one Locker with Redis.
+type redisDriver struct {
+	server     *server
+	grants     *grants // nil: waiters poll
+	prefix     string
+	guarantees locker.Guarantees
+	done       func() error // called when the driver is closed
+}
+
+var (
+	_ driver.Driver = (*redisDriver)(nil)
+	_ driver.Lock   = (*lock)(nil)
+)
+
+// minTTL is the shortest TTL: the allowance for clocks takes 2 ms, and Redis counts in milliseconds. maxTTL is for ever,
+// as far from the end of all numbers as that.
+const (
+	minTTL = 10 * time.Millisecond
+	maxTTL = 100 * 365 * 24 * time.Hour
+)
+
+func (d *redisDriver) Guarantees() locker.Guarantees { return d.guarantees }
+
+func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
+	if err := checkTTL(req.TTL); err != nil {
+		return nil, err
+	}
+	return &lock{
+		d:        d,
+		key:      lockKey(d.prefix, req.Name),
+		owner:    driver.NewOwner(),
+		ttl:      roundUp(req.TTL),
+		noWait:   req.NoWait || d.grants == nil,
+		tellLost: lost,
+	}, nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < minTTL:
+		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, minTTL)
+	case ttl > maxTTL:
+		return fmt.Errorf("%w: TTL %v is longer than %v", locker.ErrOption, ttl, maxTTL)
+	}
+	return nil
+}
+
+// roundUp makes whole milliseconds of d.
+func roundUp(d time.Duration) time.Duration {
+	const ms = time.Millisecond
+	if rest := d % ms; rest > 0 {
+		d += ms - rest
+	}
+	return d
+}
+
+// Renew sends one request for each lock, many in a message. A place in the queue may turn out to have been granted the
+// lock: then the push was lost.
+func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	sent := driver.Now()
+	reqs := make([]request, len(locks))
+	for i, l := range locks {
+		reqs[i] = l.(*lock).request(renewScript, sent)
+	}
+	d.server.askAll(ctx, reqs, func(i int, a answer) {
+		report(i, sent, locks[i].(*lock).renewed(a, sent))
+	})
+}
+
+// renewPlaces renews places in queues, beside the renewals of the engine.
+func (d *redisDriver) renewPlaces(ctx context.Context, places []*lock) {
+	sent := driver.Now()
+	reqs := make([]request, len(places))
+	for i, l := range places {
+		reqs[i] = l.request(renewScript, sent)
+	}
+	d.server.askAll(ctx, reqs, func(i int, a answer) {
+		if err := places[i].renewed(a, sent); errors.Is(err, locker.ErrLost) {
+			places[i].tellLost(err)
+		}
+	})
+}
+
+// disown releases a lock that was granted to nobody. If that fails, it ends with its TTL.
+func (d *redisDriver) disown(ctx context.Context, key, owner string) {
+	ctx, cancel := context.WithTimeout(ctx, maxLimit)
+	defer cancel()
+	d.server.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Now()})
+}
+
+// Close ends the subscription and its goroutine.
+func (d *redisDriver) Close(ctx context.Context) error {
+	close(d.server.closing)
+	var err error
+	if d.grants != nil {
+		err = d.grants.close(ctx)
+	}
+	if d.done != nil {
+		err = errors.Join(err, d.done())
+	}
+	return err
+}

@@ -1,0 +1,110 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// serverError is an error reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+func (serverError) RedisError()     {}
+
+var _ redis.Error = serverError("")
+
+func TestErrors(t *testing.T) {
+	op := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
+	timeout := os.ErrDeadlineExceeded
+	for _, c := range []struct {
+		err             error
+		certain, broken bool
+	}{
+		// Refused, before anything was carried out. The texts are those of servers.
+		{serverError("NOSCRIPT No matching script. Please use EVAL."), true, false},
+		{serverError("MOVED 3999 127.0.0.1:6381"), true, false},
+		{serverError("ASK 3999 127.0.0.1:6381"), true, false},
+		{serverError("TRYAGAIN Multiple keys request during rehashing of slot"), true, false},
+		{serverError("CROSSSLOT Keys in request don't hash to the same slot"), true, false},
+		{serverError("CLUSTERDOWN The cluster is down"), true, false},
+		{serverError("LOADING Redis is loading the dataset in memory"), true, false},
+		{serverError("MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."), true, false},
+		{serverError("READONLY You can't write against a read only replica."), true, false},
+		{serverError("READONLY You can't write against a read only replica. script: 3c2f, on @user_script:48."), true, false},
+		{serverError("OOM command not allowed when used memory > 'maxmemory'."), true, false},
+		{serverError("NOREPLICAS Not enough good replicas to write."), true, false},
+		{serverError("MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk."), true, false},
+		{serverError("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), true, false},
+		{serverError("NOAUTH Authentication required."), true, false},
+		{serverError("NOPERM User joe has no permissions to run the 'evalsha' command"), true, false},
+		{serverError("ERR max number of clients reached"), true, false},
+		// Redis 6.2 hands on the error of a command in a script like this.
+		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -OOM command not allowed when used memory > 'maxmemory'. "), true, false},
+		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -READONLY You can't write against a read only replica. "), true, false},
+		{fmt.Errorf("hook: %w", serverError("READONLY You can't write against a read only replica.")), true, false},
+
+		// Not sent.
+		{driver.ErrNotSent, true, false},
+		{op("dial", syscall.ECONNREFUSED), true, false},
+		{redis.ErrPoolTimeout, true, false},
+		{redis.ErrClosed, true, false},
+
+		// A script may fail in the middle.
+		{serverError("ERR value is not an integer or out of range script: 3c2f, on @user_script:48."), false, false},
+		{serverError("WRONGTYPE Operation against a key holding the wrong kind of value script: 3c2f, on @user_script:48."), false, false},
+		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: user_script:48: attempt to compare number with nil"), false, false},
+		{serverError("ERR The user executing the script can't run this command or subcommand script: 3c2f, on @user_script:48."), false, false},
+
+		// The connection has ended, and the request may have been carried out.
+		{io.EOF, false, true},
+		{io.ErrUnexpectedEOF, false, true},
+		{op("read", syscall.ECONNRESET), false, true},
+		{op("write", syscall.EPIPE), false, true},
+		{net.ErrClosed, false, true},
+
+		// Nothing was heard.
+		{op("read", timeout), false, false},
+		{redisbackend.Overdue(context.DeadlineExceeded), false, false},
+		{redisbackend.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
+	} {
+		if got := redisbackend.Certain(c.err); got != c.certain {
+			t.Errorf("%v: it is certain that nothing was carried out: %v, want %v", c.err, got, c.certain)
+		}
+		if got := redisbackend.Broken(c.err); got != c.broken {
+			t.Errorf("%v: the connection is broken: %v, want %v", c.err, got, c.broken)
+		}
+	}
+}
+
+// An error of a context would say that the caller gave up, and it was the driver's own time limit.
+func TestOwnTimeLimitIsNoCallers(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
+		got := redisbackend.Overdue(errors.Join(driver.ErrNotSent, err))
+		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
+			t.Errorf("%v became %v, which still matches the error of a context", err, got)
+		}
+		if !redisbackend.Certain(got) {
+			t.Errorf("%v became %v, which hides that nothing was sent", err, got)
+		}
+		if redisbackend.Certain(redisbackend.Overdue(err)) {
+			t.Errorf("%v became certain", err)
+		}
+	}
+	if got := redisbackend.Overdue(io.EOF); !errors.Is(got, io.EOF) {
+		t.Errorf("Overdue(EOF) = %v", got)
+	}
+	if got := redisbackend.Overdue(nil); got != nil {
+		t.Errorf("Overdue(nil) = %v", got)
+	}
+}

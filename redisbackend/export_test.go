@@ -1,0 +1,66 @@
+package redisbackend
+
+import (
+	"net/url"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+const MaxLimit = maxLimit
+
+var (
+	LockKey     = lockKey
+	KeysOf      = keysOf
+	CheckPrefix = checkPrefix
+	Certain     = certain
+	Broken      = broken
+	Overdue     = overdue
+	Probed      = probed
+)
+
+// Scripts are the texts of the scripts, by name.
+func Scripts() map[string]string {
+	return map[string]string{
+		"acquire": acquireScript.text, "renew": renewScript.text, "release": releaseScript.text, "probe": probeScript.text,
+	}
+}
+
+// CheckInfo judges what a server says in INFO.
+func CheckInfo(info string, cluster, allowEviction bool) error {
+	var f facts
+	f.read(info)
+	return f.check(cluster, allowEviction)
+}
+
+// ParseURL returns what a URL says.
+func ParseURL(u *url.URL) (Settings, error) {
+	t, err := parse(u)
+	return Settings{t.config, t.options}, err
+}
+
+type Settings struct {
+	c       config
+	Options redis.UniversalOptions
+}
+
+func (s Settings) Config() (prefix string, ttl string, allowEviction bool) {
+	return s.c.prefix, s.c.ttl.String(), s.c.allowEviction
+}
+
+// ParseReply reads the answer of a script, in numbers: standing, token, milliseconds left, rank; and whether we are
+// heard.
+func ParseReply(values []any) ([4]int64, bool, error) {
+	r, err := parseReply(values)
+	return [4]int64{int64(r.standing), int64(r.token), r.left.Milliseconds(), int64(r.rank)}, r.heard, err
+}
+
+// NewDriver is New without the engine and without a look at the server.
+func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
+	d := &redisDriver{server: newServer(client), prefix: defaultPrefix, guarantees: Guarantees()}
+	if pushes {
+		d.grants = newGrants(d)
+	}
+	return d
+}

@@ -1,0 +1,251 @@
+package redisbackend
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// lock is one acquisition.
+type lock struct {
+	d        *redisDriver
+	key      string
+	owner    string
+	ttl      time.Duration
+	noWait   bool // don't queue
+	tellLost func(cause error)
+
+	mu     sync.Mutex
+	asked  bool // something may stand on the server, or be on its way there
+	late   bool // a request that creates may still arrive, whatever the server says
+	queued bool // it has a place in the queue
+	won    bool // ready is closed
+	token  locker.Token
+	base   driver.Instant
+	look   driver.Instant // when to ask about the place again, beside its renewals
+
+	ready chan struct{} // closed when the grant has come while it was queued; nil: it was never to be queued
+	moved chan struct{} // look was set; buffered
+}
+
+func (l *lock) request(s *script, sent driver.Instant) request {
+	r := request{script: s, key: l.key, owner: l.owner, ttl: l.ttl, sent: sent}
+	if l.d.grants != nil {
+		r.channel = l.d.grants.channel
+	}
+	return r
+}
+
+// Acquire sends a request, until the lock is granted or the place is taken; then it waits for the push of the grant.
+//
+// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up than a moment.
+func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
+	if l.isQueued() {
+		return l.wait(ctx)
+	}
+	if ctx.Err() != nil {
+		return driver.Grant{}, context.Cause(ctx)
+	}
+	listens := !l.noWait && l.d.grants.expect(l)
+	l.mu.Lock()
+	l.asked = true
+	l.mu.Unlock()
+	sent := driver.Now()
+	r := l.request(acquireScript, sent)
+	if !listens {
+		r.channel = ""
+	}
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.ttl, maxLimit))
+	defer cancel()
+	a := l.d.server.ask(limited, r)
+	grant, err := l.acquired(a, sent)
+	switch {
+	case a.err != nil || l.noWait:
+	case a.standing == queued:
+		l.lookAfter(a.reply)
+	case a.standing == refused:
+		l.d.grants.want(listens && !a.heard)
+	}
+	return grant, err
+}
+
+// acquired takes in the answer to a request to acquire.
+func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.late = l.late || a.late
+	if a.err != nil {
+		l.asked = l.late || !certain(a.err)
+		return driver.Grant{}, a.err
+	}
+	switch a.standing {
+	case granted:
+		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
+	case queued:
+		l.queued = true
+		return driver.Grant{}, driver.Held{}
+	case refused:
+		l.asked = l.late
+		return driver.Grant{}, driver.Held{After: max(a.left, time.Millisecond)}
+	default:
+		l.asked = l.late
+		return driver.Grant{}, errBuried
+	}
+}
+
+func (l *lock) isQueued() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queued || l.won // the grant of a place may come before the answer that it was taken
+}
+
+// wait waits for the grant. Whoever is first in the queue asks the server when the holder's time is up: nobody else
+// may be there to notice it.
+func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		timer.Reset(l.untilLook())
+		select {
+		case <-l.ready:
+			return l.grant(), nil
+		case <-l.moved:
+			continue
+		case <-timer.C:
+			if err := l.ask(ctx); err != nil {
+				l.tellLost(err) // no failure of the wait, which goes on with a new acquisition
+				return driver.Grant{}, err
+			}
+			continue
+		case <-ctx.Done():
+		}
+		select {
+		case <-l.ready: // at the same time
+			return l.grant(), nil
+		default:
+			return driver.Grant{}, context.Cause(ctx)
+		}
+	}
+}
+
+func (l *lock) untilLook() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(l.look.Sub(driver.Now()), 0)
+}
+
+// ask renews the place, which advances the queue. Its error says that the place is gone.
+func (l *lock) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, maxLimit))
+	defer cancel()
+	sent := driver.Now()
+	a := l.d.server.ask(ctx, l.request(renewScript, sent))
+	if a.err != nil { // the renewals go on; a server in trouble is left alone for a while
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.look = driver.Now().Add(max(l.ttl/10, 50*time.Millisecond))
+		return nil
+	}
+	return l.renewed(a, sent)
+}
+
+// lookAfter takes from a reply when to ask about the place again. The first in the queue asks when the holder's lease
+// is over. The others leave that to it, and come 50 ms later for each place before them, in case those are dead:
+// mostly their own renewals are earlier, and bring a new time.
+func (l *lock) lookAfter(r reply) {
+	left := r.left
+	if left < 0 {
+		left = l.ttl // somebody has taken the expiry off the key
+	}
+	l.lookIn(left + time.Duration(r.rank)*50*time.Millisecond)
+}
+
+// lookIn sets when to ask, a little later than left: Redis rounds milliseconds.
+func (l *lock) lookIn(left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.look = driver.Now().Add(left + time.Millisecond)
+	select {
+	case l.moved <- struct{}{}:
+	default:
+	}
+}
+
+// renewed takes in the answer to a renewal. Its error is what is to be reported.
+func (l *lock) renewed(a answer, sent driver.Instant) error {
+	if a.err != nil {
+		return a.err
+	}
+	switch a.standing {
+	case granted:
+		l.granted(a.token, sent)
+		return nil
+	case queued:
+		l.d.grants.want(!a.heard)
+		l.lookAfter(a.reply)
+		return nil
+	default:
+		l.settle()
+		return fmt.Errorf("%w: %w", locker.ErrLost, errExpired)
+	}
+}
+
+// granted takes in a grant that came while the acquisition was queued, by push or with a renewal, which may also bring
+// what is known already. base is when the refresh was sent from which the server counts the TTL.
+func (l *lock) granted(token locker.Token, base driver.Instant) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.won || l.ready == nil {
+		l.base = max(l.base, base)
+		return
+	}
+	l.won, l.token, l.base = true, token, base
+	close(l.ready)
+}
+
+func (l *lock) grant() driver.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return driver.Grant{Token: l.token, Base: l.base, TTL: l.ttl}
+}
+
+// waits reports whether l has a place in the queue and no grant.
+func (l *lock) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queued && !l.won
+}
+
+// settle notes that nothing stands, and, unless a copy of a request is late, that nothing is on its way that could make
+// something stand.
+func (l *lock) settle() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.queued = l.late, false
+}
+
+// Release sends nothing when the server has said that nothing stands.
+func (l *lock) Release(ctx context.Context) error {
+	l.mu.Lock()
+	asked, late := l.asked, l.late
+	l.queued = false
+	l.mu.Unlock()
+	if asked {
+		r := l.request(releaseScript, driver.Now())
+		r.late = late
+		if a := l.d.server.ask(ctx, r); a.err != nil {
+			return a.err
+		}
+	}
+	if l.ready != nil {
+		l.d.grants.forget(l)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.late = false, false
+	return nil
+}

@@ -1,0 +1,218 @@
+package redisbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+func init() {
+	for _, scheme := range []string{"redis", "rediss", "unix"} {
+		locker.Register(scheme, open)
+	}
+}
+
+// open serves the URLs that the package comment describes, with a client of its own.
+func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
+	t, err := parse(u)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	client := redis.NewUniversalClient(&t.options)
+	l, err := newLocker(ctx, client, t.config, client.Close)
+	if err != nil {
+		_ = client.Close()
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+// target is what a URL says.
+type target struct {
+	config
+	options redis.UniversalOptions
+}
+
+func parse(u *url.URL) (target, error) {
+	addrs, u := takeAddrs(u)
+	p := driver.NewParams(u)
+	p.String("addr", "") // is known
+	t := target{
+		config: config{
+			prefix:        p.String("prefix", defaultPrefix),
+			ttl:           p.Duration("ttl", defaultTTL),
+			allowEviction: p.Bool("allow_eviction", false),
+		},
+		options: redis.UniversalOptions{
+			DB:            p.Int("db", 0),
+			PoolSize:      p.Int("pool_size", 0),
+			MasterName:    p.String("master_name", ""),
+			IsClusterMode: p.Bool("cluster", false),
+			Username:      p.String("username", ""),
+			Password:      p.String("password", ""),
+
+			// The driver repeats what may be repeated, and its own time limits count.
+			MaxRetries:            -1,
+			DialerRetries:         1,
+			ContextTimeoutEnabled: true,
+
+			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		},
+	}
+	files := tlsFiles{
+		ca:         p.String("ca_file", ""),
+		cert:       p.String("cert_file", ""),
+		key:        p.String("key_file", ""),
+		serverName: p.String("server_name", ""),
+		skipVerify: p.Bool("skip_verify", false),
+	}
+	if err := p.Err(); err != nil {
+		return t, err
+	}
+	err := t.complete(u, addrs)
+	if err == nil {
+		t.options.TLSConfig, err = files.load(u.Scheme == "rediss")
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+	}
+	return t, nil
+}
+
+// takeAddrs takes further addresses out of the query: the one parameter that may be given more than once.
+func takeAddrs(u *url.URL) ([]string, *url.URL) {
+	query, err := url.ParseQuery(u.RawQuery)
+	addrs := query["addr"]
+	if err != nil || len(addrs) == 0 {
+		return nil, u // what can't be parsed is refused later
+	}
+	delete(query, "addr")
+	rest := *u
+	rest.RawQuery = query.Encode()
+	return addrs, &rest
+}
+
+// complete adds what doesn't stand in parameters, and refuses what doesn't fit together.
+func (t *target) complete(u *url.URL, addrs []string) error {
+	o := &t.options
+	sentinel, cluster := o.MasterName != "", o.IsClusterMode
+	switch {
+	case u.Opaque != "" || u.Fragment != "":
+		return errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and only parameters may follow")
+	case sentinel && cluster:
+		return errors.New("a Cluster has no Sentinels; give cluster or master_name")
+	case len(addrs) > 0 && !sentinel && !cluster:
+		return errors.New("addr is for Sentinels (with master_name) and for a Cluster (with cluster=true)")
+	case (o.Username != "" || o.Password != "") && !sentinel:
+		return errors.New("username and password are for the servers behind Sentinels; others have them before the host")
+	case o.PoolSize < 0 || o.DB < 0:
+		return errors.New("pool_size and db are not negative")
+	}
+	t.user(u.User, sentinel)
+	if u.Scheme == "unix" {
+		return t.socket(u)
+	}
+	return t.network(u, addrs)
+}
+
+// user reads the part before the host: with Sentinels it is theirs, as in the URLs of go-redis.
+func (t *target) user(user *url.Userinfo, sentinel bool) {
+	password, _ := user.Password()
+	if sentinel {
+		t.options.SentinelUsername, t.options.SentinelPassword = user.Username(), password
+		return
+	}
+	t.options.Username, t.options.Password = user.Username(), password
+}
+
+func (t *target) socket(u *url.URL) error {
+	switch {
+	case u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/":
+		return errors.New("a socket is unix:///PATH, with three slashes")
+	case t.options.MasterName != "" || t.options.IsClusterMode:
+		return errors.New("a Sentinel and a Cluster are not reached through a socket")
+	}
+	t.options.Addrs = []string{u.Path}
+	return nil
+}
+
+func (t *target) network(u *url.URL, addrs []string) error {
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		host = "localhost"
+	}
+	if port == "" {
+		port = "6379"
+	}
+	t.options.Addrs = []string{net.JoinHostPort(host, port)}
+	for _, addr := range addrs {
+		host, port, err := net.SplitHostPort(addr)
+		if err != nil || host == "" || port == "" {
+			return errors.New("addr is HOST:PORT")
+		}
+		t.options.Addrs = append(t.options.Addrs, net.JoinHostPort(host, port))
+	}
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		db, err := strconv.Atoi(path)
+		switch {
+		case err != nil || db < 0:
+			return errors.New("the path is the number of a database")
+		case t.options.DB != 0 && t.options.DB != db:
+			return errors.New("the path and db are different databases")
+		}
+		t.options.DB = db
+	}
+	if t.options.IsClusterMode && t.options.DB != 0 {
+		return errors.New("a Cluster has no database but 0")
+	}
+	return nil
+}
+
+// tlsFiles is what a URL says about TLS.
+type tlsFiles struct {
+	ca, cert, key string // paths of PEM files
+	serverName    string
+	skipVerify    bool
+}
+
+// load returns nil without TLS. Without a file of authorities those of the system count.
+func (f tlsFiles) load(on bool) (*tls.Config, error) {
+	if !on {
+		if f != (tlsFiles{}) {
+			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for rediss://")
+		}
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("ca_file: it has no certificate")
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

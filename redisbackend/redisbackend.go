@@ -1,0 +1,195 @@
+// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels and in a Cluster. It
+// is opened by URL, or by [New] with a client of the caller's.
+//
+//	l, err := locker.Open(ctx, "redis://user:password@redis.example:6379/0?prefix=billing:&ttl=30s")
+//
+// # What it promises
+//
+// One server decides, in scripts that it carries out as a whole. A lease is a key with a TTL; its holder renews it, and
+// learns by that when an operator has deleted it. Tokens are max(last + 1, the server's clock in µs), so they rise over
+// restarts, failovers and the loss of all data, as long as the clock isn't set back meanwhile.
+//
+// What the server forgets it can grant again: a restart without persistence, a failover to a replica that had missed the
+// latest, FLUSHALL, and a clock that jumps ahead let a second holder in while the first believes in its lease, until
+// its next renewal. So without fencing these locks are for efficiency ([locker.Efficiency]); with the token checked
+// where the data lives, no stale write gets in.
+//
+// # Waiting
+//
+// Waiters of all Lockers stand in a queue on the server, first come, first served. The release of a lock makes the first
+// of them that is alive the next holder in the same step, and tells its Locker: one round trip from holder to holder,
+// and nobody can take the lock in between. A Locker that has to wait keeps one connection for these messages, with one
+// goroutine, from its first wait until Close; a message that gets lost is found at the next renewal. Without waiting
+// there are no goroutines but those of go-redis, and of the engine.
+//
+// In a Cluster waiters poll, without an order; so do they where a client's subscriptions lead to another server than its
+// scripts (a replica). The Locker's Guarantees say so.
+//
+// # URLs
+//
+//	redis://[USER:PASSWORD@]HOST[:PORT][/DB]        one server; HOST is localhost and PORT 6379 if not given
+//	rediss://…                                      the same over TLS
+//	unix://[USER:PASSWORD@]/PATH?db=DB              through a socket
+//	redis://HOST:26379/DB?master_name=NAME          through Sentinels; USER:PASSWORD are then theirs
+//	redis://HOST:PORT?cluster=true                  a Cluster
+//
+// These are the URLs of go-redis. The parameters, all optional:
+//
+//	prefix           what keys and channels begin with: "locker:"
+//	ttl              of leases that don't ask for one: 30s
+//	db               the database, instead of the path
+//	addr             HOST:PORT of a further Sentinel or server of the Cluster; may be repeated
+//	master_name      what the Sentinels call the servers
+//	username, password   for the servers behind the Sentinels
+//	cluster          true: a Cluster
+//	pool_size        connections at most, to each server: 10 for each CPU
+//	allow_eviction   true: see AllowEviction
+//	ca_file          authorities for the server's certificate, PEM: those of the system
+//	cert_file, key_file   the client's own certificate, PEM
+//	server_name      expected in the server's certificate: the host
+//	skip_verify      true: take any certificate
+//
+// # What is checked when it is opened
+//
+// That the server answers, is of a version that will do, is no replica, carries the scripts out, and lets this user do
+// what they do: an error names what is missing. That its maxmemory-policy is noeviction, because any other drops locks
+// when memory is short ([AllowEviction] waives this). All of it takes about ten requests.
+//
+// # Clients
+//
+// A client that New is given keeps its settings, and other parts of a program may use it at the same time. Its retries
+// don't apply here: requests are repeated where the driver knows that it is harmless. Set ContextTimeoutEnabled if you can;
+// otherwise a request to a server that hangs may keep its connection until the client's own timeouts.
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	backend       = "redis"
+	defaultTTL    = 30 * time.Second
+	defaultPrefix = "locker:"
+	openLimit     = 10 * time.Second // of all that opening asks the servers
+
+	// pollSlack is how much later than the end of a lease a waiter that polls may ask.
+	pollSlack = 500 * time.Millisecond
+)
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	prefix        string
+	ttl           time.Duration
+	allowEviction bool
+}
+
+func newConfig(opts []Option) config {
+	c := config{prefix: defaultPrefix, ttl: defaultTTL}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// WithPrefix sets what the keys and channels of the locks begin with; without it, "locker:". All who shall exclude
+// each other use the same. It has no braces.
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
+// refused below 10 ms.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// AllowEviction accepts a server that may drop locks when its memory is short (a maxmemory-policy other than
+// noeviction), and one where that can't be found out because INFO is not permitted.
+func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
+
+// New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the servers whether
+// they fit (see the package comment), for up to 10 s. A [redis.Ring] is refused with an error that matches
+// [errors.ErrUnsupported]: it moves keys to other servers when one fails.
+func New(client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(context.Background(), client, newConfig(opts), nil)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+func newLocker(ctx context.Context, client redis.UniversalClient, c config, done func() error) (locker.Locker, error) {
+	if err := errors.Join(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+		return nil, err
+	}
+	if _, ring := client.(*redis.Ring); ring {
+		return nil, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported)
+	}
+	d := &redisDriver{server: newServer(client), prefix: c.prefix, done: done}
+	d.grants = newGrants(d)
+	limited, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	if err := d.open(limited, c.allowEviction); err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return nil, hint(overdue(err))
+	}
+	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+}
+
+// open finds out whether the servers fit, and what can be promised.
+func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
+	s := d.server
+	if err := s.checkAll(ctx, allowEviction); err != nil {
+		return err
+	}
+	d.guarantees = Guarantees()
+	if s.failsOver() {
+		d.guarantees.Tolerance = locker.ToleranceFailover
+	}
+	channel, pushes := d.grants.channel, false
+	if s.cluster == nil {
+		var err error
+		if pushes, err = s.hears(ctx, d.prefix, channel); err != nil {
+			return err
+		}
+	}
+	if !pushes {
+		channel, d.grants = "", nil
+		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
+		d.guarantees.Expiry.Slack = pollSlack
+	}
+	return s.probe(ctx, d.prefix, channel)
+}
+
+// Guarantees is what a Locker of one Redis server promises. One with Sentinels survives failovers
+// ([locker.ToleranceFailover]). So does one of a Cluster, where waiters poll and have no order ([locker.WaitingPolled],
+// [locker.OrderNone]).
+func Guarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend:   backend,
+		Scope:     locker.ScopeNetwork,
+		Tolerance: locker.ToleranceNone,
+		Exclusion: locker.ExclusionSingleNode,
+		Fencing:   locker.FencingUntilDataLoss,
+		Clocks:    locker.ClocksServer,
+		Order:     locker.OrderFIFO,
+		Waiting:   locker.WaitingHandOff,
+		Expiry: locker.Expiry{
+			By:    locker.ExpiryKey,
+			TTL:   true,
+			Slack: 100 * time.Millisecond, // until the first waiter has asked
+		},
+		Revocation: locker.RevocationRenewal,
+		Restart:    locker.RestartAsPersisted,
+		RoundTrips: 1,
+		Cost:       locker.CostLow,
+	}
+}

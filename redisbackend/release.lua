@@ -1,0 +1,32 @@
+-- release removes whatever stands of an owner, and hands the lock on if it had it. It may be carried out any number of
+-- times, at any time.
+--
+-- ARGV[5]  'late': a request of this owner may still arrive though nothing is known to be missing
+--
+-- If there is nothing to remove, the request that acquires may still be on its way, and would make a lock that nobody
+-- knows of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a
+-- request that was on its way for longer.
+
+-- include args.lua
+
+local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
+local held = type(lease) == 'string' and string.match(lease, '^%S+') == owner
+if held then
+  redis.call('DEL', KEYS[1])
+end
+local waits = redis.call('EXISTS', KEYS[3]) == 1
+if held and not waits and ARGV[5] == '' then
+  return {GONE} -- most often so
+end
+
+-- include token.lua
+-- include queue.lua
+
+local waited = waits and not held and leave(owner)
+if not held and not waited or ARGV[5] == 'late' then
+  redis.call('SET', KEYS[5], '', 'PX', ttl)
+end
+if advance() and waited and #messages == 0 then
+  alert(redis.call('PTTL', KEYS[1])) -- somebody may have become the first by this
+end
+return finish({GONE})

@@ -1,0 +1,49 @@
+-- Fencing tokens, and the clock they come from.
+
+-- now is the server's clock, one reading a script: microseconds since 1970, as text and as a number. Lua counts in
+-- doubles, which hold integers exactly up to 2^53: as microseconds that is 285 years, so the number is exact until the
+-- year 2255.
+local text, number
+local function now()
+  if not text then
+    local t = redis.call('TIME')
+    text = t[1] .. string.sub('00000' .. t[2], -6)
+    number = tonumber(text)
+  end
+  return text, number
+end
+
+local function millis()
+  local _, micros = now()
+  return math.floor(micros / 1000)
+end
+
+-- mint makes the next token, for a lease of the given length: the clock, or the last token + 1 where the clock is not
+-- past that. The clock keeps tokens rising when the data is lost, the last token when the clock is set back.
+--
+-- Tokens stay text, since Lua would write 1.795e+15. The last one may be any int64, beyond what Lua counts exactly: the
+-- comparison can't go wrong, as rounding doesn't carry it past a clock below 2^53, and it is Redis that adds 1. At the
+-- end of int64 INCR fails, and with it the acquisition, before anything is written.
+--
+-- An idle name needs its last token only until the clock is past it, which it is at once, unless it is set back. The
+-- key lives for an hour longer than the lease, by the same clock: so names that are used once leave nothing behind,
+-- and tokens bear a clock that is set back by up to an hour after that.
+local hour = 3600000
+local function mint(lease)
+  local token, micros = now()
+  local last = redis.call('GET', KEYS[2])
+  if last and (tonumber(last) or 0) >= micros then
+    redis.call('INCR', KEYS[2])
+    redis.call('PEXPIRE', KEYS[2], lease + hour)
+    return redis.call('GET', KEYS[2])
+  end
+  redis.call('SET', KEYS[2], token, 'PX', lease + hour)
+  return token
+end
+
+-- take makes the caller the holder, with a new token, which it returns.
+local function take()
+  local token = mint(ttl)
+  redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', ttl)
+  return token
+end
