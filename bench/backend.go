@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"slices"
+	"time"
 )
 
 // backend is a service that keeps locks, with those who use it.
@@ -36,6 +37,9 @@ type contestant struct {
 
 	// sends are the commands by which its clients ask for something, and none that the service carries out as a part of those.
 	sends []string
+
+	// renews is how often it renews a lease that is held; zero: never.
+	renews time.Duration
 
 	// open makes a client of its own, as in another process.
 	open func(ctx context.Context) (*client, error)

@@ -25,8 +25,8 @@ func crowdName(n int) string {
 func (m measurement) runCrowds(ctx context.Context) error {
 	for _, n := range processes {
 		for _, c := range m.wanted(crowdName(n), m.crowds) {
-			if err := m.runCrowd(ctx, n, c); err != nil {
-				return fmt.Errorf("%s: %s: %w", crowdName(n), c.name, err)
+			if err := m.forgive(c, m.runCrowd(ctx, n, c)); err != nil {
+				return fmt.Errorf("%s: %w", crowdName(n), err)
 			}
 		}
 	}

@@ -44,8 +44,9 @@ func (m measurement) runHandOff(ctx context.Context, n int) error {
 		}
 		defer closeAll(clients)
 		parties[i] = &party{clients: clients, shares: make([]int, n)}
-		if _, err := parties[i].contend(ctx, "warm-up", m.effort.handOff/2); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+		_, err = parties[i].contend(ctx, "warm-up", m.effort.handOff/2)
+		if err := m.forgive(c, err); err != nil {
+			return err
 		}
 		clear(parties[i].shares)
 	}
@@ -55,8 +56,8 @@ func (m measurement) runHandOff(ctx context.Context, n int) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.bare.name, err)
 			}
-			if err := m.runRound(ctx, scenario, c, parties[i], round, base); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+			if err := m.forgive(c, m.runRound(ctx, scenario, c, parties[i], round, base)); err != nil {
+				return err
 			}
 			m.add(m.bare.name, scenario, gapMedian, micros(base.p50), math.NaN())
 		}

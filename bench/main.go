@@ -28,13 +28,12 @@ type effort struct {
 	rounds  int           // of acquire + release, and of hand-offs
 	load    time.Duration // a round of acquire + release
 	handOff time.Duration // a round of hand-offs
-	held    time.Duration // the renewals of held leases: 10 s are one of each, at a TTL of 30 s
 	crowd   time.Duration // at most, of many waiters
 }
 
 var (
-	long  = effort{rounds: 5, load: 400 * time.Millisecond, handOff: 800 * time.Millisecond, held: 20 * time.Second, crowd: 20 * time.Second}
-	short = effort{rounds: 3, load: 100 * time.Millisecond, handOff: 300 * time.Millisecond, held: 10 * time.Second, crowd: 5 * time.Second}
+	long  = effort{rounds: 5, load: 400 * time.Millisecond, handOff: 600 * time.Millisecond, crowd: 20 * time.Second}
+	short = effort{rounds: 3, load: 100 * time.Millisecond, handOff: 300 * time.Millisecond, crowd: 5 * time.Second}
 )
 
 func main() {
@@ -48,7 +47,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	quick := flag.Bool("short", false, "about a minute for a backend instead of four")
+	quick := flag.Bool("short", false, "about a minute and a half for a backend instead of four")
 	only := flag.String("backend", "", "measure the backends that this `regexp` matches")
 	scenarios := flag.String("run", "", "measure in the scenarios that this `regexp` matches")
 	peers := flag.String("peer", "", "measure those that this `regexp` matches, and what they are compared with")
@@ -82,6 +81,9 @@ func run(ctx context.Context) error {
 		defer pprof.StopCPUProfile()
 	}
 
+	if err := pin(); err != nil {
+		return err
+	}
 	var all []*results
 	for _, b := range backends {
 		if !names.MatchString(b.name) {

@@ -39,7 +39,7 @@ func (m measurement) measure(ctx context.Context, b backend) (_ *results, err er
 		}
 	}
 	m.results.about = fmt.Sprintf("%s, %s, %d CPUs, %s; medians of %d rounds.",
-		m.service.about, runtime.Version(), runtime.NumCPU(), time.Since(began).Round(time.Second), m.effort.rounds)
+		m.service.about, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.effort.rounds)
 	return m.results, nil
 }
 
@@ -53,6 +53,19 @@ func (m measurement) wanted(scenario string, list []contestant) []contestant {
 		fmt.Fprintln(os.Stderr, "bench:", m.backend, scenario)
 	}
 	return list
+}
+
+// forgive lets a peer fail, which loses it a round, but not this project and what all are compared with.
+func (m measurement) forgive(c contestant, err error) error {
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("%s: %w", c.name, err)
+	if c.name == subject || c.name == m.bare.name || c.name == m.byHand.name {
+		return err
+	}
+	fmt.Fprintln(os.Stderr, "bench:", err)
+	return nil
 }
 
 // together runs do(0) to do(n-1) at the same time. It returns one of their errors, and waits for all.

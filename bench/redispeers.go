@@ -57,7 +57,7 @@ func (m *messageCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 
 // ping is the bare request.
 func (r redisAt) ping() contestant {
-	return contestant{"PING", []string{"ping"}, func(context.Context) (*client, error) {
+	return contestant{"PING", []string{"ping"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{
 			lock: func(ctx context.Context, _ string) (release, error) {
@@ -73,7 +73,7 @@ var compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1]
 
 // scripts is what one writes without a library. It can't wait.
 func (r redisAt) scripts() contestant {
-	return contestant{"raw scripts", []string{"set", "evalsha", "eval"}, func(context.Context) (*client, error) {
+	return contestant{"raw scripts", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
@@ -90,7 +90,7 @@ func (r redisAt) scripts() contestant {
 }
 
 func (r redisAt) locker() contestant {
-	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, func(context.Context) (*client, error) {
+	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(context.Context) (*client, error) {
 		c, count := r.client()
 		l, err := redisbackend.New(c, redisbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
 		if err != nil {
@@ -110,14 +110,16 @@ func (r redisAt) locker() contestant {
 	}}
 }
 
-// rueidislock is set up for one server, and at its best.
+// rueidislock is set up for one server, and at its best: it is told of its own keys by nobody, so after an attempt that
+// took longer than TryNextAfter, which is 20 ms by default, it may wait for ever.
 func (r redisAt) rueidislock() contestant {
-	return contestant{"rueidislock", []string{"evalsha", "eval", "ping"}, func(context.Context) (*client, error) {
+	return contestant{"rueidislock", []string{"evalsha", "eval"}, ttl / 2, func(context.Context) (*client, error) {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 			ClientOption:   rueidis.ClientOption{InitAddress: []string{string(r)}},
 			KeyValidity:    ttl,
 			KeyMajority:    1,
 			NoLoopTracking: true,
+			TryNextAfter:   time.Second,
 		})
 		if err != nil {
 			return nil, err
@@ -137,7 +139,7 @@ func (r redisAt) rueidislock() contestant {
 
 // redislock polls as often as its documentation does.
 func (r redisAt) redislock() contestant {
-	return contestant{"redislock", []string{"evalsha", "eval"}, func(context.Context) (*client, error) {
+	return contestant{"redislock", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		l := redislock.New(c)
 		poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
@@ -157,7 +159,7 @@ func (r redisAt) redislock() contestant {
 
 // redsync polls as often as it does by default, without an end.
 func (r redisAt) redsync() contestant {
-	return contestant{"redsync", []string{"set", "evalsha", "eval"}, func(context.Context) (*client, error) {
+	return contestant{"redsync", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		sync := redsync.New(goredis.NewPool(c))
 		return &client{

@@ -22,10 +22,12 @@ func startServer(ctx context.Context, image string, command ...string) (stop fun
 	if err != nil {
 		return nil, err
 	}
-	id, err := images.Docker(ctx, append([]string{
-		"run", "--detach", "--rm", "--network", "host", "--entrypoint", "timeout", found.Ref,
-		strconv.Itoa(int(longest.Seconds())),
-	}, command...)...)
+	args := []string{"run", "--detach", "--rm", "--network", "host", "--entrypoint", "timeout"}
+	if pinned {
+		args = append(args, "--cpuset-cpus", strconv.Itoa(serverCPU()))
+	}
+	args = append(args, found.Ref, strconv.Itoa(int(longest.Seconds())))
+	id, err := images.Docker(ctx, append(args, command...)...)
 	if err != nil {
 		return nil, err
 	}

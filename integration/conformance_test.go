@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"os"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,18 +15,29 @@ import (
 // TestConformance runs the suite, and then the backend's own cases, on real servers. They are started when a chosen run needs
 // them: -run 'TestConformance/redis$/B21' starts one Redis. Runs of different backends go on side by side, as they mostly wait.
 func TestConformance(t *testing.T) {
-	for _, run := range []struct {
+	type backend struct {
 		name    string
 		harness func(*testing.T) conformance.Harness
-	}{
+	}
+	backends := []backend{
 		{"redis", redisHarness(redisStandalone)},
 		{"redis-sentinel", redisHarness(redisSentinel)},
 		{"redis-cluster", redisHarness(redisCluster)},
-	} {
-		t.Run(run.name, func(t *testing.T) {
+	}
+	if os.Getenv("LOCKER_SOAK") != "" { // other versions
+		backends = append(backends,
+			backend{"redis7", redisHarness(lazily("redis7", startRedis))},
+			backend{"redis7-cluster", redisHarness(lazily("redis7", startRedisCluster))},
+			backend{"valkey", redisHarness(lazily("valkey", startRedis))},
+			backend{"valkey-sentinel", redisHarness(lazily("valkey", startRedisSentinel))},
+			backend{"valkey-cluster", redisHarness(lazily("valkey", startRedisCluster))},
+		)
+	}
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
 			needServers(t)
 			t.Parallel()
-			conformance.Run(t, run.harness(t))
+			conformance.Run(t, b.harness(t))
 		})
 	}
 }

@@ -7,7 +7,10 @@ import (
 	"testing"
 )
 
-const module = "github.com/fencedlock/locker"
+const (
+	module      = "github.com/fencedlock/locker"
+	redisClient = "github.com/redis/go-redis/v9"
+)
 
 // imports lists everything that a package depends on outside the standard library, itself left out; with tests what
 // its tests need too.
@@ -38,14 +41,21 @@ func TestImports(t *testing.T) {
 	for _, tc := range []struct {
 		pkg     string
 		allowed []string // outside the standard library
+		client  string   // whose library may be used, with all that it needs
 	}{
-		{root, nil},
-		{driver, []string{root}},
-		{module + "/middleware", []string{root}},
-		{module + "/membackend", []string{root, driver}},
-		{module + "/filebackend", []string{root, driver}},
-		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}},
+		{root, nil, ""},
+		{driver, []string{root}, ""},
+		{module + "/middleware", []string{root}, ""},
+		{module + "/membackend", []string{root, driver}, ""},
+		{module + "/filebackend", []string{root, driver}, ""},
+		{module + "/redisbackend", []string{root, driver}, redisClient},
+		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}, ""},
+		{module + "/integration/images", nil, ""},
+		{module + "/integration/proxy", nil, ""},
 	} {
+		if tc.client != "" {
+			tc.allowed = slices.Concat(tc.allowed, []string{tc.client}, imports(t, tc.client, false))
+		}
 		for _, dep := range imports(t, tc.pkg, false) {
 			if !slices.Contains(tc.allowed, dep) {
 				t.Errorf("%s depends on %s", tc.pkg, dep)
@@ -75,7 +85,7 @@ func TestContainersStayHere(t *testing.T) {
 
 // Only the command, the examples and the tests of the suite see several backends.
 func TestBackendsAreApart(t *testing.T) {
-	backends := []string{module + "/membackend", module + "/filebackend"}
+	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend"}
 	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/conformance") {
 		for _, dep := range imports(t, pkg, false) {
 			if slices.Contains(backends, dep) {

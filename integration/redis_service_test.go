@@ -62,8 +62,9 @@ func startRedisNode(ctx context.Context, image string, port int, inside *contain
 	if err != nil {
 		return nil, err
 	}
-	admin := redis.NewClient(&redis.Options{
-		Addr: local(port), Password: redisPassword, MaxRetries: -1, PoolSize: 2, ContextTimeoutEnabled: true, DisableIdentity: true,
+	admin := redis.NewClient(&redis.Options{ // tries again, for sentinels and tests break connections, but not for long
+		Addr: local(port), Password: redisPassword, PoolSize: 2, DisableIdentity: true,
+		MinRetryBackoff: time.Millisecond, MaxRetryBackoff: 5 * time.Millisecond, DialerRetries: 1, ContextTimeoutEnabled: true,
 	})
 	return &redisNode{c, local(port), admin}, nil
 }

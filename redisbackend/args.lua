@@ -13,6 +13,7 @@
 -- ARGV[3]  stamp    the client's mark on this request. A grant says on which refresh it rests by giving its stamp back;
 --                   nothing is read in it here
 -- ARGV[4]  channel  on which its Locker listens for grants; '' where it doesn't, and must not be queued
+--                   (release has no use for these two, and is called with others)
 --
 -- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or {GRANTED, token}.
 -- pttl: the milliseconds that the holder's lease has left, as things stand. listeners: how many this server sees on

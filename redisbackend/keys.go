@@ -19,7 +19,13 @@ func lockKey(prefix, name string) string { return prefix + "{" + escape(name) + 
 
 // keysOf lists the keys that scripts about one acquisition get, in the order of args.lua.
 func keysOf(lock, owner string) [5]string {
-	return [...]string{lock, lock + ":token", lock + ":queue", lock + ":waiters", lock + ":tomb:" + owner}
+	const token, queue, waiters, tomb = ":token", ":queue", ":waiters", ":tomb:"
+	all := lock + token + lock + queue + lock + waiters + lock + tomb + owner // one allocation for all
+	keys := [...]string{lock, "", "", "", ""}
+	for i, suffix := range [...]int{len(token), len(queue), len(waiters), len(tomb) + len(owner)} {
+		keys[i+1], all = all[:len(lock)+suffix], all[len(lock)+suffix:]
+	}
+	return keys
 }
 
 // channelOf is where a Locker listens for grants.

@@ -1,7 +1,7 @@
 -- release removes whatever stands of an owner, and hands the lock on if it had it. It may be carried out any number of
 -- times, at any time.
 --
--- ARGV[5]  'late': a request of this owner may still arrive though nothing is known to be missing
+-- ARGV[3]  'late': a request of this owner may still arrive though nothing is known to be missing
 --
 -- If there is nothing to remove, the request that acquires may still be on its way, and would make a lock that nobody
 -- knows of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a
@@ -15,7 +15,7 @@ if held then
   redis.call('DEL', KEYS[1])
 end
 local waits = redis.call('EXISTS', KEYS[3]) == 1
-if held and not waits and ARGV[5] == '' then
+if held and not waits and ARGV[3] == '' then
   return {GONE} -- most often so
 end
 
@@ -23,7 +23,7 @@ end
 -- include queue.lua
 
 local waited = waits and not held and leave(owner)
-if not held and not waited or ARGV[5] == 'late' then
+if not held and not waited or ARGV[3] == 'late' then
   redis.call('SET', KEYS[5], '', 'PX', ttl)
 end
 if advance() and waited and #messages == 0 then

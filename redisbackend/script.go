@@ -57,7 +57,7 @@ type request struct {
 	ttl     time.Duration // whole milliseconds
 	sent    driver.Instant
 	channel string
-	late    bool
+	late    bool // see release.lua
 }
 
 // command puts r on the wire: by digest, or with the whole text.
@@ -67,12 +67,17 @@ func (r *request) command(ctx context.Context, whole bool) command {
 		name, script = "eval", r.script.text
 	}
 	keys := keysOf(r.key, r.owner)
-	late := ""
-	if r.late {
-		late = "late"
+	args := append(make([]any, 0, 12), name, script, len(keys), keys[0], keys[1], keys[2], keys[3], keys[4],
+		r.owner, r.ttl.Milliseconds())
+	switch {
+	case r.script != releaseScript:
+		args = append(args, int64(r.sent), r.channel)
+	case r.late:
+		args = append(args, "late")
+	default:
+		args = append(args, "")
 	}
-	return command{redis.NewCmd(ctx, name, script, len(keys), keys[0], keys[1], keys[2], keys[3], keys[4],
-		r.owner, r.ttl.Milliseconds(), int64(r.sent), r.channel, late)}
+	return command{redis.NewCmd(ctx, args...)}
 }
 
 // command is one that go-redis must not send again by itself: whoever asked has to know that it may arrive twice.

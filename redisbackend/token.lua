@@ -6,8 +6,8 @@
 local text, number
 local function now()
   if not text then
-    local t = redis.call('TIME')
-    text = t[1] .. string.sub('00000' .. t[2], -6)
+    local time = redis.call('TIME')
+    text = time[1] .. string.sub('00000' .. time[2], -6)
     number = tonumber(text)
   end
   return text, number
@@ -23,7 +23,7 @@ end
 --
 -- Tokens stay text, since Lua would write 1.795e+15. The last one may be any int64, beyond what Lua counts exactly: the
 -- comparison can't go wrong, as rounding doesn't carry it past a clock below 2^53, and it is Redis that adds 1. At the
--- end of int64 INCR fails, and with it the acquisition, before anything is written.
+-- end of int64 INCR fails, and with it the acquisition; the last token is as it was then, and nothing else has happened.
 --
 -- An idle name needs its last token only until the clock is past it, which it is at once, unless it is set back. The
 -- key lives for an hour longer than the lease, by the same clock: so names that are used once leave nothing behind,
@@ -31,13 +31,12 @@ end
 local hour = 3600000
 local function mint(lease)
   local token, micros = now()
-  local last = redis.call('GET', KEYS[2])
+  local last = redis.call('SET', KEYS[2], token, 'PX', lease + hour, 'GET')
   if last and (tonumber(last) or 0) >= micros then
+    redis.call('SET', KEYS[2], last, 'PX', lease + hour)
     redis.call('INCR', KEYS[2])
-    redis.call('PEXPIRE', KEYS[2], lease + hour)
     return redis.call('GET', KEYS[2])
   end
-  redis.call('SET', KEYS[2], token, 'PX', lease + hour)
   return token
 end
 

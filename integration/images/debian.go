@@ -3,56 +3,57 @@ package images
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 )
 
-// debian is the base of all images that are built here.
-const (
-	suite  = "trixie"
-	debian = "localhost/locker/debian:" + suite + "-minbase"
-)
+// debian is a release, and the base of images.
+type debian string
 
-// makeDebian makes the base image, unless it is there.
-func makeDebian(ctx context.Context, progress func(string)) error {
-	if has(ctx, debian) {
+func (d debian) tag() string { return "localhost/locker/debian:" + string(d) + "-minbase" }
+
+// make makes the base image, unless it is there.
+func (d debian) make(ctx context.Context, progress func(string)) error {
+	if has(ctx, d.tag()) {
 		return nil
 	}
 	if err := needDebootstrap(ctx, progress); err != nil {
 		return err
 	}
-	progress("building " + debian)
+	progress("building " + d.tag())
 	dir, err := os.MkdirTemp("", "locker-debian-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if _, err := run(exec.CommandContext(ctx, "debootstrap", "--variant=minbase", suite, dir)); err != nil {
+	if _, err := run(exec.CommandContext(ctx, "debootstrap", "--variant=minbase", string(d), dir)); err != nil {
 		return err
 	}
 	tar := exec.CommandContext(ctx, "tar", "-C", dir, "-c", ".")
-	load := exec.CommandContext(ctx, "docker", "import", "-", debian)
-	if load.Stdin, err = tar.StdoutPipe(); err != nil {
+	load := exec.CommandContext(ctx, "docker", "import", "-", d.tag())
+	pipe, err := tar.StdoutPipe()
+	if err != nil {
 		return err
 	}
 	if err := tar.Start(); err != nil {
 		return err
 	}
+	load.Stdin = pipe
 	_, err = run(load)
+	_ = pipe.Close() // or tar would wait for a reader that has failed
 	return errors.Join(err, tar.Wait())
 }
 
 // needDebootstrap installs debootstrap where that is possible.
 func needDebootstrap(ctx context.Context, progress func(string)) error {
 	if os.Getuid() != 0 {
-		return fmt.Errorf("making %s needs root, and debootstrap", debian)
+		return errors.New("making an image of Debian needs root")
 	}
 	if _, err := exec.LookPath("debootstrap"); err == nil {
 		return nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return fmt.Errorf("making %s needs debootstrap, and there is no apt-get to install it with", debian)
+		return errors.New("making an image of Debian needs debootstrap, and there is no apt-get to install it with")
 	}
 	progress("installing debootstrap")
 	install := func() error {

@@ -2,8 +2,8 @@
 //
 // An image is the official one, unless its environment variable names another. Where it can't be pulled, because no
 // registry can be reached, it is built from Debian's packages, once: the tag holds a hash of the recipe, so a recipe
-// that has changed is built anew. The recipe is the folder of the image's name; what it builds understands the same
-// command line and environment as the official image, so that tests don't know which of them they run.
+// that has changed is built anew. What it builds understands the same command line and environment as the official image, so
+// that tests don't know which of them they run.
 package images
 
 import (
@@ -16,14 +16,18 @@ import (
 
 // Image is one server.
 type Image struct {
-	Name     string // of the image here, and of the folder with its recipe
+	Name     string // of the image here
 	Official string // what is pulled
+	Recipe   string // the folder of how it is built
+	Debian   string // the release whose packages have that version
+	Soak     bool   // only the long runs need it
 }
 
-// All is the table of all images. A new one is a row here and a folder with a Dockerfile.
+// All is the table of all images.
 var All = []Image{
-	{"redis", "redis:8.0"},
-	{"valkey", "valkey/valkey:8.1"},
+	{Name: "redis", Official: "redis:8.0", Recipe: "redis", Debian: "trixie"},
+	{Name: "redis7", Official: "redis:7.0", Recipe: "redis", Debian: "bookworm", Soak: true},
+	{Name: "valkey", Official: "valkey/valkey:8.1", Recipe: "valkey", Debian: "trixie", Soak: true},
 }
 
 // Env is the environment variable that names another image to be used in its place.
@@ -63,7 +67,7 @@ func (i Image) find(ctx context.Context, progress func(string)) (Found, error) {
 	if has(ctx, i.Official) {
 		return Found{Ref: i.Official}, nil
 	}
-	recipe, err := readRecipe(i.Name)
+	recipe, err := i.recipe()
 	if err != nil {
 		return Found{}, err
 	}

@@ -8,11 +8,16 @@ import (
 )
 
 func TestEveryImageHasARecipe(t *testing.T) {
+	tags := make(map[string]bool)
 	for _, i := range All {
-		r, err := readRecipe(i.Name)
+		r, err := i.recipe()
 		if err != nil || r.hash == "" {
 			t.Errorf("the recipe of %s: %v", i.Name, err)
 		}
+		if tags[r.tag()] {
+			t.Errorf("two images are called %s", r.tag())
+		}
+		tags[r.tag()] = true
 		if _, err := r.files.Open("Dockerfile"); err != nil {
 			t.Errorf("the recipe of %s: %v", i.Name, err)
 		}
@@ -52,7 +57,7 @@ esac
 
 func TestFind(t *testing.T) {
 	i := All[0]
-	r, err := readRecipe(i.Name)
+	r, err := i.recipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,8 +71,8 @@ func TestFind(t *testing.T) {
 		{"the official image is there", "", []string{i.Official, r.tag()}, nil, Found{Ref: i.Official}, ""},
 		{"one was built before", "", []string{r.tag()}, []string{i.Official}, Found{Ref: r.tag(), Built: true}, ""},
 		{"it can be pulled", "", nil, []string{i.Official}, Found{Ref: i.Official}, "pull " + i.Official},
-		{"it can't be pulled", "", []string{debian}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
-		{"another recipe was built before", "", []string{debian, r.tag() + "0"}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
+		{"it can't be pulled", "", []string{r.debian.tag()}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
+		{"another recipe was built before", "", []string{r.debian.tag(), r.tag() + "0"}, nil, Found{Ref: r.tag(), Built: true}, "pull " + i.Official + ", build " + r.tag()},
 		{"another is named", "mine:1", []string{i.Official, r.tag(), "mine:1"}, nil, Found{Ref: "mine:1"}, ""},
 		{"another is named that isn't there", "mine:1", []string{i.Official}, []string{"mine:1"}, Found{Ref: "mine:1"}, "pull mine:1"},
 	} {

@@ -15,18 +15,20 @@ var recipes embed.FS
 
 // recipe is how an image is made from Debian's packages.
 type recipe struct {
-	name  string
-	files fs.FS
-	hash  string
+	name   string
+	debian debian
+	files  fs.FS
+	hash   string
 }
 
-func readRecipe(name string) (recipe, error) {
-	files, err := fs.Sub(recipes, name)
+func (i Image) recipe() (recipe, error) {
+	files, err := fs.Sub(recipes, i.Recipe)
 	if err != nil {
 		return recipe{}, err
 	}
+	r := recipe{name: i.Name, debian: debian(i.Debian), files: files}
 	hash := sha256.New()
-	fmt.Fprintln(hash, debian)
+	fmt.Fprintln(hash, r.debian.tag())
 	err = fs.WalkDir(files, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -35,14 +37,15 @@ func readRecipe(name string) (recipe, error) {
 		fmt.Fprintf(hash, "%s %d\n%s", path, len(text), text)
 		return err
 	})
-	return recipe{name, files, hex.EncodeToString(hash.Sum(nil)[:6])}, err
+	r.hash = hex.EncodeToString(hash.Sum(nil)[:6])
+	return r, err
 }
 
 // tag is what the image is called when it has been built. "localhost" keeps Docker from looking for it elsewhere.
 func (r recipe) tag() string { return "localhost/locker/" + r.name + ":" + r.hash }
 
 func (r recipe) build(ctx context.Context, progress func(string)) error {
-	if err := makeDebian(ctx, progress); err != nil {
+	if err := r.debian.make(ctx, progress); err != nil {
 		return err
 	}
 	dir, err := os.MkdirTemp("", "locker-images-")
@@ -54,6 +57,6 @@ func (r recipe) build(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("building " + r.tag())
-	_, err = Docker(ctx, "build", "--tag", r.tag(), "--build-arg", "BASE="+debian, dir)
+	_, err = Docker(ctx, "build", "--tag", r.tag(), "--build-arg", "BASE="+r.debian.tag(), dir)
 	return err
 }

@@ -1,4 +1,4 @@
-// Images gets the images that the tests run, those that are named or all, and prints what Docker calls each.
+// Images gets the images that are named, or all that make test needs, and prints what Docker calls each.
 package main
 
 import (
@@ -16,7 +16,9 @@ func main() {
 	names := os.Args[1:]
 	if len(names) == 0 {
 		for _, i := range images.All {
-			names = append(names, i.Name)
+			if !i.Soak {
+				names = append(names, i.Name)
+			}
 		}
 	}
 	for _, name := range names {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// pin keeps this process off the servers' CPU, if there are others. New threads begin where those do that start them.
+func pin() error {
+	if cpus < 2 {
+		return nil
+	}
+	var rest unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &rest); err != nil {
+		return err
+	}
+	rest.Clear(serverCPU())
+	if rest.Count() == 0 {
+		return nil
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		if err := unix.SchedSetaffinity(id, &rest); err != nil && !errors.Is(err, unix.ESRCH) {
+			return err
+		}
+	}
+	runtime.GOMAXPROCS(rest.Count())
+	pinned = true
+	return nil
+}
