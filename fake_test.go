@@ -33,16 +33,17 @@ func (f *fakeLocker) Guarantees() locker.Guarantees { return f.guarantees }
 func (f *fakeLocker) Close() error                  { f.closed++; return nil }
 
 type fakeLease struct {
+	token      locker.Token
 	done       chan struct{}
 	err        error // what Err says once done is closed, or before, when the timer is late
 	releaseErr error
 	released   int
 }
 
-func newFakeLease() *fakeLease { return &fakeLease{done: make(chan struct{})} }
+func newFakeLease() *fakeLease { return &fakeLease{token: 7, done: make(chan struct{})} }
 
 func (l *fakeLease) Name() string                { return "name" }
-func (l *fakeLease) Token() locker.Token         { return 7 }
+func (l *fakeLease) Token() locker.Token         { return l.token }
 func (l *fakeLease) Deadline() time.Time         { return time.Time{} }
 func (l *fakeLease) Done() <-chan struct{}       { return l.done }
 func (l *fakeLease) Err() error                  { return l.err }

@@ -48,7 +48,7 @@ func Schemes() []string {
 
 // Open makes a locker from a URL, whose scheme names the backend: the package of that backend must be imported, often
 // for nothing else. What else a URL may say is in the documentation of each backend; a parameter that a backend
-// doesn't know is an error.
+// doesn't know is an error. One is the same on all of them: token_base, see [TokenBase].
 //
 // Each requirement must be met by the locker's [Guarantees]; otherwise Open closes it again and returns an error that
 // names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and a
@@ -67,6 +67,10 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	if open == nil {
 		return nil, &Error{Op: "open", Err: unknownScheme(rawURL, u.Scheme)}
 	}
+	u, base, err := takeTokenBase(u)
+	if err != nil {
+		return nil, &Error{Op: "open", Err: err}
+	}
 	l, err := open(ctx, u)
 	if err != nil {
 		var wrapped *Error
@@ -78,7 +82,14 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	if err := Require(l.Guarantees(), reqs...); err != nil {
 		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: errors.Join(err, l.Close())}
 	}
-	return l, nil
+	if base == 0 {
+		return l, nil
+	}
+	withBase, err := TokenBase(l, base)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return withBase, nil
 }
 
 func unknownScheme(rawURL, scheme string) error {

@@ -19,6 +19,9 @@ func init() {
 		if u.Host == "down" {
 			return nil, errRefused
 		}
+		if u.Query().Has("token_base") {
+			return nil, errors.New("token_base is not for backends")
+		}
 		return opened, nil
 	})
 }

@@ -26,6 +26,19 @@ func TestMemInRealTime(t *testing.T) {
 	conformance.Run(t, h)
 }
 
+// TestMemWithTokenBase runs it on lockers whose tokens begin elsewhere, which must change nothing else.
+func TestMemWithTokenBase(t *testing.T) {
+	conformance.Run(t, inBubbles(memHarness(func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker {
+			l, err := locker.TokenBase(l, 1<<61)
+			if err != nil {
+				panic(err)
+			}
+			return l
+		}
+	})))
+}
+
 // TestThirdParty is the example of the package doc.
 func TestThirdParty(t *testing.T) {
 	conformance.Run(t, inBubbles(bareHarness()))

@@ -8,6 +8,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/filebackend"
 	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 // The matrix in the README is what the code says of itself.
@@ -23,7 +24,7 @@ func TestReadmeMatrix(t *testing.T) {
 		t.Fatal("README.md has no place for the matrix")
 	}
 	want := locker.MarkdownHeader()
-	for _, g := range []locker.Guarantees{membackend.Guarantees(), filebackend.Guarantees()} {
+	for _, g := range []locker.Guarantees{membackend.Guarantees(), filebackend.Guarantees(), redisbackend.Guarantees()} {
 		want += "\n" + g.MarkdownRow()
 	}
 	if got != want {

@@ -6,9 +6,12 @@ import (
 	"net/url"
 	"os"
 
+	"github.com/redis/go-redis/v9/logging"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/filebackend"
 	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 // backends is every backend of this program, in the order of the decision matrix. A new one is a line here; its import
@@ -16,7 +19,12 @@ import (
 var backends = []func() locker.Guarantees{
 	membackend.Guarantees,
 	filebackend.Guarantees,
+	redisbackend.Guarantees,
 }
+
+// silenceClients turns off what client libraries write to stderr by themselves, which is CMD's as well. What matters
+// comes back as an error.
+func silenceClients() { logging.Disable() }
 
 const envURL = "LOCKER_URL"
 

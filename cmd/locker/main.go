@@ -1,6 +1,7 @@
 // Locker runs commands under a lock, and shows what the backends of this project promise.
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
+//	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
@@ -30,6 +31,7 @@ import (
 )
 
 func main() {
+	silenceClients()
 	err := newRoot().Execute()
 	os.Exit(report(os.Stderr, err))
 }
@@ -51,7 +53,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newDemo(), newMatrix(), newVersion())
 	return root
 }
 

@@ -1,0 +1,165 @@
+// Package demo tells, as it happens, what a fencing token is for: a holder that is stopped for too long, and what it
+// writes when it wakes up.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/fence"
+)
+
+// Who is in the story.
+type Who int
+
+const (
+	A Who = iota // the holder that is stopped
+	B            // who comes after it
+)
+
+// Mood is how an event is to be read.
+type Mood int
+
+const (
+	Plain   Mood = iota
+	Stopped      // nothing happens there from now on
+	Good         // what the storage says, as it should be
+	Bad
+)
+
+// Event is one thing that happens.
+type Event struct {
+	At   time.Duration // since the beginning
+	Who  Who
+	Text string
+	Mood Mood
+}
+
+// Outcome is what the storage has at the end.
+type Outcome struct {
+	Balance int
+	Lost    bool // B's update, which had been acknowledged
+}
+
+const (
+	before = 100 // the balance at first
+	addsA  = 10
+	addsB  = 20
+)
+
+// account is the data that the lock is about.
+type account struct {
+	fence   fence.Memory
+	fenced  bool
+	mu      sync.Mutex
+	balance int
+}
+
+func (a *account) claim(token locker.Token) error {
+	if !a.fenced {
+		return nil
+	}
+	return a.fence.Claim(context.Background(), "account", token)
+}
+
+func (a *account) read() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.balance
+}
+
+func (a *account) write(token locker.Token, balance int) error {
+	write := func() error {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.balance = balance
+		return nil
+	}
+	if !a.fenced {
+		return write()
+	}
+	return a.fence.Do("account", token, write)
+}
+
+// Story is one run.
+type Story struct {
+	A, B   locker.Locker // of one service, each with connections of its own
+	Name   string        // of the lock
+	TTL    time.Duration
+	Fenced bool
+	Tell   func(Event) // called from one goroutine at a time
+
+	begin time.Time
+}
+
+func (s *Story) tell(who Who, mood Mood, format string, args ...any) {
+	s.Tell(Event{At: time.Since(s.begin), Who: who, Text: fmt.Sprintf(format, args...), Mood: mood})
+}
+
+// Play runs the story in real time, which takes a little longer than the lease. Both add to a balance: acquire, read, add,
+// write. A is stopped between its read and its write; it renews nothing meanwhile, as a stopped process does.
+func (s *Story) Play(ctx context.Context) (Outcome, error) {
+	s.begin = time.Now()
+	data := &account{fenced: s.Fenced, balance: before}
+	first, err := s.A.Acquire(ctx, s.Name, locker.WithTTL(s.TTL), locker.WithoutRenewal())
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer func() { _ = first.Release(context.WithoutCancel(ctx)) }() // it is lost by then
+	s.tell(A, Plain, "has the lock, token %d", first.Token())
+	if err := data.claim(first.Token()); err != nil {
+		return Outcome{}, err
+	}
+	balance := data.read()
+	s.tell(A, Plain, "reads %d", balance)
+	s.tell(A, Stopped, "is stopped")
+
+	if err := s.second(ctx, data); err != nil {
+		return Outcome{}, err
+	}
+	select {
+	case <-time.After(s.TTL / 4):
+	case <-ctx.Done():
+		return Outcome{}, context.Cause(ctx)
+	}
+	s.tell(A, Plain, "wakes up, writes %d with its token", balance+addsA)
+	switch err := data.write(first.Token(), balance+addsA); {
+	case errors.Is(err, fence.ErrStale):
+		s.tell(A, Good, "storage refuses the smaller token")
+	case err != nil:
+		return Outcome{}, err
+	default:
+		s.tell(A, Bad, "storage accepts: B's update is gone")
+	}
+	out := Outcome{Balance: data.read()}
+	out.Lost = out.Balance != before+addsB
+	return out, nil
+}
+
+// second is what B does: all of it while A is stopped.
+func (s *Story) second(ctx context.Context, data *account) error {
+	s.tell(B, Plain, "wants the lock, waits")
+	lease, err := s.B.Acquire(ctx, s.Name, locker.WithTTL(s.TTL))
+	if err != nil {
+		return err
+	}
+	s.tell(B, Plain, "has the lock, token %d", lease.Token())
+	if err := data.claim(lease.Token()); err != nil {
+		return err
+	}
+	balance := data.read()
+	s.tell(B, Plain, "reads %d, writes %d", balance, balance+addsB)
+	if err := data.write(lease.Token(), balance+addsB); err != nil {
+		return err
+	}
+	s.tell(B, Good, "storage accepts")
+	if err := lease.Release(ctx); err != nil {
+		return err
+	}
+	s.tell(B, Plain, "is done, releases the lock")
+	return nil
+}

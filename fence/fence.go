@@ -1,0 +1,93 @@
+// Package fence is the other half of a fencing token: the check where the data lives.
+//
+// A lease can end while its holder believes in it, because the holder was paused. No lock service can prevent what such a
+// holder writes next; the storage can. It keeps, for each resource, the highest token it has seen: the resource's mark.
+// A claim raises the mark to the token of a lease, or fails with an error that matches [ErrStale] when the mark is higher.
+// An equal token passes, because one lease may read and write many times.
+//
+// # Claim before the first read
+//
+// A check on writes alone is not enough. A stale holder's write can land between its successor's read and write: the
+// stale token is still the highest that the storage has seen, for the successor has not written yet, and then the
+// successor overwrites what it never read. So a critical section claims first, and every write claims again in the same
+// step as it writes:
+//
+//	lease, err := l.Acquire(ctx, "invoice/42")
+//	…
+//	claim the token        from here on no older holder can write
+//	read
+//	write, with the token  refused if a newer holder has claimed meanwhile
+//
+// The claim and the write must be one step of the storage, or a newer claim fits in between. How that is done differs,
+// so each storage has a package of its own:
+//
+//   - fencepg and fencesql: in the caller's transaction on Postgres;
+//   - fenceredis: a script that claims and writes;
+//   - fenceetcd: a comparison in the transaction that writes;
+//   - [Memory]: under a mutex.
+//
+// Package fencetest is a suite for storages of one's own.
+//
+// # Tokens
+//
+// They use all of an int64, so a storage compares them exactly: the numbers of Lua, JavaScript and JSON end at 2^53.
+// Tokens of different locks don't compare: a resource belongs to one lock, and that lock to one backend. The marks must
+// be as durable as the data they guard, and live as long: whoever restores the data restores the marks with it.
+//
+// Sequencers of Google's Chubby (Burrows, 2006) and Kleppmann's "How to do distributed locking" (2016) are where the idea
+// comes from; both show it for writes only.
+package fence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/locker"
+)
+
+// ErrStale says that a holder with a larger token was here: whoever asked is late. Its lease is lost, whatever it
+// believes. Nothing was written.
+var ErrStale = errors.New("fencing token is stale")
+
+// StaleError is an [ErrStale] that tells which mark was higher.
+type StaleError struct {
+	Resource string
+	Token    locker.Token
+	Highest  locker.Token // the mark
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("%v: %d is below %d, which %q has seen", ErrStale, e.Token, e.Highest, e.Resource)
+}
+
+// Is makes the error match [ErrStale].
+func (e *StaleError) Is(target error) bool { return target == ErrStale }
+
+// Guard claims resources of one storage.
+type Guard interface {
+	// Claim raises the mark of a resource to token, or fails with an error that matches [ErrStale] when the mark is
+	// higher; then it changes nothing. An equal token passes. When Claim has returned nil, no write with a smaller token
+	// gets in any more, also after a crash of the storage, if its data survives that.
+	//
+	// A resource's name obeys the rule of [locker.ValidName], and a token is positive; what doesn't is refused before any
+	// I/O.
+	Claim(ctx context.Context, resource string, token locker.Token) error
+}
+
+// Check refuses what can't be claimed: a resource whose name breaks the rule of [locker.ValidName] (the error matches
+// [locker.ErrName]), and a token that isn't positive. Guards call it first.
+func Check(resource string, token locker.Token) error {
+	if err := locker.ValidName(resource); err != nil {
+		return fmt.Errorf("fence: resource: %w", err)
+	}
+	return CheckToken(token)
+}
+
+// CheckToken refuses a token that isn't positive, as none of a lease is.
+func CheckToken(token locker.Token) error {
+	if token <= 0 {
+		return fmt.Errorf("fence: %d is no token of a lease", token)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package fencetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/fence"
+)
+
+// expect compares what a call has returned with what it must: nil, or an error that matches.
+func expect(what string, got, want error) error {
+	if (want == nil && got == nil) || (want != nil && errors.Is(got, want)) {
+		return nil
+	}
+	return fmt.Errorf("%s = %v, want %v", what, got, want)
+}
+
+// steps is a resource whose calls are compared with what they must return; err is the first that wasn't so.
+type steps struct {
+	ctx      context.Context
+	store    Store
+	resource string
+	err      error
+}
+
+func (h *Harness) steps(ctx context.Context, name string) *steps {
+	s := &steps{ctx: ctx, resource: resource(name)}
+	s.store, s.err = h.Open()
+	return s
+}
+
+func (s *steps) claim(token locker.Token, want error) {
+	if s.err == nil {
+		s.err = expect(fmt.Sprintf("Claim(%d)", token), s.store.Claim(s.ctx, s.resource, token), want)
+	}
+}
+
+func (s *steps) write(token locker.Token, value string, want error) {
+	if s.err == nil {
+		s.err = expect(fmt.Sprintf("Write(%d)", token), s.store.Write(s.ctx, s.resource, token, value), want)
+	}
+}
+
+func (s *steps) read(want string) {
+	if s.err != nil {
+		return
+	}
+	got, err := s.store.Read(s.ctx, s.resource)
+	if err != nil || got != want {
+		s.err = fmt.Errorf("Read = %q, %w, want %q", got, err, want)
+	}
+}
+
+func badArguments(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "arguments")
+	for _, token := range []locker.Token{0, -1, math.MinInt64} {
+		if s.err != nil {
+			return s.err
+		}
+		err := s.store.Claim(ctx, s.resource, token)
+		if err == nil || errors.Is(err, fence.ErrStale) {
+			return fmt.Errorf("Claim(%d) = %w, want an error of its own: no lease has that token", token, err)
+		}
+		if err := s.store.Write(ctx, s.resource, token, "x"); err == nil {
+			return fmt.Errorf("Write(%d) = nil, want an error", token)
+		}
+	}
+	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", locker.MaxName+1)} {
+		if err := s.store.Claim(ctx, name, 1); !errors.Is(err, locker.ErrName) {
+			return fmt.Errorf("Claim of the resource %.20q = %w, want ErrName", name, err)
+		}
+	}
+	s.read("")
+	s.claim(1, nil)
+	return s.err
+}
+
+func markRises(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "mark")
+	s.claim(5, nil)
+	s.claim(5, nil)
+	s.claim(4, fence.ErrStale)
+	s.claim(7, nil)
+	s.claim(6, fence.ErrStale)
+	s.claim(5, fence.ErrStale)
+	s.claim(7, nil)
+	s.claim(100, nil) // as text it is smaller
+	s.claim(99, fence.ErrStale)
+	return s.err
+}
+
+func staleWrite(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "stale")
+	s.claim(5, nil)
+	s.write(5, "first", nil)
+	s.write(5, "second", nil)
+	s.read("second")
+	s.claim(6, nil)
+	s.write(5, "late", fence.ErrStale)
+	s.read("second")
+	s.write(6, "third", nil)
+	s.read("third")
+	return s.err
+}
+
+func writeClaims(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "write")
+	s.write(5, "first", nil) // without a claim before
+	s.write(7, "second", nil)
+	s.claim(6, fence.ErrStale)
+	s.write(6, "late", fence.ErrStale)
+	s.read("second")
+	return s.err
+}
+
+func exact(ctx context.Context, h *Harness) error {
+	for _, high := range []locker.Token{1 << 53, 1<<53 + 1, 1<<53 + 2, 1<<62 + 1, math.MaxInt64} {
+		s := h.steps(ctx, "exact")
+		s.claim(high-1, nil)
+		s.write(high, "high", nil)
+		s.claim(high-1, fence.ErrStale)
+		s.write(high-1, "low", fence.ErrStale)
+		s.claim(high, nil)
+		s.read("high")
+		if s.err != nil {
+			return s.err
+		}
+	}
+	return nil
+}
+
+func apart(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "apart")
+	names := []string{"a", "A", "a/b", "a ", "a{b}", "a%7Bb%7D", "ä", "a\u0308", "'; --", "*", "a:fence", "a\\", strings.Repeat("a", 40)}
+	first := s.resource
+	for i, name := range names { // the tokens fall, so that any two that are one are refused
+		s.resource = first + name
+		s.write(locker.Token(len(names)-i), name, nil)
+	}
+	for _, name := range names {
+		s.resource = first + name
+		s.read(name)
+	}
+	return s.err
+}
+
+func seenByAll(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "all")
+	if s.err != nil {
+		return s.err
+	}
+	mine := s.store
+	other, err := h.Open()
+	if err != nil {
+		return err
+	}
+	s.write(5, "mine", nil)
+	s.store = other
+	s.read("mine")
+	s.claim(4, fence.ErrStale)
+	s.write(6, "other's", nil)
+	s.store = mine
+	s.write(5, "late", fence.ErrStale)
+	s.read("other's")
+	return s.err
+}
+
+func cancelled(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "context")
+	over, cancel := context.WithCancel(ctx)
+	cancel()
+	if s.err == nil {
+		// A storage that needs no waiting may do it all the same.
+		if err := s.store.Claim(over, s.resource, 9); err != nil && !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("Claim with a context that is over = %w, want context.Canceled", err)
+		}
+	}
+	s.claim(9, nil)
+	return s.err
+}
+
+func crashed(ctx context.Context, h *Harness) error {
+	s := h.steps(ctx, "crash")
+	s.write(5, "kept", nil)
+	s.claim(7, nil)
+	if s.err != nil {
+		return s.err
+	}
+	if err := h.Crash(); err != nil {
+		return err
+	}
+	if s.store, s.err = h.Open(); s.err != nil {
+		return s.err
+	}
+	s.read("kept")
+	s.claim(6, fence.ErrStale)
+	s.write(6, "late", fence.ErrStale)
+	s.write(7, "next", nil)
+	s.read("next")
+	return s.err
+}

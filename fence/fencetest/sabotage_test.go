@@ -1,0 +1,206 @@
+package fencetest_test
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/fence"
+	"github.com/fencedlock/locker/fence/fencetest"
+)
+
+// sabotaged is a storage with one bug: the calls that are set take the place of the good ones.
+type sabotaged struct {
+	*store
+	claim func(resource string, token locker.Token) error
+	write func(resource string, token locker.Token, value string) error
+}
+
+func (s *sabotaged) Claim(ctx context.Context, resource string, token locker.Token) error {
+	if s.claim != nil {
+		return s.claim(resource, token)
+	}
+	return s.store.Claim(ctx, resource, token)
+}
+
+func (s *sabotaged) Write(ctx context.Context, resource string, token locker.Token, value string) error {
+	if s.write != nil {
+		return s.write(resource, token, value)
+	}
+	return s.store.Write(ctx, resource, token, value)
+}
+
+// naive is a storage with a check of its own, which may forget.
+type naive struct {
+	mu     sync.Mutex
+	marks  map[string]locker.Token
+	values map[string]string
+	stale  func(token, highest locker.Token) bool
+	key    func(resource string) string
+	apart  bool // a pause between the check and the write
+	check  bool // of the arguments
+}
+
+func newNaive() *naive {
+	return &naive{
+		marks: make(map[string]locker.Token), values: make(map[string]string), check: true,
+		stale: func(token, highest locker.Token) bool { return token < highest },
+		key:   func(resource string) string { return resource },
+	}
+}
+
+func (n *naive) Claim(_ context.Context, resource string, token locker.Token) error {
+	if err := fence.Check(resource, token); n.check && err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.stale(token, n.marks[n.key(resource)]) {
+		return fence.ErrStale
+	}
+	n.marks[n.key(resource)] = token
+	return nil
+}
+
+func (n *naive) Write(ctx context.Context, resource string, token locker.Token, value string) error {
+	if err := n.Claim(ctx, resource, token); err != nil {
+		return err
+	}
+	if n.apart {
+		for range 5 {
+			runtime.Gosched()
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.values[n.key(resource)] = value
+	return nil
+}
+
+func (n *naive) Read(_ context.Context, resource string) (string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.values[n.key(resource)], nil
+}
+
+func same(s fencetest.Store) func() (fencetest.Store, error) {
+	return func() (fencetest.Store, error) { return s, nil }
+}
+
+// Each bug fails the case that is named for it; the suite would be worth nothing otherwise.
+func TestSabotage(t *testing.T) {
+	for bug, tc := range map[string]struct {
+		fails   string
+		harness func() fencetest.Harness
+	}{
+		"no check": {"mark-only-rises", func() fencetest.Harness {
+			n := newNaive()
+			n.stale = func(token, highest locker.Token) bool { return false }
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"an equal token is refused": {"mark-only-rises", func() fencetest.Harness {
+			n := newNaive()
+			n.stale = func(token, highest locker.Token) bool { return token <= highest }
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"any token passes": {"bad-arguments-are-refused", func() fencetest.Harness {
+			n := newNaive()
+			n.check = false
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"tokens are doubles": {"tokens-are-exact", func() fencetest.Harness {
+			n := newNaive()
+			n.stale = func(token, highest locker.Token) bool { return float64(token) < float64(highest) }
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"names in lower case": {"resources-are-apart", func() fencetest.Harness {
+			n := newNaive()
+			n.key = strings.ToLower
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"check and write in two steps": {"claim-and-write-are-one-step", func() fencetest.Harness {
+			n := newNaive()
+			n.apart = true
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"a write that leaves the mark": {"write-claims", func() fencetest.Harness {
+			s := &sabotaged{store: newStore()}
+			s.write = func(resource string, token locker.Token, value string) error {
+				before := newStore()
+				if err := before.Claim(context.Background(), resource, token); err != nil {
+					return err
+				}
+				s.set(resource, value)
+				return nil
+			}
+			return fencetest.Harness{Open: same(s)}
+		}},
+		"a stale write that writes": {"stale-write-changes-nothing", func() fencetest.Harness {
+			s := &sabotaged{store: newStore()}
+			s.write = func(resource string, token locker.Token, value string) error {
+				s.set(resource, value)
+				return s.Claim(context.Background(), resource, token)
+			}
+			return fencetest.Harness{Open: same(s)}
+		}},
+		"a claim that does nothing": {"no-update-is-lost", func() fencetest.Harness {
+			s := &sabotaged{store: newStore()}
+			s.claim = func(resource string, token locker.Token) error {
+				runtime.Gosched()
+				return fence.Check(resource, token)
+			}
+			return fencetest.Harness{Open: same(s)}
+		}},
+		"a mark for each connection": {"claims-are-seen-by-all", func() fencetest.Harness {
+			values := newStore()
+			return fencetest.Harness{Open: func() (fencetest.Store, error) {
+				marks := new(fence.Memory)
+				return &sabotaged{
+					store: values,
+					claim: func(resource string, token locker.Token) error {
+						return marks.Claim(context.Background(), resource, token)
+					},
+					write: func(resource string, token locker.Token, value string) error {
+						return marks.Do(resource, token, func() error { values.set(resource, value); return nil })
+					},
+				}, nil
+			}}
+		}},
+		"stale for who gave up": {"context-ends-the-claim", func() fencetest.Harness {
+			return fencetest.Harness{Open: same(hasty{newStore()})}
+		}},
+		"marks are lost in a crash": {"marks-survive-a-crash", func() fencetest.Harness {
+			n := newNaive()
+			return fencetest.Harness{Open: same(n), Crash: func() error { clear(n.marks); return nil }}
+		}},
+	} {
+		t.Run(bug, func(t *testing.T) {
+			cases := fencetest.Cases()
+			i := slices.IndexFunc(cases, func(c fencetest.Case) bool { return c.Name == tc.fails })
+			if i < 0 {
+				t.Fatalf("no case is called %s", tc.fails)
+			}
+			for range 100 { // what goes wrong only now and then
+				h := tc.harness()
+				if cases[i].Run(t.Context(), &h) != nil {
+					return
+				}
+			}
+			t.Errorf("%s passes", tc.fails)
+		})
+	}
+}
+
+// hasty takes the end of a context for a stale token.
+type hasty struct{ *store }
+
+func (h hasty) Claim(ctx context.Context, resource string, token locker.Token) error {
+	if ctx.Err() != nil {
+		return fence.ErrStale
+	}
+	return h.store.Claim(ctx, resource, token)
+}
