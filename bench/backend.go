@@ -6,6 +6,23 @@ import (
 	"time"
 )
 
+// backends is the table of what can be measured.
+//
+// How to add one: a row here, and a file named for it with a function like startRedis, which starts the servers (startServer) and
+// returns what follows; a second file for the peers, if they take much room (redispeers.go). All scenarios then run on it. What
+// they need of it:
+//
+//   - bare, the smallest request that does what a lock can't do without: PING where memory is enough, one durable write where the
+//     service writes each lock to disks. Ratios are multiples of it.
+//   - byHand, the commands of a lock as one writes them without a library, over a pool of 64 connections where the client has one.
+//   - contestants for each scenario: this project under the name subject, then its peers. Leave out who can't do a thing at all
+//     (wait, renew). A peer that fails in a round loses that round; this project may not.
+//   - goals: what this project is to reach, by scenario and metric. A goal without a figure is a mistake, and ends the run.
+//   - requests: the service's own counters. They tell requests of clients from what the service does by itself.
+var backends = []backend{
+	{"redis", startRedis},
+}
+
 // backend is a service that keeps locks, with those who use it.
 type backend struct {
 	name  string
@@ -21,13 +38,14 @@ type service struct {
 	bare, byHand contestant
 
 	loads    []contestant // acquire and release, beside those two
-	handOffs []contestant
+	handOffs []contestant // many want one lock
 	holds    []contestant // many leases
 	crowds   []contestant // many waiters
 	goals    []goal
 
 	// requests is how often the service was asked to carry out each command, by name, so far.
 	requests func(ctx context.Context) (map[string]int64, error)
+	servers  []*container
 	stop     func() error
 }
 

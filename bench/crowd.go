@@ -3,8 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -33,7 +33,7 @@ func (m measurement) runCrowds(ctx context.Context) error {
 	return nil
 }
 
-// gathering is how long the crowd may take to queue before the first gets the lock.
+// gathering is how long the crowd has to queue, when all have asked, before the first gets the lock.
 const gathering = 2 * time.Second
 
 func (m measurement) runCrowd(ctx context.Context, n int, c contestant) error {
@@ -48,20 +48,25 @@ func (m measurement) runCrowd(ctx context.Context, n int, c contestant) error {
 	if err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, gathering+m.effort.crowd)
+	limited, cancel := context.WithCancel(ctx)
 	defer cancel()
+	var asking sync.WaitGroup
+	asking.Add(waiters)
 	var served, last atomic.Int64 // how many, and when the last of them, in nanoseconds since start
 	var opened, before int64
 	start := time.Now()
 	err = together(waiters+1, func(i int) (err error) {
 		if i == waiters {
+			asking.Wait()
 			time.Sleep(gathering)
 			if before, err = m.asked(ctx, c); err != nil {
 				return err
 			}
+			defer time.AfterFunc(m.effort.crowd, cancel)
 			opened = int64(time.Since(start))
 			return open(ctx)
 		}
+		asking.Done()
 		release, err := clients[i%n].lock(limited, name)
 		if err != nil {
 			return nil // it was not served, and is missing below
@@ -78,8 +83,8 @@ func (m measurement) runCrowd(ctx context.Context, n int, c contestant) error {
 		return err
 	}
 	scenario := crowdName(n)
-	m.add(c.name, scenario, metric{name: "served"}, float64(served.Load()), math.NaN())
-	m.add(c.name, scenario, metric{name: "within", unit: "s"}, time.Duration(last.Load()-opened).Seconds(), math.NaN())
-	m.add(c.name, scenario, metric{name: "requests a grant"}, float64(after-before)/float64(served.Load()), math.NaN())
+	m.add(c.name, scenario, 0, metric{name: "served"}, float64(served.Load()), 0)
+	m.add(c.name, scenario, 0, metric{name: "within", unit: "s"}, time.Duration(last.Load()-opened).Seconds(), 0)
+	m.add(c.name, scenario, 0, metric{name: "requests a grant"}, float64(after-before)/float64(served.Load()), 0)
 	return nil
 }

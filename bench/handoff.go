@@ -2,9 +2,10 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
-	"math"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -44,54 +45,58 @@ func (m measurement) runHandOff(ctx context.Context, n int) error {
 		}
 		defer closeAll(clients)
 		parties[i] = &party{clients: clients, shares: make([]int, n)}
-		_, err = parties[i].contend(ctx, "warm-up", m.effort.handOff/2)
+		_, err = parties[i].contend(ctx, "warm-up", warmUp)
 		if err := m.forgive(c, err); err != nil {
 			return err
 		}
 		clear(parties[i].shares)
 	}
-	for round := range m.effort.rounds {
+	for round := range m.effort.handOffs {
 		for i, c := range list {
-			base, err := bare.load(ctx, 1, m.effort.load/4)
-			if err != nil {
-				return fmt.Errorf("%s: %w", m.bare.name, err)
-			}
-			if err := m.forgive(c, m.runRound(ctx, scenario, c, parties[i], round, base)); err != nil {
+			err := m.handOffRound(ctx, scenario, c, parties[i], round, bare)
+			if err := m.forgive(c, err); err != nil {
 				return err
 			}
-			m.add(m.bare.name, scenario, gapMedian, micros(base.p50), math.NaN())
 		}
 	}
 	for i, c := range list {
-		m.add(c.name, scenario, metric{name: "Jain index"}, jain(parties[i].shares), math.NaN())
+		m.add(c.name, scenario, 0, metric{name: "Jain index"}, jain(parties[i].shares), 0)
 	}
 	return nil
 }
 
-var (
-	gapMedian = metric{"gap, median", "µs", "PING alone"}
-	gapP99    = metric{"gap, p99", "µs", "PING alone"}
-)
-
-func (m measurement) runRound(ctx context.Context, scenario string, c contestant, p *party, round int, base sample) error {
-	before, err := m.asked(ctx, c)
+// handOffRound compares the time between two holders with that of a bare request, which is measured just before.
+func (m measurement) handOffRound(ctx context.Context, scenario string, c contestant, p *party, round int, bare *client) error {
+	var base sample
+	var l *ledger
+	var requests int64
+	shares := slices.Clone(p.shares)
+	_, err := m.quiet.during(ctx, func() (err error) {
+		copy(p.shares, shares)
+		if base, err = bare.load(ctx, 1, m.effort.load/2); err != nil {
+			return err
+		}
+		before, err := m.asked(ctx, c)
+		if err != nil {
+			return err
+		}
+		if l, err = p.contend(ctx, "hand-off-"+rand.Text(), m.effort.handOff); err != nil {
+			return err
+		}
+		after, err := m.asked(ctx, c)
+		requests = after - before
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	l, err := p.contend(ctx, fmt.Sprint("hand-off-", len(p.clients), "-", round), m.effort.handOff)
-	if err != nil {
-		return err
-	}
-	after, err := m.asked(ctx, c)
-	if err != nil {
-		return err
-	}
-	gap := percentile(l.gaps, 50)
-	m.add(c.name, scenario, gapMedian, micros(gap), gap/base.p50)
-	gap = percentile(l.gaps, 99)
-	m.add(c.name, scenario, gapP99, micros(gap), gap/base.p50)
-	m.add(c.name, scenario, metric{name: "hand-offs", unit: "1/s"}, float64(len(l.gaps))/m.effort.handOff.Seconds(), math.NaN())
-	m.add(c.name, scenario, metric{name: "requests an acquisition"}, float64(after-before)/float64(l.grants), math.NaN())
+	count := float64(len(l.gaps))
+	p50, p99 := quantiles(l.gaps)
+	to := m.bare.name + " alone"
+	m.add(c.name, scenario, round, metric{"gap, median", "µs", to}, p50, base.p50)
+	m.add(c.name, scenario, round, metric{"gap, p99", "µs", to}, p99, base.p50)
+	m.add(c.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.effort.handOff.Seconds(), 0)
+	m.add(c.name, scenario, round, metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
 	return nil
 }
 
@@ -138,10 +143,10 @@ func (p *party) contend(ctx context.Context, name string, d time.Duration) (*led
 // ledger notes who has had a lock.
 type ledger struct {
 	mu     sync.Mutex
-	grants int
-	gaps   []time.Duration // from the release of one holder to the return of another
-	holder int             // the last; -1: nobody has had it yet
-	since  time.Time       // its release
+	grants int       // also of those who waited when the round ended
+	gaps   []float64 // µs from the release of one holder to the return of another
+	holder int       // the last; -1: nobody has had it yet
+	since  time.Time // its release
 }
 
 func (l *ledger) granted(i int, now time.Time, counts bool) {
@@ -149,7 +154,7 @@ func (l *ledger) granted(i int, now time.Time, counts bool) {
 	defer l.mu.Unlock()
 	l.grants++
 	if counts && l.holder >= 0 && l.holder != i {
-		l.gaps = append(l.gaps, now.Sub(l.since))
+		l.gaps = append(l.gaps, micros(now.Sub(l.since)))
 	}
 }
 

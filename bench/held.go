@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"runtime"
 	"time"
 )
@@ -28,7 +27,7 @@ func (m measurement) runHold(ctx context.Context, c contestant) error {
 		return err
 	}
 	defer cl.close()
-	if _, err := cl.load(ctx, atOnce, m.effort.load); err != nil { // connects
+	if _, err := cl.load(ctx, atOnce, warmUp); err != nil { // connects
 		return err
 	}
 	heap, routines := heapInUse(), runtime.NumGoroutine()
@@ -36,7 +35,7 @@ func (m measurement) runHold(ctx context.Context, c contestant) error {
 	if err != nil {
 		return err
 	}
-	m.add(c.name, heldName, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, math.NaN())
+	m.add(c.name, heldName, 0, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, 0)
 	if err := m.watchRenewals(ctx, c, cl, routines); err != nil {
 		return err
 	}
@@ -72,10 +71,10 @@ func (m measurement) watchRenewals(ctx context.Context, c contestant, cl *client
 		return err
 	}
 	seconds := time.Since(began).Seconds()
-	m.add(c.name, heldName, metric{name: "goroutines"}, float64(peak-routines), math.NaN())
-	m.add(c.name, heldName, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, math.NaN())
+	m.add(c.name, heldName, 0, metric{name: "goroutines"}, float64(peak-routines), 0)
+	m.add(c.name, heldName, 0, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, 0)
 	if cl.messages != nil {
-		m.add(c.name, heldName, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, math.NaN())
+		m.add(c.name, heldName, 0, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, 0)
 	}
 	return nil
 }

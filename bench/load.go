@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"sync/atomic"
@@ -45,78 +45,89 @@ func (m measurement) runLoad(ctx context.Context, n int) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		clients = append(clients, cl)
-		_, err = cl.load(ctx, n, m.effort.load/2) // connects, and warms up
+		_, err = cl.load(ctx, n, warmUp) // connects
 		if err := m.forgive(c, err); err != nil {
 			return err
 		}
 	}
-	rate := metric{"throughput", "ops/s", m.byHand.name}
-	p50 := metric{"median", "µs", m.bare.name}
-	p99 := metric{"p99", "µs", m.bare.name + "'s median"}
-	for range m.effort.rounds {
-		var bare, byHand sample
-		for i, cl := range clients {
-			s, err := cl.load(ctx, n, m.effort.load)
-			if err := m.forgive(list[i], err); err != nil {
-				return err
-			}
-			if err != nil {
-				continue
-			}
-			switch i {
-			case 0:
-				bare = s
-			case 1:
-				byHand = s
-			}
-			m.add(list[i].name, scenario, rate, s.rate, s.rate/byHand.rate)
-			m.add(list[i].name, scenario, p50, micros(s.p50), s.p50/bare.p50)
-			m.add(list[i].name, scenario, p99, micros(s.p99), s.p99/bare.p50)
+	for round := range m.effort.loads {
+		if err := m.loadRound(ctx, scenario, round, n, list, clients); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// loadRound lets all take their turn. The first two of list are what the others are compared with.
+func (m measurement) loadRound(ctx context.Context, scenario string, round, n int, list []contestant, clients []*client) error {
+	var bare, byHand sample
+	for i, cl := range clients {
+		var s sample
+		use, err := m.quiet.during(ctx, func() (err error) {
+			s, err = cl.load(ctx, n, m.effort.load)
+			return err
+		})
+		if err := m.forgive(list[i], err); err != nil {
+			return err
+		}
+		s.onClient, s.onServer = use.client.each(s.n), use.server.each(s.n)
+		switch i {
+		case 0:
+			bare = s
+		case 1:
+			byHand = s
+		}
+		add := func(what metric, value, base float64) { m.add(list[i].name, scenario, round, what, value, base) }
+		add(metric{"throughput", "ops/s", m.byHand.name}, s.rate, byHand.rate)
+		add(metric{"median", "µs", m.bare.name}, s.p50, bare.p50)
+		add(metric{"p99", "µs", m.bare.name + "'s median"}, s.p99, bare.p50)
+		// These depend less than the others on what else the machine does, and say which side is busy when there is a lot to do.
+		add(metric{"CPU of the client", "µs", m.byHand.name}, s.onClient, byHand.onClient)
+		add(metric{"CPU of the server", "µs", m.byHand.name}, s.onServer, byHand.onServer)
 	}
 	return nil
 }
 
 // sample is what a round of acquire + release has brought.
 type sample struct {
-	rate     float64 // a second
-	p50, p99 float64 // nanoseconds
+	n                  int     // how often
+	rate               float64 // a second
+	p50, p99           float64 // µs
+	onClient, onServer float64 // µs of a CPU, for each
 }
 
-// load takes and gives back locks by n goroutines at once, for about d. It fails when that takes much longer.
+// load takes and gives back locks by n goroutines at once, for d. What is under way then is no part of the rate, as there is less
+// and less of it. It fails when that takes much longer.
 func (c *client) load(ctx context.Context, n int, d time.Duration) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+10*time.Second)
 	defer cancel()
 	runtime.GC() // what another has left is not to be collected at the cost of this one
-	took := make([][]time.Duration, n)
-	var over atomic.Bool
-	began := time.Now()
-	timer := time.AfterFunc(d, func() { over.Store(true) })
-	defer timer.Stop()
+	took := make([][]float64, n)
+	var inTime atomic.Int64
+	end := time.Now().Add(d)
 	err := together(n, func(i int) error {
 		name := fmt.Sprint("load-", i)
-		for now := time.Now(); !over.Load(); {
+		for {
+			began := time.Now()
 			release, err := c.lock(ctx, name)
 			if err == nil {
 				err = release(ctx)
 			}
 			if err != nil {
-				over.Store(true)
 				return err
 			}
-			then := now
-			now = time.Now()
-			took[i] = append(took[i], now.Sub(then))
+			now := time.Now()
+			took[i] = append(took[i], micros(now.Sub(began)))
+			if now.After(end) {
+				return nil
+			}
+			inTime.Add(1)
 		}
-		return nil
 	})
-	all := slices.Concat(took...)
-	if err == nil && len(all) == 0 {
-		err = errors.New("nothing was done in time")
+	if err != nil {
+		return sample{rate: math.NaN(), p50: math.NaN(), p99: math.NaN()}, err
 	}
-	return sample{
-		rate: float64(len(all)) / time.Since(began).Seconds(),
-		p50:  percentile(all, 50),
-		p99:  percentile(all, 99),
-	}, err
+	all := slices.Concat(took...)
+	p50, p99 := quantiles(all)
+	return sample{n: len(all), rate: float64(inTime.Load()) / d.Seconds(), p50: p50, p99: p99}, nil
 }

@@ -1,9 +1,9 @@
 // Bench measures this project and its peers, in one run against the same servers, and prints a Markdown table for each
 // backend. The same figures go to results.json, for tools.
 //
-// Figures of a machine change with its load and say little about another. So contestants take turns, in several short
-// rounds of which the median counts, and what a request costs that does nothing is measured beside each: a ratio is the
-// median of the ratios of the rounds.
+// Figures of a machine change with its load and say little about another. So contestants take turns, in many short
+// rounds of which the median counts, and what a request costs that does nothing is measured in the same round: a ratio is the
+// median of the ratios of the rounds. docs/benchmarks.md says what the scenarios are.
 package main
 
 import (
@@ -18,24 +18,6 @@ import (
 	"time"
 )
 
-// backends is the table of what can be measured. A new one is a row here and a file.
-var backends = []backend{
-	redisBackend,
-}
-
-// effort is how long things are measured.
-type effort struct {
-	rounds  int           // of acquire + release, and of hand-offs
-	load    time.Duration // a round of acquire + release
-	handOff time.Duration // a round of hand-offs
-	crowd   time.Duration // at most, of many waiters
-}
-
-var (
-	long  = effort{rounds: 5, load: 400 * time.Millisecond, handOff: 600 * time.Millisecond, crowd: 20 * time.Second}
-	short = effort{rounds: 3, load: 100 * time.Millisecond, handOff: 300 * time.Millisecond, crowd: 5 * time.Second}
-)
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -47,11 +29,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	quick := flag.Bool("short", false, "about a minute and a half for a backend instead of four")
+	quick := flag.Bool("short", false, "fewer and shorter rounds: about a minute and a half for a backend, and less certain")
 	only := flag.String("backend", "", "measure the backends that this `regexp` matches")
 	scenarios := flag.String("run", "", "measure in the scenarios that this `regexp` matches")
 	peers := flag.String("peer", "", "measure those that this `regexp` matches, and what they are compared with")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
+	patience := flag.Duration("patience", 2*time.Minute, "for each backend: spend so long, in all, on measuring again what other work has disturbed")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 
@@ -89,6 +72,7 @@ func run(ctx context.Context) error {
 		if !names.MatchString(b.name) {
 			continue
 		}
+		m.quiet = &quiet{patience: *patience}
 		r, err := m.measure(ctx, b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)

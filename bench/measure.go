@@ -15,11 +15,27 @@ import (
 // subject is what this project is called among its peers.
 const subject = "locker"
 
+// effort is how long things are measured.
+type effort struct {
+	loads, handOffs int           // rounds
+	load, handOff   time.Duration // a round
+	crowd           time.Duration // at most, of many waiters
+}
+
+var (
+	long  = effort{loads: 15, load: 100 * time.Millisecond, handOffs: 15, handOff: 250 * time.Millisecond, crowd: 30 * time.Second}
+	short = effort{loads: 7, load: 50 * time.Millisecond, handOffs: 5, handOff: 150 * time.Millisecond, crowd: 5 * time.Second}
+)
+
+// warmUp is how long each contestant works before it is measured.
+const warmUp = 200 * time.Millisecond
+
 // measurement is a run of the scenarios on one backend.
 type measurement struct {
 	effort    effort
 	scenarios *regexp.Regexp // which to run
 	peers     *regexp.Regexp // which to measure
+	quiet     *quiet
 
 	*service
 	*results
@@ -31,16 +47,19 @@ func (m measurement) measure(ctx context.Context, b backend) (_ *results, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
-	m.results = &results{backend: b.name, subject: subject, goals: m.service.goals}
+	for _, c := range m.servers {
+		m.quiet.servers = append(m.quiet.servers, c.pid)
+	}
+	m.results = &results{backend: b.name, goals: m.service.goals}
 	began := time.Now()
 	for _, scenario := range []func(context.Context) error{m.runLoads, m.runHandOffs, m.runHolds, m.runCrowds} {
 		if err := scenario(ctx); err != nil {
 			return nil, err
 		}
 	}
-	m.results.about = fmt.Sprintf("%s, %s, %d CPUs, %s; medians of %d rounds.",
-		m.service.about, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.effort.rounds)
-	return m.results, nil
+	m.results.about = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.",
+		m.service.about, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.quiet)
+	return m.results, m.checkGoals()
 }
 
 // wanted returns those of list that are to be measured in a scenario.

@@ -11,22 +11,20 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-var redisBackend = backend{"redis", startRedis}
-
 // startRedis starts one server that keeps nothing on disk.
 func startRedis(ctx context.Context) (_ *service, err error) {
 	port, err := freePort()
 	if err != nil {
 		return nil, err
 	}
-	stop, err := startServer(ctx, "redis", "redis-server",
+	server, err := startServer(ctx, "redis", "redis-server",
 		"--bind", "127.0.0.1", "--port", strconv.Itoa(port), "--save", "", "--appendonly", "no")
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, stop())
+			err = errors.Join(err, server.stop())
 		}
 	}()
 	r := redisAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
@@ -42,13 +40,14 @@ func startRedis(ctx context.Context) (_ *service, err error) {
 		about:    "Redis " + info["Server"]["redis_version"],
 		bare:     r.ping(),
 		byHand:   r.scripts(),
-		loads:    []contestant{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
+		loads:    []contestant{r.evalsha(), r.setNX(), r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
 		handOffs: []contestant{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
 		holds:    []contestant{r.locker(), r.rueidislock()}, // the others don't renew
 		crowds:   []contestant{r.locker(), r.rueidislock(), r.redislock()},
 		goals:    redisGoals(),
 		requests: func(ctx context.Context) (map[string]int64, error) { return calls(ctx, admin) },
-		stop:     func() error { return errors.Join(admin.Close(), stop()) },
+		servers:  []*container{server},
+		stop:     func() error { return errors.Join(admin.Close(), server.stop()) },
 	}, nil
 }
 

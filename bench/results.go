@@ -14,71 +14,36 @@ type metric struct {
 	to         string // what the ratio compares a value with; empty: there is none
 }
 
-// figure is one metric of one peer in one scenario.
+// figure is one metric of one peer in one scenario: what each round has brought, NaN for nothing.
 type figure struct {
 	peer, scenario string
 	metric         metric
-	values, ratios []float64 // of each round
-}
-
-func (f *figure) value() float64 { return median(f.values) }
-func (f *figure) ratio() float64 { return median(f.ratios) }
-
-// goal is what this project is to reach in a scenario.
-type goal struct {
-	scenario, metric string
-	ratio            bool // it is about the ratio, not the value
-	atLeast          bool // instead of at most
-	limit            float64
-}
-
-func (g goal) String() string {
-	sign := "≤"
-	if g.atLeast {
-		sign = "≥"
-	}
-	if g.ratio {
-		return fmt.Sprintf("%s %g×", sign, g.limit)
-	}
-	return fmt.Sprintf("%s %s", sign, number(g.limit))
-}
-
-// met judges the median, and forgives what is less than the table shows.
-func (g goal) met(f *figure) bool {
-	v := f.value()
-	if g.ratio {
-		v = f.ratio()
-	}
-	if g.atLeast {
-		return v >= g.limit-0.005
-	}
-	return v <= g.limit+0.005
+	values, ratios []float64
 }
 
 // results are the figures of one backend, in the order in which they came.
 type results struct {
 	backend string
 	about   string
-	subject string // the peer that has the goals
 	goals   []goal
 	figures []*figure
 }
 
-// add notes what a round has brought. A value that is no number was not to be measured in it; a ratio that is none has
-// nothing to compare with.
-func (r *results) add(peer, scenario string, m metric, value, ratio float64) {
-	if math.IsNaN(value) || math.IsInf(value, 0) {
-		return
-	}
+// add notes what a round, from 0, has brought, and compares it with base, if the metric has a ratio and base isn't 0.
+func (r *results) add(peer, scenario string, round int, m metric, value, base float64) {
 	f := r.find(peer, scenario, m.name)
 	if f == nil {
 		f = &figure{peer: peer, scenario: scenario, metric: m}
 		r.figures = append(r.figures, f)
 	}
-	f.values = append(f.values, value)
-	if m.to != "" && !math.IsNaN(ratio) && !math.IsInf(ratio, 0) {
-		f.ratios = append(f.ratios, ratio)
+	for len(f.values) < round { // in which the peer failed
+		f.values, f.ratios = append(f.values, math.NaN()), append(f.ratios, math.NaN())
 	}
+	ratio := math.NaN()
+	if m.to != "" && base != 0 {
+		ratio = value / base
+	}
+	f.values, f.ratios = append(f.values, value), append(f.ratios, ratio)
 }
 
 func (r *results) find(peer, scenario, metric string) *figure {
@@ -91,17 +56,6 @@ func (r *results) find(peer, scenario, metric string) *figure {
 	return r.figures[i]
 }
 
-// goal returns the goal that f has to reach, if there is one.
-func (r *results) goal(f *figure) (goal, bool) {
-	i := slices.IndexFunc(r.goals, func(g goal) bool {
-		return f.peer == r.subject && f.scenario == g.scenario && f.metric.name == g.metric
-	})
-	if i < 0 {
-		return goal{}, false
-	}
-	return r.goals[i], true
-}
-
 // row is a figure in JSON.
 type row struct {
 	Backend  string   `json:"backend"`
@@ -111,23 +65,32 @@ type row struct {
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit"`
 	Ratio    *float64 `json:"ratio"`
-	To       string   `json:"to,omitempty"` // what the ratio compares with
+	To       string   `json:"to,omitempty"`   // what the ratio compares with
+	Low      *float64 `json:"low,omitempty"`  // the bounds of the ratio, or of the value where there is none
+	High     *float64 `json:"high,omitempty"` // (95 % confidence)
 	Goal     string   `json:"goal,omitempty"`
 	Met      *bool    `json:"met,omitempty"`
 }
 
 func (r *results) rows() []row {
-	rows := make([]row, len(r.figures))
-	for i, f := range r.figures {
-		rows[i] = row{Backend: r.backend, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Value: f.value(), Unit: f.metric.unit}
-		if len(f.ratios) > 0 {
-			ratio := f.ratio()
-			rows[i].Ratio, rows[i].To = &ratio, f.metric.to
+	var rows []row
+	for _, f := range r.figures {
+		value, ratio := summarise(f.values), summarise(f.ratios)
+		if math.IsNaN(value.median) {
+			continue // there was nothing to be measured
 		}
-		if g, ok := r.goal(f); ok {
-			met := g.met(f)
-			rows[i].Goal, rows[i].Met = g.String(), &met
+		w := row{Backend: r.backend, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Value: value.median, Unit: f.metric.unit}
+		bounds := value
+		if !math.IsNaN(ratio.median) {
+			bounds, w.Ratio, w.To = ratio, &ratio.median, f.metric.to
 		}
+		if !math.IsInf(bounds.spread(), 0) && len(f.values) > 1 {
+			w.Low, w.High = &bounds.low, &bounds.high
+		}
+		if v, ok := r.judge(f); ok {
+			w.Goal, w.Met = v.goal.String(), &v.met
+		}
+		rows = append(rows, w)
 	}
 	return rows
 }
@@ -139,7 +102,7 @@ func writeJSON(file string, all []*results) error {
 	}
 	text, err := json.MarshalIndent(rows, "", "  ")
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", file, err)
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }

@@ -2,41 +2,54 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fencedlock/locker/integration/images"
 )
 
 // longest is when a server ends by itself, so that none is left behind by a run that was killed.
-const longest = 15 * time.Minute
+const longest = 3 * time.Hour
 
-// startServer runs a command in a container of the image that is called so in [images.All], and returns what ends it. The
-// server uses the network of this host: the way through a published port would cost more than what is measured. So it must
+// container is a server that runs.
+type container struct {
+	pid  int // of its first process, as this machine sees it; 0: it doesn't
+	stop func() error
+}
+
+// startServer runs a command in a container of the image that is called so in [images.All]. The server uses the network of this host: the way through a published port would cost more than what is measured. So it must
 // listen on 127.0.0.1 alone.
-func startServer(ctx context.Context, image string, command ...string) (stop func() error, err error) {
+func startServer(ctx context.Context, image string, command ...string) (*container, error) {
 	found, err := images.Find(ctx, image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"run", "--detach", "--rm", "--network", "host", "--entrypoint", "timeout"}
+	name := "locker-bench-" + strings.ToLower(rand.Text())
+	args := []string{"run", "--detach", "--rm", "--name", name, "--network", "host", "--entrypoint", "timeout"}
 	if pinned {
 		args = append(args, "--cpuset-cpus", strconv.Itoa(serverCPU()))
 	}
 	args = append(args, found.Ref, strconv.Itoa(int(longest.Seconds())))
-	id, err := images.Docker(ctx, append(args, command...)...)
-	if err != nil {
-		return nil, err
-	}
-	return func() error {
+	docker := func(args ...string) error { // an interrupt must not leave a container half started, or half removed
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		_, err := images.Docker(ctx, "rm", "--force", "--volumes", id)
+		_, err := images.Docker(ctx, args...)
 		return err
-	}, nil
+	}
+	c := &container{stop: func() error { return docker("rm", "--force", "--volumes", name) }}
+	if err := docker(append(args, command...)...); err != nil {
+		_ = c.stop() // the engine may have started it all the same
+		return nil, err
+	}
+	if pid, err := images.Docker(ctx, "inspect", "--format", "{{.State.Pid}}", name); err == nil {
+		c.pid, _ = strconv.Atoi(pid)
+	}
+	return c, nil
 }
 
 // freePort finds a port of 127.0.0.1 that nobody uses.

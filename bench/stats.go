@@ -4,25 +4,34 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/aclements/go-moremath/stats"
 )
 
-// percentile is the value that p percent of the values don't exceed (the nearest rank), NaN of none. It sorts them.
-func percentile[T ~int64 | ~float64](values []T, p float64) float64 {
+// summary is the median of what rounds have brought, and the bounds between which it lies with a confidence of 95 %. These are
+// infinite where there are too few rounds to tell.
+type summary struct{ median, low, high float64 }
+
+// summarise leaves out rounds that brought nothing. All is NaN if none is left.
+func summarise(values []float64) summary {
+	values = slices.DeleteFunc(slices.Sorted(slices.Values(values)), math.IsNaN)
 	if len(values) == 0 {
-		return math.NaN()
+		return summary{math.NaN(), math.NaN(), math.NaN()}
 	}
-	slices.Sort(values)
-	rank := int(math.Ceil(p / 100 * float64(len(values))))
-	return float64(values[max(rank, 1)-1])
+	median, low, high := stats.QuantileCI(len(values), 0.5, 0.95).SampleCI(stats.Sample{Xs: values, Sorted: true})
+	return summary{median, low, high}
 }
 
-// median is the middle value, or the mean of the two in the middle. NaN of none.
-func median(values []float64) float64 {
-	if len(values) == 0 {
-		return math.NaN()
-	}
-	values = slices.Sorted(slices.Values(values))
-	return (values[(len(values)-1)/2] + values[len(values)/2]) / 2
+// spread is how far the bounds are away, as a part of the median; infinite where nobody can tell.
+func (s summary) spread() float64 {
+	return max(s.high-s.median, s.median-s.low) / s.median
+}
+
+// quantiles sorts values, and returns the median and the 99th percentile; NaN of none.
+func quantiles(values []float64) (p50, p99 float64) {
+	slices.Sort(values)
+	sample := stats.Sample{Xs: values, Sorted: true}
+	return sample.Quantile(0.5), sample.Quantile(0.99)
 }
 
 // jain is Jain's index of fairness: 1 when all have got the same, 1/n when one of n has got everything. NaN when nobody
@@ -36,4 +45,4 @@ func jain(shares []int) float64 {
 	return sum * sum / (float64(len(shares)) * squares)
 }
 
-func micros(d float64) float64 { return d / float64(time.Microsecond) }
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }

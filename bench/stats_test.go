@@ -3,52 +3,41 @@ package main
 import (
 	"math"
 	"testing"
-	"time"
 )
 
-func TestPercentile(t *testing.T) {
-	hundred := make([]time.Duration, 100)
-	for i := range hundred {
-		hundred[i] = time.Duration(100 - i)
-	}
+func TestSummarise(t *testing.T) {
+	inf, nan := math.Inf(1), math.NaN()
 	for _, tc := range []struct {
-		values []time.Duration
-		p      float64
-		want   float64
+		values []float64
+		want   summary
 	}{
-		{[]time.Duration{7}, 50, 7},
-		{[]time.Duration{7}, 99, 7},
-		{[]time.Duration{3, 1, 2}, 50, 2},
-		{[]time.Duration{4, 3, 1, 2}, 50, 2},
-		{[]time.Duration{2, 1}, 99, 2},
-		{hundred, 50, 50},
-		{hundred, 99, 99},
-		{hundred, 100, 100},
+		{[]float64{5}, summary{5, -inf, inf}},
+		{[]float64{nan, 9, 1, 5}, summary{5, -inf, inf}},
+		{[]float64{9, 1, nan, 5, 6}, summary{5.5, -inf, inf}},
+		{[]float64{7, 6, 5, 4, 3, 2, 1}, summary{4, 1, 7}},
 	} {
-		if got := percentile(tc.values, tc.p); got != tc.want {
-			t.Errorf("percentile(%v, %v) = %v, want %v", tc.values, tc.p, got, tc.want)
+		if got := summarise(tc.values); got != tc.want {
+			t.Errorf("summarise(%v) = %v, want %v", tc.values, got, tc.want)
 		}
 	}
-	if got := percentile([]time.Duration{}, 50); !math.IsNaN(got) {
-		t.Errorf("percentile of nothing = %v, want NaN", got)
+	if got := summarise([]float64{nan}); !math.IsNaN(got.median) {
+		t.Errorf("summarise of nothing = %v, want NaN", got)
+	}
+	if got := (summary{4, 1, 5}).spread(); got != 0.75 {
+		t.Errorf("spread = %v, want 0.75", got)
 	}
 }
 
-func TestMedian(t *testing.T) {
-	for _, tc := range []struct {
-		values []float64
-		want   float64
-	}{
-		{[]float64{5}, 5},
-		{[]float64{9, 1, 5}, 5},
-		{[]float64{9, 1, 5, 6}, 5.5},
-	} {
-		if got := median(tc.values); got != tc.want {
-			t.Errorf("median(%v) = %v, want %v", tc.values, got, tc.want)
-		}
+func TestQuantiles(t *testing.T) {
+	thousand := make([]float64, 1001)
+	for i := range thousand {
+		thousand[i] = float64(1000 - i)
 	}
-	if got := median(nil); !math.IsNaN(got) {
-		t.Errorf("median of nothing = %v, want NaN", got)
+	if p50, p99 := quantiles(thousand); p50 != 500 || math.Abs(p99-990) > 1 {
+		t.Errorf("quantiles of 0 to 1000 = %v, %v, want 500 and about 990", p50, p99)
+	}
+	if p50, p99 := quantiles(nil); !math.IsNaN(p50) || !math.IsNaN(p99) {
+		t.Errorf("quantiles of nothing = %v, %v, want NaN", p50, p99)
 	}
 }
 

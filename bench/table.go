@@ -18,22 +18,62 @@ func (r *results) print(w io.Writer) error {
 			peers = append(peers, f.peer)
 		}
 	}
-	head := append([]string{"scenario", "metric"}, peers...)
-	lines := [][]string{append(head, "goal")}
+	lines := [][]string{slices.Concat([]string{"scenario", "metric"}, peers, []string{"goal"})}
 	for i, f := range r.figures {
 		first := slices.IndexFunc(r.figures, func(g *figure) bool { return g.scenario == f.scenario && g.metric == f.metric })
 		if first == i {
 			lines = append(lines, r.line(f.scenario, f.metric, peers))
 		}
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "## %s\n\n%s\n\n", r.backend, r.about)
-	widths := make([]int, len(head)+1)
+	_, err := fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", r.backend, r.about, markdown(lines))
+	return err
+}
+
+func (r *results) line(scenario string, m metric, peers []string) []string {
+	name := m.name
+	if m.unit != "" {
+		name += ", " + m.unit
+	}
+	if m.to != "" {
+		name += " (× " + m.to + ")"
+	}
+	line, judgement := []string{scenario, name}, ""
+	for _, peer := range peers {
+		cell := ""
+		if f := r.find(peer, scenario, m.name); f != nil {
+			cell = f.String()
+			if v, ok := r.judge(f); ok {
+				judgement = v.String()
+			}
+		}
+		line = append(line, cell)
+	}
+	return append(line, judgement)
+}
+
+// String shows the value and, if there is one, its ratio with how far the rounds leave that open.
+func (f *figure) String() string {
+	value, ratio := summarise(f.values), summarise(f.ratios)
+	switch {
+	case math.IsNaN(value.median):
+		return ""
+	case math.IsNaN(ratio.median):
+		return number(value.median)
+	case math.IsInf(ratio.spread(), 0):
+		return fmt.Sprintf("%s (%.2f)", number(value.median), ratio.median)
+	}
+	return fmt.Sprintf("%s (%.2f ±%.0f %%)", number(value.median), ratio.median, 100*ratio.spread())
+}
+
+// markdown makes a table of lines, the first of which is its head.
+func markdown(lines [][]string) string {
+	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {
 			widths[i] = max(widths[i], len([]rune(cell)))
 		}
 	}
+	var text strings.Builder
 	for n, line := range lines {
 		for i, cell := range line {
 			fmt.Fprintf(&text, "| %-*s ", widths[i], cell)
@@ -46,35 +86,7 @@ func (r *results) print(w io.Writer) error {
 			text.WriteString("|\n")
 		}
 	}
-	_, err := io.WriteString(w, text.String())
-	return err
-}
-
-func (r *results) line(scenario string, m metric, peers []string) []string {
-	name := m.name
-	if m.unit != "" {
-		name += ", " + m.unit
-	}
-	if m.to != "" {
-		name += " (× " + m.to + ")"
-	}
-	line, verdict := []string{scenario, name}, ""
-	for _, peer := range peers {
-		cell := ""
-		if f := r.find(peer, scenario, m.name); f != nil {
-			cell = number(f.value())
-			if len(f.ratios) > 0 {
-				cell += fmt.Sprintf(" (%.2f)", f.ratio())
-			}
-			if g, ok := r.goal(f); ok && g.met(f) {
-				verdict = g.String() + ": met"
-			} else if ok {
-				verdict = g.String() + ": **missed**"
-			}
-		}
-		line = append(line, cell)
-	}
-	return append(line, verdict)
+	return text.String()
 }
 
 // number writes v with three digits or more, and without a fraction where it is large.

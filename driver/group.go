@@ -15,9 +15,9 @@ var ErrNotSent = errors.New("request was not sent")
 const alone = 4
 
 // Group lets requests join under load, for drivers whose client can carry several in one message: a pipeline, or a
-// statement over an array. The first few go out at once, each alone. What comes while those are under way goes into
-// the next message together, and nobody waits on purpose: so a lone request costs what it always did, and many cost
-// fewer messages.
+// statement over an array. The first few go out at once, each alone. What comes while those are under way joins, evenly,
+// in the messages that follow them, and nobody waits on purpose: so a lone request costs what it always did, and many
+// cost fewer messages.
 //
 // A Group starts goroutines only while requests are under way; there is nothing to close.
 type Group[Req, Rep any] struct {
@@ -26,7 +26,8 @@ type Group[Req, Rep any] struct {
 	size  int
 
 	mu      sync.Mutex
-	sending int
+	sending int // messages under way
+	sent    int // requests in those
 	waiting []*member[Req, Rep]
 }
 
@@ -83,6 +84,7 @@ func (g *Group[Req, Rep]) sender(members []*member[Req, Rep]) {
 	for len(members) > 0 {
 		g.sendAll(members)
 		g.mu.Lock()
+		g.sent -= len(members)
 		members = g.next()
 		if len(members) == 0 {
 			g.sending--
@@ -110,13 +112,17 @@ func (g *Group[Req, Rep]) sendAll(members []*member[Req, Rep]) {
 	}
 }
 
-// next takes the requests of the next message from those that wait.
+// next takes the requests of the next message from those that wait: an even share of all, so that the messages under way
+// stay about equal. If one took all that wait, the others would carry nothing, and the service would have nothing to do
+// while its answer is taken in.
 func (g *Group[Req, Rep]) next() []*member[Req, Rep] {
-	n := min(len(g.waiting), g.size)
+	share := (len(g.waiting) + g.sent + alone - 1) / alone
+	n := min(len(g.waiting), g.size, share)
 	members := g.waiting[:n:n]
 	if g.waiting = g.waiting[n:]; len(g.waiting) == 0 {
 		g.waiting = nil // the array goes with its members
 	}
+	g.sent += n
 	for _, m := range members {
 		m.sent = true
 	}

@@ -86,11 +86,13 @@ func TestAFewRequestsGoAloneAtOnce(t *testing.T) {
 	})
 }
 
+// Whichever message is the first to return makes room for a quarter of what is under way or waits. If it took all, the other
+// three would carry nothing, and the service would idle while the caller works off one large answer, and the other way round.
 func TestRequestsJoinUnderLoad(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		g, sent := messenger(3)
+		g, sent := messenger(4)
 		var replies []chan reply
-		for i := range 9 {
+		for i := range 20 {
 			replies = append(replies, do(t.Context(), g, i))
 		}
 		var first []message
@@ -100,12 +102,21 @@ func TestRequestsJoinUnderLoad(t *testing.T) {
 		if len(sent) > 0 {
 			t.Fatalf("%d messages more than go side by side", len(sent))
 		}
-		first[2].answer <- echo // whichever is the first to return takes what waits, at most three
+		first[2].answer <- echo // 16 wait and 3 are under way: a quarter would be 5, but there are at most four in a message
 		second := <-sent
-		second.is(t, 4, 5, 6)
-		first[0].answer <- failing
+		second.is(t, 4, 5, 6, 7)
+		second.answer <- echo // 12 and 3
+		second = <-sent
+		second.is(t, 8, 9, 10, 11)
+		second.answer <- echo // 8 and 3
+		second = <-sent
+		second.is(t, 12, 13, 14)
+		first[0].answer <- failing // 5 and 5
 		third := <-sent
-		third.is(t, 7, 8)
+		third.is(t, 15, 16, 17)
+		third.answer <- echo // 2 and 5
+		third = <-sent
+		third.is(t, 18, 19)
 		third.answer <- echo
 		second.answer <- echo
 		first[1].answer <- echo
@@ -153,7 +164,9 @@ func TestAMessageThatFails(t *testing.T) {
 				for range 4 {
 					(<-sent).answer <- echo
 				}
-				(<-sent).answer <- tc.answer
+				for range 2 { // 4 and 5, and 6
+					(<-sent).answer <- tc.answer
+				}
 				for i, c := range replies {
 					r := <-c
 					if i < 4 {

@@ -23,6 +23,11 @@ func TestConformance(t *testing.T) {
 		{"redis", redisHarness(redisStandalone)},
 		{"redis-sentinel", redisHarness(redisSentinel)},
 		{"redis-cluster", redisHarness(redisCluster)},
+		{"etcd", etcdHarness(etcdCluster)},
+		{"zookeeper", zkHarness(zkEnsemble)},
+		{"postgres", pgHarness(pgStandalone)},
+		{"postgres-replica", pgHarness(pgReplica)},
+		{"postgres-pgbouncer", pgHarness(pgBouncer)},
 	}
 	if os.Getenv("LOCKER_SOAK") != "" { // other versions
 		backends = append(backends,
@@ -31,13 +36,24 @@ func TestConformance(t *testing.T) {
 			backend{"valkey", redisHarness(lazily("valkey", startRedis))},
 			backend{"valkey-sentinel", redisHarness(lazily("valkey", startRedisSentinel))},
 			backend{"valkey-cluster", redisHarness(lazily("valkey", startRedisCluster))},
+			backend{"etcd-lease-per-lock", etcdHarness(lazily("etcd", startEtcdLeasePerLock))},
+			backend{"etcd35", etcdHarness(lazily("etcd35", startEtcd))},
+			backend{"zookeeper38", zkHarness(lazily("zookeeper38", startZk))},
+			backend{"postgres15", pgHarness(lazily("postgres15", startPostgres))},
+			backend{"postgres15-replica", pgHarness(lazily("postgres15", startPgReplica))},
+			backend{"postgres15-pgbouncer", pgHarness(lazily("postgres15", startPgBouncer))},
+			backend{"postgres13", pgHarness(lazily("postgres13", startPostgres))},
 		)
 	}
 	for _, b := range backends {
 		t.Run(b.name, func(t *testing.T) {
 			needServers(t)
 			t.Parallel()
-			conformance.Run(t, b.harness(t))
+			h := b.harness(t)
+			if h.TTL > 0 {
+				h.Pack = append([]conformance.Case{pausedWriters}, h.Pack...)
+			}
+			conformance.Run(t, h)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -44,13 +45,23 @@ func me() string {
 	return host + "/" + strconv.Itoa(os.Getpid())
 }
 
-// needServers skips a test that needs servers where none are wanted, and is clear about what is missing where they are.
+// engine is nil if there is a Docker engine.
+var engine = sync.OnceValue(func() error { return images.Engine(context.Background()) })
+
+// told is set when a test has said what is wrong with it. The others need not repeat that.
+var told atomic.Bool
+
+// needServers skips a test that needs servers where none are wanted, and is clear about what is missing where they are: once.
 func needServers(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: it needs servers in containers")
 	}
-	if err := images.Engine(t.Context()); err != nil {
+	err := engine()
+	if err != nil && told.Swap(true) {
+		err = errors.New("no Docker engine")
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 }
@@ -125,6 +136,11 @@ func prepare(ctx context.Context, image images.Found) error {
 		}
 	}
 	prepared.done = true
+	return removeLeftovers(ctx)
+}
+
+// removeLeftovers removes the containers of runs that were killed.
+func removeLeftovers(ctx context.Context) error {
 	return removeIf(ctx, func(owner string) bool { return !alive(owner) })
 }
 
@@ -150,8 +166,25 @@ func removeContainers() error {
 	return removeIf(ctx, func(owner string) bool { return owner == me() })
 }
 
-// removeIf removes containers by their owner, with all that they have stored.
+// removeIf removes containers by their owner, with all that they have stored, and then networks. Another run may be doing the same:
+// what is on its way out can't be removed, and is gone soon.
 func removeIf(ctx context.Context, cond func(owner string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := errors.Join(removeContainersIf(ctx, cond), removeNetworksIf(ctx, cond))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func removeContainersIf(ctx context.Context, cond func(owner string) bool) error {
 	list, err := images.Docker(ctx, "ps", "--all", "--no-trunc", "--filter", "label="+owner, "--format", `{{.ID}} {{.Label "`+owner+`"}}`)
 	if err != nil {
 		return err
@@ -163,9 +196,8 @@ func removeIf(ctx context.Context, cond func(owner string) bool) error {
 			remove = append(remove, id)
 		}
 	}
-	if len(remove) == 3 {
-		return nil
+	if len(remove) > 3 {
+		_, err = images.Docker(ctx, remove...)
 	}
-	_, err = images.Docker(ctx, remove...)
 	return err
 }

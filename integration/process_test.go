@@ -12,8 +12,14 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// holderURL is the environment variable that makes a holder of the test binary, with a Locker of its own.
-const holderURL = "LOCKER_INTEGRATION_HOLDER"
+const (
+	// holderURL is the environment variable that makes a holder of the test binary, with a Locker of its own.
+	holderURL = "LOCKER_INTEGRATION_HOLDER"
+
+	// holderRole is what it does with it, unless it serves the suite.
+	holderRole = "LOCKER_INTEGRATION_ROLE"
+	roleWriter = "writer"
+)
 
 // startHolder is a hook of the suite: a process whose Locker is opened by its URL.
 func startHolder(url string) func(conformance.T) conformance.Process {
@@ -29,7 +35,11 @@ func holder(url string) (exit int) {
 	l, err := locker.Open(context.Background(), url)
 	if err == nil {
 		defer l.Close()
-		err = conformance.Serve(l, os.Stdin, os.Stdout)
+		serve := conformance.Serve
+		if os.Getenv(holderRole) == roleWriter {
+			serve = work
+		}
+		err = serve(l, os.Stdin, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "holder:", err)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/fencedlock/locker"
@@ -19,6 +20,8 @@ func (s *redisService) clusterPack() []conformance.Case {
 			Why: "one Locker holds locks on all servers of a Cluster; one that hangs must not delay the locks of the others"},
 		{ID: "I51", Name: "moving-slot-costs-no-lease", Run: s.slotMoves,
 			Why: "slots are moved while locks in them are held and waited for; that must be no more than a delay"},
+		{ID: "I52", Name: "failover-while-polling", Run: s.failoverWhilePolling,
+			Why: "when replicas take over from all masters, holder and waiters must come out of it without anybody's help"},
 	}
 }
 
@@ -35,7 +38,7 @@ func (s *redisService) names(t conformance.T) map[*redisNode]string {
 
 func (s *redisService) nodeOf(t conformance.T, name string) (node *redisNode) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.where(ctx, func(ctx context.Context, n *redisNode) error {
 			err := n.admin.Exists(ctx, key(name)).Err()
 			if err == nil {
@@ -60,7 +63,7 @@ func (s *redisService) spread(t conformance.T, _ *conformance.Harness) {
 		break // any of them
 	}
 	pause := func(verb string) {
-		s.must(t, func(ctx context.Context) error {
+		must(t, func(ctx context.Context) error {
 			_, err := images.Docker(ctx, verb, hung.id)
 			return err
 		})
@@ -111,10 +114,44 @@ func (s *redisService) slotMoves(t conformance.T, _ *conformance.Harness) {
 	release(t, next)
 }
 
+// failoverWhilePolling lets waiters fail that ask while nobody is there: they have no place to lose, and a caller may ask again.
+func (s *redisService) failoverWhilePolling(t conformance.T, _ *conformance.Harness) {
+	holder, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, holder, name, locker.WithTTL(far))
+	var all []*waiting
+	for range 3 {
+		all = append(all, wait(t, keep(t, s.open(t)), name, locker.WithTTL(far)))
+	}
+	must(t, s.failover)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Logf("Renew after the failover = %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Release = %v, want nil or ErrLost", err)
+	}
+	last := lease.Token()
+	for range all {
+		i := first(t, all, soon)
+		if err := all[i].err; err == nil {
+			if token := all[i].lease.Token(); token <= last {
+				t.Errorf("token %v after %v", token, last)
+			}
+			last = all[i].lease.Token()
+			release(t, all[i].lease)
+		} else if t.Logf("Acquire = %v", err); errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire = %v, want a lease, or an error that is not ErrHeld: the service failed", err)
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	if token := free(t, soon, other, name); token <= last {
+		t.Errorf("token %v after %v", token, last)
+	}
+}
+
 // moveSlot goes through the steps of redis-cli --cluster reshard, slowly enough for requests to come in between.
 func (s *redisService) moveSlot(t conformance.T, name string, from, to *redisNode) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		slot, err := from.admin.ClusterKeySlot(ctx, key(name)).Result()
 		if err != nil {
 			return err

@@ -4,17 +4,13 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,22 +26,6 @@ var (
 	redisSentinel   = lazily("redis", startRedisSentinel)
 	redisCluster    = lazily("redis", startRedisCluster)
 )
-
-func lazily(image string, start func(context.Context, string) (*redisService, error)) func(*testing.T) *redisService {
-	service := sync.OnceValues(func() (*redisService, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // an image may have to be made
-		defer cancel()
-		return start(ctx, image)
-	})
-	return func(t *testing.T) *redisService {
-		t.Helper()
-		s, err := service()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
-}
 
 // redisHarness makes the suite's harness of a service.
 func redisHarness(service func(*testing.T) *redisService) func(*testing.T) conformance.Harness {
@@ -83,7 +63,7 @@ func redisHarness(service func(*testing.T) *redisService) func(*testing.T) confo
 		if s.failover == nil {
 			h.Absent = map[conformance.Hook]string{conformance.HookFailover: "the server has no replica"}
 		} else {
-			h.Failover = func(t conformance.T) { s.must(t, s.failover) }
+			h.Failover = func(t conformance.T) { must(t, s.failover) }
 		}
 		if s.client.IsClusterMode {
 			h.Waiters = nil // they poll: no server has a queue
@@ -94,15 +74,6 @@ func redisHarness(service func(*testing.T) *redisService) func(*testing.T) confo
 
 func (s *redisService) open(t conformance.T) locker.Locker { return openURL(t, s.url) }
 
-func openURL(t conformance.T, rawURL string) locker.Locker {
-	t.Helper()
-	l, err := locker.Open(t.Context(), rawURL)
-	if err != nil {
-		t.Fatalf("Open = %v", err)
-	}
-	return l
-}
-
 // with is the service's URL with one more parameter.
 func (s *redisService) with(name, value string) string {
 	return changed(s.url, func(u *url.URL) {
@@ -110,15 +81,6 @@ func (s *redisService) with(name, value string) string {
 		query.Set(name, value)
 		u.RawQuery = query.Encode()
 	})
-}
-
-func changed(rawURL string, change func(*url.URL)) string {
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		panic(err) // it was made here
-	}
-	change(u)
-	return u.String()
 }
 
 // badURLs are mistakes in the service's URL.
@@ -181,14 +143,6 @@ func (s *redisService) proxied(t conformance.T) (locker.Locker, *proxy.Network) 
 	return withClient{l, client}, network
 }
 
-// withClient is a Locker that closes its client when it is closed.
-type withClient struct {
-	locker.Locker
-	client io.Closer
-}
-
-func (l withClient) Close() error { return errors.Join(l.Locker.Close(), l.client.Close()) }
-
 // key is where docs/redis.md says that a lock is.
 func key(name string) string { return "locker:{" + name + "}" }
 
@@ -198,7 +152,7 @@ var harmless = regexp.MustCompile(`}:(token|tomb:[0-9a-f]{32})$`)
 func (s *redisService) residue(t conformance.T) string {
 	t.Helper()
 	var left []string
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, n *redisNode) error {
 			keys, err := n.admin.Keys(ctx, "*").Result()
 			left = append(left, slices.DeleteFunc(keys, harmless.MatchString)...)
@@ -210,7 +164,7 @@ func (s *redisService) residue(t conformance.T) string {
 
 func (s *redisService) remove(t conformance.T, name string) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		deleted := int64(0)
 		err := s.where(ctx, func(ctx context.Context, node *redisNode) error {
 			n, err := node.admin.Del(ctx, key(name)).Result()
@@ -226,7 +180,7 @@ func (s *redisService) remove(t conformance.T, name string) {
 
 func (s *redisService) waiters(t conformance.T, name string) (n int) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.where(ctx, func(ctx context.Context, node *redisNode) error {
 			waiting, err := node.admin.ZCard(ctx, key(name)+":queue").Result()
 			n += int(waiting)
@@ -239,7 +193,7 @@ func (s *redisService) waiters(t conformance.T, name string) (n int) {
 // requests counts what Lockers send, as opposed to what scripts call inside and servers send to each other.
 func (s *redisService) requests(t conformance.T) (n int64) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, node *redisNode) error {
 			text, err := node.admin.Info(ctx, "commandstats").Result()
 			stats := infoFields(text)

@@ -43,7 +43,7 @@ func (s *redisService) savedRestart(t conformance.T, _ *conformance.Harness) {
 func (s *redisService) oldSnapshot(t conformance.T, _ *conformance.Harness) {
 	l, name := keep(t, s.open(t)), lockName(t)
 	free(t, 0, l, name)
-	s.must(t, func(ctx context.Context) error { return s.nodes[0].admin.Save(ctx).Err() })
+	must(t, func(ctx context.Context) error { return s.nodes[0].admin.Save(ctx).Err() })
 	var last locker.Token
 	for range 100 {
 		last = free(t, 0, l, name)

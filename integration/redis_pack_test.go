@@ -4,11 +4,9 @@ package integration
 
 import (
 	"context"
-	"errors"
-	"net/url"
+	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
@@ -25,6 +23,8 @@ func (s *redisService) pack() []conformance.Case {
 			Why: "new connections are refused then, and the error must say so, without the password"},
 		{ID: "I4", Name: "flushall-is-noticed", Run: s.flushedWhileHeld,
 			Why: "FLUSHALL takes all locks away: the holder must learn it, and waiters must come to their turn"},
+		{ID: "I5", Name: "mistakes-in-the-url-are-named", Run: s.mistakes,
+			Why: "whoever reads the error must know what to correct; that it came in time and shows no secret is a case of the suite"},
 	}
 	switch {
 	case s.client.IsClusterMode:
@@ -38,7 +38,7 @@ func (s *redisService) pack() []conformance.Case {
 // all has every node that takes writes carry a command out.
 func (s *redisService) all(t conformance.T, args ...any) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, n *redisNode) error { return n.admin.Do(ctx, args...).Err() })
 	})
 }
@@ -46,8 +46,9 @@ func (s *redisService) all(t conformance.T, args ...any) {
 func (s *redisService) scriptFlush(t conformance.T, _ *conformance.Harness) {
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
+	calm := acquire(t, l, lockName(t), locker.WithTTL(far)) // its renewals have time
 	s.all(t, "script", "flush")
-	if err := lease.Renew(t.Context()); err != nil {
+	if err := calm.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
 	waiter := wait(t, other, name)
@@ -67,11 +68,12 @@ func (s *redisService) scriptFlush(t conformance.T, _ *conformance.Harness) {
 func (s *redisService) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
+	calm := acquire(t, l, lockName(t), locker.WithTTL(far)) // its renewals have time
 	waiter := wait(t, other, name)
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 		s.all(t, "client", "kill", "type", "pubsub")
-		if err := lease.Renew(t.Context()); err != nil {
+		if err := calm.Renew(t.Context()); err != nil {
 			t.Errorf("the first Renew after the connections were killed = %v, want nil", err)
 		}
 		free(t, 0, l, lockName(t))
@@ -82,6 +84,32 @@ func (s *redisService) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 	release(t, lease)
 	release(t, waiter.granted(t, soon))
+
+	// While a request is under way.
+	s.all(t, "client", "pause", far.Milliseconds(), "write")
+	t.Cleanup(func() { s.all(t, "client", "unpause") })
+	asks := wait(t, l, lockName(t))
+	eventually(t, soon, func() error { return s.underWay(t, 1) })
+	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
+	s.all(t, "client", "unpause")
+	release(t, asks.granted(t, soon))
+}
+
+// underWay is nil when n requests are held back by CLIENT PAUSE.
+func (s *redisService) underWay(t conformance.T, n int) error {
+	t.Helper()
+	blocked := 0
+	must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, node *redisNode) error {
+			list, err := node.admin.ClientList(ctx).Result()
+			blocked += strings.Count(list, " flags=b ")
+			return err
+		})
+	})
+	if blocked != n {
+		return fmt.Errorf("%d requests are under way, want %d", blocked, n)
+	}
+	return nil
 }
 
 // passwordChanged breaks the connections, because those that stand stay valid.
@@ -121,6 +149,22 @@ func (s *redisService) flushedWhileHeld(t conformance.T, _ *conformance.Harness)
 	free(t, 0, third, name)
 }
 
+func (s *redisService) mistakes(t conformance.T, h *conformance.Harness) {
+	for what, says := range map[string]string{"port": "connection refused", "password": "WRONGPASS", "user": "WRONGPASS"} {
+		refusedAtOpen(t, h.BadURLs[what], says)
+	}
+	if s.client.IsClusterMode {
+		refusedAtOpen(t, h.BadURLs["database"], "database")
+		refusedAtOpen(t, redisURL(s.nodes[:1]), "cluster=true")
+	} else {
+		refusedAtOpen(t, h.BadURLs["database"], "DB index")
+	}
+	if len(s.sentinels) > 0 {
+		refusedAtOpen(t, h.BadURLs["server's password"], "WRONGPASS")
+		refusedAtOpen(t, h.BadURLs["Sentinel"], "master_name")
+	}
+}
+
 // changedConfig sets a parameter of all nodes until the function that it returns is called, or the case ends.
 func (s *redisService) changedConfig(t conformance.T, name, value, normal string) (back func()) {
 	t.Helper()
@@ -129,33 +173,3 @@ func (s *redisService) changedConfig(t conformance.T, name, value, normal string
 	s.all(t, "config", "set", name, value)
 	return back
 }
-
-// refusedAtOpen opens a Locker, which must fail soon with an error that has all of words in it.
-func refusedAtOpen(t conformance.T, rawURL string, words ...string) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), soon)
-	defer cancel()
-	l, err := locker.Open(ctx, rawURL)
-	if err == nil {
-		_ = l.Close()
-		t.Fatalf("Open = a Locker, want an error")
-	}
-	t.Logf("Open = %v", err)
-	var e *locker.Error
-	if !errors.As(err, &e) {
-		t.Errorf("Open = %#v, want a *locker.Error", err)
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			t.Errorf("Open = %v, want %q in it", err, word)
-		}
-	}
-	if u, parseErr := url.Parse(rawURL); parseErr == nil {
-		if password, _ := u.User.Password(); strings.Contains(err.Error(), password) {
-			t.Errorf("the error shows the password: %v", err)
-		}
-	}
-}
-
-// far is a TTL that no case waits for: what happens before it has not waited for it.
-const far = time.Minute

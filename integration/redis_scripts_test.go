@@ -55,10 +55,21 @@ func (a *acquisition) call(script, channel, late string) []any {
 func (a *acquisition) try(script, channel, late string) ([]any, error) {
 	a.t.Helper()
 	stamps++
+	args := []any{a.owner, a.ttl.Milliseconds(), stamps, channel}
+	if script == "release" {
+		args = append(args[:2], late)
+	}
 	k := key(a.name)
-	return a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"),
+	answer := a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"),
 		[]string{k, k + ":token", k + ":queue", k + ":waiters", k + ":tomb:" + a.owner},
-		a.owner, a.ttl.Milliseconds(), stamps, channel, late).Slice()
+		args...)
+	switch short := answer.Val().(type) {
+	case int64:
+		return []any{short}, nil
+	case string:
+		return []any{isGranted, short}, nil
+	}
+	return answer.Slice()
 }
 
 func (a *acquisition) acquire() []any   { a.t.Helper(); return a.call("acquire", a.channel, "") }

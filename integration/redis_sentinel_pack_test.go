@@ -26,7 +26,7 @@ func (s *redisService) sentinelPack() []conformance.Case {
 // masterNode is the node that the sentinels call the master, and the others.
 func (s *redisService) masterNode(t conformance.T) (master *redisNode, replicas []*redisNode) {
 	t.Helper()
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		addr, err := s.sentinels[0].master(ctx)
 		for _, n := range s.nodes {
 			if n.addr == addr {
@@ -48,7 +48,7 @@ func (s *redisService) failoverWhileWaiting(t conformance.T, _ *conformance.Harn
 		all = append(all, wait(t, keep(t, s.open(t)), name, locker.WithTTL(far)))
 		eventually(t, soon, func() error { return s.queued(t, name, i+1) })
 	}
-	s.must(t, s.failover)
+	must(t, s.failover)
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Logf("Renew after the failover = %v", err)
 	}
@@ -74,7 +74,7 @@ func (s *redisService) staleReplica(t conformance.T, _ *conformance.Harness) {
 	last := free(t, 0, l, name)
 	master, replicas := s.masterNode(t)
 	setPassword := func(password string) {
-		s.must(t, func(ctx context.Context) error {
+		must(t, func(ctx context.Context) error {
 			for _, n := range replicas {
 				if err := n.admin.ConfigSet(ctx, "masterauth", password).Err(); err != nil {
 					return err
@@ -85,13 +85,13 @@ func (s *redisService) staleReplica(t conformance.T, _ *conformance.Harness) {
 	}
 	t.Cleanup(func() { setPassword(redisPassword) })
 	setPassword("wrong")
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return master.admin.Do(ctx, "client", "kill", "type", "replica").Err()
 	})
 	for range 100 {
 		last = free(t, 0, l, name)
 	}
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		for _, n := range replicas {
 			known, err := n.admin.Get(ctx, key(name)+":token").Result()
 			if err != nil || known == fmt.Sprint(last) {
@@ -100,7 +100,7 @@ func (s *redisService) staleReplica(t conformance.T, _ *conformance.Harness) {
 		}
 		return nil
 	})
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		former, err := s.crashMaster(ctx)
 		if err != nil {
 			return err
@@ -118,17 +118,17 @@ func (s *redisService) plannedFailover(t conformance.T, _ *conformance.Harness) 
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(4*shortTTL))
 	former, _ := s.masterNode(t)
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return until(ctx, func(ctx context.Context) error {
 			return s.sentinels[0].admin.Do(ctx, "sentinel", "failover", group).Err()
 		})
 	})
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return until(ctx, func(ctx context.Context) error { return s.follow(ctx, former) })
 	})
 	pass(t, 8*shortTTL) // it has to be renewed on the new master
 	held(t, lease, other)
 	release(t, lease)
 	free(t, soon, other, name)
-	s.must(t, s.wait)
+	must(t, s.wait)
 }

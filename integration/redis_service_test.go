@@ -5,7 +5,6 @@ package integration
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/conformance"
-	"github.com/fencedlock/locker/integration/images"
 )
 
 // redisService is Redis in one of the ways in which it is run, and what can be done to it. All its nodes have the same
@@ -82,13 +80,6 @@ func redisURL(nodes []*redisNode, params ...string) string {
 	return u.String()
 }
 
-// sharedNetwork starts a container that does nothing but publish ports. Servers that tell their addresses to each other and to
-// clients share its network: so 127.0.0.1 and a port is the same server from inside and from outside, on every machine, and each
-// of them can be killed without taking the others' network away.
-func sharedNetwork(ctx context.Context, image string, ports []int) (*container, error) {
-	return start(ctx, run{image: image, args: []string{"sleep", "infinity"}, ports: ports})
-}
-
 // containers lists those of the service. What watches comes first, and is stopped first.
 func (s *redisService) containers() (ids []string) {
 	for _, n := range slices.Concat(s.sentinels, s.nodes) {
@@ -97,52 +88,34 @@ func (s *redisService) containers() (ids []string) {
 	return ids
 }
 
-// docker has the engine do something to containers of the service.
-func (s *redisService) docker(t conformance.T, ids []string, args ...string) {
-	t.Helper()
-	s.must(t, func(ctx context.Context) error {
-		_, err := images.Docker(ctx, append(args, ids...)...)
-		return err
-	})
-}
-
-// must bounds what is done to the service, also when t's own context is over.
-func (s *redisService) must(t conformance.T, f func(context.Context) error) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
-	defer cancel()
-	if err := f(ctx); err != nil {
-		t.Fatalf("%v", err)
-	}
-}
-
-func (s *redisService) pause(t conformance.T) { s.docker(t, s.containers(), "pause") }
+func (s *redisService) pause(t conformance.T) { docker(t, s.containers(), "pause") }
 
 func (s *redisService) resume(t conformance.T) {
 	ids := s.containers()
 	slices.Reverse(ids)
-	s.docker(t, ids, "unpause")
+	docker(t, ids, "unpause")
 }
 
 // down stops all nodes in good order.
-func (s *redisService) down(t conformance.T) { s.docker(t, s.containers(), "stop") }
+func (s *redisService) down(t conformance.T) { docker(t, s.containers(), "stop") }
 
 func (s *redisService) up(t conformance.T) {
 	ids := s.containers()
 	slices.Reverse(ids)
-	s.docker(t, ids, "start")
-	s.must(t, s.wait)
+	docker(t, ids, "start")
+	must(t, s.wait)
 }
 
-// restart is a crash of all nodes that hold data, and a start on what they have written.
+// restart is a crash of all nodes that hold data, and a start on what they have written. What is promised is no more than that;
+// after a stop in good order leases live on, which is a case of the pack.
 func (s *redisService) restart(t conformance.T) {
 	var ids []string
 	for _, n := range s.nodes {
 		ids = append(ids, n.id)
 	}
-	s.docker(t, ids, "kill")
-	s.docker(t, ids, "start")
-	s.must(t, s.wait)
+	docker(t, ids, "kill")
+	docker(t, ids, "start")
+	must(t, s.wait)
 }
 
 func (s *redisService) wipe(t conformance.T) {
@@ -152,7 +125,7 @@ func (s *redisService) wipe(t conformance.T) {
 
 // flush makes all nodes forget all, and write that down.
 func (s *redisService) flush(t conformance.T) {
-	s.must(t, func(ctx context.Context) error {
+	must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, n *redisNode) error { return n.admin.FlushAll(ctx).Err() })
 	})
 }
@@ -212,22 +185,3 @@ func infoFields(text string) map[string]string {
 
 // wait returns when all requests are served.
 func (s *redisService) wait(ctx context.Context) error { return until(ctx, s.ready) }
-
-// until asks again and again until there is no error.
-func until(ctx context.Context, check func(context.Context) error) error {
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for {
-		attempt, cancel := context.WithTimeout(ctx, time.Second)
-		err := check(attempt)
-		cancel()
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return errors.Join(context.Cause(ctx), err)
-		}
-	}
-}

@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ func (s *redisService) troublePack() []conformance.Case {
 			Why: "CLIENT PAUSE, which operators use for failovers, answers nobody for a while: a short one costs no lease, and the loss by a long one is known before the next grant"},
 		{ID: "I14", Name: "busy-server-is-noticed", Run: s.debugSleep,
 			Why: "a slow script or a KEYS blocks the whole server: callers get their time back, and the holder knows of its loss before the next grant"},
+		{ID: "I15", Name: "silent-subscription-is-replaced", Run: s.silentSubscription,
+			Why: "a firewall forgets connections on which little happens, and tells nobody; a waiter with a long TTL must not depend on one for minutes"},
 	}
 }
 
@@ -42,9 +45,7 @@ func (s *redisService) outOfMemory(t conformance.T, _ *conformance.Harness) {
 	if err := lease.Err(); err != nil {
 		t.Errorf("Err = %v, want nil: renewals need no memory", err)
 	}
-	if err := lease.Release(t.Context()); err != nil {
-		t.Logf("Release = %v", err)
-	}
+	release(t, lease) // nor do releases, with a hand-off
 	back()
 	if !waiter.returned(shortTTL + soon) {
 		t.Fatalf("Acquire has not returned, and the lock is free")
@@ -63,14 +64,14 @@ func (s *redisService) readOnly(t conformance.T, _ *conformance.Harness) {
 	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
 	node := s.nodes[0]
 	back := func() {
-		s.must(t, func(ctx context.Context) error { return node.admin.ReplicaOf(ctx, "NO", "ONE").Err() })
+		must(t, func(ctx context.Context) error { return node.admin.ReplicaOf(ctx, "NO", "ONE").Err() })
 	}
 	t.Cleanup(back)
-	s.must(t, func(ctx context.Context) error { return node.admin.ReplicaOf(ctx, "127.0.0.1", "1").Err() })
+	must(t, func(ctx context.Context) error { return node.admin.ReplicaOf(ctx, "127.0.0.1", "1").Err() })
 	if err := refused(t, soon, other, lockName(t)); !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("TryAcquire = %v, want it to say that the server is read-only", err)
 	}
-	refusedAtOpen(t, s.url, "replica")
+	refusedAtOpen(t, s.url, "replica", "on its master")
 	deadline := lease.Deadline()
 	lost(t, time.Until(deadline)+soon, lease)
 	if late := time.Since(deadline); late > soon {
@@ -151,4 +152,41 @@ func (s *redisService) debugSleep(t conformance.T, _ *conformance.Harness) {
 		release(t, waiter.lease)
 	}
 	free(t, 4*shortTTL+soon, other, name)
+}
+
+// silentSubscription has the connection swallow the grant and all after it. Renewals come too late to notice.
+func (s *redisService) silentSubscription(t conformance.T, _ *conformance.Harness) {
+	const bound = 16 * time.Second // two looks and two pings without a sound, and a new connection
+	l, name := keep(t, s.open(t)), lockName(t)
+	cut, link := s.linked(t)
+	keep(t, cut)
+	t.Cleanup(link.Heal)
+	lease := acquire(t, l, name, locker.WithTTL(far))
+	waiter := wait(t, cut, name, locker.WithTTL(10*far))
+	eventually(t, soon, func() error { return s.queued(t, name, 1) })
+	eventually(t, soon, func() error { return s.answered(t, cut, name) })
+	link.Drop(1)
+	began := time.Now()
+	release(t, lease)
+	next := waiter.granted(t, bound+soon)
+	if took := time.Since(began); took < time.Second {
+		t.Errorf("the lock was granted after %v: no message was lost, so this case proves nothing", took)
+	} else {
+		t.Logf("the lock was granted after %v", took)
+	}
+	release(t, next)
+}
+
+// answered is nil when the waiter of a Locker knows that it is queued, so that the next message to it is another. Beside such a
+// waiter nobody asks the server, who doesn't want to wait.
+func (s *redisService) answered(t conformance.T, l locker.Locker, name string) error {
+	t.Helper()
+	before := s.requests(t)
+	if _, err := locker.TryAcquire(t.Context(), l, name); !errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+	}
+	if n := s.requests(t) - before; n != 0 {
+		return fmt.Errorf("%d requests were sent beside the waiter, want none", n)
+	}
+	return nil
 }

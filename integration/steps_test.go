@@ -21,6 +21,7 @@ const (
 	shortTTL = 500 * time.Millisecond // where a case is about time
 	soon     = 5 * time.Second        // how late a busy machine may be with what should happen at once
 	hang     = 60 * time.Second       // when something is given up
+	far      = time.Minute            // a TTL that no case waits for: what happens before it has not waited for it
 )
 
 // lockName is a name that no other case uses.

@@ -5,7 +5,7 @@
 -- include token.lua
 
 if redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0 then
-  return {GRANTED, take()} -- nobody has it, nobody waits, nobody has buried it: most often so
+  return take() -- nobody has it, nobody waits, nobody has buried it: most often so
 end
 if redis.call('EXISTS', KEYS[5]) == 1 then
   return {GONE} -- it was released already; this request was long on its way

@@ -17,7 +17,8 @@
 --
 -- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or {GRANTED, token}.
 -- pttl: the milliseconds that the holder's lease has left, as things stand. listeners: how many this server sees on
--- the channel.
+-- the channel. The two that come most often are shorter, because a table costs a script as much as a command does: a number
+-- alone is the first of a table, and text alone is the token of a grant.
 local GONE, REFUSED, QUEUED, GRANTED = 0, 1, 2, 3
 
 local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

@@ -79,20 +79,6 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	})
 }
 
-// renewPlaces renews places in queues, beside the renewals of the engine.
-func (d *redisDriver) renewPlaces(ctx context.Context, places []*lock) {
-	sent := driver.Now()
-	reqs := make([]request, len(places))
-	for i, l := range places {
-		reqs[i] = l.request(renewScript, sent)
-	}
-	d.server.askAll(ctx, reqs, func(i int, a answer) {
-		if err := places[i].renewed(a, sent); errors.Is(err, locker.ErrLost) {
-			places[i].tellLost(err)
-		}
-	})
-}
-
 // disown releases a lock that was granted to nobody. If that fails, it ends with its TTL.
 func (d *redisDriver) disown(ctx context.Context, key, owner string) {
 	ctx, cancel := context.WithTimeout(ctx, maxLimit)

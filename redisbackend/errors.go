@@ -9,11 +9,13 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
 var (
-	errExpired  = errors.New("the service was told to remove it, or its TTL has passed there")
+	errExpired  = fmt.Errorf("%w: the service was told to remove it, or its TTL has passed there", locker.ErrLost)
+	errOlder    = fmt.Errorf("%w: the service has gone back to older data", locker.ErrLost)
 	errBuried   = errors.New("the service has it as released already")
 	errNoAnswer = errors.New("no answer in time")
 	errClosing  = errors.New("no answer before the locker was closed")

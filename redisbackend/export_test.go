@@ -1,7 +1,9 @@
 package redisbackend
 
 import (
+	"context"
 	"net/url"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -54,6 +56,19 @@ func (s Settings) Config() (prefix string, ttl string, allowEviction bool) {
 func ParseReply(values []any) ([4]int64, bool, error) {
 	r, err := parseReply(values)
 	return [4]int64{int64(r.standing), int64(r.token), r.left.Milliseconds(), int64(r.rank)}, r.heard, err
+}
+
+// Exchange sends some requests in one message, once, and returns what becomes of each.
+func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []error) {
+	reqs, which := make([]request, n), make([]int, n)
+	for i := range reqs {
+		reqs[i] = request{script: acquireScript, key: lockKey("", "a"), owner: driver.NewOwner(), ttl: time.Minute}
+		which[i] = i
+	}
+	for _, v := range newServer(client).exchange(ctx, reqs, which, false) {
+		errs = append(errs, v.err)
+	}
+	return errs
 }
 
 // NewDriver is New without the engine and without a look at the server.

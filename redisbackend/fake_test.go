@@ -21,7 +21,8 @@ import (
 
 // fake is a server that answers what a test says. It speaks enough of the protocol for a client to connect.
 type fake struct {
-	addr string
+	addr  string
+	slots string // what it answers to CLUSTER SLOTS
 
 	mu     sync.Mutex
 	script func(command []string) string // what to reply; "" is silence, hangUp ends the connection
@@ -32,9 +33,11 @@ const hangUp = "\x00"
 
 // The answers of the scripts, as they come over the wire.
 const (
-	gone    = "*1\r\n:0\r\n"
-	refused = "*3\r\n:1\r\n:5\r\n:0\r\n"
-	granted = "*2\r\n:3\r\n$2\r\n42\r\n"
+	gone     = "*1\r\n:0\r\n"
+	refused  = "*3\r\n:1\r\n:5\r\n:0\r\n"
+	queued   = "*4\r\n:2\r\n:5\r\n:1\r\n:0\r\n"
+	granted  = "*2\r\n:3\r\n$2\r\n42\r\n"
+	granted2 = "*2\r\n:3\r\n$2\r\n43\r\n" // with another token
 )
 
 func newFake(t *testing.T) *fake {
@@ -86,13 +89,16 @@ func (f *fake) reply(command []string) string {
 	switch strings.ToLower(command[0]) {
 	case "eval", "evalsha":
 		f.mu.Lock()
-		defer f.mu.Unlock()
 		f.calls = append(f.calls, command)
-		return f.script(command)
+		script := f.script
+		f.mu.Unlock()
+		return script(command)
 	case "hello":
 		return "-ERR unknown command 'hello'\r\n" // an old one, which go-redis bears
 	case "ping":
 		return "+PONG\r\n"
+	case "cluster":
+		return f.slots
 	}
 	return "+OK\r\n"
 }
@@ -126,16 +132,23 @@ func readCommand(in *bufio.Reader) ([]string, error) {
 
 // answers makes the fake give these replies to scripts, and then the last one again and again.
 func (f *fake) answers(replies ...string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls = nil
-	f.script = func([]string) string {
+	var mu sync.Mutex
+	f.does(func([]string) string {
+		mu.Lock()
+		defer mu.Unlock()
 		reply := replies[0]
 		if len(replies) > 1 {
 			replies = replies[1:]
 		}
 		return reply
-	}
+	})
+}
+
+// does sets what the fake does with scripts, for several connections at a time.
+func (f *fake) does(script func(command []string) string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls, f.script = nil, script
 }
 
 // called returns the calls since answers, in words: which script, and whether its whole text was sent.

@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"strings"
@@ -170,7 +171,7 @@ func (g *grants) heard() {
 // confirmed is called when the subscription stands. Places that were taken on an earlier connection are renewed: their
 // grants may have been missed since.
 func (g *grants) confirmed(pubsub *redis.PubSub) {
-	var places []*lock
+	var places []driver.Lock
 	g.mu.Lock()
 	if g.pubsub == pubsub {
 		g.stands, g.since = true, time.Now()
@@ -184,7 +185,11 @@ func (g *grants) confirmed(pubsub *redis.PubSub) {
 	if len(places) > 0 {
 		ctx, cancel := context.WithTimeout(g.life, maxLimit)
 		defer cancel()
-		g.d.renewPlaces(ctx, places)
+		g.d.Renew(ctx, places, func(i int, _ driver.Instant, err error) {
+			if errors.Is(err, locker.ErrLost) {
+				places[i].(*lock).tellLost(err)
+			}
+		})
 	}
 }
 
@@ -206,7 +211,9 @@ func (g *grants) hear(message string) {
 		switch {
 		case err != nil || err2 != nil:
 		case l != nil:
-			l.granted(locker.Token(token), driver.Instant(stamp))
+			if err := l.granted(locker.Token(token), driver.Instant(stamp)); err != nil {
+				l.tellLost(err)
+			}
 		default: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
 			g.all.Go(func() { g.d.disown(g.life, field[3], field[0]) })
 		}

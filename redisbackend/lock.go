@@ -2,7 +2,6 @@ package redisbackend
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -20,12 +19,12 @@ type lock struct {
 	tellLost func(cause error)
 
 	mu     sync.Mutex
-	asked  bool // something may stand on the server, or be on its way there
-	late   bool // a request that creates may still arrive, whatever the server says
-	queued bool // it has a place in the queue
-	won    bool // ready is closed
-	token  locker.Token
-	base   driver.Instant
+	asked  bool           // something may stand on the server, or be on its way there
+	late   bool           // a request that creates may still arrive, whatever the server says
+	queued bool           // it has a place in the queue, or had one until the grant
+	token  locker.Token   // of the grant; 0: none has come
+	known  driver.Instant // when it came: what was asked before may have been answered before
+	base   driver.Instant // of a grant that came while it was queued
 	look   driver.Instant // when to ask about the place again, beside its renewals
 
 	ready chan struct{} // closed when the grant has come while it was queued; nil: it was never to be queued
@@ -84,6 +83,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	}
 	switch a.standing {
 	case granted:
+		l.token, l.known = a.token, driver.Now()
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.queued = true
@@ -100,7 +100,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 func (l *lock) isQueued() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queued || l.won // the grant of a place may come before the answer that it was taken
+	return l.queued || l.token != 0 // the grant of a place may come before the answer that it was taken
 }
 
 // wait waits for the grant. Whoever is first in the queue asks the server when the holder's time is up: nobody else
@@ -182,29 +182,46 @@ func (l *lock) renewed(a answer, sent driver.Instant) error {
 	}
 	switch a.standing {
 	case granted:
-		l.granted(a.token, sent)
-		return nil
+		return l.granted(a.token, sent)
 	case queued:
+		if l.grantedBefore(sent) {
+			return errOlder
+		}
 		l.d.grants.want(!a.heard)
 		l.lookAfter(a.reply)
 		return nil
 	default:
 		l.settle()
-		return fmt.Errorf("%w: %w", locker.ErrLost, errExpired)
+		return errExpired
 	}
 }
 
 // granted takes in a grant that came while the acquisition was queued, by push or with a renewal, which may also bring
-// what is known already. base is when the refresh was sent from which the server counts the TTL.
-func (l *lock) granted(token locker.Token, base driver.Instant) {
+// what is known already. base is when the refresh was sent from which the server counts the TTL. Its error says that
+// the lease is lost: the server has granted the lock anew, and who knows to whom in between.
+func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.won || l.ready == nil {
+	switch l.token {
+	case 0:
+		l.token, l.known, l.base = token, driver.Now(), base
+		if l.ready != nil {
+			close(l.ready)
+		}
+	case token:
 		l.base = max(l.base, base)
-		return
+	default:
+		return errOlder
 	}
-	l.won, l.token, l.base = true, token, base
-	close(l.ready)
+	return nil
+}
+
+// grantedBefore reports whether the grant was known when a request was sent. If the answer is that it waits, the server
+// has forgotten the grant.
+func (l *lock) grantedBefore(sent driver.Instant) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.token != 0 && sent >= l.known
 }
 
 func (l *lock) grant() driver.Grant {
@@ -217,7 +234,7 @@ func (l *lock) grant() driver.Grant {
 func (l *lock) waits() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.queued && !l.won
+	return l.queued && l.token == 0
 }
 
 // settle notes that nothing stands, and, unless a copy of a request is late, that nothing is on its way that could make

@@ -98,8 +98,8 @@ end
 -- rearm starts the TTL of the caller's lease anew.
 local function rearm()
   redis.call('PEXPIRE', KEYS[1], ttl)
-  if redis.call('PTTL', KEYS[2]) < ttl + hour / 2 then
-    redis.call('PEXPIRE', KEYS[2], ttl + hour)
+  if redis.call('PTTL', KEYS[2]) < kept(ttl) - hour / 2 then
+    redis.call('PEXPIRE', KEYS[2], kept(ttl))
   end
 end
 

@@ -114,8 +114,8 @@ func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
 
 // New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the servers whether
-// they fit (see the package comment), for up to 10 s. A [redis.Ring] is refused with an error that matches
-// [errors.ErrUnsupported]: it moves keys to other servers when one fails.
+// they fit (see the package comment), for up to 10 s. A [redis.Ring], which moves keys to other servers when one fails,
+// and a [redis.AutoPipeliner] are refused with an error that matches [errors.ErrUnsupported].
 func New(client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
 	l, err := newLocker(context.Background(), client, newConfig(opts), nil)
 	if err != nil {
@@ -128,8 +128,11 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 	if err := errors.Join(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
 		return nil, err
 	}
-	if _, ring := client.(*redis.Ring); ring {
+	switch client.(type) {
+	case *redis.Ring:
 		return nil, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported)
+	case *redis.AutoPipeliner:
+		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it is of", errors.ErrUnsupported)
 	}
 	d := &redisDriver{server: newServer(client), prefix: c.prefix, done: done}
 	d.grants = newGrants(d)

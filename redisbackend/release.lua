@@ -5,7 +5,7 @@
 --
 -- If there is nothing to remove, the request that acquires may still be on its way, and would make a lock that nobody
 -- knows of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a
--- request that was on its way for longer.
+-- request that was on its way for longer. (No request is for more than a day.)
 
 -- include args.lua
 
@@ -16,7 +16,7 @@ if held then
 end
 local waits = redis.call('EXISTS', KEYS[3]) == 1
 if held and not waits and ARGV[3] == '' then
-  return {GONE} -- most often so
+  return GONE -- most often so
 end
 
 -- include token.lua
@@ -24,7 +24,7 @@ end
 
 local waited = waits and not held and leave(owner)
 if not held and not waited or ARGV[3] == 'late' then
-  redis.call('SET', KEYS[5], '', 'PX', ttl)
+  redis.call('SET', KEYS[5], '', 'PX', math.min(ttl, 24 * hour))
 end
 if advance() and waited and #messages == 0 then
   alert(redis.call('PTTL', KEYS[1])) -- somebody may have become the first by this

@@ -61,7 +61,7 @@ type request struct {
 }
 
 // command puts r on the wire: by digest, or with the whole text.
-func (r *request) command(ctx context.Context, whole bool) command {
+func (r *request) command(ctx context.Context, whole bool) *command {
 	name, script := "evalsha", r.script.digest
 	if whole {
 		name, script = "eval", r.script.text
@@ -77,13 +77,48 @@ func (r *request) command(ctx context.Context, whole bool) command {
 	default:
 		args = append(args, "")
 	}
-	return command{redis.NewCmd(ctx, args...)}
+	return &command{Cmd: redis.NewCmd(ctx, args...)}
 }
 
 // command is one that go-redis must not send again by itself: whoever asked has to know that it may arrive twice.
-type command struct{ *redis.Cmd }
+type command struct {
+	*redis.Cmd
+	passed error // why it went on to another server of the Cluster, if nothing is known of that one
+}
 
-func (command) NoRetry() bool { return true }
+func (*command) NoRetry() bool { return true }
+
+// SetErr keeps the errors after which go-redis tries another server of a Cluster apart from those that end a command.
+// It gives a command on a connection that breaks no error if it has one, and one from before would say that the command
+// was not carried out.
+func (c *command) SetErr(err error) {
+	c.passed = nil
+	if err != nil && (unsent(err) || says(err, "MOVED", "ASK")) {
+		c.passed, err = err, nil
+	}
+	c.Cmd.SetErr(err)
+}
+
+func (c *command) Err() error {
+	if c.passed != nil {
+		return c.passed
+	}
+	return c.Cmd.Err()
+}
+
+// result is the answer as a table, also where it is shorter on the wire.
+func (c *command) result() ([]any, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	switch v := c.Val().(type) {
+	case int64:
+		return []any{v}, nil
+	case string:
+		return []any{int64(granted), v}, nil
+	}
+	return c.Slice()
+}
 
 // standing is where an acquisition stands when a script has been carried out. The values are those of args.lua.
 type standing int64

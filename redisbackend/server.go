@@ -2,6 +2,7 @@ package redisbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -79,11 +80,12 @@ func (s *server) ask(ctx context.Context, r request) answer {
 	l := s.lane(ctx, r.key)
 	defer l.going.Add(-1)
 	if l.going.Add(1) <= alone { // without the detour through the group's goroutine
+		_ = stretch(0)
 		return s.send(ctx, []request{r})[0]
 	}
 	a, err := l.group.Do(ctx, r)
-	if err != nil {
-		a.err = overdue(err)
+	if err != nil { // the message goes on without us, and may be sent again
+		a.err, a.late = overdue(err), !errors.Is(err, driver.ErrNotSent)
 	}
 	return a
 }
@@ -203,7 +205,7 @@ func (s *server) exchange(ctx context.Context, reqs []request, which []int, whol
 		return list
 	}
 	for j, cmd := range cmds {
-		list[j].list, list[j].err = cmd.(command).Slice()
+		list[j].list, list[j].err = cmd.(*command).result()
 	}
 	return list
 }

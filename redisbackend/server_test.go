@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -87,6 +88,30 @@ func TestAcquireAndRelease(t *testing.T) {
 				t.Errorf("Release sent %q, want %q", got, c.releases)
 			}
 		})
+	}
+}
+
+// go-redis makes types of its own of some refusals. None of them leaves anything to clean up.
+func TestRefusals(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	for _, text := range []string{
+		"LOADING Redis is loading the dataset in memory", "MASTERDOWN Link with MASTER is down", "CLUSTERDOWN The cluster is down",
+		"NOREPLICAS Not enough good replicas to write.", "MISCONF Redis is configured to save RDB snapshots", "BUSY Redis is busy running a script.",
+		"NOAUTH Authentication required.", "WRONGPASS invalid username-password pair", "NOPERM this user has no permissions",
+		"ERR max number of clients reached", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1", "CROSSSLOT Keys in request don't hash to the same slot",
+	} {
+		f.answers("-" + text + "\r\n")
+		l := newLock(t, d, time.Minute)
+		if _, err := l.Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), text) {
+			t.Errorf("Acquire = %v, want %q", err, text)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+		if got := f.called(); !slices.Equal(got, []string{"acquire"}) {
+			t.Errorf("after %q was sent %q, want one request", text, got)
+		}
 	}
 }
 
@@ -244,10 +269,68 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-func TestRingIsRefused(t *testing.T) {
+func TestClientsThatAreRefused(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer ring.Close()
-	if _, err := redisbackend.New(ring); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("New with a redis.Ring = %v, want ErrUnsupported", err)
+	client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	defer client.Close()
+	auto, err := client.AsyncAutoPipeline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []redis.UniversalClient{ring, auto} {
+		if _, err := redisbackend.New(c); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("New with a %T = %v, want ErrUnsupported", c, err)
+		}
+	}
+}
+
+// A message that is sent for several goes on when one of those gives up, and may be repeated after the clean-up of that one.
+func TestGivenUpInGroup(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	arrived, cleaned, again := make(chan string, 10), make(chan struct{}), make(chan string, 10)
+	f.does(func(command []string) string {
+		owner := command[8]
+		switch {
+		case strings.HasPrefix(describe(command), "release"):
+			return gone
+		case isClosed(cleaned):
+			again <- owner
+			return granted
+		}
+		arrived <- owner
+		<-cleaned
+		return hangUp
+	})
+	var all sync.WaitGroup
+	defer all.Wait()
+	for range 4 { // those that go out alone
+		l := newLock(t, d, time.Minute)
+		all.Go(func() { _, _ = l.Acquire(t.Context()) })
+		<-arrived
+	}
+	l := newLock(t, d, 100*time.Millisecond)
+	if _, err := l.Acquire(t.Context()); err == nil {
+		t.Errorf("Acquire = nil, and the server has not answered")
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	calls := f.called()
+	if last := calls[len(calls)-1]; last != "release late" {
+		t.Errorf("Release sent %q, want %q", last, "release late")
+	}
+	close(cleaned)
+	for owner := <-arrived; <-again != owner; { // the request is repeated indeed
+	}
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }

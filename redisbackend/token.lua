@@ -25,15 +25,20 @@ end
 -- comparison can't go wrong, as rounding doesn't carry it past a clock below 2^53, and it is Redis that adds 1. At the
 -- end of int64 INCR fails, and with it the acquisition; the last token is as it was then, and nothing else has happened.
 --
--- An idle name needs its last token only until the clock is past it, which it is at once, unless it is set back. The
--- key lives for an hour longer than the lease, by the same clock: so names that are used once leave nothing behind,
--- and tokens bear a clock that is set back by up to an hour after that.
+-- A name needs its last token for as long as the clock may fall behind it. The key lives, by the same clock, for an hour
+-- after the lease, or after the clock is past the token if that is later: so names that are used once leave nothing
+-- behind, and tokens bear a clock that is set back by up to an hour. Of a longer lease an hour counts: at its end the
+-- clock is past the token by that already.
 local hour = 3600000
+local century = 876000 * hour -- for ever, and far from what Redis takes for an expiry
+local function kept(lease) return math.min(lease, hour) + hour end
+
 local function mint(lease)
   local token, micros = now()
-  local last = redis.call('SET', KEYS[2], token, 'PX', lease + hour, 'GET')
-  if last and (tonumber(last) or 0) >= micros then
-    redis.call('SET', KEYS[2], last, 'PX', lease + hour)
+  local last = redis.call('SET', KEYS[2], token, 'PX', kept(lease), 'GET')
+  local ahead = last and (tonumber(last) or 0) - micros
+  if ahead and ahead >= 0 then
+    redis.call('SET', KEYS[2], last, 'PX', kept(lease) + math.min(math.floor(ahead / 1000), century))
     redis.call('INCR', KEYS[2])
     return redis.call('GET', KEYS[2])
   end

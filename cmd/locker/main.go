@@ -1,6 +1,7 @@
 // Locker runs commands under a lock, and shows what the backends of this project promise.
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
+//	locker conformance                        run the suite of tests on a lock service of yours
 //	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
@@ -53,7 +54,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newDemo(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
 	return root
 }
 

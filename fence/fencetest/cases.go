@@ -13,10 +13,15 @@ import (
 
 // expect compares what a call has returned with what it must: nil, or an error that matches.
 func expect(what string, got, want error) error {
-	if (want == nil && got == nil) || (want != nil && errors.Is(got, want)) {
+	switch {
+	case want == nil && got == nil, want != nil && errors.Is(got, want):
 		return nil
+	case got == nil:
+		return fmt.Errorf("%s = nil, want: %w", what, want)
+	case want == nil:
+		return fmt.Errorf("%s = %w, want nil", what, got)
 	}
-	return fmt.Errorf("%s = %v, want %v", what, got, want)
+	return fmt.Errorf("%s = %w, want: %w", what, got, want)
 }
 
 // steps is a resource whose calls are compared with what they must return; err is the first that wasn't so.
@@ -49,9 +54,11 @@ func (s *steps) read(want string) {
 	if s.err != nil {
 		return
 	}
-	got, err := s.store.Read(s.ctx, s.resource)
-	if err != nil || got != want {
-		s.err = fmt.Errorf("Read = %q, %w, want %q", got, err, want)
+	switch got, err := s.store.Read(s.ctx, s.resource); {
+	case err != nil:
+		s.err = fmt.Errorf("read: %w", err)
+	case got != want:
+		s.err = fmt.Errorf("the value is %q, want %q", got, want)
 	}
 }
 
@@ -71,7 +78,7 @@ func badArguments(ctx context.Context, h *Harness) error {
 	}
 	for _, name := range []string{"", "a\x00b", "\xff", strings.Repeat("x", locker.MaxName+1)} {
 		if err := s.store.Claim(ctx, name, 1); !errors.Is(err, locker.ErrName) {
-			return fmt.Errorf("Claim of the resource %.20q = %w, want ErrName", name, err)
+			return fmt.Errorf("got %w from Claim of the resource %.20q, want ErrName", err, name)
 		}
 	}
 	s.read("")
@@ -176,7 +183,7 @@ func cancelled(ctx context.Context, h *Harness) error {
 	if s.err == nil {
 		// A storage that needs no waiting may do it all the same.
 		if err := s.store.Claim(over, s.resource, 9); err != nil && !errors.Is(err, context.Canceled) {
-			return fmt.Errorf("Claim with a context that is over = %w, want context.Canceled", err)
+			return fmt.Errorf("got %w from Claim with a context that is over, want context.Canceled", err)
 		}
 	}
 	s.claim(9, nil)

@@ -2,11 +2,12 @@ package fencetest_test
 
 import (
 	"context"
-	"runtime"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/fence"
@@ -41,7 +42,7 @@ type naive struct {
 	values map[string]string
 	stale  func(token, highest locker.Token) bool
 	key    func(resource string) string
-	apart  bool // a pause between the check and the write
+	apart  bool // latency between the check and the write
 	check  bool // of the arguments
 }
 
@@ -71,9 +72,7 @@ func (n *naive) Write(ctx context.Context, resource string, token locker.Token, 
 		return err
 	}
 	if n.apart {
-		for range 5 {
-			runtime.Gosched()
-		}
+		latency()
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -86,6 +85,9 @@ func (n *naive) Read(_ context.Context, resource string) (string, error) {
 	defer n.mu.Unlock()
 	return n.values[n.key(resource)], nil
 }
+
+// latency is that of a service, which lets others come in between.
+func latency() { time.Sleep(rand.N(200 * time.Microsecond)) }
 
 func same(s fencetest.Store) func() (fencetest.Store, error) {
 	return func() (fencetest.Store, error) { return s, nil }
@@ -150,7 +152,7 @@ func TestSabotage(t *testing.T) {
 		"a claim that does nothing": {"no-update-is-lost", func() fencetest.Harness {
 			s := &sabotaged{store: newStore()}
 			s.claim = func(resource string, token locker.Token) error {
-				runtime.Gosched()
+				latency()
 				return fence.Check(resource, token)
 			}
 			return fencetest.Harness{Open: same(s)}

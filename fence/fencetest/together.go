@@ -58,8 +58,11 @@ func oneStep(ctx context.Context, h *Harness) error {
 			return err
 		}
 		got, err := stores[0].Read(ctx, name)
-		if want := fmt.Sprint(first + writers - 1); err != nil || got != want {
-			return fmt.Errorf("round %d: Read = %q, %w, want %q, which the largest token has written", round, got, err, want)
+		if err != nil {
+			return err
+		}
+		if want := fmt.Sprint(first + writers - 1); got != want {
+			return fmt.Errorf("round %d: the value is %q, want %q, which the largest token has written", round, got, want)
 		}
 	}
 	return nil

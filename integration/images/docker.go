@@ -20,8 +20,24 @@ func Engine(ctx context.Context) error {
 	return nil
 }
 
-// Docker runs the docker command and returns what it printed.
+// Docker runs the docker command and returns what it printed. What it is to pause is paused in the end: a busy kernel may
+// refuse that for the moment.
 func Docker(ctx context.Context, args ...string) (string, error) {
+	out, err := docker(ctx, args...)
+	for err != nil && args[0] == "pause" && strings.Contains(err.Error(), "unable to freeze") && ctx.Err() == nil {
+		running, inspectErr := docker(ctx, append([]string{"inspect", "--format", "{{if not .State.Paused}}{{.Id}}{{end}}"}, args[1:]...)...)
+		if inspectErr != nil {
+			return "", inspectErr
+		}
+		args = append([]string{"pause"}, strings.Fields(running)...)
+		if out, err = "", nil; len(args) > 1 {
+			out, err = docker(ctx, args...)
+		}
+	}
+	return out, err
+}
+
+func docker(ctx context.Context, args ...string) (string, error) {
 	return run(exec.CommandContext(ctx, "docker", args...))
 }
 

@@ -2,8 +2,9 @@
 //
 // An image is the official one, unless its environment variable names another. Where it can't be pulled, because no
 // registry can be reached, it is built from Debian's packages, once: the tag holds a hash of the recipe, so a recipe
-// that has changed is built anew. What it builds understands the same command line and environment as the official image, so
-// that tests don't know which of them they run.
+// that has changed is built anew. A server in Go is built of its module, where there is no official image of it that has
+// a name without a registry's. What it builds understands the same command line and environment as the official image,
+// so that tests don't know which of them they run.
 package images
 
 import (
@@ -17,9 +18,9 @@ import (
 // Image is one server.
 type Image struct {
 	Name     string // of the image here
-	Official string // what is pulled
+	Official string // what is pulled; "": it is always built
 	Recipe   string // the folder of how it is built
-	Debian   string // the release whose packages have that version
+	Debian   string // the release whose packages have that version; "": the recipe needs none
 	Soak     bool   // only the long runs need it
 }
 
@@ -28,6 +29,14 @@ var All = []Image{
 	{Name: "redis", Official: "redis:8.0", Recipe: "redis", Debian: "trixie"},
 	{Name: "redis7", Official: "redis:7.0", Recipe: "redis", Debian: "bookworm", Soak: true},
 	{Name: "valkey", Official: "valkey/valkey:8.1", Recipe: "valkey", Debian: "trixie", Soak: true},
+	{Name: "zookeeper", Official: "zookeeper:3.9", Recipe: "zookeeper", Debian: "trixie"},
+	{Name: "zookeeper38", Official: "zookeeper:3.8", Recipe: "zookeeper", Debian: "bookworm", Soak: true},
+	{Name: "postgres", Official: "postgres:17", Recipe: "postgres", Debian: "trixie"},
+	{Name: "postgres15", Official: "postgres:15", Recipe: "postgres", Debian: "bookworm", Soak: true},
+	{Name: "postgres13", Official: "postgres:13", Recipe: "postgres", Debian: "bullseye", Soak: true},
+	{Name: "pgbouncer", Official: "edoburu/pgbouncer:v1.24.1-p1", Recipe: "pgbouncer", Debian: "trixie"},
+	{Name: "etcd", Recipe: "etcd"},
+	{Name: "etcd35", Official: "rancher/mirrored-coreos-etcd:v3.5.12", Recipe: "etcd35", Debian: "trixie", Soak: true},
 }
 
 // Env is the environment variable that names another image to be used in its place.
@@ -36,7 +45,7 @@ func (i Image) Env() string { return "LOCKER_IMAGE_" + strings.ToUpper(i.Name) }
 // Found is an image that the Docker engine has.
 type Found struct {
 	Ref   string // what Docker calls it
-	Built bool   // from Debian's packages, because it can't be pulled
+	Built bool   // here, mostly because it can't be pulled
 }
 
 // Find returns the image of that name in [All], and gets it first where the engine doesn't have it: by pulling it, or
@@ -64,7 +73,7 @@ func (i Image) find(ctx context.Context, progress func(string)) (Found, error) {
 		progress("pulling " + ref)
 		return Found{Ref: ref}, pull(ctx, ref)
 	}
-	if has(ctx, i.Official) {
+	if i.Official != "" && has(ctx, i.Official) {
 		return Found{Ref: i.Official}, nil
 	}
 	recipe, err := i.recipe()
@@ -74,6 +83,9 @@ func (i Image) find(ctx context.Context, progress func(string)) (Found, error) {
 	built := Found{Ref: recipe.tag(), Built: true}
 	if has(ctx, built.Ref) {
 		return built, nil
+	}
+	if i.Official == "" {
+		return built, recipe.build(ctx, progress)
 	}
 	progress("pulling " + i.Official)
 	unreachable := pull(ctx, i.Official)

@@ -105,3 +105,39 @@ func TestFindSaysWhatIsWrong(t *testing.T) {
 		t.Errorf("Find without Docker = %v, want one line that says so", err)
 	}
 }
+
+func TestPauseIsTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	script := `#!/bin/sh
+cd ` + dir + `
+what=$1
+shift
+for c; do
+	case "$what $c" in
+	"pause busy") [ -e tried ] && echo $c >>paused || { touch tried; echo "OCI runtime pause failed: unable to freeze: unknown" >&2; } ;;
+	"pause missing") echo "No such container" >&2 ;;
+	"pause "*) grep -q $c paused && echo "$c is already paused" >&2 || echo $c >>paused ;;
+	"inspect --"*|"inspect {{"*) ;;
+	"inspect "*) grep -q $c paused || echo $c ;;
+	esac
+done 2>complaints
+cat complaints >&2
+test ! -s complaints
+`
+	for name, text := range map[string]string{"docker": script, "paused": ""} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	if _, err := Docker(t.Context(), "pause", "one", "busy", "two"); err != nil {
+		t.Errorf("pause = %v, want nil", err)
+	}
+	paused, err := os.ReadFile(filepath.Join(dir, "paused"))
+	if got := strings.Fields(string(paused)); err != nil || strings.Join(got, " ") != "one two busy" {
+		t.Errorf("paused are %q, %v, want all three, the busy one last", got, err)
+	}
+	if _, err := Docker(t.Context(), "pause", "missing"); err == nil || !strings.Contains(err.Error(), "No such container") {
+		t.Errorf("pause of a container that isn't there = %v, want the engine's error", err)
+	}
+}

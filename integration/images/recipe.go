@@ -13,7 +13,7 @@ import (
 //go:embed */*
 var recipes embed.FS
 
-// recipe is how an image is made from Debian's packages.
+// recipe is how an image is made: from Debian's packages, or of a Go program.
 type recipe struct {
 	name   string
 	debian debian
@@ -45,8 +45,12 @@ func (i Image) recipe() (recipe, error) {
 func (r recipe) tag() string { return "localhost/locker/" + r.name + ":" + r.hash }
 
 func (r recipe) build(ctx context.Context, progress func(string)) error {
-	if err := r.debian.make(ctx, progress); err != nil {
-		return err
+	args := []string{"build", "--tag", r.tag()}
+	if r.debian != "" {
+		if err := r.debian.make(ctx, progress); err != nil {
+			return err
+		}
+		args = append(args, "--build-arg", "BASE="+r.debian.tag())
 	}
 	dir, err := os.MkdirTemp("", "locker-images-")
 	if err != nil {
@@ -57,6 +61,11 @@ func (r recipe) build(ctx context.Context, progress func(string)) error {
 		return err
 	}
 	progress("building " + r.tag())
-	_, err = Docker(ctx, "build", "--tag", r.tag(), "--build-arg", "BASE="+r.debian.tag(), dir)
+	if r.hasProgram() {
+		if err := r.buildProgram(ctx, dir); err != nil {
+			return err
+		}
+	}
+	_, err = Docker(ctx, append(args, dir)...)
 	return err
 }

@@ -59,11 +59,11 @@ type account struct {
 	balance int
 }
 
-func (a *account) claim(token locker.Token) error {
+func (a *account) claim(ctx context.Context, token locker.Token) error {
 	if !a.fenced {
 		return nil
 	}
-	return a.fence.Claim(context.Background(), "account", token)
+	return a.fence.Claim(ctx, "account", token)
 }
 
 func (a *account) read() int {
@@ -111,7 +111,7 @@ func (s *Story) Play(ctx context.Context) (Outcome, error) {
 	}
 	defer func() { _ = first.Release(context.WithoutCancel(ctx)) }() // it is lost by then
 	s.tell(A, Plain, "has the lock, token %d", first.Token())
-	if err := data.claim(first.Token()); err != nil {
+	if err := data.claim(ctx, first.Token()); err != nil {
 		return Outcome{}, err
 	}
 	balance := data.read()
@@ -148,7 +148,7 @@ func (s *Story) second(ctx context.Context, data *account) error {
 		return err
 	}
 	s.tell(B, Plain, "has the lock, token %d", lease.Token())
-	if err := data.claim(lease.Token()); err != nil {
+	if err := data.claim(ctx, lease.Token()); err != nil {
 		return err
 	}
 	balance := data.read()

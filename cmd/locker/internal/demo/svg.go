@@ -70,11 +70,11 @@ func (p Panel) draw(y int) drawn {
 	}
 	for i, e := range p.Events {
 		m := mark{X: d.LaneA, Y: y + top + step*i, At: e.At.Seconds(), Text: e.Text, Class: classes[e.Mood]}
-		switch {
-		case e.Who == B:
+		switch e.Who {
+		case B:
 			m.X = d.LaneB
 			d.FromB, d.ToB = first(d.FromB, m.Y), m.Y
-		default:
+		case A:
 			if d.StopFrom > 0 {
 				d.StopTo = first(d.StopTo, m.Y)
 			}

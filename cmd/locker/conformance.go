@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/middleware"
+)
+
+const conformanceLong = `Runs the suite that the backends of this project pass on a lock service of yours, and prints what
+came of each case. A case is about something that the backend promises, or that all must show.
+
+The locks that it uses have new names in each run, and nothing is left of them; nobody else's locks are
+touched. It takes some minutes, makes a few thousand requests a second at times, and opens up to some
+hundred connections: a test installation is a better place for it than one in production.
+
+Faults are not made, as only whoever runs the servers can: what a backend does when its network is
+cut, or its server paused or restarted, is shown as not tested. Processes of this program are killed
+and stopped, as holders of locks.
+
+The exit code is 0 when no case has failed, and 1 otherwise.`
+
+// conformanceOptions are the flags of conformance.
+type conformanceOptions struct {
+	backend string
+	cases   string
+	ttl     time.Duration
+	format  string
+	verbose bool
+}
+
+func newConformance() *cobra.Command {
+	o := conformanceOptions{ttl: 2 * time.Second, format: "text"}
+	cmd := &cobra.Command{
+		Use:   "conformance",
+		Short: "Run the suite of tests on a lock service of yours",
+		Long:  conformanceLong,
+		Example: `  LOCKER_URL=redis://redis.test locker conformance
+  locker conformance --backend file:///tmp/locks --run '^B' --verbose`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 { // which are not repeated: one of them may be a URL
+				return errors.New("conformance has no arguments; the URL belongs to --backend or LOCKER_URL")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
+	flags.StringVar(&o.cases, "run", "", "only the cases whose name matches this `regexp` (B22-fifo-order, ...)")
+	flags.DurationVar(&o.ttl, "ttl", o.ttl, "of leases in the cases that are about time; some backends have a minimum")
+	flags.StringVar(&o.format, "format", o.format, "text, json")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say why each case matters, and why it was not tested")
+	mustComplete(cmd, "backend", nil)
+	mustComplete(cmd, "format", []string{"text", "json"})
+	return cmd
+}
+
+func (o *conformanceOptions) run(cmd *cobra.Command) error {
+	cases, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	if o.format != "text" && o.format != "json" {
+		return fmt.Errorf("--format: %q is unknown (known: text, json)", o.format)
+	}
+	url, err := backendURL(o.backend, cmd.Flags().Changed("backend"))
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	l, err := open(ctx, url, nil)
+	if err != nil {
+		return lockFailure(err)
+	}
+	g := l.Guarantees()
+	if err := l.Close(); err != nil {
+		return lockFailure(err)
+	}
+	results := &verdicts{w: cmd.OutOrStdout(), verbose: o.verbose, quiet: o.format == "json"}
+	results.line("%v\n", g)
+	err = conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add)
+	if err != nil {
+		return lockFailure(err)
+	}
+	if o.format == "json" {
+		results.json()
+	} else {
+		results.sum()
+	}
+	switch {
+	case results.err != nil:
+		return &exitError{code: exitOutput, err: results.err}
+	case results.count[conformance.Failed] > 0:
+		return &exitError{code: exitOutput}
+	}
+	return nil
+}
+
+// chosen are the cases that --run names.
+func (o *conformanceOptions) chosen() ([]conformance.Case, error) {
+	pattern, err := regexp.Compile(o.cases)
+	if err != nil {
+		return nil, fmt.Errorf("--run: %w", err)
+	}
+	cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool { return !pattern.MatchString(c.String()) })
+	if len(cases) == 0 {
+		return nil, fmt.Errorf("--run: no case has a name like %q", o.cases)
+	}
+	return cases, nil
+}
+
+// harness runs the suite on what a URL opens, with holders in processes of this program.
+func harness(url string, g locker.Guarantees, ttl time.Duration) conformance.Harness {
+	if !g.Expiry.TTL {
+		ttl = 0
+	}
+	dial := func(t conformance.T) locker.Locker {
+		l, err := locker.Open(context.WithoutCancel(t.Context()), url)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		return l
+	}
+	h := conformance.Harness{Open: dial, TTL: ttl, Scale: 0.2, Settle: 300 * time.Millisecond}
+	h.URL = url
+	h.Prefixed = func(t conformance.T, prefix string) locker.Locker {
+		l, err := middleware.Prefix(dial(t), prefix)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		return l
+	}
+	h.Process = holders(url)
+	return h
+}
+
+const holderCommand = "conformance-holder"
+
+// newHolder is what a holder of the suite runs in a process of its own. People don't call it.
+func newHolder() *cobra.Command {
+	return &cobra.Command{
+		Use: holderCommand, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := locker.Open(context.Background(), os.Getenv(envURL))
+			if err != nil {
+				return lockFailure(err)
+			}
+			defer l.Close()
+			return conformance.Serve(l, os.Stdin, os.Stdout)
+		},
+	}
+}

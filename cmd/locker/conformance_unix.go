@@ -1,0 +1,23 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+
+	"github.com/fencedlock/locker/conformance"
+)
+
+// holders starts processes of this program that hold locks, and can be killed and stopped.
+func holders(url string) func(conformance.T) conformance.Process {
+	return func(t conformance.T) conformance.Process {
+		self, err := os.Executable()
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		cmd := exec.Command(self, holderCommand)
+		cmd.Env = append(os.Environ(), envURL+"="+url)
+		return conformance.StartProcess(t, cmd)
+	}
+}

@@ -1,0 +1,113 @@
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc/codes"
+)
+
+// oldest is the first version that is known to do what is relied upon here.
+var oldest = []int{3, 5}
+
+// open finds out whether the cluster fits, and what can be promised.
+func (d *etcdDriver) open(ctx context.Context) error {
+	if err := d.checkVersion(ctx); err != nil {
+		return err
+	}
+	if err := d.probe(ctx); err != nil {
+		return err
+	}
+	return d.measure(ctx)
+}
+
+func (d *etcdDriver) checkVersion(ctx context.Context) error {
+	var version string
+	_, err := d.server.try(ctx, maxAttempt, func(ctx context.Context, m *member) error {
+		s, err := m.maintenance.Status(ctx, &pb.StatusRequest{}, options(ctx)...)
+		if err == nil {
+			version = s.Version
+		}
+		return err
+	})
+	switch {
+	case code(err) == codes.PermissionDenied: // then the probe decides
+		return nil
+	case err != nil:
+		return err
+	}
+	return checkVersion(version)
+}
+
+// checkVersion lets versions pass that can't be read.
+func checkVersion(text string) error {
+	var version []int
+	for part := range strings.SplitSeq(text, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			break
+		}
+		version = append(version, n)
+	}
+	if len(version) >= 2 && slices.Compare(version, oldest) < 0 {
+		return fmt.Errorf("%w: etcd %s is older than %d.%d", errors.ErrUnsupported, text, oldest[0], oldest[1])
+	}
+	return nil
+}
+
+// probe tries whether this user may do all that is needed, by a Txn that changes nothing: permissions are checked for
+// both of its branches.
+func (d *etcdDriver) probe(ctx context.Context) error {
+	key := guardOf(d.prefix, 0)
+	all := clientv3.OpGet(d.prefix, clientv3.WithRange(endOf(d.prefix)), clientv3.WithCountOnly())
+	_, err := d.server.txn(ctx, maxAttempt, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)},
+		[]clientv3.Op{clientv3.OpPut(key, "")}, []clientv3.Op{all})
+	if errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return fmt.Errorf("a permission is missing (role grant-permission ROLE readwrite %q --prefix): %w", d.prefix, err)
+	}
+	return err
+}
+
+// measure learns the shortest TTL, and by that about how long the cluster takes for an election: etcd makes it 1.5
+// election timeouts, rounded up to seconds.
+func (d *etcdDriver) measure(ctx context.Context) error {
+	g, err := d.server.grant(ctx, maxAttempt, 1, d.revokeLater)
+	if err != nil {
+		return err
+	}
+	d.revokeLater(g.id)
+	if g.ttl > minTTL {
+		d.guarantees.Expiry.Slack = elections * (g.ttl * 2 / 3)
+	}
+	return nil
+}
+
+// elections is how many election timeouts a dead holder's lock may outlive its TTL, when votes are split: every new
+// leader gives it the whole TTL again.
+const elections = 7
+
+// openAll is open within a limit, with errors that a user can do something about.
+func (d *etcdDriver) openAll(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	err := d.open(limited)
+	if err == nil {
+		return nil
+	}
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer done()
+	d.done = nil // the caller's
+	_ = d.Close(closing)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return hint(overdue(err))
+}

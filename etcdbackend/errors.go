@@ -1,0 +1,82 @@
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+var (
+	errDeleted    = errors.New("its key is gone: it was deleted, or the etcd lease it hung on was revoked or has expired")
+	errNoAnswer   = errors.New("no answer in time")
+	errClosing    = errors.New("no answer before the locker was closed")
+	errSuperseded = errors.New("the cluster's leader changes too fast to prove the lease anew")
+	errLagging    = errors.New("the member is behind the others")
+
+	errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
+)
+
+// code is the gRPC code of an error, also of those that the client has made its own.
+func code(err error) codes.Code {
+	var known rpctypes.EtcdError
+	if errors.As(err, &known) {
+		return known.Code()
+	}
+	s, ok := status.FromError(err)
+	if !ok {
+		return codes.Unknown
+	}
+	return s.Code()
+}
+
+// refused reports whether err is the answer of a member that has carried nothing out, and won't: it makes no difference
+// whom one asks, or how often.
+func refused(err error) bool {
+	if errors.Is(err, errLearner) {
+		return false // others have a vote
+	}
+	switch code(err) {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
+		codes.OutOfRange, codes.Unimplemented:
+		return true
+	case codes.ResourceExhausted:
+		var known rpctypes.EtcdError // no space, too many requests; without it, the client's own limit for messages
+		return errors.As(err, &known)
+	}
+	return false
+}
+
+// undone reports whether err says that nothing was carried out, though somebody else may be asked.
+func undone(err error) bool {
+	return refused(err) || unknownToken(err) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, errLearner)
+}
+
+// unknownToken reports whether a member doesn't know the client's token: it has expired, and the client has got a new one
+// by now, or the member hasn't heard of it yet.
+func unknownToken(err error) bool {
+	return errors.Is(err, rpctypes.ErrInvalidAuthToken) || errors.Is(err, rpctypes.ErrAuthOldRevision)
+}
+
+func isLeaseNotFound(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
+
+// overdue makes errNoAnswer of the end of a time limit, which is none of the caller's: an error that matches that of a
+// context says that the caller gave up.
+func overdue(err error) error {
+	if c := code(err); c == codes.DeadlineExceeded || c == codes.Canceled ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return errNoAnswer
+	}
+	return err
+}
+
+// hint adds what a connection on which nothing makes sense may mean.
+func hint(err error) error {
+	if errors.Is(err, errNoAnswer) || code(err) == codes.Unavailable {
+		return fmt.Errorf("%w; a cluster that speaks TLS needs etcds://, one that doesn't etcd://", err)
+	}
+	return err
+}

@@ -1,0 +1,85 @@
+package etcdbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// What becomes of a request whose answer is an error, by how often gRPC has handed it to a connection: whether a copy of it may
+// still be carried out, and whether it is any use to ask another member.
+func TestErrors(t *testing.T) {
+	for _, c := range []struct {
+		why     string
+		err     error
+		handed  int32
+		late    bool
+		refused bool
+	}{
+		{"an answer", nil, 1, false, false},
+		{"an answer, after a copy was sent", nil, 2, true, false},
+		{"never sent: no connection", status.Error(codes.Unavailable, "connection refused"), 0, false, false},
+		{"sent, and the connection broke", status.Error(codes.Unavailable, "error reading from server: EOF"), 1, true, false},
+		{"sent, and no answer in time", status.Error(codes.DeadlineExceeded, "context deadline exceeded"), 1, true, false},
+		{"sent, and no answer in time, as the client says it", context.DeadlineExceeded, 1, true, false},
+		{"not sent in time", context.DeadlineExceeded, 0, false, false},
+		{"no leader", rpctypes.ErrNoLeader, 1, false, false},
+		{"timed out in the cluster", rpctypes.ErrTimeout, 1, true, false},
+		{"timed out, maybe due to a leader that failed", rpctypes.ErrTimeoutDueToLeaderFail, 1, true, false},
+		{"the leader changed", rpctypes.ErrLeaderChanged, 1, true, false},
+		{"the member stops", rpctypes.ErrStopped, 1, true, false},
+		{"a learner", rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), 1, false, false},
+		{"no space", rpctypes.ErrNoSpace, 1, false, true},
+		{"no space, after a copy was sent", rpctypes.ErrNoSpace, 2, true, true},
+		{"too many requests", rpctypes.ErrTooManyRequests, 1, false, true},
+		{"an answer that is too large for the client", status.Error(codes.ResourceExhausted, "received message larger than max"), 1, true, false},
+		{"the etcd lease is gone", rpctypes.ErrLeaseNotFound, 1, false, true},
+		{"a permission is missing", rpctypes.ErrPermissionDenied, 1, false, true},
+		{"no user", rpctypes.ErrUserEmpty, 1, false, true},
+		{"a wrong password", rpctypes.ErrAuthFailed, 1, false, true},
+		{"a token that has expired", rpctypes.ErrInvalidAuthToken, 1, false, false},
+		{"anything else", errors.New("?"), 1, true, false},
+	} {
+		if got := etcdbackend.MaybeDone(c.handed, c.err); got != c.late {
+			t.Errorf("%s: a copy may be carried out: %v, want %v", c.why, got, c.late)
+		}
+		if got := c.err != nil && etcdbackend.Refused(c.err); got != c.refused {
+			t.Errorf("%s: refused: %v, want %v", c.why, got, c.refused)
+		}
+	}
+}
+
+// A time limit of the driver's own must not look like that of the caller.
+func TestOverdue(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded, context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded),
+		status.Error(codes.DeadlineExceeded, "x"), status.Error(codes.Canceled, "x"),
+	} {
+		if got := etcdbackend.Overdue(err); errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) ||
+			!strings.Contains(got.Error(), "no answer") {
+			t.Errorf("of %v becomes %v, want one that speaks of no answer", err, got)
+		}
+	}
+	if got := etcdbackend.Overdue(rpctypes.ErrNoSpace); !errors.Is(got, rpctypes.ErrNoSpace) {
+		t.Errorf("of another error becomes %v", got)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	for version, fits := range map[string]bool{
+		"3.5.0": true, "3.5.16": true, "3.6.0": true, "3.10.1": true, "4.0.0": true, "3.7.0-rc.0": true, "": true, "unknown": true,
+		"3.4.30": false, "3.3.27": false, "2.3.8": false, "3.4.0+git": false,
+	} {
+		if err := etcdbackend.CheckVersion(version); (err == nil) != fits || err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("version %q: %v, want it to fit: %v", version, err, fits)
+		}
+	}
+}

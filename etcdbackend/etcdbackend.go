@@ -1,0 +1,145 @@
+// Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by [New] with a client of the
+// caller's.
+//
+//	l, err := locker.Open(ctx, "etcd://user:password@etcd1:2379,etcd2:2379,etcd3:2379/billing?ttl=30s")
+//
+// # What it promises
+//
+// A lock is a key, its fencing token the key's create revision: no later lease has a smaller one, whatever restarts or
+// fails, because the cluster agrees on revisions. The keys of a Locker hang on an etcd lease, one for each TTL in use,
+// which is its session; when the holder falls silent, etcd removes them together. The loss of a minority of the members
+// is survived. So these locks are for correctness ([locker.Correctness]), with the token checked where the data lives,
+// because no lock can stop a holder that was paused. Data in etcd is fenced in its own transaction: see [Owner].
+//
+// A lease is trusted until its deadline and no longer. That is a promise about etcd as much as about this package:
+// which answers of the cluster prove how long a key will stand is in proof.go, with the reasons.
+//
+// # Waiting
+//
+// Waiters of all Lockers stand in a queue of keys, first come, first served. A waiter watches the keys before it and has
+// the lock when the last of them is gone; nothing is asked then. A Locker has one stream for all of its watches, with one
+// goroutine, from the first time that it waits, or holds a lease for a moment, until Close. By that stream a holder also
+// learns at once that its key was deleted, or its etcd lease revoked.
+//
+// # URLs
+//
+//	etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/PREFIX]
+//	etcds://…                                      the same over TLS
+//
+// HOST is localhost and PORT 2379 if not given; give every host a port or none. The keys of PREFIX begin with PREFIX/; it
+// is "locker" if not given. The parameters, all optional:
+//
+//	ttl              of leases that don't ask for one: 30s
+//	addr             HOST:PORT of a further member; may be repeated
+//	lease_per_lock   true: see [LeasePerLock]
+//	ca_file          authorities for the servers' certificates, PEM: those of the system
+//	cert_file, key_file   the client's own certificate, PEM
+//	server_name      expected in the servers' certificates: the host
+//	skip_verify      true: take any certificate
+//
+// # TTL
+//
+// From 2 s to 300 s, rounded up to seconds. etcd raises what is shorter than 1.5 of its election timeouts (1 s by
+// default); the lease shows what is in force. Five election timeouts or more let a holder keep its locks while the
+// cluster elects a leader. A Locker has a session for each TTL, so a few different TTLs are in use at most; more are
+// refused.
+//
+// # Clients
+//
+// A client that New is given keeps its settings, and other parts of a program may use it at the same time. The driver
+// makes connections of its own with it, one for each member, so that it can leave a member that doesn't answer; they are
+// closed with the Locker. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	backend       = "etcd"
+	defaultTTL    = 30 * time.Second
+	defaultPrefix = "locker/"
+	openLimit     = 10 * time.Second // of all that opening asks the servers
+)
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	prefix       string
+	ttl          time.Duration
+	leasePerLock bool
+}
+
+func newConfig(opts []Option) config {
+	c := config{prefix: defaultPrefix, ttl: defaultTTL}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// WithPrefix sets what the keys of the locks begin with; without it, "locker/". All who shall exclude each other use
+// the same.
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
+// below 2 s and above 300 s.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// LeasePerLock gives each lock an etcd lease of its own, instead of one for all locks with a TTL. An operator can then
+// end one lock with "etcdctl lease revoke". It costs two more requests for each acquisition and one more for
+// each renewal of each lock; see docs/etcd.md.
+func LeasePerLock() Option { return func(c *config) { c.leasePerLock = true } }
+
+// New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the cluster whether it
+// fits, for up to 10 s.
+func New(client *clientv3.Client, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(context.Background(), client, newConfig(opts), nil)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+func newLocker(ctx context.Context, client *clientv3.Client, c config, done func() error) (locker.Locker, error) {
+	if err := errors.Join(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+		return nil, err
+	}
+	d := newDriver(client, c, done)
+	if err := d.openAll(ctx); err != nil {
+		return nil, err
+	}
+	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+}
+
+// Guarantees is what a Locker of an etcd cluster promises. The slack is for the default election timeout of 1 s; where the
+// cluster has a longer one, the Locker's own Guarantees say more.
+func Guarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend:   backend,
+		Scope:     locker.ScopeNetwork,
+		Tolerance: locker.ToleranceMinority,
+		Exclusion: locker.ExclusionConsensus,
+		Fencing:   locker.FencingDurable,
+		Clocks:    locker.ClocksSpeed,
+		Order:     locker.OrderFIFO,
+		Waiting:   locker.WaitingHandOff,
+		Expiry: locker.Expiry{
+			By:    locker.ExpirySession,
+			TTL:   true,
+			Slack: elections * time.Second,
+		},
+		Revocation: locker.RevocationAtOnce,
+		Restart:    locker.RestartLeases,
+		RoundTrips: 1,
+		Cost:       locker.CostHigh,
+	}
+}

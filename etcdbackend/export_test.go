@@ -1,0 +1,98 @@
+package etcdbackend
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+const Near = near
+
+var (
+	DirOf        = dirOf
+	GuardOf      = guardOf
+	EndOf        = endOf
+	CheckPrefix  = checkPrefix
+	CheckVersion = checkVersion
+	GrantedIn    = grantedIn
+	Refused      = refused
+	Overdue      = overdue
+)
+
+// Proved is proved, in numbers.
+func Proved(granted uint64, sent driver.Instant, beatTerm, heard, linearSent, linearTerm uint64) (driver.Instant, bool) {
+	return proved(granted, beat{sent: sent, term: beatTerm, heard: moment(heard)}, linear{sent: moment(linearSent), term: linearTerm})
+}
+
+// MaybeDone is what a call knows after gRPC has handed it to a connection that often.
+func MaybeDone(handed int32, err error) bool {
+	var c call
+	c.handed.Store(handed)
+	return c.maybeDone(err)
+}
+
+// Attempt sends a Txn to one member, and reports whether it was sent, and whether it may be carried out late.
+func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) (sent, late bool, err error) {
+	m, err := dial(client, addr)
+	if err != nil {
+		return false, false, err
+	}
+	defer m.close()
+	var c call
+	err = c.attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
+		_, err := m.kv.Txn(ctx).Commit()
+		return err
+	})
+	return c.sent(), c.maybeDone(err), err
+}
+
+// ParseURL returns what a URL says.
+func ParseURL(u *url.URL) (Settings, error) {
+	t, err := parse(u)
+	return Settings{t.config, t.client}, err
+}
+
+type Settings struct {
+	c      config
+	Client clientv3.Config
+}
+
+func (s Settings) Config() (prefix, ttl string, leasePerLock bool) {
+	return s.c.prefix, s.c.ttl.String(), s.c.leasePerLock
+}
+
+// Place is what becomes of a place in the queue by steps; see TestPlace.
+func Place(steps []string) string {
+	var p place
+	for _, step := range steps {
+		words := strings.Fields(step)
+		switch words[0] {
+		case "look":
+			p.begin()
+		case "read":
+			var keys []entry
+			for i, word := range words[1:] {
+				if word != "+" {
+					keys = append(keys, entry{word, int64(i)})
+				}
+			}
+			p.read("me", keys, words[len(words)-1] == "+")
+		case "-":
+			p.ended(words[1])
+		}
+	}
+	switch {
+	case p.won:
+		return "won"
+	case p.look:
+		return "looks"
+	case p.far != "":
+		return "waits for " + p.far
+	}
+	return "waits"
+}

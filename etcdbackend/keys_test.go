@@ -1,0 +1,83 @@
+package etcdbackend_test
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// The mapping may never change: two versions that run side by side must agree.
+func TestKeysGolden(t *testing.T) {
+	for name, want := range map[string]string{
+		"a":                      "locker/a/",
+		"A":                      "locker/A/",
+		"a/b":                    "locker/a%2Fb/",
+		"/":                      "locker/%2F/",
+		"//a":                    "locker/%2F%2Fa/",
+		"invoices/2026-11":       "locker/invoices%2F2026-11/",
+		" ":                      "locker/ /",
+		"%":                      "locker/%25/",
+		"%2F":                    "locker/%252F/",
+		"%guard":                 "locker/%25guard/",
+		"..":                     "locker/../",
+		"é":                      "locker/é/",
+		"*[a-z]?":                "locker/*[a-z]?/",
+		strings.Repeat("z", 200): "locker/" + strings.Repeat("z", 200) + "/",
+	} {
+		if got := etcdbackend.DirOf("locker/", name); got != want {
+			t.Errorf("the keys of %q begin with %q, want %q", name, got, want)
+		}
+	}
+	if got, want := etcdbackend.GuardOf("locker/", 0x694d7a2c0f1e0b05), "locker/%guard/694d7a2c0f1e0b05"; got != want {
+		t.Errorf("a guard key is %q, want %q", got, want)
+	}
+	if got, want := etcdbackend.GuardOf("p", 5), "p%guard/0000000000000005"; got != want {
+		t.Errorf("a guard key is %q, want %q", got, want)
+	}
+}
+
+// A name's keys are all keys from its directory up to the end of that, and nobody else's.
+func FuzzKeys(f *testing.F) {
+	f.Add("a", "a/b", "0f", int64(1))
+	f.Add("a", "A", "0f", int64(-1))
+	f.Add("%2F", "/", "", int64(0))
+	f.Add("%guard", "%", "0000000000000001", int64(1))
+	f.Add("a", "a0", "", int64(1<<62))
+	f.Fuzz(func(t *testing.T, a, b, owner string, guard int64) {
+		if locker.ValidName(a) != nil || locker.ValidName(b) != nil || strings.Contains(owner, "/") {
+			t.Skip()
+		}
+		dir, end := etcdbackend.DirOf("locker/", a), etcdbackend.EndOf(etcdbackend.DirOf("locker/", a))
+		within := func(key string) bool { return key >= dir && key < end }
+		if key := dir + owner; !within(key) {
+			t.Errorf("key %q of %q is not in its range", key, a)
+		}
+		if key := etcdbackend.DirOf("locker/", b) + owner; within(key) != (a == b) {
+			t.Errorf("key %q of %q is in the range of %q: %v", key, b, a, within(key))
+		}
+		if key := etcdbackend.GuardOf("locker/", guardID(guard)); within(key) {
+			t.Errorf("guard key %q is in the range of %q", key, a)
+		}
+		escaped := strings.TrimSuffix(strings.TrimPrefix(dir, "locker/"), "/")
+		if name, err := url.PathUnescape(escaped); err != nil || name != a {
+			t.Errorf("the name that is read from %q is %q, %v, want %q", dir, name, err, a)
+		}
+	})
+}
+
+func TestPrefix(t *testing.T) {
+	for _, prefix := range []string{"", "locker/", "/", "a", "é ", "%", "{x}"} {
+		if err := etcdbackend.CheckPrefix(prefix); err != nil {
+			t.Errorf("prefix %q: %v, want nil", prefix, err)
+		}
+	}
+	for _, prefix := range []string{"a\n", "\x00", "\xff"} {
+		if err := etcdbackend.CheckPrefix(prefix); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("prefix %q: %v, want ErrOption", prefix, err)
+		}
+	}
+}

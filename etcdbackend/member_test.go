@@ -1,0 +1,67 @@
+package etcdbackend_test
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// silentKV takes requests and says what it is told to.
+type silentKV struct {
+	pb.UnimplementedKVServer
+	reply func(context.Context) (*pb.TxnResponse, error)
+}
+
+func (s *silentKV) Txn(ctx context.Context, _ *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return s.reply(ctx)
+}
+
+// What is said of a request that failed rests on how gRPC hands requests to connections: one that was never sent leaves
+// nothing to clean up, and of one that was sent nobody knows.
+func TestWhatWasSent(t *testing.T) {
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		return l
+	}
+	serve := func(reply func(context.Context) (*pb.TxnResponse, error)) net.Listener {
+		l, server := listen(), grpc.NewServer()
+		pb.RegisterKVServer(server, &silentKV{reply: reply})
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(server.Stop)
+		return l
+	}
+	closed := listen()
+	_ = closed.Close()
+	for _, c := range []struct {
+		why  string
+		at   net.Listener
+		sent bool
+	}{
+		{"nobody listens", closed, false},
+		{"nobody speaks", listen(), false}, // the kernel accepts
+		{"no answer", serve(func(ctx context.Context) (*pb.TxnResponse, error) { <-ctx.Done(); return nil, ctx.Err() }), true},
+		{"an answer", serve(func(context.Context) (*pb.TxnResponse, error) { return &pb.TxnResponse{}, nil }), true},
+	} {
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.at.Addr().String()}, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent, late, err := etcdbackend.Attempt(t.Context(), client, c.at.Addr().String(), 300*time.Millisecond)
+		if sent != c.sent || late != (c.sent && err != nil) {
+			t.Errorf("%s: sent %v, late %v, with the error %v; want sent %v", c.why, sent, late, err, c.sent)
+		}
+		_ = client.Close()
+	}
+}

@@ -1,0 +1,218 @@
+package etcdbackend
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+func init() {
+	for _, scheme := range []string{"etcd", "etcds"} {
+		locker.Register(scheme, open)
+	}
+}
+
+// open serves the URLs that the package comment describes, with a client of its own.
+func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
+	t, err := parse(u)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	l, err := t.open(ctx)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+// target is what a URL says.
+type target struct {
+	config
+	client clientv3.Config
+}
+
+// open makes the client, which may ask for a token at once. ctx covers that alone, the client's own context its life.
+func (t *target) open(ctx context.Context) (locker.Locker, error) {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, end)
+	defer stop()
+	t.client.Context, t.client.DialTimeout = life, openLimit
+	client, err := clientv3.New(t.client)
+	if err != nil {
+		end()
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), overdue(err))
+		}
+		return nil, hint(overdue(err))
+	}
+	done := func() error {
+		defer end()
+		return client.Close()
+	}
+	l, err := newLocker(ctx, client, t.config, done)
+	if err != nil {
+		_ = done()
+		return nil, err
+	}
+	return l, nil
+}
+
+func parse(u *url.URL) (target, error) {
+	addrs, u := takeAddrs(u)
+	p := driver.NewParams(u)
+	p.String("addr", "") // is known
+	t := target{
+		config: config{
+			prefix:       defaultPrefix,
+			ttl:          p.Duration("ttl", defaultTTL),
+			leasePerLock: p.Bool("lease_per_lock", false),
+		},
+		client: clientv3.Config{
+			DialKeepAliveTime:    10 * time.Second,
+			DialKeepAliveTimeout: 2 * time.Second,
+			Logger:               zap.NewNop(), // errors are returned
+		},
+	}
+	files := tlsFiles{
+		ca:         p.String("ca_file", ""),
+		cert:       p.String("cert_file", ""),
+		key:        p.String("key_file", ""),
+		serverName: p.String("server_name", ""),
+		skipVerify: p.Bool("skip_verify", false),
+	}
+	if err := p.Err(); err != nil {
+		return t, err
+	}
+	err := t.complete(u, addrs)
+	if err == nil {
+		t.client.TLS, err = files.load(u.Scheme == "etcds")
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+	}
+	return t, nil
+}
+
+// takeAddrs takes further addresses out of the query: the one parameter that may be given more than once.
+func takeAddrs(u *url.URL) ([]string, *url.URL) {
+	query, err := url.ParseQuery(u.RawQuery)
+	addrs := query["addr"]
+	if err != nil || len(addrs) == 0 {
+		return nil, u // what can't be parsed is refused later
+	}
+	delete(query, "addr")
+	rest := *u
+	rest.RawQuery = query.Encode()
+	return addrs, &rest
+}
+
+// complete adds what doesn't stand in parameters, and refuses what doesn't fit together.
+func (t *target) complete(u *url.URL, addrs []string) error {
+	if u.Opaque != "" || u.Fragment != "" {
+		return errors.New("it is etcd://[USER:PASSWORD@]HOST[:PORT][,…][/PREFIX], or etcds:// likewise, and only parameters may follow")
+	}
+	if err := t.user(u.User); err != nil {
+		return err
+	}
+	if prefix := strings.TrimPrefix(u.Path, "/"); prefix != "" {
+		t.prefix = strings.TrimSuffix(prefix, "/") + "/"
+	}
+	scheme := "http://"
+	if u.Scheme == "etcds" {
+		scheme = "https://"
+	}
+	hosts := strings.Split(u.Host, ",")
+	if slices.Contains(hosts, "") && len(hosts) > 1 {
+		return errors.New("between the commas a host is missing")
+	}
+	for _, host := range hosts {
+		h := url.URL{Host: host}
+		addr, err := join(cmp.Or(h.Hostname(), "localhost"), cmp.Or(h.Port(), "2379"))
+		if err != nil {
+			return errors.New("a host is HOST or HOST:PORT")
+		}
+		t.client.Endpoints = append(t.client.Endpoints, scheme+addr)
+	}
+	for _, addr := range addrs {
+		host, port, err := net.SplitHostPort(addr)
+		if err == nil {
+			addr, err = join(host, port)
+		}
+		if err != nil {
+			return errors.New("addr is HOST:PORT")
+		}
+		t.client.Endpoints = append(t.client.Endpoints, scheme+addr)
+	}
+	return nil
+}
+
+// join makes an address that can be the host of a URL.
+func join(host, port string) (string, error) {
+	addr := net.JoinHostPort(host, port)
+	u, err := url.Parse("http://" + addr)
+	if err != nil || host == "" || port == "" || u.Host != addr || u.Hostname() != host {
+		return "", errors.New("not an address")
+	}
+	return addr, nil
+}
+
+// user reads the part before the host. etcd knows users with passwords only; one without would silently be nobody.
+func (t *target) user(user *url.Userinfo) error {
+	password, _ := user.Password()
+	if (user.Username() == "") != (password == "") {
+		return errors.New("a user has a name and a password")
+	}
+	t.client.Username, t.client.Password = user.Username(), password
+	return nil
+}
+
+// tlsFiles is what a URL says about TLS.
+type tlsFiles struct {
+	ca, cert, key string // paths of PEM files
+	serverName    string
+	skipVerify    bool
+}
+
+// load returns nil without TLS. Without a file of authorities those of the system count.
+func (f tlsFiles) load(on bool) (*tls.Config, error) {
+	if !on {
+		if f != (tlsFiles{}) {
+			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for etcds://")
+		}
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("ca_file: it has no certificate")
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

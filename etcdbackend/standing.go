@@ -1,0 +1,93 @@
+package etcdbackend
+
+import (
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// What renewals, reads and watches find out about a lock's key.
+
+// on reports whether the lock's Base is that of g.
+func (l *lock) on(g *generation) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gen == g
+}
+
+// moves notes that the key may come to hang on g, and returns the etcd lease that it is known to hang on.
+func (l *lock) moves(g *generation) clientv3.LeaseID {
+	held := l.session.hold(g)
+	l.mu.Lock()
+	from := l.lease
+	if held && !l.released && !slices.Contains(l.holds, g) {
+		l.holds = append(l.holds, g)
+		held = false
+	}
+	l.mu.Unlock()
+	if held {
+		l.session.drop(g)
+	}
+	return from
+}
+
+func (l *lock) hangsOn(lease clientv3.LeaseID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lease = lease
+}
+
+// moved notes that the key hangs on g. As long as a request may be late that puts it on another one, that is not let go.
+func (l *lock) moved(g *generation) {
+	l.mu.Lock()
+	l.gen, l.lease = g, g.id
+	var rest []*generation
+	if !l.late {
+		rest = slices.DeleteFunc(slices.Clone(l.holds), func(other *generation) bool { return other == g })
+		l.holds = slices.DeleteFunc(l.holds, func(other *generation) bool { return other != g })
+	}
+	l.mu.Unlock()
+	for _, other := range rest {
+		l.session.drop(other)
+	}
+}
+
+// checked takes in what a request read of the key at a revision, and reports whether it stands.
+func (l *lock) checked(kvs []*mvccpb.KeyValue, revision int64) bool {
+	if len(kvs) == 1 && kvs[0].CreateRevision == l.revision {
+		l.stoodAt(revision)
+		return true
+	}
+	l.isGone()
+	return false
+}
+
+func (l *lock) stoodAt(revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stood = max(l.stood, revision)
+}
+
+// isGone takes in that the key doesn't stand any more.
+func (l *lock) isGone() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asked, l.place.lost = l.late, true
+	l.place.tell()
+}
+
+// isTurn takes in that nobody stands before the key.
+func (l *lock) isTurn() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.place.won = true
+	l.place.tell()
+}
+
+// waits reports whether the key is a place in the queue.
+func (l *lock) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.place.won
+}

@@ -1,0 +1,197 @@
+package etcdbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// watchStream is the stream to one member. What is to be sent is queued, so that nobody waits for a member that hangs.
+type watchStream struct {
+	at      *member
+	cancel  context.CancelFunc
+	queue   []*pb.WatchRequest
+	queued  chan struct{} // buffered
+	pending int           // watches that the server has not confirmed
+	overdue *time.Timer   // while there are some
+}
+
+func (s *watchStream) send(r *pb.WatchRequest) {
+	s.queue = append(s.queue, r)
+	select {
+	case s.queued <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	firstBreak = 10 * time.Millisecond
+	maxBreak   = time.Second
+)
+
+// run keeps a stream until close. One that breaks while there is nothing to watch is not missed.
+//
+//nolint:contextcheck
+func (w *watches) run() {
+	defer w.ended.Done()
+	for wait := firstBreak; ; wait = min(2*wait, maxBreak) {
+		for w.idle() {
+			select {
+			case <-w.wanted:
+			case <-w.closing:
+				return
+			}
+		}
+		began := time.Now()
+		if m, err := w.server.best(); err == nil {
+			if err := w.serve(m); !errors.Is(err, errWatchRefused) && !refused(err) {
+				w.server.leave(m)
+			}
+		}
+		if time.Since(began) > maxBreak {
+			wait = firstBreak
+		}
+		select {
+		case <-time.After(wait):
+		case <-w.closing:
+			return
+		}
+	}
+}
+
+func (w *watches) idle() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.all) == 0 && !w.closed
+}
+
+var errWatchRefused = errors.New("the watch is refused")
+
+// serve watches at one member until the stream breaks.
+//
+//nolint:contextcheck
+func (w *watches) serve(m *member) error {
+	c := &call{}
+	m.nudge()
+	ctx, cancel := context.WithCancel(context.WithValue(clientv3.WithRequireLeader(w.life), callKey{}, c))
+	defer cancel()
+	s := &watchStream{at: m, cancel: cancel, queued: make(chan struct{}, 1)}
+	s.overdue = time.AfterFunc(confirmLimit, cancel) // for the opening, at first
+	defer s.overdue.Stop()
+	if !w.use(s) {
+		return errClosing
+	}
+	defer w.broke()
+	stream, err := m.watch.Watch(ctx, options(ctx)...)
+	if err != nil {
+		return err
+	}
+	w.begin(s)
+	w.ended.Add(1)
+	go func() {
+		defer w.ended.Done()
+		w.write(ctx, s, stream)
+	}()
+	for {
+		resp, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := w.heard(s, resp); err != nil {
+			return err
+		}
+	}
+}
+
+// use makes s the stream that leave and close end. It is false when that has happened.
+func (w *watches) use(s *watchStream) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stream = s
+	return !w.closed
+}
+
+func (w *watches) broke() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stream = nil
+	for _, one := range w.all {
+		one.up = false
+	}
+}
+
+// begin creates all watches on a new stream.
+func (w *watches) begin(s *watchStream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s.overdue.Stop()
+	s.queue, s.pending = nil, 0
+	for _, one := range w.all {
+		w.create(s, one)
+	}
+}
+
+// write sends what is queued.
+func (w *watches) write(ctx context.Context, s *watchStream, stream pb.Watch_WatchClient) {
+	for {
+		select {
+		case <-s.queued:
+		case <-ctx.Done():
+			return
+		}
+		w.mu.Lock()
+		queue := s.queue
+		s.queue = nil
+		w.mu.Unlock()
+		for _, r := range queue {
+			if stream.Send(r) != nil {
+				return // Recv has the reason
+			}
+		}
+	}
+}
+
+// heard takes in a response.
+func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one := w.all[resp.WatchId]
+	switch {
+	case resp.Created && resp.Canceled: // it doesn't say which; the token may have expired, and a new stream gets a new one
+		return fmt.Errorf("%w: %s", errWatchRefused, resp.CancelReason)
+	case one == nil: // it was removed meanwhile
+		return nil
+	case resp.Canceled: // what it had to tell was compacted away
+		if !one.up {
+			w.confirmed(s)
+			one.subject.begun() // had it begun, it would now have ended
+			if w.all[one.id] != one {
+				return nil
+			}
+		}
+		delete(w.all, one.id)
+		w.last++
+		one.id = w.last
+		w.all[one.id] = one
+		w.create(s, one)
+		return nil
+	case resp.Created:
+		one.up = true
+		w.confirmed(s)
+		one.subject.begun()
+		if s.pending == 0 {
+			w.held.confirm()
+		}
+	}
+	for _, e := range resp.Events {
+		if e.Type == mvccpb.DELETE {
+			one.subject.deleted(string(e.Kv.Key), e.Kv.ModRevision)
+		}
+	}
+	return nil
+}

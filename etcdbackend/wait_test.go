@@ -1,0 +1,87 @@
+package etcdbackend_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// A place in the queue, by what is read and what the watch tells, in every order in which they may come. The own key is
+// "me". A step is "look" (a request that reads is sent), "read a b" (its answer), "read a b +" (there are more), or "- a"
+// (the watch tells that the key is gone).
+func TestPlace(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		steps []string
+		want  string
+	}{
+		{"nobody is there", []string{"look", "read me"}, "won"},
+		{"one is there", []string{"look", "read a me"}, "waits"},
+		{"the one before goes", []string{"look", "read a me", "- a"}, "won"},
+		{"one of two goes", []string{"look", "read a b me", "- a"}, "waits"},
+		{"both go", []string{"look", "read a b me", "- b", "- a"}, "won"},
+		{"one that came later goes", []string{"look", "read a me", "- z"}, "waits"},
+		{"it goes while the request is under way, and was read", []string{"look", "- a", "read a me"}, "won"},
+		{"it goes while the request is under way, and wasn't read", []string{"look", "- a", "read me"}, "won"},
+		{"one of two goes while the request is under way", []string{"look", "- a", "read a b me"}, "waits"},
+		{"what went before an earlier request counts no more", []string{"look", "- a", "read a b me", "look", "read b me"}, "waits"},
+		{"there are more than were read", []string{"look", "read a me +", "- a"}, "looks"},
+		{"there are more, and then none", []string{"look", "read a me +", "- a", "look", "read me"}, "won"},
+		{"all that were read are gone by then, and there are more", []string{"look", "- a", "read a +"}, "looks"},
+		{"nothing is known yet", []string{"look", "read +"}, "looks"},
+		{"eight before it are near", []string{"look", "read a b c d e f g h me"}, "waits"},
+		{"nine before it are far: it hears of the second, and then of the rest", []string{"look", "read a b c d e f g h i me"}, "waits for b"},
+		{"nine, of which one is gone by then", []string{"look", "- d", "read a b c d e f g h i me"}, "waits"},
+		{"far, and near after another look", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "- c", "- d"}, "won"},
+		{"far, and all gone while it looks again", []string{"look", "read a b c d e f g h i me", "look", "- b", "read b me"}, "won"},
+		{"it is told twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
+	} {
+		if got := etcdbackend.Place(c.steps); got != c.want {
+			t.Errorf("%s: after %q it %s, want %s", c.why, c.steps, got, c.want)
+		}
+	}
+}
+
+// However a read and the ends of keys are mixed, who stands before is never forgotten, and its end never missed: it is the
+// own turn exactly when all of them are gone.
+func FuzzPlace(f *testing.F) {
+	f.Add(uint8(3), uint16(0b101), []byte{1, 0, 2})
+	f.Add(uint8(0), uint16(0), []byte{})
+	f.Fuzz(func(t *testing.T, ahead uint8, early uint16, order []byte) {
+		ahead %= etcdbackend.Near + 1
+		var keys []string
+		for i := range ahead {
+			keys = append(keys, string(rune('a'+i)))
+		}
+		steps := []string{"look"}
+		gone := make(map[string]bool)
+		for i, key := range keys { // these go while the request is under way; some of them before it is carried out
+			if early&(1<<i) != 0 {
+				steps = append(steps, "- "+key)
+				gone[key] = true
+			}
+		}
+		read := "read me"
+		for i, key := range keys {
+			if !gone[key] || i%2 == 0 {
+				read += " " + key
+			}
+		}
+		steps = append(steps, read)
+		for _, b := range order {
+			if len(keys) > 0 {
+				key := keys[int(b)%len(keys)]
+				steps = append(steps, "- "+key)
+				gone[key] = true
+			}
+		}
+		want := "won"
+		if slices.ContainsFunc(keys, func(key string) bool { return !gone[key] }) {
+			want = "waits"
+		}
+		if got := etcdbackend.Place(steps); got != want {
+			t.Errorf("after %q it %s, want %s", steps, got, want)
+		}
+	})
+}

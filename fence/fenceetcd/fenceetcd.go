@@ -1,0 +1,134 @@
+// Package fenceetcd checks fencing tokens in etcd, where the data is guarded that lives there. The lock may be of any
+// backend.
+//
+//	mark := fenceetcd.Mark{KV: client, Key: "invoices/42/fence"}
+//	if err := mark.Claim(ctx, lease.Token()); err != nil {
+//		return err // matches fence.ErrStale: a newer holder was here
+//	}
+//	got, err := client.Get(ctx, "invoices/42")
+//	…
+//	_, err = mark.Commit(ctx, lease.Token(), nil, clientv3.OpPut("invoices/42", total))
+//
+// A mark is a key beside the data, which never expires.
+package fenceetcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/fence"
+)
+
+// Mark is the highest token that one resource has seen. Its methods are safe for concurrent use.
+type Mark struct {
+	KV  clientv3.KV // of the cluster that has the data
+	Key string      // of the mark
+}
+
+// ErrCompare says that comparisons of the caller's were not met, while the token was not stale. Nothing was written.
+var ErrCompare = errors.New("fence: a comparison is not met")
+
+// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It takes one
+// round trip to read the mark, and one more to raise it.
+func (m Mark) Claim(ctx context.Context, token locker.Token) error {
+	if err := m.check(token); err != nil {
+		return err
+	}
+	got, err := m.KV.Get(ctx, m.Key)
+	if err != nil {
+		return m.failed(err)
+	}
+	return m.raise(ctx, token, got)
+}
+
+// raise raises the mark from what was read. When somebody else was faster, it reads on.
+func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetResponse) error {
+	for {
+		highest, revision, err := m.parse(got)
+		switch {
+		case err != nil:
+			return err
+		case highest > token:
+			return &fence.StaleError{Resource: m.Key, Token: token, Highest: highest}
+		case highest == token:
+			return nil
+		}
+		r, err := m.KV.Txn(ctx).
+			If(clientv3.Compare(clientv3.ModRevision(m.Key), "=", revision)).
+			Then(clientv3.OpPut(m.Key, text(token))).
+			Else(clientv3.OpGet(m.Key)).
+			Commit()
+		if err != nil {
+			return m.failed(err)
+		}
+		if r.Succeeded {
+			return nil
+		}
+		got = (*clientv3.GetResponse)(r.Responses[0].GetResponseRange())
+	}
+}
+
+// Held is the comparison that the mark is token's, for a transaction of the caller's. It is met after Claim, until a
+// larger token claims. A transaction that fails because of it is stale; see [Mark.Claim] for the reason.
+func (m Mark) Held(token locker.Token) clientv3.Cmp {
+	return clientv3.Compare(clientv3.Value(m.Key), "=", text(token))
+}
+
+// Commit writes, when the mark is token's and ifs are met, in one step; both may be empty. It needs a Claim before,
+// and fails with an error that matches [fence.ErrStale] when a larger token has claimed since, with [ErrCompare] when
+// one of ifs is not met.
+func (m Mark) Commit(ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op) (*clientv3.TxnResponse, error) {
+	if err := m.check(token); err != nil {
+		return nil, err
+	}
+	r, err := m.KV.Txn(ctx).
+		If(append([]clientv3.Cmp{m.Held(token)}, ifs...)...).
+		Then(then...).
+		Else(clientv3.OpGet(m.Key)).
+		Commit()
+	if err != nil {
+		return nil, m.failed(err)
+	}
+	if r.Succeeded {
+		return r, nil
+	}
+	highest, _, err := m.parse((*clientv3.GetResponse)(r.Responses[0].GetResponseRange()))
+	switch {
+	case err != nil:
+		return nil, err
+	case highest > token:
+		return nil, &fence.StaleError{Resource: m.Key, Token: token, Highest: highest}
+	case highest < token:
+		return nil, fmt.Errorf("fence: %q was not claimed with token %d", m.Key, token)
+	}
+	return nil, ErrCompare
+}
+
+func (m Mark) check(token locker.Token) error {
+	if m.Key == "" {
+		return errors.New("fence: the mark has no key")
+	}
+	return fence.CheckToken(token)
+}
+
+func (m Mark) failed(err error) error { return fmt.Errorf("fence: %q: %w", m.Key, err) }
+
+// parse reads the mark and its revision; both are 0 where there is none.
+func (m Mark) parse(got *clientv3.GetResponse) (locker.Token, int64, error) {
+	if len(got.Kvs) == 0 {
+		return 0, 0, nil
+	}
+	kv := got.Kvs[0]
+	n, err := strconv.ParseInt(string(kv.Value), 10, 64)
+	if err != nil || n <= 0 || text(locker.Token(n)) != string(kv.Value) {
+		return 0, 0, fmt.Errorf("fence: %q is %q, which is no mark", m.Key, kv.Value)
+	}
+	return locker.Token(n), kv.ModRevision, nil
+}
+
+func text(token locker.Token) string { return strconv.FormatInt(int64(token), 10) }

@@ -1,0 +1,179 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// The campaign strikes clusters while leases are held, and looks at who believes what when another gets the lock. In the short form
+// each kind of fault comes once; in the long one, below LOCKER_SOAK and once for each run of the tests, there are 250 faults.
+const (
+	longCampaign     = 250
+	campaignClusters = 2 // side by side, each under one fault at a time
+)
+
+var campaignRan sync.Once
+
+// TestEtcdCampaign is the test of the deadline, by proof.go in etcdbackend: whatever happens to the cluster and to the way there, the
+// holder knows that its lease is lost before the next one has the lock.
+//
+// And it is a test of itself: beside each holder there is one that goes by the usual rule, the last acknowledged keepalive and the TTL.
+// The long form must catch some of these in the belief that they still hold a lock which another has.
+func TestEtcdCampaign(t *testing.T) {
+	needServers(t)
+	t.Parallel()
+	faults := len(etcdFaults)
+	if os.Getenv("LOCKER_SOAK") != "" {
+		campaignRan.Do(func() { faults = longCampaign })
+	}
+	clusters := make(chan func(*testing.T) *etcdService, campaignClusters)
+	for range campaignClusters {
+		clusters <- lazily("etcd", startEtcd)
+	}
+	tally := make(tally)
+	t.Run("faults", func(t *testing.T) {
+		for i := range faults {
+			fault := etcdFaults[i%len(etcdFaults)]
+			t.Run(fmt.Sprintf("%03d-%s", i, fault.name), func(t *testing.T) {
+				t.Parallel()
+				cluster := <-clusters
+				defer func() { clusters <- cluster }()
+				turn.RLock()
+				defer turn.RUnlock()
+				s := cluster(t)
+				must(t, s.wait)
+				tally.add(fault.name, s.strike(t, fault))
+			})
+		}
+	})
+	t.Logf("\n%v", tally)
+	if faults == longCampaign && tally.sum(func(o outcome) bool { return o.usual && o.early > 0 }) == 0 {
+		t.Errorf("no holder by the usual rule was caught, so these faults prove nothing")
+	}
+}
+
+// outcome is what became of one holder under one fault.
+type outcome struct {
+	usual bool          // it goes by the usual rule
+	kept  bool          // its lease stood till the end
+	late  time.Duration // how much later than the loss was known another had the lock
+	early time.Duration // how much earlier another had it
+}
+
+// strike has holders of all sorts hold a lock each, and one Locker wait for all of them; makes the fault; and returns what became of
+// the holders.
+func (s *etcdService) strike(t *testing.T, fault etcdFault) []outcome {
+	scene := s.newScene(t, fault)
+	holders := scene.holders(t)
+	rival := keep(t, s.open(t))
+	results := make(chan result, len(holders))
+	var waiting []*trial
+	for _, h := range holders {
+		w := &trial{struck: h}
+		waiting = append(waiting, w)
+		go func() { results <- w.wait(t.Context(), rival) }()
+	}
+	eventually(t, hang, func() error { return s.allQueued(t, holders) })
+	pass(t, time.Duration(rand.Int64N(int64(etcdTTL/3)))) // a renewal's
+	fault.run(t, scene)
+	pass(t, etcdTTL) // what the fault has set off may come later
+
+	var outcomes []outcome
+	for _, w := range waiting {
+		w.free(t)
+	}
+	for range holders {
+		select {
+		case r := <-results:
+			if r.err != nil {
+				t.Errorf("%s: %v", r.struck.label, r.err)
+				continue
+			}
+			if o := r.outcome; o.early > 0 && !o.usual {
+				t.Errorf("%s: it believed in its lease when another had the lock, and would have for %v", r.struck.label, o.early)
+			}
+			outcomes = append(outcomes, r.outcome)
+		case <-time.After(hang):
+			t.Fatalf("nobody gets a lock that is free")
+		}
+	}
+	return outcomes
+}
+
+// trial is the wait for one holder's lock.
+type trial struct {
+	struck *struck
+
+	mu      sync.Mutex
+	granted bool
+	freed   bool // the holder was told to let go
+}
+
+type result struct {
+	struck  *struck
+	outcome outcome
+	err     error
+}
+
+// wait takes the lock, and looks at its former holder at this very moment.
+func (w *trial) wait(ctx context.Context, rival locker.Locker) result {
+	lease, err := rival.Acquire(ctx, w.struck.name, locker.WithTTL(etcdTTL))
+	for err != nil && ctx.Err() == nil { // a fault may fail it
+		lease, err = rival.Acquire(ctx, w.struck.name, locker.WithTTL(etcdTTL))
+	}
+	now := time.Now()
+	over, since := w.struck.over(now)
+	if err != nil {
+		return result{struck: w.struck, err: err}
+	}
+	w.mu.Lock()
+	w.granted = true
+	freed := w.freed
+	w.mu.Unlock()
+	_ = lease.Release(ctx)
+	o := outcome{usual: w.struck.usual, kept: freed}
+	switch {
+	case freed:
+	case over:
+		o.late = now.Sub(since)
+	default:
+		o.early = max(since.Sub(now), 1)
+	}
+	return result{struck: w.struck, outcome: o}
+}
+
+// free has a holder let go whose lease has outlived the fault.
+func (w *trial) free(t conformance.T) {
+	w.mu.Lock()
+	granted := w.granted
+	over, _ := w.struck.over(time.Now())
+	w.freed = !granted && !over
+	w.mu.Unlock()
+	if granted {
+		return
+	}
+	if err := w.struck.letGo(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Logf("%s: letting go: %v", w.struck.label, err)
+	}
+}
+
+// allQueued is nil when somebody waits for each lock.
+func (s *etcdService) allQueued(t conformance.T, holders []*struck) error {
+	for _, h := range holders {
+		if n := s.waiters(t, h.name); n != 1 {
+			return fmt.Errorf("%d wait for the lock of %s, want 1", n, h.label)
+		}
+	}
+	return nil
+}

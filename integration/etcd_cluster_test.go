@@ -1,0 +1,231 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// etcdService is a cluster, and what can be done to it. It asks for passwords, and Lockers have a user that may do what the docs say
+// and nothing else. Each member publishes its port for clients; the members have a network of their own among them.
+type etcdService struct {
+	image   string
+	peers   *peers
+	members []*etcdMember
+	config  clientv3.Config // how a Locker's client reaches it
+	url     string          // the same for locker.Open
+	opts    []etcdbackend.Option
+	sent    *sentCounter // by the tests' own clients
+}
+
+// etcdMember is one process.
+type etcdMember struct {
+	*container
+	number int
+	port   int
+	admin  *clientv3.Client // the tests' own way to it alone
+}
+
+const (
+	etcdMembers   = 3
+	etcdHeartbeat = 50 * time.Millisecond
+	etcdElection  = 10 * etcdHeartbeat // when a follower misses its leader
+	etcdTTL       = 2 * time.Second    // the shortest that the backend takes
+	etcdPrefix    = "locker/"
+	etcdUser      = "lock_user"
+
+	// etcdTokenTTL is after which silence of a client the cluster forgets its login.
+	etcdTokenTTL = 5 * time.Second
+)
+
+var etcdPassword = rand.Text() // of both users
+
+// startEtcd starts a cluster of three.
+func startEtcd(ctx context.Context, image string) (*etcdService, error) {
+	ports, err := freePorts(etcdMembers)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &etcdService{image: image, peers: p, sent: new(sentCounter)}
+	var hosts []string
+	for i, port := range ports {
+		s.members = append(s.members, &etcdMember{number: i, port: port})
+		hosts = append(hosts, local(port))
+	}
+	s.config = clientv3.Config{Endpoints: hosts, Username: etcdUser, Password: etcdPassword, Logger: zap.NewNop()}
+	u := url.URL{Scheme: "etcd", User: url.UserPassword(etcdUser, etcdPassword), Host: strings.Join(hosts, ","), Path: "/" + etcdPrefix}
+	s.url = u.String()
+	return s, s.found(ctx)
+}
+
+// startEtcdLeasePerLock starts a cluster in which each lock of a Locker has an etcd lease of its own.
+func startEtcdLeasePerLock(ctx context.Context, image string) (*etcdService, error) {
+	s, err := startEtcd(ctx, image)
+	if err != nil {
+		return nil, err
+	}
+	s.url, s.opts = s.with("lease_per_lock", "true"), []etcdbackend.Option{etcdbackend.LeasePerLock()}
+	return s, nil
+}
+
+// client makes one of the tests' own clients. It returns when that is connected and logged in.
+func (s *etcdService) client(endpoints []string, user string) (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{
+		Endpoints: endpoints, Username: user, Password: etcdPassword, Logger: zap.NewNop(), DialTimeout: time.Minute,
+		DialOptions: []grpc.DialOption{grpc.WithChainUnaryInterceptor(s.sent.unary), grpc.WithChainStreamInterceptor(s.sent.stream)},
+	})
+}
+
+// found starts all members, which find out that they are a new cluster, and gives it its users.
+func (s *etcdService) found(ctx context.Context) error {
+	for _, m := range s.members {
+		c, err := start(ctx, run{image: s.image, args: s.command(m), ports: []int{m.port}})
+		if err != nil {
+			return err
+		}
+		m.container = c
+		if err := s.peers.join(ctx, c, m.number); err != nil {
+			return err
+		}
+	}
+	for _, m := range s.members {
+		if m.admin != nil { // its login is one of a cluster that is no more, and a member waits for what it refers to
+			_ = m.admin.Close()
+		}
+		admin, err := s.client([]string{local(m.port)}, "root")
+		if err != nil {
+			return err
+		}
+		m.admin = admin
+	}
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	return s.secure(ctx)
+}
+
+// command is what a member is started with. Its files outlive its death, and needn't outlive that of the machine.
+func (s *etcdService) command(m *etcdMember) []string {
+	peerURL := func(m *etcdMember) string { return "http://" + s.peers.addr(m.number) + ":2380" }
+	name := func(m *etcdMember) string { return fmt.Sprint("member", m.number) }
+	var cluster []string
+	for _, m := range s.members {
+		cluster = append(cluster, name(m)+"="+peerURL(m))
+	}
+	return []string{
+		"etcd", "--name", name(m), "--data-dir", "/member", "--unsafe-no-fsync",
+		"--listen-client-urls", fmt.Sprint("http://0.0.0.0:", m.port), "--advertise-client-urls", "http://" + local(m.port),
+		"--listen-peer-urls", "http://0.0.0.0:2380", "--initial-advertise-peer-urls", peerURL(m),
+		"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-token", s.peers.id,
+		"--heartbeat-interval", fmt.Sprint(etcdHeartbeat.Milliseconds()), "--election-timeout", fmt.Sprint(etcdElection.Milliseconds()),
+		"--auth-token-ttl", fmt.Sprint(etcdTokenTTL.Seconds()), "--bcrypt-cost", "4",
+		"--log-level", "error",
+	}
+}
+
+// secure makes the users, and asks for passwords from then on.
+func (s *etcdService) secure(ctx context.Context) error {
+	admin := s.members[0].admin
+	end := clientv3.GetPrefixRangeEnd(etcdPrefix)
+	for _, step := range []func() error{
+		func() error { _, err := admin.UserAdd(ctx, "root", etcdPassword); return err },
+		func() error { _, err := admin.UserGrantRole(ctx, "root", "root"); return err },
+		func() error { _, err := admin.UserAdd(ctx, etcdUser, etcdPassword); return err },
+		func() error { _, err := admin.RoleAdd(ctx, etcdUser); return err },
+		func() error {
+			_, err := admin.RoleGrantPermission(ctx, etcdUser, etcdPrefix, end, clientv3.PermissionType(clientv3.PermReadWrite))
+			return err
+		},
+		func() error { _, err := admin.UserGrantRole(ctx, etcdUser, etcdUser); return err },
+		func() error { _, err := admin.AuthEnable(ctx); return err },
+	} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return s.wait(ctx)
+}
+
+// wait returns when all members serve all requests, under one leader.
+func (s *etcdService) wait(ctx context.Context) error { return until(ctx, s.ready) }
+
+func (s *etcdService) ready(ctx context.Context) error {
+	leader := uint64(0)
+	for _, m := range s.members {
+		status, err := m.admin.Status(ctx, local(m.port))
+		if err != nil {
+			return fmt.Errorf("member %d: status: %w", m.number, err)
+		}
+		if status.Leader == 0 || leader != 0 && status.Leader != leader {
+			return fmt.Errorf("member %d follows %x, and another %x", m.number, status.Leader, leader)
+		}
+		leader = status.Leader
+		if _, err := m.admin.Get(ctx, etcdPrefix, clientv3.WithCountOnly()); err != nil {
+			return fmt.Errorf("member %d: get: %w", m.number, err)
+		}
+	}
+	return nil
+}
+
+// leader is the member that leads in its own eyes and in those of most. Who doesn't answer is left out.
+func (s *etcdService) leader(ctx context.Context) (leader *etcdMember, err error) {
+	err = until(ctx, func(ctx context.Context) error {
+		follow, self := make(map[uint64]int), make(map[uint64]*etcdMember)
+		var trouble error
+		for _, m := range s.members {
+			limited, cancel := context.WithTimeout(ctx, etcdElection)
+			status, err := m.admin.Status(limited, local(m.port))
+			cancel()
+			if err != nil {
+				trouble = errors.Join(trouble, err)
+				continue
+			}
+			follow[status.Leader]++
+			self[status.Header.MemberId] = m
+		}
+		for id, n := range follow {
+			if leader = self[id]; id != 0 && leader != nil && n > etcdMembers/2 {
+				return nil
+			}
+		}
+		return errors.Join(trouble, fmt.Errorf("there is no leader"))
+	})
+	return leader, err
+}
+
+// successor is the leader after former, which leads until the others miss it.
+func (s *etcdService) successor(ctx context.Context, former *etcdMember) (next *etcdMember, err error) {
+	err = until(ctx, func(ctx context.Context) error {
+		if next, err = s.leader(ctx); err == nil && next == former {
+			err = fmt.Errorf("member %d still leads", former.number)
+		}
+		return err
+	})
+	return next, err
+}
+
+// others are the members besides m.
+func (s *etcdService) others(m *etcdMember) (others []*etcdMember) {
+	for _, other := range s.members {
+		if other != m {
+			others = append(others, other)
+		}
+	}
+	return others
+}

@@ -1,0 +1,203 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// TestEtcdMembers is the part of the backend's own cases that goes on beside the suite, on a cluster of its own, because each takes
+// some TTLs. Random faults by the hundred are in TestEtcdCampaign; here is what Lockers must come through without a loss.
+func TestEtcdMembers(t *testing.T) {
+	needServers(t)
+	t.Parallel()
+	s := lazily("etcd", startEtcd)(t)
+	h := etcdHarness(func(*testing.T) *etcdService { return s })(t)
+	t.Run("faults", s.disturbed)
+	for _, c := range s.memberPack() {
+		t.Run(c.String(), func(t *testing.T) {
+			h.Setup(t, &h)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("why it matters: %s", c.Why)
+				}
+			})
+			c.Run(t, &h)
+		})
+	}
+}
+
+// memberPack is what becomes of leases when one member, or two, or the whole cluster are not what they should be.
+func (s *etcdService) memberPack() []conformance.Case {
+	leader := func(do func(t conformance.T, leader *etcdMember)) func(conformance.T, *conformance.Harness) {
+		return func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.leads, do) }
+	}
+	return []conformance.Case{
+		{ID: "I10", Name: "killed-leader-costs-no-lease", Run: leader(s.killed),
+			Why: "the crash of one member is what a cluster is for"},
+		{ID: "I11", Name: "isolated-leader-costs-no-lease", Run: leader(s.isolated),
+			Why: "a leader that is cut off acknowledges for a while what means nothing; its clients must go on with the others"},
+		{ID: "I12", Name: "frozen-leader-costs-no-lease", Run: leader(s.frozen),
+			Why: "a leader that wakes may revoke what was renewed at its successor meanwhile; the locks must hang on something newer by then"},
+		{ID: "I13", Name: "isolated-member-costs-no-lease", Run: func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.follows, s.isolated) },
+			Why: "a member that is cut off can't renew or grant; its clients must go on with the others"},
+		{ID: "I14", Name: "member-of-others-costs-nothing", Run: s.otherMember,
+			Why: "who doesn't talk to the member that is cut off must not notice"},
+		{ID: "I15", Name: "watch-on-a-frozen-member-is-left", Run: s.frozenWatch,
+			Why: "a member that is frozen ends no stream: a waiter that trusts in its watch there sleeps through its turn"},
+		{ID: "I16", Name: "majority-down-is-an-error", Run: s.majorityDown,
+			Why: "without a majority nothing can be granted or proved: callers must hear so in time, and holders must give up"},
+		{ID: "I17", Name: "dead-holder-and-dead-leader", Run: s.bothDead,
+			Why: "a new leader gives each etcd lease its whole TTL anew; the bound for a dead holder must hold even then"},
+		{ID: "I18", Name: "leases-without-renewal-outlive-an-election", Run: s.unrenewedOverElection,
+			Why: "what isn't renewed must not be cut short when the cluster has a new leader, nor believed in for longer"},
+		{ID: "I19", Name: "data-loss-is-survived", Run: s.wiped,
+			Why: "who founds the cluster anew takes all locks away: holders must know it by their deadline at the latest, and their Lockers go on"},
+		{ID: "I33", Name: "expired-login-is-renewed", Run: s.idleLogin,
+			Why: "the cluster forgets the login of a client that is silent for a while; leases, waits and acquisitions must not notice"},
+		{ID: "I34", Name: "users-change-while-locks-are-held", Run: s.usersChange,
+			Why: "each change of users or roles makes requests that are under way out of date; they are to be repeated"},
+	}
+}
+
+// steady is a TTL that leaves a Locker the time for an election and a few attempts.
+const steady = 10 * etcdElection
+
+func (s *etcdService) leads(t conformance.T) (m *etcdMember) {
+	t.Helper()
+	must(t, func(ctx context.Context) (err error) { m, err = s.leader(ctx); return err })
+	return m
+}
+
+// follows is a member that doesn't lead.
+func (s *etcdService) follows(t conformance.T) *etcdMember {
+	t.Helper()
+	return s.others(s.leads(t))[0]
+}
+
+// survives has leases held and waited for while a member is struck, by Lockers that ask it first and last. All of them stand.
+func (s *etcdService) survives(t conformance.T, choose func(conformance.T) *etcdMember, do func(conformance.T, *etcdMember)) {
+	target := choose(t)
+	others := s.others(target)
+	lockers := []locker.Locker{
+		keep(t, openURL(t, s.hosts(target, others[0], others[1]))),
+		keep(t, openURL(t, s.hosts(others[0], others[1], target))),
+	}
+	own := keep(t, openURL(t, s.with("lease_per_lock", "true")))
+	var leases []locker.Lease
+	var next []*waiting
+	for i := range 8 {
+		l := append(lockers, own)[i%3]
+		leases = append(leases, acquire(t, l, lockName(t), locker.WithTTL(steady)))
+		next = append(next, wait(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
+	}
+	eventually(t, soon, func() error {
+		for _, lease := range leases {
+			if keys := s.waiters(t, lease.Name()); keys > 1 {
+				return fmt.Errorf("%d wait, want one at most", keys)
+			}
+		}
+		return nil
+	})
+	do(t, target)
+	must(t, s.wait)
+	pass(t, steady/2) // what was set off may come later
+	for i, lease := range leases {
+		if err := lease.Err(); err != nil {
+			t.Errorf("lease %d: Err = %v, want nil: the cluster was there all the time", i, err)
+			continue
+		}
+		next[i].pending(t)
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+		release(t, lease)
+		got := next[i].granted(t, soon)
+		if got.Token() <= lease.Token() {
+			t.Errorf("token %v after %v", got.Token(), lease.Token())
+		}
+		release(t, got)
+		free(t, 0, lockers[i%2], lease.Name())
+	}
+}
+
+// during makes sure that a lock can be had while something is wrong, and does what ends that in the end.
+func (s *etcdService) during(t conformance.T, begin, end func(context.Context) error, d time.Duration) {
+	t.Helper()
+	over := false
+	stop := func() {
+		if !over {
+			over = true
+			must(t, end)
+		}
+	}
+	t.Cleanup(stop)
+	must(t, begin)
+	pass(t, d)
+	stop()
+}
+
+func (s *etcdService) killed(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.docker(ctx, "kill", m) },
+		func(ctx context.Context) error { return s.docker(ctx, "start", m) }, steady/2)
+}
+
+func (s *etcdService) isolated(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.cut(ctx, m) },
+		func(ctx context.Context) error { return s.join(ctx, m) }, steady)
+}
+
+func (s *etcdService) frozen(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.docker(ctx, "pause", m) },
+		func(ctx context.Context) error { return s.docker(ctx, "unpause", m) }, steady*3/2)
+}
+
+func (s *etcdService) otherMember(t conformance.T, _ *conformance.Harness) {
+	leader := s.leads(t)
+	followers := s.others(leader)
+	l := keep(t, openURL(t, s.hosts(leader, followers[0])))
+	other := keep(t, openURL(t, s.hosts(followers[0], leader)))
+	name := lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(etcdTTL))
+	begin := func(ctx context.Context) error { return s.cut(ctx, followers[1]) }
+	end := func(ctx context.Context) error { return s.join(ctx, followers[1]) }
+	s.during(t, begin, end, 2*etcdTTL)
+	held(t, lease, other)
+	waiter := wait(t, other, name, locker.WithTTL(etcdTTL))
+	must(t, begin)
+	t.Cleanup(func() { must(t, func(ctx context.Context) error { return errors.Join(end(ctx), s.wait(ctx)) }) })
+	release(t, lease)
+	release(t, waiter.granted(t, soon))
+	for range 20 {
+		free(t, 0, l, lockName(t))
+	}
+}
+
+// frozenWatch gives the waiter a TTL whose renewals would come too late for the bound that is promised... of a third of it.
+func (s *etcdService) frozenWatch(t conformance.T, _ *conformance.Harness) {
+	target := s.follows(t)
+	others := s.others(target)
+	l := keep(t, openURL(t, s.hosts(others[0], others[1])))
+	other := keep(t, openURL(t, s.hosts(target, others[0], others[1])))
+	name := lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(far))
+	waiter := s.queued(t, other, name, etcdTTL)
+	pass(t, etcdTTL)
+	thaw := func(ctx context.Context) error { return errors.Join(s.docker(ctx, "unpause", target), s.wait(ctx)) }
+	t.Cleanup(func() { must(t, thaw) })
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "pause", target) })
+	waiter.pending(t)
+	release(t, lease)
+	next := waiter.granted(t, etcdTTL+soon)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	release(t, next)
+}

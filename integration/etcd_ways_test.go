@@ -1,0 +1,143 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// startSingleEtcd starts a cluster of one, with etcd's own timing and without users. scheme is that of its clients.
+func startSingleEtcd(t *testing.T, scheme string, files map[string]string, more ...string) (addr string) {
+	t.Helper()
+	ports, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{
+		"etcd", "--data-dir", "/member", "--unsafe-no-fsync", "--log-level", "error",
+		"--listen-client-urls", fmt.Sprint(scheme, "://0.0.0.0:", ports[0]), "--advertise-client-urls", scheme + "://" + local(ports[0]),
+	}, more...)
+	if _, err := start(t.Context(), run{image: "etcd", args: args, files: files, ports: ports}); err != nil {
+		t.Fatal(err)
+	}
+	return local(ports[0])
+}
+
+// openSoon opens a Locker on a server that may just have been started.
+func openSoon(t *testing.T, rawURL string) (l locker.Locker) {
+	t.Helper()
+	eventually(t, hang, func() (err error) {
+		l, err = locker.Open(t.Context(), rawURL)
+		return err
+	})
+	return keep(t, l)
+}
+
+// Programs configure their client as they like, and use it for other things.
+func TestEtcdClients(t *testing.T) {
+	needServers(t)
+	addr := startSingleEtcd(t, "http", nil)
+	openSoon(t, "etcd://"+addr)
+	for what, change := range map[string]func(*clientv3.Config){
+		"as it is":            func(*clientv3.Config) {},
+		"an address by name":  func(c *clientv3.Config) { c.Endpoints = []string{"http://" + addr} },
+		"retries":             func(c *clientv3.Config) { c.MaxUnaryRetries, c.BackoffWaitBetween = 20, time.Millisecond },
+		"finds members":       func(c *clientv3.Config) { c.AutoSyncInterval = 20 * time.Millisecond },
+		"one that is no more": func(c *clientv3.Config) { c.Endpoints = []string{"127.0.0.1:1", addr, "no-such-host.invalid:2379"} },
+		"pings":               func(c *clientv3.Config) { c.DialKeepAliveTime, c.PermitWithoutStream = time.Second, true },
+	} {
+		t.Run(what, func(t *testing.T) {
+			open := func() (locker.Locker, *clientv3.Client) {
+				config := clientv3.Config{Endpoints: []string{addr}, Logger: zap.NewNop()}
+				change(&config)
+				client, err := clientv3.New(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = client.Close() })
+				l, err := etcdbackend.New(client)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return keep(t, l), client
+			}
+			l, client := open()
+			other, _ := open()
+			handsOver(t, l, other, lockName(t))
+			if err := l.Close(); err != nil {
+				t.Errorf("Close = %v", err)
+			}
+			if _, err := client.Get(t.Context(), "any"); err != nil {
+				t.Errorf("the caller's client after Close: %v, want it to be as before", err)
+			}
+		})
+	}
+}
+
+// A server that wants certificates from its clients, and is called otherwise than the address by which it is reached.
+func TestEtcdTLS(t *testing.T) {
+	needServers(t)
+	authority := newAuthority(t)
+	cert, key := authority.issue(t, "etcd.example")
+	addr := startSingleEtcd(t, "https", map[string]string{"/ca.pem": authority.pem, "/cert.pem": cert, "/key.pem": key},
+		"--cert-file", "/cert.pem", "--key-file", "/key.pem", "--trusted-ca-file", "/ca.pem", "--client-cert-auth")
+	folder := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	own, ownKey := authority.issue(t, "client")
+	good := url.Values{
+		"ca_file": {file("ca.pem", authority.pem)}, "server_name": {"etcd.example"},
+		"cert_file": {file("cert.pem", own)}, "key_file": {file("key.pem", ownKey)},
+	}
+	address := func(change func(url.Values)) string {
+		query := make(url.Values)
+		for name, value := range good {
+			query[name] = value
+		}
+		change(query)
+		u := url.URL{Scheme: "etcds", Host: addr, RawQuery: query.Encode()}
+		return u.String()
+	}
+	asIs := address(func(url.Values) {})
+	handsOver(t, openSoon(t, asIs), openSoon(t, asIs), lockName(t))
+	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
+	free(t, 0, openSoon(t, unverified), lockName(t))
+
+	for what, bad := range map[string]string{
+		"no name":           address(func(q url.Values) { q.Del("server_name") }),
+		"another name":      address(func(q url.Values) { q.Set("server_name", "other.example") }),
+		"no authority":      address(func(q url.Values) { q.Del("ca_file") }),
+		"another authority": address(func(q url.Values) { q.Set("ca_file", file("other.pem", newAuthority(t).pem)) }),
+		"no certificate":    address(func(q url.Values) { q.Del("cert_file"); q.Del("key_file") }),
+		"no TLS":            "etcd://" + addr,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), 4*soon)
+			defer cancel()
+			l, err := locker.Open(ctx, bad)
+			if err == nil {
+				_ = l.Close()
+				t.Fatal("Open = a Locker, want an error")
+			}
+			t.Logf("Open = %v", err)
+		})
+	}
+}

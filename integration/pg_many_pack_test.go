@@ -1,0 +1,322 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// manyPack is many leases on few connections.
+func (s *pgService) manyPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I40", Name: "cancelled-acquisitions-cost-no-lease", Run: s.cancelledBeside,
+			Why: "a cancelled query ends its connection, and with it all locks that hang on it; a caller who leaves must not take others' leases along"},
+		{ID: "I41", Name: "blocked-token-costs-no-lease", Run: s.blockedToken,
+			Why: "a statement that draws a token may be blocked by somebody who alters the sequence, and the renewals of a thousand leases behind it"},
+		{ID: "I42", Name: "leases-share-connections", Run: s.shared,
+			Why: "a server has a hundred connections; a lease that costs one can't be had by the thousand, whether it was waited for or not"},
+		{ID: "I43", Name: "lease-moves-off-its-waiters-connection-without-a-gap", Run: s.moves,
+			Why: "while a lock is carried from one connection to another there must be no moment in which nobody holds it"},
+		{ID: "I44", Name: "waiters-are-bounded-in-connections", Run: s.manyWaiters,
+			Why: "a program that waits for many locks must not use up the server's connections, and still be served"},
+		{ID: "I45", Name: "ended-session-loses-its-leases-at-once", Run: s.terminated,
+			Why: "an operator who ends a session frees its locks at that moment; the holder must learn it then, and the next acquisition must work"},
+	}
+}
+
+// closePack is for clients that have the server's connections to themselves.
+func (s *pgService) closePack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I46", Name: "close-leaves-no-connection", Run: s.closed,
+			Why: "a program that opens and closes Lockers must not pile up sessions on the server"},
+	}
+}
+
+// sessions counts those of Lockers, on the server.
+func (s *pgService) sessions(t conformance.T) int {
+	t.Helper()
+	return admin[int](t, s, "select count(*) from pg_stat_activity where usename = $1", pgUser)
+}
+
+// held counts the locks that somebody holds, on the server.
+func (s *pgService) heldLocks(t conformance.T) int {
+	t.Helper()
+	return admin[int](t, s, "select count(distinct (classid, objid)) from "+pgHeld)
+}
+
+// holdMany acquires n locks at the same time.
+func holdMany(t conformance.T, l locker.Locker, n int, opts ...locker.Option) []locker.Lease {
+	t.Helper()
+	base := lockName(t)
+	leases, problems := make([]locker.Lease, n), make([]error, n)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range leases {
+		all.Go(func() { leases[i], problems[i] = l.Acquire(ctx, fmt.Sprint(base, "-", i), opts...) })
+	}
+	all.Wait()
+	if err := errors.Join(problems...); err != nil {
+		t.Fatalf("Acquire of %d locks = %v", n, err)
+	}
+	return leases
+}
+
+// allHeld fails unless all leases stand, in their own eyes and on the server.
+func (s *pgService) allHeld(t conformance.T, leases []locker.Lease) {
+	t.Helper()
+	for _, lease := range leases {
+		if err := lease.Err(); err != nil {
+			t.Fatalf("Err = %v, want nil: the lease is held", err)
+		}
+	}
+	keys := make([]int64, len(leases))
+	for i, lease := range leases {
+		keys[i] = pgKey(lease.Name())
+	}
+	n := admin[int](t, s, "select count(distinct (classid, objid)) from "+pgHeld+ofKey+"any($1)", keys)
+	if n != len(leases) {
+		t.Fatalf("the server has %d of %d locks", n, len(leases))
+	}
+}
+
+// cancelledBeside cancels waits, requests that are under way, and some that have just been granted.
+func (s *pgService) cancelledBeside(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	leases := holdMany(t, l, 1000, locker.WithTTL(4*shortTTL))
+	obstacle := acquire(t, other, lockName(t))
+	base := lockName(t)
+	var outcomes [3]int // a lease, cancelled, held
+	for i := range 500 {
+		name := fmt.Sprint(base, "-", i)
+		if i%2 == 0 {
+			name = obstacle.Name()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
+		lease, err := l.Acquire(ctx, name, locker.WithTTL(4*shortTTL))
+		cancel()
+		switch {
+		case err == nil:
+			outcomes[0]++
+			release(t, lease)
+		case !errors.Is(err, context.DeadlineExceeded):
+			t.Fatalf("Acquire whose time was up = %v, want DeadlineExceeded", err)
+		case errors.Is(err, locker.ErrHeld):
+			outcomes[2]++
+		default:
+			outcomes[1]++
+		}
+	}
+	t.Logf("of 500 acquisitions %d got a lease, %d ended while they waited, %d before there was an answer", outcomes[0], outcomes[2], outcomes[1])
+	pass(t, 4*shortTTL)
+	s.allHeld(t, leases)
+	eventually(t, soon, func() error { // what the cancelled ones got is given back
+		if n := s.heldLocks(t); n != len(leases)+1 {
+			return fmt.Errorf("%d locks are held on the server, want %d", n, len(leases)+1)
+		}
+		return nil
+	})
+	free(t, soon, other, fmt.Sprint(base, "-1"))
+}
+
+// blockedToken lets somebody alter the sequence for longer than a TTL.
+func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	leases := holdMany(t, l, 1000, locker.WithTTL(2*shortTTL))
+	free(t, soon, other, name)
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	tx, err := n.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	back := sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(back)
+	if _, err := tx.Exec(t.Context(), "alter sequence "+pgSequence+" cache 2"); err != nil {
+		t.Fatalf("%v", err)
+	}
+	mine, theirs := lockName(t), lockName(t)
+	_, _ = refused(t, soon, l, mine), refused(t, soon, other, theirs)
+	waiter := wait(t, l, name)
+	pass(t, 4*shortTTL)
+	s.allHeld(t, leases)
+	if waiter.returned(0) && waiter.err == nil {
+		t.Errorf("Acquire = a lease, though nobody can draw a token")
+	}
+	waiter.cancel()
+	if !waiter.returned(soon) {
+		t.Errorf("Acquire has not returned %v after it was cancelled", soon)
+	}
+	back()
+	for _, name := range []string{name, mine, theirs} { // nobody has any of them
+		free(t, soon, other, name)
+		free(t, soon, l, name)
+	}
+	s.allHeld(t, leases)
+}
+
+// shared waits for half of the leases.
+func (s *pgService) shared(t conformance.T, _ *conformance.Harness) {
+	other := keep(t, s.open(t))
+	const half = 20
+	obstacles := holdMany(t, other, half, locker.WithTTL(far))
+	before := s.sessions(t)
+	l := keep(t, s.open(t))
+	leases := holdMany(t, l, 1000, locker.WithTTL(4*shortTTL))
+	var waiters []*waiting
+	for _, o := range obstacles {
+		waiters = append(waiters, wait(t, l, o.Name(), locker.WithTTL(4*shortTTL)))
+	}
+	waiting := 0
+	eventually(t, soon, func() error {
+		if waiting = admin[int](t, s, "select count(*) from "+pgAwaited); waiting < pgWaiters {
+			return fmt.Errorf("%d wait on the server, want %d", waiting, pgWaiters)
+		}
+		return nil
+	})
+	for _, o := range obstacles {
+		release(t, o)
+	}
+	for _, w := range waiters {
+		leases = append(leases, w.granted(t, soon))
+	}
+	eventually(t, 10*time.Second, func() error {
+		if n := s.sessions(t) - before; n > pgShared {
+			return fmt.Errorf("%d leases hang on %d connections, want at most %d", len(leases), n, pgShared)
+		}
+		return nil
+	})
+	t.Logf("%d waited on the server; %d leases hang on %d connections", waiting, len(leases), s.sessions(t)-before)
+	pass(t, 4*shortTTL)
+	s.allHeld(t, leases)
+}
+
+// moves has a third Locker ask all the time, from before the grant until the lease is on a connection that it shares.
+func (s *pgService) moves(t conformance.T, _ *conformance.Harness) {
+	l, other, third := keep(t, s.open(t)), keep(t, s.open(t)), keep(t, s.open(t))
+	free(t, soon, l, lockName(t)) // so that there is a shared connection
+	for range rounds(t, 5, 100) {
+		name := lockName(t)
+		lease := acquire(t, other, name)
+		waiter := wait(t, l, name, locker.WithTTL(shortTTL))
+		eventually(t, soon, func() error { return s.queued(t, name, 1) })
+		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
+		asked, stop := make(chan error, 1), make(chan struct{})
+		go func() { asked <- askUntil(t.Context(), third, name, stop) }()
+		release(t, lease)
+		next := waiter.granted(t, soon)
+		eventually(t, soon, func() error {
+			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
+			if holder == blocked || holder == 0 {
+				return fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked)
+			}
+			return nil
+		})
+		close(stop)
+		if err := <-asked; err != nil {
+			t.Fatalf("%v", err)
+		}
+		held(t, next, other)
+		release(t, next)
+		free(t, soon, third, name)
+	}
+}
+
+// askUntil asks without waiting until stop is closed. Any answer but ErrHeld is an error.
+func askUntil(ctx context.Context, l locker.Locker, name string, stop chan struct{}) error {
+	for {
+		lease, err := locker.TryAcquire(ctx, l, name)
+		if err == nil {
+			_ = lease.Release(ctx)
+			return errors.New("TryAcquire got the lock, which somebody else held or waited for")
+		}
+		if !errors.Is(err, locker.ErrHeld) {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+	}
+}
+
+func (s *pgService) manyWaiters(t conformance.T, _ *conformance.Harness) {
+	other := keep(t, s.open(t))
+	obstacles := holdMany(t, other, 100, locker.WithTTL(far))
+	before := s.sessions(t)
+	l := keep(t, s.open(t))
+	var waiters []*waiting
+	for _, o := range obstacles {
+		waiters = append(waiters, wait(t, l, o.Name(), locker.WithTTL(shortTTL)))
+	}
+	most := 0
+	for end := time.Now().Add(2 * shortTTL); time.Now().Before(end); pass(t, 20*time.Millisecond) {
+		most = max(most, s.sessions(t)-before)
+	}
+	t.Logf("%d waiters have used up to %d connections", len(waiters), most)
+	if most > pgShared+pgWaiters {
+		t.Errorf("%d waiters have used %d connections, want at most %d", len(waiters), most, pgShared+pgWaiters)
+	}
+	for _, w := range waiters {
+		w.pending(t)
+	}
+	for _, o := range obstacles {
+		release(t, o)
+	}
+	var leases []locker.Lease
+	for _, w := range waiters {
+		leases = append(leases, w.granted(t, 2*soon))
+	}
+	s.allHeld(t, leases)
+}
+
+// terminated ends the sessions of all Lockers, of those that hold nothing as well.
+func (s *pgService) terminated(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	leases := holdMany(t, l, 10, locker.WithTTL(far))
+	free(t, soon, other, lockName(t))
+	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser)
+	for _, lease := range leases {
+		lost(t, soon, lease)
+	}
+	for _, lease := range leases {
+		free(t, 0, other, lease.Name())
+		free(t, 0, l, lease.Name())
+	}
+}
+
+func (s *pgService) closed(t conformance.T, _ *conformance.Harness) {
+	other := keep(t, s.open(t))
+	lease := acquire(t, other, lockName(t))
+	before := s.sessions(t)
+	l := s.open(t)
+	acquire(t, l, lockName(t))
+	waiter := wait(t, l, lease.Name())
+	eventually(t, soon, func() error { return s.queued(t, lease.Name(), 1) })
+	if n := s.sessions(t); n <= before {
+		t.Errorf("a Locker that is open has %d sessions: this case proves nothing", n-before)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	if !waiter.returned(soon) || !errors.Is(waiter.err, locker.ErrClosed) {
+		t.Errorf("Acquire that waited = %v, want ErrClosed", waiter.err)
+	}
+	eventually(t, soon, func() error {
+		if n := s.sessions(t); n != before {
+			return fmt.Errorf("%d sessions are left", n-before)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,82 @@
+//go:build unix
+
+package integration
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// documentedGrants reads from the migration what a role needs that doesn't own what it makes.
+func documentedGrants(t *testing.T, role string) (grants []string) {
+	t.Helper()
+	for _, match := range regexp.MustCompile(`(?m)^--\s+(GRANT .*) TO …;$`).FindAllStringSubmatch(pgbackend.Migration("locker"), -1) {
+		privileges, on, _ := strings.Cut(strings.TrimPrefix(match[1], "GRANT "), " ON ")
+		for privilege := range strings.SplitSeq(privileges, ", ") { // one each
+			grants = append(grants, "grant "+privilege+" on "+on+" to "+role)
+		}
+	}
+	if len(grants) < 3 {
+		t.Fatalf("the migration documents %d grants", len(grants))
+	}
+	return grants
+}
+
+// A role that may do what the migration says can use a Locker, and needn't be allowed to make anything. If a single permission is
+// missing, or nothing was made, opening one fails and says what to do.
+func TestPostgresPermissions(t *testing.T) {
+	needServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const role, password = "modest", "open-sesame"
+	s.exec(t, "create role "+role+" login password '"+password+"'", "drop schema if exists locker cascade")
+	t.Cleanup(func() {
+		s.exec(t, "drop owned by "+role, "drop role "+role, "drop schema if exists locker cascade")
+	})
+	rawURL := changed(s.url, func(u *url.URL) { u.User = url.UserPassword(role, password) })
+	refusedAtOpen(t, rawURL, "locker", "Migration")
+
+	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker")) // again: it changes nothing
+	grants := documentedGrants(t, role)
+	s.exec(t, grants...)
+	l, other, name := keep(t, openURL(t, rawURL)), keep(t, openURL(t, rawURL)), lockName(t)
+	lease := acquire(t, l, name)
+	waiter := wait(t, other, name)
+	eventually(t, soon, func() error { return s.queued(t, name, 1) })
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	release(t, lease)
+	release(t, waiter.granted(t, soon))
+
+	for _, grant := range grants {
+		what, _, _ := strings.Cut(strings.TrimPrefix(grant, "grant "), " to ")
+		t.Run(what, func(t *testing.T) {
+			s.exec(t, strings.Replace(strings.Replace(grant, "grant ", "revoke ", 1), " to ", " from ", 1))
+			defer s.exec(t, grant)
+			refusedAtOpen(t, rawURL, "permission")
+		})
+	}
+	release(t, acquire(t, keep(t, openURL(t, rawURL)), name))
+}
+
+// Another schema than the usual one has tokens of its own, and is made where that is permitted. The locks are the same.
+func TestPostgresSchema(t *testing.T) {
+	needServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const schema = `Odd "schema"`
+	t.Cleanup(func() { s.exec(t, `drop schema if exists "Odd ""schema""" cascade`) })
+	l, other, name := keep(t, openURL(t, s.with("schema", schema))), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
+	held(t, lease, other)
+	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 2 {
+		t.Errorf("the schema has %d tables and sequences, want 2", n)
+	}
+	release(t, lease)
+}

@@ -1,0 +1,140 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"sync"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// replicaPack is a replica that takes over.
+func (s *pgService) replicaPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I20", Name: "tokens-rise-over-a-lagging-replica", Run: s.laggingReplica,
+			Why: "a replica that has missed the latest tokens gives them again when it takes over, unless something else makes them rise"},
+		{ID: "I21", Name: "tokens-rise-over-two-failovers-in-a-row", Run: s.missedEpoch,
+			Why: "a replica may have missed the first failover's mark as well, and must not take the same one for the second"},
+		{ID: "I22", Name: "former-primary-gives-smaller-tokens", Run: s.splitBrain,
+			Why: "a primary that was replaced while it was cut off has holders still; the storage must refuse them once it has seen one of the new primary's"},
+		{ID: "I23", Name: "failover-while-waiting", Run: s.failoverWhileWaiting,
+			Why: "who waits when the primary dies must get the lock from the new one, or be told"},
+		{ID: "I24", Name: "replica-is-refused-at-open", Run: s.replicaRefused,
+			Why: "a replica has no locks of its own; to find that out with the first acquisition is too late"},
+	}
+}
+
+// spend draws tokens and returns the last.
+func spend(t conformance.T, n int, lockers ...locker.Locker) (last locker.Token) {
+	t.Helper()
+	name := lockName(t)
+	for i := range n {
+		token := free(t, soon, lockers[i%len(lockers)], name)
+		later(t, last, token)
+		last = token
+	}
+	return last
+}
+
+// withoutPrimary crashes the primary, and returns when the replica has taken over. The function that it returns, or the end of the case,
+// makes a replica of the former one.
+func (s *pgService) withoutPrimary(t conformance.T) (rejoin func()) {
+	t.Helper()
+	var former *pgNode
+	must(t, func(ctx context.Context) (err error) {
+		former, err = s.crashPrimary(ctx)
+		return err
+	})
+	rejoin = sync.OnceFunc(func() { must(t, func(ctx context.Context) error { return s.rejoin(ctx, former) }) })
+	t.Cleanup(rejoin)
+	return rejoin
+}
+
+// laggingReplica asks at once when the replica has taken over, by a Locker of before and by a new one.
+func (s *pgService) laggingReplica(t conformance.T, _ *conformance.Harness) {
+	for _, old := range []bool{true, false} {
+		l := keep(t, s.open(t))
+		spend(t, 10, l)
+		must(t, s.lag)
+		last := spend(t, 200, l, keep(t, s.open(t)))
+		rejoin := s.withoutPrimary(t)
+		if !old {
+			l = keep(t, s.open(t))
+		}
+		token := free(t, soon, l, lockName(t))
+		t.Logf("token %v on the new primary, and %v before", token, last)
+		later(t, last, token)
+		later(t, token, spend(t, 10, l, keep(t, s.open(t))))
+		rejoin()
+	}
+}
+
+func (s *pgService) missedEpoch(t conformance.T, _ *conformance.Harness) {
+	spend(t, 10, keep(t, s.open(t)))
+	s.withoutPrimary(t)()
+	must(t, s.lag) // it knows of the failover, and of nothing that came after it
+	last := spend(t, 200, keep(t, s.open(t)))
+	s.withoutPrimary(t)()
+	later(t, last, free(t, soon, keep(t, s.open(t)), lockName(t)))
+}
+
+// splitBrain leaves the former primary running, with a holder that believes in its lease.
+func (s *pgService) splitBrain(t conformance.T, _ *conformance.Harness) {
+	var former, replica *pgNode
+	must(t, func(ctx context.Context) (err error) {
+		if former, err = s.leader(ctx); err == nil {
+			replica, err = s.follower(ctx)
+		}
+		return err
+	})
+	name := lockName(t)
+	l := keep(t, openURL(t, pgURL(pgUser, pgPassword, pgDatabase, former.port)))
+	stale := acquire(t, l, name)
+	must(t, func(ctx context.Context) error { return s.promote(ctx, replica) })
+	t.Cleanup(func() {
+		docker(t, []string{former.id}, "kill")
+		must(t, func(ctx context.Context) error { return s.rejoin(ctx, former) })
+	})
+	last := spend(t, 200, l)
+	other := keep(t, openURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port)))
+	lease := acquire(t, other, name)
+	t.Logf("tokens %v and %v on the former primary, %v on the new one", stale.Token(), last, lease.Token())
+	later(t, max(stale.Token(), last), lease.Token())
+	later(t, last, free(t, soon, other, lockName(t)))
+	if err := stale.Err(); err != nil {
+		t.Errorf("the former holder's Err = %v: this case should have two holders", err)
+	}
+}
+
+func (s *pgService) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name, locker.WithTTL(far))
+	waiter := wait(t, other, name, locker.WithTTL(far))
+	eventually(t, soon, func() error { return s.queued(t, name, 1) })
+	rejoin := s.withoutPrimary(t)
+	lost(t, soon, lease)
+	if !waiter.returned(soon) {
+		t.Fatalf("Acquire has not returned %v after the failover", soon)
+	}
+	if waiter.err != nil { // its next request met no primary
+		t.Logf("Acquire that waited over a failover = %v", waiter.err)
+	} else {
+		later(t, lease.Token(), waiter.lease.Token())
+		release(t, waiter.lease)
+	}
+	later(t, lease.Token(), free(t, soon, l, name))
+	rejoin()
+	free(t, soon, other, name)
+}
+
+func (s *pgService) replicaRefused(t conformance.T, _ *conformance.Harness) {
+	must(t, func(ctx context.Context) error {
+		replica, err := s.follower(ctx)
+		if err == nil {
+			refusedAtOpen(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port), "standby")
+		}
+		return err
+	})
+}

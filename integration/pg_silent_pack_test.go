@@ -1,0 +1,235 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/proxy"
+)
+
+// silentPack is a holder that falls silent, though its connection doesn't end.
+func (s *pgService) silentPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I30", Name: "cut-off-holder-loses-the-lock-after-its-ttl", Run: s.cutOff,
+			Why: "a cable that is cut tells the server nothing, and TCP takes hours to notice; and the holder must know before the rival has the lock"},
+		{ID: "I31", Name: "stopped-holder-loses-the-lock-after-its-ttl", Run: s.stopped,
+			Why: "a machine that stands still must not hold up the others, and must see its loss in the first look when it goes on"},
+		{ID: "I32", Name: "holder-cut-off-in-a-message-loses-the-lock", Run: s.cutInMessage,
+			Why: "a server that has got a part of a request takes the client for a busy one, for which its timeout of idle sessions doesn't run"},
+	}
+}
+
+// silence is what holders that fell silent have cost, and how much earlier than their rivals' grant they could know.
+type silence struct {
+	mu             sync.Mutex
+	waited, spared []time.Duration
+}
+
+// tries runs each of try beside the others, count times one after the other.
+func (s *silence) tries(t conformance.T, count int, try []func(round int) error) {
+	t.Helper()
+	for round := range count {
+		problems := make([]error, len(try))
+		var all sync.WaitGroup
+		for i, f := range try {
+			all.Go(func() { problems[i] = f(round) })
+		}
+		all.Wait()
+		if err := errors.Join(problems...); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+	t.Logf("%d holders fell silent; rivals had the lock after %s, which is after the holder's deadline by %s",
+		count*len(try), pgSpread(s.waited), pgSpread(s.spared))
+	if worst := slices.Max(s.waited); worst > shortTTL+soon {
+		t.Errorf("a rival had the lock %v after the holder fell silent, and the TTL is %v", worst, shortTTL)
+	}
+}
+
+func pgSpread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "unknown"
+	}
+	all = slices.Sorted(slices.Values(all))
+	return fmt.Sprintf("%v to %v (median %v)", all[0], all[len(all)-1], all[len(all)/2])
+}
+
+// add notes that a rival has just got the lock of a holder that is silent since a moment.
+func (s *silence) add(since time.Time, lease locker.Lease) error {
+	granted, err := time.Now(), lease.Err()
+	if err == nil {
+		return fmt.Errorf("the rival has the lock, and the holder's Err is nil with its deadline %v away", time.Until(lease.Deadline()))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited = append(s.waited, granted.Sub(since))
+	s.spared = append(s.spared, granted.Sub(lease.Deadline()))
+	return nil
+}
+
+// silentHolder has a lease in a Locker whose network goes through link, makes it fall silent, and gives the lock to a rival.
+func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *proxy.Network, fall func()) error {
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	defer link.Heal()
+	name := lockName(t)
+	lease, err := l.Acquire(ctx, name, locker.WithTTL(shortTTL))
+	for err != nil && ctx.Err() == nil { // a connection of the round before may be broken, or all are slow
+		lease, err = l.Acquire(ctx, name, locker.WithTTL(shortTTL))
+	}
+	if err != nil {
+		return fmt.Errorf("Acquire of the holder = %w, want a lease", err)
+	}
+	rival := wait(t, other, name, locker.WithTTL(far))
+	time.Sleep(rand.N(shortTTL)) // any moment between two renewals
+	if err := lease.Err(); err != nil {
+		return fmt.Errorf("the holder's Err = %w, want nil: it is not cut off yet", err)
+	}
+	fall()
+	since := time.Now()
+	if err := rivals(rival); err != nil {
+		return err
+	}
+	return errors.Join(s.add(since, lease), rival.lease.Release(ctx))
+}
+
+// rivals waits for the rival's lease.
+func rivals(rival *waiting) error {
+	if !rival.returned(hang) {
+		return fmt.Errorf("the rival has waited for %v, want a lease", hang)
+	}
+	if rival.err != nil {
+		return fmt.Errorf("Acquire of the rival = %w, want a lease", rival.err)
+	}
+	return nil
+}
+
+const silentAtOnce = 8
+
+func (s *pgService) cutOff(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for range silentAtOnce {
+		l, link := s.proxied(t)
+		other := keep(t, s.open(t))
+		keep(t, l)
+		try = append(try, func(int) error { return cost.silentHolder(t, l, other, link, link.Cut) })
+	}
+	cost.tries(t, rounds(t, 1, 25), try)
+}
+
+// stopped looks at the lease when the process goes on, which it does when the rival has the lock.
+func (s *pgService) stopped(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for range silentAtOnce {
+		p, other := startHolder(s.url)(t), keep(t, s.open(t))
+		try = append(try, func(int) error { return cost.stoppedHolder(t, p, other) })
+	}
+	cost.tries(t, rounds(t, 1, 25), try)
+}
+
+func (s *silence) stoppedHolder(t conformance.T, p conformance.Process, other locker.Locker) error {
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	name := lockName(t)
+	for {
+		answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: shortTTL})
+		if err != nil {
+			return fmt.Errorf("the holder has no lease: %w", err)
+		}
+		if answer.Error == "" {
+			break
+		}
+	}
+	rival := wait(t, other, name, locker.WithTTL(far))
+	time.Sleep(rand.N(shortTTL))
+	p.Stop()
+	since := time.Now()
+	problem := rivals(rival)
+	waited := time.Since(since)
+	p.Continue()
+	answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoLook, Name: name})
+	if err := errors.Join(problem, err); err != nil {
+		return err
+	}
+	if !answer.Lost {
+		return fmt.Errorf("the rival has the lock, and the holder's Err in its first look after that = %q, want ErrLost", answer.Error)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited = append(s.waited, waited)
+	return rival.lease.Release(ctx)
+}
+
+// cutInMessage cuts the network while a request is sent: after its first byte, in the middle, before the last byte, and before the last
+// message of five bytes, which ends a request in the extended protocol.
+func (s *pgService) cutInMessage(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for _, sent := range []func(int) int{
+		func(int) int { return 1 },
+		func(size int) int { return size / 2 },
+		func(size int) int { return size - 5 },
+		func(size int) int { return size - 1 },
+	} {
+		link, err := proxy.New()
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		t.Cleanup(link.Close)
+		var armed atomic.Bool
+		cut := make(chan struct{}, 1)
+		l := s.dialled(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := link.Dial(ctx, network, addr)
+			return &halfConn{conn, func(size int) int {
+				if size <= 5 || !armed.CompareAndSwap(true, false) {
+					return size
+				}
+				return sent(size)
+			}, func() { link.Cut(); cut <- struct{}{} }}, err
+		})
+		keep(t, l)
+		t.Cleanup(link.Heal)
+		other := keep(t, s.open(t))
+		try = append(try, func(int) error {
+			return cost.silentHolder(t, l, other, link, func() {
+				armed.Store(true)
+				<-cut // with the next renewal
+			})
+		})
+	}
+	cost.tries(t, rounds(t, 1, 12), try)
+}
+
+// halfConn is a connection that is cut after a part of what is written.
+type halfConn struct {
+	net.Conn
+	part func(size int) int
+	cut  func()
+}
+
+func (c *halfConn) Write(b []byte) (int, error) {
+	n := c.part(len(b))
+	if n == len(b) {
+		return c.Conn.Write(b)
+	}
+	if n, err := c.Conn.Write(b[:n]); err != nil {
+		return n, err
+	}
+	time.Sleep(20 * time.Millisecond) // if that is too short for the way to the server, this is a cut between two messages
+	c.cut()
+	rest, err := c.Conn.Write(b[n:])
+	return n + rest, err
+}

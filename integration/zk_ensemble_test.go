@@ -1,0 +1,301 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// zkService is an ensemble, and what can be done to it. Each server publishes its port for clients; the servers have a network of
+// their own among them.
+type zkService struct {
+	image   string
+	tick    time.Duration
+	peers   *peers
+	servers []*zkServer
+	url     string             // for locker.Open
+	options []zkbackend.Option // that stand in it besides, for zkbackend.New
+	admin   *zk.Conn
+	counter *zkCounter
+}
+
+// zkServer is one process.
+type zkServer struct {
+	*container
+	number int
+	port   int
+}
+
+const (
+	zkServers = 3
+	zkTick    = 500 * time.Millisecond
+	zkTTL     = time.Second
+	zkRoot    = "/locker"
+	zkUser    = "lock_user"
+)
+
+var zkPassword = rand.Text()
+
+// startZk starts an ensemble that allows long sessions at a short tick, so that the tick can't be guessed: the URL tells it. Empty
+// nodes of locks are removed every second, where by default it is every minute.
+func startZk(ctx context.Context, image string) (*zkService, error) {
+	s, err := startZkEnsemble(ctx, image, zkTick, "maxSessionTimeout=60000")
+	if err == nil {
+		s.url += "?tick=" + zkTick.String()
+		s.options = append(s.options, zkbackend.WithTick(zkTick))
+	}
+	return s, err
+}
+
+// startZkEnsemble starts an ensemble of three.
+func startZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*zkService, error) {
+	ports, err := freePorts(zkServers)
+	if err != nil {
+		return nil, err
+	}
+	p, err := newPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &zkService{image: image, tick: tick, peers: p, counter: new(zkCounter)}
+	for i, port := range ports {
+		s.servers = append(s.servers, &zkServer{number: i, port: port})
+	}
+	u := url.URL{Scheme: "zk", User: url.UserPassword(zkUser, zkPassword), Host: strings.Join(s.addrs(), ","), Path: zkRoot}
+	s.url = u.String()
+	for _, server := range s.servers {
+		server.container, err = start(ctx, run{image: s.image, args: s.command(server, config), ports: []int{server.port}})
+		if err != nil {
+			return nil, err
+		}
+		if err := s.join(ctx, server); err != nil {
+			return nil, err
+		}
+	}
+	if s.admin, err = connectZk(s.addrs(), net.DialTimeout); err != nil {
+		return nil, err
+	}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.ask(ctx, func() error {
+		if err := s.admin.AddAuth("digest", []byte(zkUser+":"+zkPassword)); err != nil {
+			return err
+		}
+		_, err := s.admin.Create(zkRoot, nil, zk.FlagPersistent, zk.DigestACL(zk.PermAll, zkUser, zkPassword))
+		if errors.Is(err, zk.ErrNodeExists) {
+			err = nil
+		}
+		return err
+	})
+}
+
+// connectZk makes one of the tests' own clients.
+func connectZk(addrs []string, dial zk.Dialer) (*zk.Conn, error) {
+	conn, _, err := zk.Connect(addrs, 20*time.Second, zk.WithLogger(zkSilence{}), zk.WithDialer(dial))
+	return conn, err
+}
+
+type zkSilence struct{}
+
+func (zkSilence) Printf(string, ...any) {}
+
+// command is what a server is started with. Its files outlive its death, and needn't outlive that of the machine.
+func (s *zkService) command(server *zkServer, config []string) []string {
+	var servers []string
+	for _, other := range s.servers {
+		servers = append(servers, fmt.Sprintf("server.%d=%s:2888:3888;%d", other.number+1, s.peers.addr(other.number), other.port))
+	}
+	config = append([]string{"quorumListenOnAllIPs=true", "forceSync=no"}, config...)
+	return []string{
+		"env",
+		fmt.Sprint("ZOO_MY_ID=", server.number+1),
+		"ZOO_SERVERS=" + strings.Join(servers, " "),
+		fmt.Sprint("ZOO_TICK_TIME=", s.tick.Milliseconds()),
+		"ZOO_MAX_CLIENT_CNXNS=0",
+		"ZOO_ADMINSERVER_ENABLED=false",
+		"ZOO_CFG_EXTRA=" + strings.Join(config, " "),
+		"ZK_SERVER_HEAP=128",
+		"JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dznode.container.checkIntervalMs=1000",
+		"/docker-entrypoint.sh", "zkServer.sh", "start-foreground",
+	}
+}
+
+func (s *zkService) addrs() (addrs []string) {
+	for _, server := range s.servers {
+		addrs = append(addrs, local(server.port))
+	}
+	return addrs
+}
+
+// ask asks again when a connection has ended: tests end many.
+func (s *zkService) ask(ctx context.Context, f func() error) error {
+	broken := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrSessionMoved}
+	var err error
+	again := until(ctx, func(context.Context) error {
+		if err = f(); slices.ContainsFunc(broken, func(b error) bool { return errors.Is(err, b) }) {
+			return err
+		}
+		return nil
+	})
+	return errors.Join(again, err)
+}
+
+// wait returns when all servers serve all requests, under one leader.
+func (s *zkService) wait(ctx context.Context) error { return until(ctx, s.ready) }
+
+func (s *zkService) ready(ctx context.Context) error {
+	leaders := 0
+	for _, server := range s.servers {
+		mode, err := server.mode(ctx)
+		if err != nil {
+			return err
+		}
+		if mode == "leader" {
+			leaders++
+		} else if mode != "follower" {
+			return fmt.Errorf("server %d is a %q", server.number, mode)
+		}
+	}
+	if leaders != 1 {
+		return fmt.Errorf("there are %d leaders", leaders)
+	}
+	_, err := s.admin.Sync("/")
+	return err
+}
+
+// mode is leader or follower, in the server's own eyes; without a quorum it is neither.
+func (server *zkServer) mode(ctx context.Context) (string, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", local(server.port))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if limit, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(limit)
+	}
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(conn)
+	return infoFieldsOf(string(text))["Mode"], err
+}
+
+func infoFieldsOf(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// leader is the one that leads in its own eyes; one that is cut off does so for a while beside the real one, so who is in the way
+// is left out.
+func (s *zkService) leader(ctx context.Context, but ...*zkServer) (leader *zkServer, err error) {
+	err = until(ctx, func(ctx context.Context) error {
+		for _, server := range s.servers {
+			if slices.Contains(but, server) {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, s.tick)
+			mode, err := server.mode(limited)
+			cancel()
+			if err == nil && mode == "leader" {
+				leader = server
+				return nil
+			}
+		}
+		return errors.New("there is no leader")
+	})
+	return leader, err
+}
+
+// others are the servers besides one.
+func (s *zkService) others(server *zkServer) (others []*zkServer) {
+	for _, other := range s.servers {
+		if other != server {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// docker has the engine do something to servers, to all if none is named.
+func (s *zkService) docker(ctx context.Context, verb string, servers ...*zkServer) error {
+	args := []string{verb}
+	if len(servers) == 0 {
+		servers = s.servers
+	}
+	for _, server := range servers {
+		args = append(args, server.id)
+	}
+	_, err := images.Docker(ctx, args...)
+	return err
+}
+
+// cut isolates a server from the others; its clients reach it as before.
+func (s *zkService) cut(ctx context.Context, server *zkServer) error {
+	return s.peers.cut(ctx, server.container)
+}
+
+// join ends that.
+func (s *zkService) join(ctx context.Context, server *zkServer) error {
+	return s.peers.join(ctx, server.container, server.number)
+}
+
+func (s *zkService) pause(t conformance.T) {
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "pause") })
+}
+
+func (s *zkService) resume(t conformance.T) {
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "unpause") })
+}
+
+func (s *zkService) down(t conformance.T) {
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "kill") })
+}
+
+func (s *zkService) up(t conformance.T) {
+	must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.wait(ctx)) })
+}
+
+// restart is a crash of all servers, and a start on what they have written.
+func (s *zkService) restart(t conformance.T) {
+	s.down(t)
+	s.up(t)
+}
+
+// failover is a crash of the leader. It is started again when another leads.
+func (s *zkService) failover(t conformance.T) {
+	must(t, func(ctx context.Context) error {
+		former, err := s.leader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.docker(ctx, "kill", former); err != nil {
+			return err
+		}
+		if _, err := s.leader(ctx, former); err != nil {
+			return err
+		}
+		return errors.Join(s.docker(ctx, "start", former), s.wait(ctx))
+	})
+}

@@ -1,0 +1,279 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+var zkEnsemble = lazily("zookeeper", startZk)
+
+// zkHarness makes the suite's harness of an ensemble.
+func zkHarness(service func(*testing.T) *zkService) func(*testing.T) conformance.Harness {
+	return func(t *testing.T) conformance.Harness {
+		s := service(t)
+		return conformance.Harness{
+			Open:   func(t conformance.T) locker.Locker { return s.open(t) },
+			TTL:    zkTTL,
+			Strict: true,
+			Pack:   s.pack(),
+			Setup: func(t conformance.T, _ *conformance.Harness) {
+				takeTurn(t)
+				s.flush(t) // what a case that failed has left is not the next one's
+			},
+			Hooks: conformance.Hooks{
+				Linked:   func(t conformance.T) (locker.Locker, conformance.Link) { return s.linked(t) },
+				Process:  startHolder(s.url),
+				Pause:    s.pause,
+				Resume:   s.resume,
+				Down:     s.down,
+				Up:       s.up,
+				Restart:  s.restart,
+				Failover: s.failover,
+				Remove:   s.remove,
+				Requests: func(conformance.T) int64 { return s.counter.n.Load() },
+				Waiters:  s.waiters,
+				Residue:  s.residue,
+				Prefixed: func(t conformance.T, prefix string) locker.Locker { return openURL(t, s.at("/"+prefix)) },
+				URL:      s.url,
+				BadURLs:  s.badURLs(t),
+				Secrets:  []string{zkPassword, "open-sesame"},
+				Absent:   map[conformance.Hook]string{conformance.HookWipe: "tokens are part of the data"},
+			},
+		}
+	}
+}
+
+// open makes a Locker whose requests are counted.
+func (s *zkService) open(t conformance.T, opts ...zkbackend.Option) locker.Locker {
+	t.Helper()
+	return s.through(t, s.counter.dial, s.addrs(), opts...)
+}
+
+// through makes a Locker that dials in some way.
+func (s *zkService) through(t conformance.T, dial zkDial, addrs []string, opts ...zkbackend.Option) locker.Locker {
+	t.Helper()
+	opts = slices.Concat([]zkbackend.Option{
+		zkbackend.WithDialer(dial), zkbackend.WithDigest(zkUser, zkPassword), zkbackend.WithChroot(zkRoot),
+	}, s.options, opts)
+	l, err := zkbackend.New(addrs, opts...)
+	if err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	return l
+}
+
+type zkDial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// linked makes a Locker whose connections go through a network of its own.
+func (s *zkService) linked(t conformance.T, opts ...zkbackend.Option) (locker.Locker, *proxy.Network) {
+	t.Helper()
+	return s.linkedTo(t, s.addrs(), opts...)
+}
+
+func (s *zkService) linkedTo(t conformance.T, addrs []string, opts ...zkbackend.Option) (locker.Locker, *proxy.Network) {
+	t.Helper()
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	return s.through(t, network.Dial, addrs, opts...), network
+}
+
+// at is the service's URL with another chroot.
+func (s *zkService) at(root string) string {
+	return changed(s.url, func(u *url.URL) { u.Path = root })
+}
+
+// badURLs are mistakes in the service's URL.
+func (s *zkService) badURLs(t *testing.T) map[string]string {
+	free, err := freePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"host":     changed(s.url, func(u *url.URL) { u.Host = "no-such-host.invalid" }),
+		"port":     changed(s.url, func(u *url.URL) { u.Host = local(free[0]) }),
+		"password": changed(s.url, func(u *url.URL) { u.User = url.UserPassword(zkUser, "open-sesame") }),
+		"user":     changed(s.url, func(u *url.URL) { u.User = url.UserPassword("nobody", zkPassword) }),
+		"no user":  changed(s.url, func(u *url.URL) { u.User = nil }),
+		"chroot":   s.at("/zookeeper"),
+		"TTL":      s.with("ttl", "10m"),
+	}
+}
+
+func (s *zkService) with(name, value string) string {
+	return changed(s.url, func(u *url.URL) {
+		query := u.Query()
+		query.Set(name, value)
+		u.RawQuery = query.Encode()
+	})
+}
+
+// zkDir is where docs/zookeeper.md says that a lock is.
+func zkDir(name string) string { return zkRoot + "/" + name }
+
+// queue lists the nodes of a lock: the holder's, then the waiters'.
+func (s *zkService) queue(ctx context.Context, name string) (paths []string, err error) {
+	err = s.ask(ctx, func() error {
+		if _, err := s.admin.Sync("/"); err != nil {
+			return err
+		}
+		names, _, err := s.admin.Children(zkDir(name))
+		if errors.Is(err, zk.ErrNoNode) {
+			return nil
+		}
+		slices.SortFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		paths = nil
+		for _, n := range names {
+			paths = append(paths, zkDir(name)+"/"+n)
+		}
+		return err
+	})
+	return paths, err
+}
+
+func (s *zkService) waiters(t conformance.T, name string) (n int) {
+	t.Helper()
+	must(t, func(ctx context.Context) error {
+		paths, err := s.queue(ctx, name)
+		n = max(len(paths)-1, 0)
+		return err
+	})
+	return n
+}
+
+// remove deletes the holder's node.
+func (s *zkService) remove(t conformance.T, name string) {
+	t.Helper()
+	must(t, func(ctx context.Context) error {
+		paths, err := s.queue(ctx, name)
+		if err == nil && len(paths) == 0 {
+			err = fmt.Errorf("nobody holds %q", name)
+		}
+		if err != nil {
+			return err
+		}
+		return s.ask(ctx, func() error { return s.admin.Delete(paths[0], -1) })
+	})
+}
+
+// walk visits all nodes but ZooKeeper's own, the deepest first.
+func (s *zkService) walk(path string, visit func(path string, stat *zk.Stat) error) error {
+	names, stat, err := s.admin.Children(path)
+	if errors.Is(err, zk.ErrNoNode) { // it has gone meanwhile
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if path == "/" && name == "zookeeper" {
+			continue
+		}
+		if err := s.walk(strings.TrimSuffix(path, "/")+"/"+name, visit); err != nil {
+			return err
+		}
+	}
+	if path == "/" {
+		return nil
+	}
+	return visit(path, stat)
+}
+
+// residue lists all nodes there are, but chroots, and those of locks when they are empty: the servers remove them.
+func (s *zkService) residue(t conformance.T) string {
+	t.Helper()
+	const container = math.MinInt64
+	var left []string
+	must(t, func(ctx context.Context) error {
+		return s.ask(ctx, func() error {
+			left = nil
+			if _, err := s.admin.Sync("/"); err != nil {
+				return err
+			}
+			return s.walk("/", func(path string, stat *zk.Stat) error {
+				if isRoot := strings.Count(path, "/") == 1; !isRoot && (stat.EphemeralOwner != container || stat.NumChildren > 0) {
+					left = append(left, path)
+				}
+				return nil
+			})
+		})
+	})
+	return strings.Join(left, ", ")
+}
+
+// flush removes all nodes, but that which is the Lockers' alone.
+func (s *zkService) flush(t conformance.T) {
+	t.Helper()
+	must(t, func(ctx context.Context) error {
+		return s.ask(ctx, func() error {
+			if _, err := s.admin.Sync("/"); err != nil {
+				return err
+			}
+			return s.walk("/", func(path string, _ *zk.Stat) error {
+				if path == zkRoot {
+					return nil
+				}
+				err := s.admin.Delete(path, -1)
+				if errors.Is(err, zk.ErrNoNode) {
+					err = nil
+				}
+				return err
+			})
+		})
+	})
+}
+
+// zkCounter counts what Lockers ask about nodes, as opposed to what keeps their sessions going: connecting, pings, reads of the root,
+// watches that are set again.
+type zkCounter struct{ n atomic.Int64 }
+
+func (c *zkCounter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &zkCountedConn{Conn: conn, counter: c}, nil
+}
+
+type zkCountedConn struct {
+	net.Conn
+	counter   *zkCounter
+	connected bool
+}
+
+// Write gets one packet, or several when somebody writes them together: length, number, operation, and mostly a path.
+func (c *zkCountedConn) Write(data []byte) (int, error) {
+	const create, exists, ping, createContainer = 1, 3, 11, 19
+	const existsRoot = 4 + 4 + 4 + 4 + 1 + 1 // the size of that packet
+	for rest := data; len(rest) >= 12; {
+		size := 4 + int(binary.BigEndian.Uint32(rest))
+		op := int32(binary.BigEndian.Uint32(rest[8:]))
+		if c.connected && op >= create && op <= createContainer && op != ping && (op != exists || size != existsRoot) {
+			c.counter.n.Add(1)
+		}
+		c.connected = true
+		rest = rest[min(size, len(rest)):]
+	}
+	return c.Conn.Write(data)
+}

@@ -1,0 +1,312 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// pack is what ZooKeeper must show beyond the suite. TestZkCampaign shows what cut-offs do.
+func (s *zkService) pack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I1", Name: "servers-restart-one-by-one", Run: s.rollingRestart,
+			Why: "servers are brought up to date one after the other, and no lease may be lost for it: its session moves"},
+		{ID: "I2", Name: "ended-session-is-replaced", Run: s.sessionEnded,
+			Why: "an operator may end a session; its leases are lost, its waiters queue anew, and the Locker goes on with a new one"},
+		{ID: "I3", Name: "expired-session-is-replaced", Run: s.sessionExpired,
+			Why: "a client that was away for longer than its session must work again when it is back, and its waiters with it"},
+		{ID: "I4", Name: "nodes-of-locks-are-removed", Run: s.reaped,
+			Why: "the servers remove a lock's node when it has been empty for a while, maybe just before it is used; the numbers in it begin anew, and tokens must not"},
+		{ID: "I5", Name: "waiter-whose-node-was-deleted", Run: s.placeDeleted,
+			Why: "an operator may delete the wrong node; a waiter must not wait for ever without a place"},
+		{ID: "I6", Name: "quorum-is-lost-and-back", Run: s.quorumLost,
+			Why: "without a quorum nothing may be granted, and it must not be called held; with one all goes on"},
+		{ID: "I7", Name: "nodes-belong-to-their-user", Run: s.permissions,
+			Why: "whoever reaches the servers could free or block any lock otherwise"},
+		{ID: "I8", Name: "many-leases-cost-few-requests", Run: s.manyLeases,
+			Why: "leases that are renewed one by one load the servers with every lock that is held"},
+	}
+}
+
+const zkLongTTL = 20 * time.Second // so that an election is survived on a busy machine
+
+func (s *zkService) rollingRestart(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	var leases []locker.Lease
+	for range 20 {
+		leases = append(leases, acquire(t, l, lockName(t), locker.WithTTL(zkLongTTL)))
+	}
+	waiter := wait(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
+	eventually(t, soon, func() error { return s.waiting(t, leases[0].Name(), 1) })
+	for _, server := range s.servers {
+		must(t, func(ctx context.Context) error {
+			return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
+		})
+		for _, lease := range leases {
+			if err := lease.Err(); err != nil {
+				t.Fatalf("after server %d: Err = %v, want nil", server.number, err)
+			}
+		}
+	}
+	for _, lease := range leases {
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+	}
+	held(t, leases[1], other)
+	waiter.pending(t)
+	release(t, leases[0])
+	release(t, waiter.granted(t, soon))
+	for _, lease := range leases[1:] {
+		release(t, lease)
+	}
+}
+
+// waiting is nil when so many wait.
+func (s *zkService) waiting(t conformance.T, name string, want int) error {
+	if n := s.waiters(t, name); n != want {
+		return fmt.Errorf("%d wait, want %d", n, want)
+	}
+	return nil
+}
+
+func (s *zkService) sessionEnded(t conformance.T, _ *conformance.Harness) {
+	spy := new(zkSpy)
+	l, other := keep(t, s.through(t, spy.dial, s.addrs())), keep(t, s.open(t))
+	lease, taken := acquire(t, l, lockName(t)), acquire(t, other, lockName(t))
+	waiter := wait(t, l, taken.Name())
+	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	before := time.Now()
+	must(t, func(ctx context.Context) error { return spy.end(ctx, s.addrs()[0]) })
+	lost(t, soon, lease)
+	if !before.Before(lease.Deadline()) {
+		t.Errorf("it was lost by its deadline, not by the end of its session")
+	}
+	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	free(t, soon, other, lease.Name())
+	free(t, soon, l, lease.Name())
+	waiter.pending(t)
+	release(t, taken)
+	release(t, waiter.granted(t, soon))
+}
+
+func (s *zkService) sessionExpired(t conformance.T, h *conformance.Harness) {
+	other := keep(t, s.open(t))
+	l, network := s.linked(t, zkbackend.WithTTL(zkTTL))
+	keep(t, l)
+	lease, taken := acquire(t, l, lockName(t)), acquire(t, other, lockName(t))
+	waiter := wait(t, l, taken.Name())
+	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	network.Cut()
+	next := wait(t, other, lease.Name())
+	lost(t, soon, lease)
+	release(t, next.granted(t, zkTTL+l.Guarantees().Expiry.Slack+soon)) // so the session is over
+	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 0) })
+	network.Heal()
+	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	free(t, soon, l, lease.Name())
+	waiter.pending(t)
+	release(t, taken)
+	release(t, waiter.granted(t, soon))
+}
+
+// reaped takes a lock at moments around those at which its node is removed.
+func (s *zkService) reaped(t conformance.T, _ *conformance.Harness) {
+	l, name := keep(t, s.open(t)), lockName(t)
+	var last locker.Token
+	reaped := 0
+	for i := range 200 {
+		if i%20 == 0 { // long enough to be removed
+			eventually(t, hang, func() error {
+				if there, _, err := s.admin.Exists(zkDir(name)); err != nil || there && i > 0 {
+					return errors.Join(err, errors.New("its node is still there"))
+				}
+				return nil
+			})
+			reaped++
+		}
+		lease := acquire(t, l, name)
+		if lease.Token() <= last {
+			t.Fatalf("token %v after %v", lease.Token(), last)
+		}
+		last = lease.Token()
+		if i%20 == 0 {
+			must(t, func(ctx context.Context) error {
+				paths, err := s.queue(ctx, name)
+				if err == nil && (len(paths) != 1 || !strings.HasSuffix(paths[0], "-0000000000")) {
+					t.Errorf("the first node after the lock's was removed is %q, want number 0", paths)
+				}
+				return err
+			})
+		}
+		release(t, lease)
+	}
+	// Many names, all of which are removed again and again while they are used.
+	names := []string{lockName(t), lockName(t), lockName(t), lockName(t)}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+				ctx, cancel := context.WithTimeout(t.Context(), soon)
+				err := locker.Do(ctx, l, names[i%4], func(context.Context, locker.Lease) error { return nil })
+				cancel()
+				if err != nil {
+					t.Errorf("Do = %v", err)
+				}
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // so that some are idle and removed, at all moments
+			}
+		})
+	}
+	all.Wait()
+}
+
+func (s *zkService) placeDeleted(t conformance.T, _ *conformance.Harness) {
+	l, one, two, name := keep(t, s.open(t)), keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name)
+	first := wait(t, one, name)
+	eventually(t, soon, func() error { return s.waiting(t, name, 1) })
+	second := wait(t, two, name)
+	eventually(t, soon, func() error { return s.waiting(t, name, 2) })
+	var before []string
+	must(t, func(ctx context.Context) (err error) {
+		if before, err = s.queue(ctx, name); err == nil {
+			err = s.ask(ctx, func() error { return s.admin.Delete(before[1], -1) })
+		}
+		return err
+	})
+	eventually(t, soon, func() error { // it comes back, behind the other one
+		after, err := s.queue(t.Context(), name)
+		if err == nil && (len(after) != 3 || !slices.Equal(after[:2], []string{before[0], before[2]})) {
+			err = fmt.Errorf("the queue was %q and is %q", before, after)
+		}
+		return err
+	})
+	first.pending(t)
+	second.pending(t)
+	release(t, lease)
+	release(t, second.granted(t, soon))
+	release(t, first.granted(t, soon))
+}
+
+func (s *zkService) quorumLost(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	lease, name := acquire(t, l, lockName(t), locker.WithTTL(zkTTL)), lockName(t)
+	free(t, soon, l, name)
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.servers[0], s.servers[1]) })
+	lost(t, soon, lease)
+	_ = refused(t, soon, l, name)
+	_ = refused(t, soon, other, lease.Name())
+	began := time.Now()
+	if l, err := locker.Open(t.Context(), s.url); err == nil {
+		_ = l.Close()
+		t.Errorf("Open without a quorum gave a Locker")
+	} else if t.Logf("Open = %v", err); time.Since(began) > 15*time.Second {
+		t.Errorf("Open without a quorum took %v", time.Since(began))
+	}
+	must(t, func(ctx context.Context) error {
+		return errors.Join(s.docker(ctx, "start", s.servers[0], s.servers[1]), s.wait(ctx))
+	})
+	for _, each := range []locker.Locker{l, other} {
+		free(t, hang, each, name)
+		free(t, hang, each, lease.Name())
+	}
+}
+
+func (s *zkService) permissions(t conformance.T, _ *conformance.Harness) {
+	l, name := keep(t, s.open(t)), lockName(t)
+	lease := acquire(t, l, name)
+	stranger, err := connectZk(s.addrs(), net.DialTimeout)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer stranger.Close()
+	must(t, func(ctx context.Context) error {
+		paths, err := s.queue(ctx, name)
+		if err != nil {
+			return err
+		}
+		for what, f := range map[string]func() error{
+			"lists the nodes":      func() error { _, _, err := stranger.Children(zkDir(name)); return err },
+			"reads the holder's":   func() error { _, _, err := stranger.Get(paths[0]); return err },
+			"deletes the holder's": func() error { return stranger.Delete(paths[0], -1) },
+			"makes one": func() error {
+				_, err := stranger.Create(zkDir(name)+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+				return err
+			},
+		} {
+			if err := s.ask(ctx, f); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("a stranger %s: %v, want ErrNoAuth", what, err)
+			}
+		}
+		return nil
+	})
+	held(t, lease, keep(t, s.open(t)))
+	release(t, lease)
+
+	// With an ACL of one's own everybody may read.
+	public := "/" + lockName(t)
+	open := keep(t, openURL(t, s.at(public)+"&acl=auth::cdrwa,world:anyone:r"))
+	lease = acquire(t, open, name)
+	must(t, func(ctx context.Context) error {
+		return s.ask(ctx, func() error {
+			names, _, err := stranger.Children(public + "/" + name)
+			if err == nil && len(names) != 1 {
+				err = fmt.Errorf("there are %q, want one", names)
+			}
+			return err
+		})
+	})
+	release(t, lease)
+}
+
+func (s *zkService) manyLeases(t conformance.T, _ *conformance.Harness) {
+	const n, each = 2500, 6 * time.Second
+	l := keep(t, s.open(t))
+	leases := make([]locker.Lease, n)
+	var all sync.WaitGroup
+	for worker := range 16 {
+		all.Go(func() {
+			for i := worker; i < n; i += 16 {
+				lease, err := l.Acquire(t.Context(), fmt.Sprint("many-", i), locker.WithTTL(each))
+				if err != nil {
+					t.Errorf("Acquire = %v", err)
+					return
+				}
+				leases[i] = lease
+			}
+		})
+	}
+	all.Wait()
+	if slices.Contains(leases, nil) {
+		t.Fatalf("not all leases were granted")
+	}
+	pass(t, each) // all nodes are watched by then
+	before := s.counter.n.Load()
+	pass(t, 2*each)
+	if asked := s.counter.n.Load() - before; asked < 3*5 || asked > 100 { // not all were acquired at once, nor are they renewed so
+		t.Errorf("%d leases were renewed by %d requests in two TTLs, want 3 or a few more each time", n, asked)
+	}
+	for worker := range 16 {
+		all.Go(func() {
+			for i := worker; i < n; i += 16 {
+				if err := leases[i].Release(t.Context()); err != nil {
+					t.Errorf("Release = %v, want nil", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

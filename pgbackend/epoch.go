@@ -1,0 +1,71 @@
+package pgbackend
+
+import (
+	"fmt"
+
+	"github.com/fencedlock/locker"
+)
+
+// A sequence doesn't only go forward. A replica that takes over may have missed its last values; a dump that is restored brings
+// old ones back; so does pg_upgrade from a copy. Then values are given out again that somebody has had. So a token has two parts:
+//
+//	63       48                      0
+//	| epoch  |  value of the sequence |
+//
+// and the epoch rises whenever the sequence may have gone back without a crash. (A crash is skip.go's matter.) It is kept in a row
+// beside the sequence, together with where the sequence was then. Each new connection compares that with where it is now:
+//
+//   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion of a replica and at each recovery
+//     to a point in time, and all servers that descend from it share the number. The epoch rises by the difference of the numbers.
+//     Not by one: the row may lag as well as the sequence. A server that was promoted on timeline 2 has raised the row to epoch 2
+//     and given tokens out; a replica of it that has missed both and is promoted to timeline 3 reads epoch 1, timeline 1, and comes
+//     to epoch 3.
+//   - The system identifier is another, which initdb draws; or the database or the sequence is another object. The values were
+//     carried here by a dump or an upgrade, and the epoch rises by one.
+//
+// What it can't see is a copy of the files that is put back, or a replica that was promoted without ever having heard of the last
+// promotion: then both the row and its place are as they were. An operator who does that raises the epoch by hand.
+
+const (
+	valueBits = 48 // at 28,800 values for each new connection, enough for 9 thousand million of them
+	maxValue  = 1<<valueBits - 1
+	maxEpoch  = 1<<(63-valueBits) - 1
+)
+
+// origin is where the values of a sequence come from.
+type origin struct {
+	system   int64 // the system identifier of the server
+	database int64 // OIDs
+	sequence int64
+	timeline int64
+}
+
+// epochRow is the epoch, and where it was valid.
+type epochRow struct {
+	origin
+	epoch int64 // 0: no epoch has begun
+}
+
+// at returns the row for connections to a server where the origin is now. It differs from r when it has to be written before any
+// token is given out there.
+func (r epochRow) at(now origin) epochRow {
+	step := now.timeline - r.timeline
+	same := r.origin
+	same.timeline = now.timeline
+	if same != now || step < 0 {
+		step = 1
+	}
+	return epochRow{now, r.epoch + step}
+}
+
+// token joins the two parts.
+func token(epoch, value int64) (locker.Token, error) {
+	switch {
+	case epoch < 1 || epoch > maxEpoch:
+		return 0, fmt.Errorf("epoch %d of the fencing tokens is not from 1 to %d", epoch, maxEpoch)
+	case value < 1 || value > maxValue:
+		return 0, fmt.Errorf("value %d of the sequence of fencing tokens is not from 1 to 2^%d; "+
+			"raise the epoch by one and begin the sequence anew", value, valueBits)
+	}
+	return locker.Token(epoch<<valueBits | value), nil
+}

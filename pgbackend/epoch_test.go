@@ -1,0 +1,93 @@
+package pgbackend_test
+
+import (
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+func TestEpoch(t *testing.T) {
+	at := pgbackend.NewOrigin
+	row := pgbackend.NewEpochRow
+	first := at(70, 5, 900, 1)
+	for name, c := range map[string]struct {
+		before pgbackend.EpochRow
+		now    pgbackend.Origin
+		want   int64
+	}{
+		"the first connection ever":               {row(at(0, 0, 0, 0), 0), first, 1},
+		"nothing has changed":                     {row(first, 1), first, 1},
+		"a replica was promoted":                  {row(first, 1), at(70, 5, 900, 2), 2},
+		"a replica of one, which has missed it":   {row(first, 1), at(70, 5, 900, 3), 3},
+		"a promotion after a restored dump":       {row(at(71, 5, 901, 4), 9), at(71, 5, 901, 5), 10},
+		"the dump of a younger server":            {row(at(70, 5, 900, 6), 6), at(99, 5, 900, 1), 7},
+		"pg_upgrade, which keeps all OIDs":        {row(first, 1), at(99, 5, 900, 1), 2},
+		"a dump into a database beside":           {row(first, 1), at(70, 6, 1800, 1), 2},
+		"a dump into the database of before":      {row(first, 1), at(70, 5, 1800, 1), 2},
+		"a dump of a promoted server":             {row(first, 1), at(99, 5, 900, 7), 2},
+		"an older timeline, by a strange restore": {row(at(70, 5, 900, 4), 4), at(70, 5, 900, 3), 5},
+	} {
+		next := c.before.At(c.now)
+		if next.Epoch() != c.want {
+			t.Errorf("%s: the epoch is %d, want %d", name, next.Epoch(), c.want)
+		}
+		if again := next.At(c.now); again != next {
+			t.Errorf("%s: another connection to the same server raises the epoch from %d to %d", name, next.Epoch(), again.Epoch())
+		}
+		if next != c.before && next.Epoch() <= c.before.Epoch() {
+			t.Errorf("%s: the sequence may have gone back, and the epoch is %d as before", name, next.Epoch())
+		}
+	}
+}
+
+// Whatever servers descend from each other, and however far each lags when it is promoted, no two of them have the same epoch, and a
+// later one has the higher.
+func TestEpochOverPromotionsThatLag(t *testing.T) {
+	const promotions = 6
+	states := make([]pgbackend.EpochRow, 1, promotions+1)
+	states[0] = pgbackend.NewEpochRow(pgbackend.NewOrigin(70, 5, 900, 1), 0).At(pgbackend.NewOrigin(70, 5, 900, 1))
+	// lag counts, in each promotion, how many of the rows before have never reached the replica.
+	var promote func(states []pgbackend.EpochRow)
+	tried := 0
+	promote = func(states []pgbackend.EpochRow) {
+		if tried++; len(states) > promotions {
+			return
+		}
+		newest := states[len(states)-1]
+		for lag := range states {
+			seen := states[len(states)-1-lag]
+			next := seen.At(pgbackend.NewOrigin(70, 5, 900, int64(len(states)+1)))
+			if next.Epoch() <= newest.Epoch() {
+				t.Fatalf("after %d promotions a replica that has missed %d of them begins epoch %d, and there was epoch %d",
+					len(states), lag, next.Epoch(), newest.Epoch())
+			}
+			promote(append(states[:len(states):len(states)], next))
+		}
+	}
+	promote(states)
+	if tried < 500 {
+		t.Errorf("only %d cases", tried)
+	}
+}
+
+func TestToken(t *testing.T) {
+	for _, c := range []struct {
+		epoch, value int64
+		want         locker.Token
+	}{
+		{1, 1, 1<<48 | 1},
+		{1, pgbackend.MaxValue, 1<<49 - 1},
+		{2, 1, 1<<49 | 1},
+		{pgbackend.MaxEpoch, pgbackend.MaxValue, 1<<63 - 1},
+	} {
+		if got, err := pgbackend.MakeToken(c.epoch, c.value); got != c.want || err != nil {
+			t.Errorf("epoch %d, value %d: token %d, %v, want %d", c.epoch, c.value, got, err, c.want)
+		}
+	}
+	for _, c := range [][2]int64{{0, 1}, {-1, 1}, {pgbackend.MaxEpoch + 1, 1}, {1, 0}, {1, -1}, {1, pgbackend.MaxValue + 1}} {
+		if got, err := pgbackend.MakeToken(c[0], c[1]); err == nil {
+			t.Errorf("epoch %d, value %d: token %d, want an error", c[0], c[1], got)
+		}
+	}
+}

@@ -1,0 +1,62 @@
+package pgbackend
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/fencedlock/locker"
+)
+
+// key is what a lock is called in the database's lock table: 64 bits of a hash of its name. Two names with one key are not to be
+// expected (of a million names one pair, in one of 37 million such sets), but they would mean that a process waits for itself, so a
+// Locker that is asked for both says so: [ErrCollision].
+//
+// Postgres has two spaces of advisory locks, of keys of 64 bits and of pairs of 32. The lock itself is in the first, its gate is
+// the pair of the same bits in the second: so a gate never is another name's lock.
+type key int64
+
+// keyOf hashes prefix and name. A zero byte is in neither, so no two pairs of them are hashed alike.
+func keyOf(prefix, name string) key {
+	h := sha256.Sum256([]byte(prefix + "\x00" + name))
+	return key(binary.BigEndian.Uint64(h[:8])) //nolint:gosec // all 64 bits, whatever their sign
+}
+
+// lock is the key as SQL, for the functions that take one number. It is in quotes, because the smallest number of a type isn't one of
+// that type without.
+func (k key) lock() string { return fmt.Sprintf("'%d'::int8", int64(k)) }
+
+// gate is the key as SQL, for the functions that take two numbers.
+func (k key) gate() string { return pair(int32(k>>32), int32(k)) } //nolint:gosec // its two halves
+
+func pair(a, b int32) string { return fmt.Sprintf("'%d'::int4, '%d'::int4", a, b) }
+
+// Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the lock under which the sequence is moved on; any
+// other is the sign of life of one connection.
+const ownSpace = 0x6c6f636b // "lock"
+
+// lifePair is the sign of life of a connection as SQL.
+func lifePair(life uint32) string { return pair(ownSpace, int32(life)) } //nolint:gosec // any 32 bits
+
+// checkPrefix refuses a prefix that would make keys ambiguous.
+func checkPrefix(prefix string) error {
+	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
+		return fmt.Errorf("%w: the prefix is not UTF-8, or has a control character", locker.ErrOption)
+	}
+	return nil
+}
+
+// checkSchema refuses what Postgres would cut or refuse.
+func checkSchema(schema string) error {
+	const longest = 63 // bytes of an identifier; longer ones are cut
+	if schema == "" || len(schema) > longest || !utf8.ValidString(schema) || strings.ContainsFunc(schema, unicode.IsControl) {
+		return fmt.Errorf("%w: the schema must have 1 to %d bytes of UTF-8 without control characters", locker.ErrOption, longest)
+	}
+	return nil
+}
+
+// quoted is an identifier as SQL.
+func quoted(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }

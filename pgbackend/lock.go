@@ -1,0 +1,240 @@
+package pgbackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// lock is one acquisition. It may have left something in two places: on the shared connection, where it claims its key, and on a
+// waiter's connection of its own.
+type lock struct {
+	d        *pgDriver
+	key      key
+	name     string
+	ttl      time.Duration
+	noWait   bool
+	tellLost func(cause error)
+
+	// settling is held by whoever moves the lock, or removes it.
+	settling sync.Mutex
+
+	mu      sync.Mutex // guards the rest
+	bound   bool       // the name is in use by it
+	queued  bool       // it waits, or is about to, on a connection of its own
+	at      *conn      // the shared connection on which it may be held
+	shared  bool       // there in shared mode
+	own     *conn      // the waiter's connection on which it may be held, and its gate
+	blocked *call      // the statement on it that waits, or has waited
+	mode    mode       // what it has on its own connection
+	unseen  bool       // the server didn't find it waiting at the last look, and had not answered either
+	hangs   *conn      // whichever of the two the lease hangs on; nil: there is none
+}
+
+// mode is what a waiter's connection has of its lock.
+type mode int
+
+const (
+	unknown   mode = iota // nothing, or anything
+	exclusive             // the lock and its gate
+	sharing               // the lock in shared mode and its gate
+)
+
+// maxTries is how often a lock is asked for when the connection turns out to be broken.
+const maxTries = 2
+
+// Acquire asks once. If somebody has the lock, the next call waits on a connection of its own, if there is one to be had, and else
+// the engine asks again and again.
+func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
+	if l.isQueued() {
+		return l.await(ctx)
+	}
+	if ctx.Err() != nil {
+		return driver.Grant{}, context.Cause(ctx)
+	}
+	if err := l.bind(); err != nil {
+		return driver.Grant{}, err
+	}
+	if err := l.d.makeRoom(ctx, l); err != nil {
+		return driver.Grant{}, err
+	}
+	for try := 1; ; try++ {
+		grant, again, err := l.try(ctx)
+		if err == nil || !again || try == maxTries {
+			return grant, err
+		}
+	}
+}
+
+func (l *lock) isQueued() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queued
+}
+
+func (l *lock) bind() error {
+	if l.bound {
+		return nil
+	}
+	err := l.d.bind(l)
+	l.bound = err == nil
+	return err
+}
+
+// try asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
+// maybe long ago.
+func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) {
+	c, err := l.conn(ctx)
+	if err != nil {
+		return g, false, err
+	}
+	if err := l.leaveShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
+		return g, false, err
+	}
+	switch err := c.claim(l); {
+	case errors.Is(err, locker.ErrHeld):
+		return g, false, l.held(ctx)
+	case err != nil:
+		return g, true, err
+	}
+	l.mu.Lock()
+	l.at, l.shared = c, false
+	l.mu.Unlock()
+	token, sent, err := c.try(l.key)
+	switch {
+	case errors.Is(err, driver.ErrNotSent):
+		l.letGo(c)
+		return g, c.err() != nil, err
+	case err != nil:
+		return g, c.err() != nil, err
+	case token == 0:
+		l.letGo(c)
+		return g, false, l.held(ctx)
+	}
+	return driver.Grant{Token: token, Base: sent, TTL: c.ttl}, true, l.hang(c)
+}
+
+// conn returns the shared connection of the lock's TTL.
+func (l *lock) conn(ctx context.Context) (*conn, error) {
+	s, err := l.d.session(l.ttl)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := callContext(ctx, connectLimit)
+	defer cancel()
+	return s.conn(ctx)
+}
+
+// held is the answer to a request for a lock that somebody has.
+func (l *lock) held(ctx context.Context) error {
+	if l.noWait {
+		return locker.ErrHeld
+	}
+	own, ok := l.d.waiterFor(ctx, l)
+	if !ok {
+		return driver.Held{After: time.Second} // the engine has its own shorter pauses
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queued, l.own = true, own
+	return driver.Held{}
+}
+
+// hang makes the lease hang on c, where it was granted or has moved to. It fails, and leaves it where it was, if c has ended
+// meanwhile: then nobody else tells.
+func (l *lock) hang(c *conn) error {
+	c.leases.Add(1)
+	before := l.swap(c)
+	if err := c.err(); err != nil {
+		l.swap(before)
+		c.leases.Add(-1)
+		return err
+	}
+	if before != nil {
+		before.leases.Add(-1)
+	}
+	return nil
+}
+
+func (l *lock) swap(c *conn) (before *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before, l.hangs = l.hangs, c
+	return before
+}
+
+// unhang is the end of the lease, as far as the connections are concerned.
+func (l *lock) unhang() {
+	if c := l.swap(nil); c != nil {
+		c.leases.Add(-1)
+	}
+}
+
+// letGo notes that the shared connection doesn't hold the lock.
+func (l *lock) letGo(c *conn) {
+	c.unclaim(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at, l.shared = nil, false
+}
+
+// connectionEnded is called when a connection that l claims a key of has ended.
+func (l *lock) connectionEnded(c *conn, cause error) {
+	l.mu.Lock()
+	dead := l.hangs == c || l.hangs == nil && l.own == c && l.queued
+	l.mu.Unlock()
+	if dead {
+		l.tellLost(lostWith(cause))
+	}
+}
+
+// Release removes what may stand in either place. Each is settled by an answer of its own session, or by the end of that.
+func (l *lock) Release(ctx context.Context) error {
+	l.settling.Lock()
+	defer l.settling.Unlock()
+	l.unhang()
+	if err := errors.Join(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
+		return err
+	}
+	if l.bound {
+		l.bound = false
+		l.d.unbind(l)
+	}
+	return nil
+}
+
+// leaveShared gives the lock back on the shared connection. A repetition finds nothing to give back: nobody else has had the key on
+// that connection meanwhile, because it is claimed.
+func (l *lock) leaveShared(ctx context.Context) error {
+	l.mu.Lock()
+	c, shared := l.at, l.shared
+	l.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if c.err() == nil {
+		if err := c.unlock(l.key, shared); err != nil && c.err() == nil {
+			return err
+		}
+	}
+	if c.err() != nil {
+		if err := l.bury(ctx, c); err != nil {
+			return err
+		}
+	}
+	l.letGo(c)
+	return nil
+}
+
+// bury makes sure that the session of a connection that has ended is over, and its locks with it.
+func (l *lock) bury(ctx context.Context, dead *conn) error {
+	c, err := l.d.anyConn(ctx, l.ttl)
+	if err != nil {
+		return err
+	}
+	return c.bury(ctx, dead)
+}

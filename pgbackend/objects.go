@@ -1,0 +1,76 @@
+package pgbackend
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+//go:embed migration.sql
+var migration string
+
+// Migration is the SQL that makes the sequence and the epoch in a schema, for those who make such things by hand: a Locker makes
+// them itself where its role may. It changes nothing where they are.
+func Migration(schema string) string {
+	return strings.ReplaceAll(migration, quoted(defaultSchema), quoted(schema))
+}
+
+// makeObjects makes what is missing.
+func (c *conn) makeObjects(ctx context.Context) error {
+	for try := 1; ; try++ {
+		r, err := c.exec(ctx, fmt.Sprintf("SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
+			literal(c.d.sequence()), literal(c.d.table())))
+		if err != nil {
+			return err
+		}
+		if r.bool(0, 0) {
+			return c.checkObjects(ctx)
+		}
+		// In one message, which is one transaction; the lock keeps others out who find the same.
+		_, err = c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, Migration(c.d.schema)))
+		switch {
+		case err == nil:
+		case says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3: // by somebody without that lock
+		default:
+			return fmt.Errorf("the schema %s has to be made, by the SQL of pgbackend.Migration: %w", quoted(c.d.schema), err)
+		}
+	}
+}
+
+// checkObjects refuses a sequence whose values don't rise from one to the next, or not over a crash, and an epoch that can't be raised
+// when that is needed.
+func (c *conn) checkObjects(ctx context.Context) error {
+	r, err := c.exec(ctx, fmt.Sprintf("SELECT s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_table_privilege(%s, 'UPDATE')"+
+		" FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE s.seqrelid = %s::regclass", literal(c.d.table()), literal(c.d.sequence())))
+	switch {
+	case err != nil:
+		return err
+	case len(r.rows) != 1:
+		return fmt.Errorf("%s is not a sequence", c.d.sequence())
+	case r.int(0, 0) < 1, r.int(0, 1) != 1, r.bool(0, 2), r.value(0, 3) != "p":
+		return fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
+			c.d.sequence())
+	case !r.bool(0, 4):
+		return fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", c.d.table())
+	}
+	return nil
+}
+
+// explain adds what to do to the errors that an operator can mend.
+func explain(err error, schema string) error {
+	switch {
+	case err == nil || errors.Is(err, ErrPooler):
+		return err
+	case says(err, codePermission):
+		return fmt.Errorf("a permission is missing; pgbackend.Migration ends with those that a role needs in the schema %s: %w", quoted(schema), err)
+	case says(err, codeNoTable, codeNoSchema):
+		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", quoted(schema), err)
+	case says(err, codeReadOnly):
+		return fmt.Errorf("the server takes no writes: %w", err)
+	case says(err, codeTooMany):
+		return fmt.Errorf("the server or its pooler has no connection left: %w", err)
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+// Package pgbackend keeps locks in a Postgres database, as advisory locks: session locks behind [locker.Locker], and locks of a
+// transaction of the caller's ([LockTx]). It is opened by URL, or by [New] with a configuration of pgx.
+//
+//	l, err := locker.Open(ctx, "postgres://user:password@pg.example:5432/app?prefix=billing:&ttl=30s")
+//
+// # What it promises
+//
+// The lock table of one database decides. A lease hangs on a connection that belongs to the Locker, which many leases share. When
+// the connection ends, so do they, and the holders are told at once. The server ends it by itself when it hears nothing for the
+// TTL (idle_session_timeout), so a holder that is stopped or cut off loses its locks as with any other backend; one statement for
+// each connection renews all its leases. Before version 14 Postgres has no such timeout: leases then end with their connection
+// alone, have no deadline, and Guarantees say so.
+//
+// Tokens come from a sequence, by the same statement that takes the lock. They go on rising over crashes, which make a plain
+// sequence repeat itself, over failovers to a replica that lags, and over dump and restore.
+//
+// # Waiting
+//
+// A waiter has a connection of its own, on which a statement blocks until the lock is its own: a release wakes one waiter and no
+// other, in the order of the server's queue. The lease then moves to the connection that all share. Connections for waiters are few
+// ([WithWaiterConnections]); who finds none polls. Waiters of one Locker for one name stand in its own queue, and only the first of
+// them has a connection.
+//
+// # URLs
+//
+//	postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…]/DATABASE      or postgresql://
+//
+// These are the URLs of libpq, as pgx reads them. What one doesn't say comes from where Postgres clients look for it: PGPASSWORD and
+// its relatives, ~/.pgpass. The parameters of this package, all optional:
+//
+//	prefix               what names begin with, for the keys of locks: "locker:"
+//	ttl                  of leases that don't ask for one: 30s
+//	schema               where the sequence and the epoch are: "locker"
+//	waiter_connections   connections for waiters at most: 8
+//
+// Those of libpq that are understood: host, port, user, password, dbname, passfile, service, servicefile, connect_timeout, sslmode,
+// sslcert, sslkey, sslpassword, sslrootcert, sslsni, sslnegotiation, sslcertmode, channel_binding, require_auth, krbsrvname, krbspn,
+// min_protocol_version, max_protocol_version, target_session_attrs, application_name, options.
+//
+// # What is checked when it is opened
+//
+// That the server takes writes, that its lock table is large enough to be shared, that the sequence and the epoch are there or can
+// be made ([Migration]), and that no pooler stands between that gives each transaction another server: PgBouncer works in session
+// mode; in its other modes a session lock would be left on a connection of somebody else's, and it is refused.
+package pgbackend
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/locker"
+)
+
+const (
+	backend        = "postgres"
+	defaultTTL     = 30 * time.Second
+	defaultPrefix  = "locker:"
+	defaultSchema  = "locker"
+	defaultWaiters = 8
+	openLimit      = 10 * time.Second // of all that opening asks the server
+)
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	prefix  string
+	ttl     time.Duration
+	schema  string
+	waiters int
+}
+
+func newConfig(opts []Option) config {
+	c := config{prefix: defaultPrefix, ttl: defaultTTL, schema: defaultSchema, waiters: defaultWaiters}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// WithPrefix sets what names begin with before they become keys; without it, "locker:". All who shall exclude each other use the
+// same.
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
+// 100 ms. A server before version 14 has no TTL, and this is ignored there.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
+// [Migration] has the SQL. All who share locks use the same.
+func WithSchema(schema string) Option { return func(c *config) { c.schema = schema } }
+
+// WithWaiterConnections sets how many connections there are at most for waiters, each of which needs one; without it, 8. Who finds
+// none polls. With 0 all poll, and Guarantees say so.
+func WithWaiterConnections(n int) Option { return func(c *config) { c.waiters = n } }
+
+// New makes a Locker with connections of its own, made as those of a pool with this configuration: of it, ConnConfig,
+// BeforeConnect and AfterConnect are used. It connects, and asks the server whether it fits (see the package comment), for up to
+// 10 s.
+func New(pool *pgxpool.Config, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(context.Background(), pool, newConfig(opts))
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+// Guarantees is what a Locker of one Postgres server, 14 or later, promises. Before that leases end with their connection alone. One
+// that is opened with several hosts survives failovers ([locker.ToleranceFailover]).
+func Guarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend:   backend,
+		Scope:     locker.ScopeNetwork,
+		Tolerance: locker.ToleranceNone,
+		Exclusion: locker.ExclusionDatabase,
+		Fencing:   locker.FencingDurable,
+		Clocks:    locker.ClocksSpeed,
+		Order:     locker.OrderQueue,
+		Waiting:   locker.WaitingHandOff,
+		Expiry: locker.Expiry{
+			By:    locker.ExpiryConnection,
+			TTL:   true,
+			Slack: 500 * time.Millisecond,
+		},
+		Revocation: locker.RevocationAtOnce,
+		Restart:    locker.RestartTokens,
+		RoundTrips: 1,
+		Cost:       locker.CostLow,
+	}
+}

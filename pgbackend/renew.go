@@ -1,0 +1,142 @@
+package pgbackend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// Renew proves leases by one statement for each connection, side by side; a lease that hangs on a waiter's connection is moved off it
+// by that. For those who wait, whose connections are busy, the shared one asks whether they still do.
+func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	leases := make(map[*conn][]int)
+	var waiting, moving []int
+	for i, l := range locks {
+		hangs, own, queued := l.(*lock).standing()
+		switch {
+		case hangs == nil && queued:
+			waiting = append(waiting, i)
+		case hangs == nil:
+			report(i, 0, errOver)
+		case hangs == own:
+			moving = append(moving, i)
+		default:
+			leases[hangs] = append(leases[hangs], i)
+		}
+	}
+	var all sync.WaitGroup
+	for c, some := range leases {
+		all.Go(func() {
+			base, err := renewOn(ctx, c)
+			for _, i := range some {
+				report(i, base, err)
+			}
+		})
+	}
+	for _, i := range moving {
+		all.Go(func() {
+			base, err := locks[i].(*lock).move(ctx)
+			report(i, base, final(err))
+		})
+	}
+	if len(waiting) > 0 {
+		d.renewWaiting(ctx, locks, waiting, report)
+	}
+	all.Wait()
+}
+
+func (l *lock) standing() (hangs, own *conn, queued bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hangs, l.own, l.queued
+}
+
+func renewOn(ctx context.Context, c *conn) (driver.Instant, error) {
+	base, err := c.stands(ctx)
+	return base, final(err)
+}
+
+// renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.
+func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waiting []int, report func(int, driver.Instant, error)) {
+	pids := make([]string, 0, len(waiting))
+	for _, i := range waiting {
+		if pid := locks[i].(*lock).blockedPID(); pid != 0 {
+			pids = append(pids, fmt.Sprint(pid))
+		}
+	}
+	sent := driver.Now()
+	blocked, err := make(map[int64]bool), error(nil)
+	if len(pids) > 0 {
+		blocked, err = d.blockedAmong(ctx, locks[waiting[0]].(*lock), pids)
+	}
+	for _, i := range waiting {
+		l := locks[i].(*lock)
+		if err == nil {
+			report(i, sent, l.seen(blocked))
+		} else {
+			report(i, 0, err)
+		}
+	}
+}
+
+// blockedAmong returns those of the server's processes that wait for an advisory lock. Of a role that has changed since (SET ROLE)
+// nothing is to be seen but that the process is there.
+func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (map[int64]bool, error) {
+	c, err := l.conn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.execUrgent(ctx, "SELECT pid FROM pg_stat_activity WHERE pid IN ("+strings.Join(pids, ", ")+
+		") AND (wait_event_type = 'Lock' OR state IS NULL)")
+	if err != nil {
+		return nil, err
+	}
+	blocked := make(map[int64]bool)
+	for i := range r.rows {
+		blocked[r.int(i, 0)] = true
+	}
+	return blocked, nil
+}
+
+// blockedPID is the process of the statement that waits; 0 if none does.
+func (l *lock) blockedPID() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.own == nil || l.blocked == nil {
+		return 0
+	}
+	return l.own.pid
+}
+
+// seen takes in which processes are blocked. A waiter that isn't, and has no answer yet, was just granted the lock, as a rule. But
+// when that is still so at the next look, the answer was lost, and the wait begins anew.
+func (l *lock) seen(blocked map[int64]bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.own == nil || l.blocked == nil || blocked[l.own.pid] {
+		l.unseen = false
+		return nil
+	}
+	select {
+	case <-l.blocked.done:
+		return nil
+	default:
+	}
+	if !l.unseen {
+		l.unseen = true
+		return nil
+	}
+	return fmt.Errorf("%w: the server's answer to the wait has not come", locker.ErrLost)
+}
+
+// final tells an error that leaves hope from the end of a connection.
+func final(err error) error {
+	if err != nil && isEnd(err) {
+		return lostWith(err)
+	}
+	return err
+}

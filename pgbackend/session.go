@@ -1,0 +1,106 @@
+package pgbackend
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// session is the connections for leases of one TTL: the one that they share, made when it is wanted, and those of waiters.
+type session struct {
+	d   *pgDriver
+	ttl time.Duration
+
+	mu     sync.Mutex
+	shared *conn
+	making *making // the shared connection is being made
+	idle   []*conn // of waiters that have gone
+}
+
+// making is a connection under way, for all who want it.
+type making struct {
+	done chan struct{}
+	conn *conn
+	err  error
+}
+
+const (
+	connectLimit = 5 * time.Second
+	connectPause = 5 * time.Second // after a failure, for waiters
+	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
+)
+
+// conn returns the shared connection. ctx covers the waiting: when it ends before the connection stands, that is made all the same.
+func (s *session) conn(ctx context.Context) (*conn, error) {
+	c, m := s.get()
+	if c != nil {
+		return c, nil
+	}
+	select {
+	case <-m.done:
+		return m.conn, m.err
+	case <-ctx.Done():
+		return nil, errNoAnswer
+	}
+}
+
+// get returns the shared connection, or the making of it.
+func (s *session) get() (*conn, *making) {
+	s.mu.Lock()
+	if s.shared != nil && s.shared.err() == nil {
+		defer s.mu.Unlock()
+		return s.shared, nil
+	}
+	m := s.making
+	begins := m == nil
+	if begins {
+		m = &making{done: make(chan struct{})}
+		s.making = m
+	}
+	s.mu.Unlock()
+	switch {
+	case !begins:
+	case s.d.begin():
+		go s.make(m)
+	default:
+		s.made(m, nil, errClosed)
+	}
+	return nil, m
+}
+
+// make makes the shared connection. It ends within connectLimit, or when the Locker is closed.
+//
+//nolint:contextcheck
+func (s *session) make(m *making) {
+	defer s.d.busy.Done()
+	ctx, cancel := context.WithTimeout(s.d.life, connectLimit)
+	defer cancel()
+	c, err := s.d.connect(ctx, s.ttl, false)
+	s.made(m, c, err)
+}
+
+func (s *session) made(m *making, c *conn, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m.conn, m.err = c, err
+	s.shared, s.making = c, nil
+	close(m.done)
+}
+
+// retire returns the connections of a session, to be ended: nothing hangs on them. It is false when one is being made.
+func (s *session) retire() ([]*conn, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.making != nil {
+		return nil, false
+	}
+	left := append(s.idle, s.shared)
+	s.idle, s.shared = nil, nil
+	return left, true
+}
+
+func (c *conn) inUse() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.claims) > 0 && c.err() == nil
+}

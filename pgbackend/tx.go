@@ -1,0 +1,122 @@
+package pgbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fencedlock/locker"
+)
+
+// LockTx takes the lock on name for a transaction of the caller's, which holds it until it is committed or rolled back (also to a
+// savepoint of before), and returns the fencing token. It waits until it has the lock or ctx is done, and keeps out the leases of all
+// Lockers with the same database and prefix, and is kept out by them.
+//
+// l is a Locker of this package, as [New] or [locker.Open] returned it, in the same database as tx: the token is taken on a connection
+// of its own, because one that is taken within a transaction may be given out again after a crash. No other connection is needed, so
+// tx may come through PgBouncer in transaction mode, when l doesn't.
+//
+// The transaction is the holder: to ask again in the same one gives a new, larger token. Its lock_timeout and statement_timeout don't
+// bound the wait, and are what they were when LockTx returns. When ctx ends during the wait, pgx closes the connection of tx. After an
+// error the transaction may hold the lock all the same, and should be rolled back.
+//
+// A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
+func LockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
+	return lockTx(ctx, l, tx, name, true)
+}
+
+// TryLockTx is LockTx without waiting: the error matches [locker.ErrHeld] at once when somebody else has the lock.
+func TryLockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
+	return lockTx(ctx, l, tx, name, false)
+}
+
+func lockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
+	token, err := locker.Token(0), locker.ValidName(name)
+	if err == nil {
+		if own, ok := l.(*pgLocker); ok {
+			token, err = own.d.lockTx(ctx, tx, name, wait)
+		} else {
+			err = fmt.Errorf("%w: LockTx needs a Locker as pgbackend made it, with nothing around it", errors.ErrUnsupported)
+		}
+	}
+	if err != nil {
+		return 0, &locker.Error{Op: "acquire", Backend: backend, Name: name, Err: err}
+	}
+	return token, nil
+}
+
+func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
+	ttl := roundUp(d.ttl)
+	if !d.server.ttl {
+		ttl = 0
+	}
+	s, err := d.session(ttl)
+	if err != nil {
+		return 0, err
+	}
+	c, err := s.conn(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return 0, err
+	}
+	k := d.keyOf(d.prefix, name)
+	err = tryTx(ctx, tx, k, c.place)
+	if wait && errors.Is(err, locker.ErrHeld) {
+		err = waitTx(ctx, tx, k)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return c.takeToken(ctx)
+}
+
+// tryTx asks for the lock, if the transaction is where the Locker is: elsewhere it would keep nobody out.
+func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
+	var answer string
+	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
+		WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
+		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> %d THEN 'elsewhere'
+		WHEN (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) <> %d THEN 'elsewhere'
+		WHEN pg_catalog.pg_try_advisory_xact_lock(%s) THEN 'granted'
+		ELSE 'held' END`, home.system, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
+	switch {
+	case err != nil:
+		return err
+	case answer == "held":
+		return locker.ErrHeld
+	case answer == "standby":
+		return errors.New("the transaction is on a standby, where locks keep nobody out who is on the primary")
+	case answer == "elsewhere":
+		return errors.New("the transaction is in another database than the Locker")
+	}
+	return nil
+}
+
+// waitTx waits for the lock, behind its gate as all who wait. The gate stays closed as well until the transaction ends; nobody notices.
+func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
+	const set = "SELECT pg_catalog.set_config('lock_timeout', $1, true), pg_catalog.set_config('statement_timeout', $2, true)"
+	var lockTimeout, statementTimeout string
+	err := tx.QueryRow(ctx, "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.current_setting('statement_timeout')",
+		pgx.QueryExecModeExec).Scan(&lockTimeout, &statementTimeout)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, set, pgx.QueryExecModeExec, "0", "0"); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_catalog.pg_advisory_xact_lock(%s) IS NOT NULL"+
+		" THEN pg_catalog.pg_advisory_xact_lock(%s) END", k.gate(), k.lock()), pgx.QueryExecModeExec)
+	switch {
+	case err == nil:
+		_, err = tx.Exec(ctx, set, pgx.QueryExecModeExec, lockTimeout, statementTimeout)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		err = fmt.Errorf("%w: %w: %w", locker.ErrHeld, ctx.Err(), err)
+	case ctx.Err() != nil:
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return err
+}

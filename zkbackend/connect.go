@@ -1,0 +1,138 @@
+package zkbackend
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// sendBuffer is the longest message. go-zookeeper keeps a buffer of this size for each session.
+const sendBuffer = 512 << 10
+
+// silent keeps go-zookeeper from printing to the standard logger. What matters comes as an error.
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+// connect opens a session. ctx bounds that and nothing more.
+func (d *zkDriver) connect(ctx context.Context, ttl time.Duration) (*session, error) {
+	s := newSession(d, ttl)
+	var err error
+	s.conn, s.quiet, err = zk.Connect(d.servers, s.timeout,
+		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts), zk.WithEventCallback(s.event),
+		zk.WithLogger(silent{}), zk.WithLogInfo(false), zk.WithMaxConnBufferSize(sendBuffer))
+	if err != nil {
+		return nil, err
+	}
+	if err = s.begin(ctx); err != nil {
+		s.end(err)
+		s.shut()
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// begin returns when the session stands and has authenticated itself. go-zookeeper does the latter again by itself
+// after each connect, once it has succeeded.
+func (s *session) begin(ctx context.Context) error {
+	for _, a := range append([]auth{{}}, s.d.auth...) {
+		for err := s.ready(ctx); ; err = s.ready(ctx) {
+			if s.isOver() {
+				return s.whyOver()
+			}
+			if err == nil && a.scheme != "" {
+				err = s.conn.AddAuth(a.scheme, []byte(a.secret))
+			}
+			if err == nil {
+				break
+			}
+			if !broken(err) || ctx.Err() != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dial is go-zookeeper's dialer. A session that is over gets no more connections; that includes the second session
+// which go-zookeeper would ask for.
+func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) {
+	s.sleep(s.hosts.pause())
+	ctx, cancel := context.WithTimeout(s.life, max(s.patience, 500*time.Millisecond))
+	defer cancel()
+	conn, err := s.d.dial(ctx, network, addr)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == nil && s.isOver() {
+		_ = conn.Close()
+		err = errOver
+	}
+	if err != nil {
+		s.trouble = overdue(err)
+		return nil, err
+	}
+	s.wire = &wire{Conn: conn, patience: s.patience}
+	return s.wire, nil
+}
+
+// sleep returns earlier when the session is over.
+func (s *session) sleep(d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.life.Done():
+	}
+}
+
+// hangUp closes the present connection.
+func (s *session) hangUp() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wire != nil {
+		_ = s.wire.Close()
+	}
+}
+
+// run keeps the session busy: see proof.go. It ends when the session is over.
+func (s *session) run() {
+	defer close(s.ended)
+	ticker := time.NewTicker(s.d.margins.every())
+	defer ticker.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			s.shut()
+			return
+		case <-ticker.C:
+			s.beat()
+		}
+	}
+}
+
+// shut tells the servers that the session has ended, where that can be told, and ends go-zookeeper's goroutines. It may
+// be called by several at the same time.
+func (s *session) shut() {
+	s.conn.Close() // waits for an answer, for up to a second
+	s.hangUp()     // its reader doesn't hear of Close, and it leaves the connection of an expired session open
+	for range s.quiet {
+	}
+}
+
+// close ends the session and returns when that is done, or ctx is over.
+func (s *session) close(ctx context.Context) error {
+	s.end(errOver)
+	go s.shut() // while run may be waiting for an answer
+	select {
+	case <-s.ended:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("closing a session: %w", context.Cause(ctx))
+	}
+}
+
+var _ zk.Logger = silent{}

@@ -1,0 +1,220 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// zkDriver is the contact of one Locker with ZooKeeper.
+type zkDriver struct {
+	servers    []string
+	dial       func(ctx context.Context, network, addr string) (net.Conn, error)
+	auth       []auth
+	acl        []zk.ACL
+	root       string // the node below which all locks are
+	margins    margins
+	tick       time.Duration
+	guarantees locker.Guarantees
+
+	mu       sync.Mutex
+	longest  time.Duration // the longest TTL that the servers allow, as far as is known
+	sessions map[time.Duration]*opening
+	all      map[*session]struct{} // those that have not been closed; nil: no more are opened
+}
+
+var (
+	_ driver.Driver = (*zkDriver)(nil)
+	_ driver.Lock   = (*lock)(nil)
+)
+
+// maxSessions bounds the TTLs in use, each of which costs a connection and a few goroutines.
+const maxSessions = 8
+
+// minTTL is the shortest TTL where the tick is short. Where it is long, less than half of it would get a session of two
+// ticks, which is the shortest there is.
+const minTTL = 100 * time.Millisecond
+
+// auth is one way in which sessions authenticate themselves.
+type auth struct{ scheme, secret string }
+
+// opening is a session, from when somebody begins to open it.
+type opening struct {
+	done chan struct{}
+	s    *session
+	err  error
+}
+
+func (d *zkDriver) Guarantees() locker.Guarantees { return d.guarantees }
+
+func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
+	ttl := roundUp(req.TTL)
+	if err := d.checkTTL(ttl); err != nil {
+		return nil, err
+	}
+	return &lock{
+		d:        d,
+		dir:      d.root + "/" + escape(req.Name),
+		owner:    driver.NewOwner(),
+		ttl:      ttl,
+		noWait:   req.NoWait,
+		tellLost: lost,
+	}, nil
+}
+
+func (d *zkDriver) checkTTL(ttl time.Duration) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch shortest := max(minTTL, d.tick/2); {
+	case ttl < shortest:
+		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, shortest)
+	case ttl > d.longest:
+		return fmt.Errorf("%w: TTL %v is longer than %v, which is what the servers' longest session allows", locker.ErrOption, ttl, d.longest)
+	}
+	return nil
+}
+
+// session returns the session for a TTL, which is opened if there is none. The caller is one of its users until leave.
+// Others may wait for the same one; so ctx bounds the waiting, and not the opening.
+//
+//nolint:contextcheck
+func (d *zkDriver) session(ctx context.Context, ttl time.Duration) (*session, error) {
+	for {
+		o, mine, err := d.claim(ttl)
+		if err != nil {
+			return nil, err
+		}
+		if mine {
+			d.open(o, ttl)
+		}
+		select {
+		case <-o.done:
+		case <-ctx.Done():
+			return nil, errNoServer
+		}
+		if o.err != nil {
+			return nil, o.err
+		}
+		if d.join(o.s) {
+			return o.s, nil
+		}
+	}
+}
+
+// claim returns the session in use for a TTL. If there is none, the caller has to open it.
+func (d *zkDriver) claim(ttl time.Duration) (o *opening, mine bool, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		return nil, false, errOver
+	}
+	if o := d.sessions[ttl]; o != nil {
+		return o, false, nil
+	}
+	if len(d.sessions) >= maxSessions && !d.evict() {
+		return nil, false, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
+	}
+	o = &opening{done: make(chan struct{})}
+	d.sessions[ttl] = o
+	return o, true, nil
+}
+
+// evict ends a session that nobody uses.
+func (d *zkDriver) evict() bool {
+	for ttl, o := range d.sessions {
+		if o.s != nil && o.s.users == 0 {
+			delete(d.sessions, ttl)
+			d.finish(o.s)
+			return true
+		}
+	}
+	return false
+}
+
+// open opens the session that was claimed.
+func (d *zkDriver) open(o *opening, ttl time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit)
+	defer cancel()
+	s, err := d.connect(ctx, ttl)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	defer close(o.done)
+	switch {
+	case err != nil:
+		o.err = d.tooLong(ttl, err)
+		delete(d.sessions, ttl)
+	case d.all == nil: // the driver was closed meanwhile
+		o.err = errOver
+		s.end(errOver)
+	default:
+		o.s = s
+		d.all[s] = struct{}{}
+	}
+}
+
+// tooLong makes a refusal of the TTL of a session that was granted too little, and remembers it.
+func (d *zkDriver) tooLong(ttl time.Duration, err error) error {
+	var short *shortError
+	if !errors.As(err, &short) {
+		return err
+	}
+	d.longest = min(d.longest, d.margins.longestTTL(short.granted))
+	return fmt.Errorf("%w: TTL %v is too long: %w", locker.ErrOption, ttl, err)
+}
+
+// join makes the caller a user of a session, unless that is at its end.
+func (d *zkDriver) join(s *session) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.usable() {
+		s.users++
+		return true
+	}
+	if o := d.sessions[s.ttl]; o != nil && o.s == s {
+		delete(d.sessions, s.ttl)
+	}
+	if s.users == 0 {
+		d.finish(s)
+	}
+	return false
+}
+
+// leave is called when nothing of an acquisition stands any more.
+func (d *zkDriver) leave(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if s.users--; s.users == 0 && !s.usable() {
+		d.finish(s)
+	}
+}
+
+// finish ends a session without users. Its own goroutine does the rest.
+func (d *zkDriver) finish(s *session) {
+	delete(d.all, s)
+	s.end(errOver)
+}
+
+// Close ends all sessions and their goroutines.
+func (d *zkDriver) Close(ctx context.Context) error {
+	d.mu.Lock()
+	all := d.all
+	d.all, d.sessions = nil, nil
+	d.mu.Unlock()
+	results := make(chan error, len(all))
+	for s := range all {
+		go func() { results <- s.close(ctx) }()
+	}
+	var errs []error
+	for range all {
+		errs = append(errs, <-results)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,67 @@
+package zkbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// What says nothing about a request but that its connection ended is asked about again; what a server says is an answer.
+func TestBroken(t *testing.T) {
+	for _, err := range []error{
+		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved, io.EOF,
+		fmt.Errorf("write: %w", io.ErrUnexpectedEOF), net.ErrClosed, os.ErrDeadlineExceeded,
+		&net.OpError{Op: "write", Err: syscall.EPIPE}, &net.OpError{Op: "write", Err: os.ErrDeadlineExceeded},
+	} {
+		if !zkbackend.Broken(err) {
+			t.Errorf("Broken(%v) = false, want true", err)
+		}
+	}
+	for _, err := range []error{
+		nil, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrInvalidACL, zk.ErrAPIError,
+		zk.ErrShortBuffer, errors.New("unknown error: -6"),
+	} {
+		if zkbackend.Broken(err) {
+			t.Errorf("Broken(%v) = true, want false", err)
+		}
+	}
+}
+
+// An error that matches that of a context says that the caller gave up.
+func TestNoTimeLimitButTheCallers(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		fmt.Errorf("dial: %w", context.DeadlineExceeded),
+	} {
+		if got := zkbackend.Overdue(err); got == nil || errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
+			t.Errorf("Overdue(%v) = %v", err, got)
+		}
+	}
+	for _, err := range []error{nil, syscall.ECONNREFUSED, zk.ErrNoNode} {
+		if got := zkbackend.Overdue(err); !errors.Is(got, err) {
+			t.Errorf("Overdue(%v) = %v", err, got)
+		}
+	}
+	s := newServer(t)
+	l := open(t, s)
+	s.mu.Lock()
+	s.muted = true
+	s.mu.Unlock()
+	_, err := l.Acquire(context.WithoutCancel(t.Context()), "a")
+	if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || !contains(err, "no connection") {
+		t.Errorf("Acquire on a server that is silent = %v, want an error that isn't the caller's", err)
+	}
+	s.mu.Lock()
+	s.muted = false
+	s.mu.Unlock()
+	s.sever()
+}

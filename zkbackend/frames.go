@@ -1,0 +1,57 @@
+package zkbackend
+
+import "encoding/binary"
+
+// frames finds the packets in a stream: each is its length, in four bytes, and so many bytes.
+type frames struct {
+	head [4 + headSize]byte // of the present packet
+	got  int                // bytes of the present packet
+}
+
+// headSize is how much is looked at: the header of a reply, and what matters of the answer to a request to connect.
+const headSize = 16
+
+// feed takes in the next bytes of the stream, and calls each with the first bytes of every packet that is complete.
+func (f *frames) feed(data []byte, each func(head []byte)) {
+	for len(data) > 0 {
+		end := 4 // of what is being collected
+		if f.got >= 4 {
+			end = 4 + int(binary.BigEndian.Uint32(f.head[:]))
+		}
+		n := min(end-f.got, len(data))
+		if f.got < len(f.head) {
+			copy(f.head[f.got:], data[:n])
+		}
+		f.got += n
+		data = data[n:]
+		if f.got >= 4 && f.got == 4+int(binary.BigEndian.Uint32(f.head[:])) {
+			each(f.head[4:min(f.got, len(f.head))])
+			f.got = 0
+		}
+	}
+}
+
+// greeting is the answer to a request to connect: version, timeout in milliseconds, session.
+type greeting struct {
+	timeout int32
+	session int64 // 0: the session that was asked for has expired
+}
+
+func parseGreeting(head []byte) (g greeting, ok bool) {
+	if len(head) < 16 {
+		return g, false
+	}
+	return greeting{int32(binary.BigEndian.Uint32(head[4:])), int64(binary.BigEndian.Uint64(head[8:]))}, true
+}
+
+// isEvent reports whether a packet is the event of a watch: no reply to anything.
+func isEvent(head []byte) bool {
+	return len(head) >= 4 && int32(binary.BigEndian.Uint32(head)) == -1
+}
+
+// isGetData reports whether a packet that is sent, other than the first, reads the data of a node: length, number, what is
+// asked for, path, and whether to watch that.
+func isGetData(packet []byte) bool {
+	const getData = 4
+	return len(packet) > 12 && binary.BigEndian.Uint32(packet[8:]) == getData
+}

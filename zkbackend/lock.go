@@ -1,0 +1,249 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// acquireLimit bounds all that an acquisition asks before it is granted or queued.
+const acquireLimit = 5 * time.Second
+
+// lock is one acquisition.
+type lock struct {
+	d        *zkDriver
+	dir      string // the lock's node
+	owner    string
+	ttl      time.Duration
+	noWait   bool
+	tellLost func(cause error)
+
+	mu      sync.Mutex
+	session *session     // from the first request on
+	path    string       // of its node, once that is known
+	token   locker.Token // the node's czxid
+	asked   bool         // something may stand
+	doubt   bool         // a request was sent that has no answer, so there may be a node
+}
+
+// Acquire makes a node, and then waits for its turn. A session that has ended meanwhile has taken with it all that may
+// have stood, so that the next one begins anew.
+func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
+	if s, path := l.position(); path != "" {
+		return l.wait(ctx, s)
+	}
+	limited, cancel := context.WithTimeout(ctx, acquireLimit)
+	defer cancel()
+	for {
+		s, err := l.enter(limited)
+		if err != nil {
+			return driver.Grant{}, err
+		}
+		grant, err := l.ask(limited, s)
+		if !errors.Is(err, errOver) || limited.Err() != nil {
+			return grant, err
+		}
+	}
+}
+
+// enter makes l a user of its session, once.
+func (l *lock) enter(ctx context.Context) (*session, error) {
+	l.mu.Lock()
+	old := l.session
+	if old != nil && old.isOver() {
+		l.session, l.path, l.asked, l.doubt = nil, "", false, false
+	}
+	s := l.session
+	l.mu.Unlock()
+	if s != nil {
+		return s, nil
+	}
+	if old != nil {
+		l.d.leave(old)
+	}
+	s, err := l.d.session(ctx, l.ttl)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = s
+	return s, nil
+}
+
+// ask makes a node. When the answer is lost it looks for it, on the same session: the servers carry out what one session
+// asks in order, and refuse what arrives on a connection that the session has left.
+func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
+	for {
+		if err := s.ready(ctx); err != nil {
+			return driver.Grant{}, err
+		}
+		first, err := l.place(s)
+		switch {
+		case broken(err):
+		case errors.Is(err, zk.ErrNoNode):
+			if err := s.makeDir(l.dir); err != nil && !broken(err) {
+				return driver.Grant{}, explain(err)
+			}
+		case errors.Is(err, zk.ErrBadVersion): // somebody came in between: count again
+		case err != nil:
+			return driver.Grant{}, explain(err)
+		case first:
+			return l.grant(s), nil
+		case l.noWait:
+			return driver.Grant{}, locker.ErrHeld // Release takes the node away
+		default:
+			return driver.Grant{}, driver.Held{}
+		}
+	}
+}
+
+// place makes a node, or finds the one that was made, and reports whether it is the first.
+func (l *lock) place(s *session) (first bool, err error) {
+	if l.inDoubt() {
+		if found, first, err := l.find(s); found || err != nil {
+			return first, err
+		}
+	}
+	version := int32(-1) // any
+	if l.noWait {
+		if version, err = s.count(l.dir); err != nil {
+			return false, err
+		}
+	}
+	alone, err := l.make(s, version)
+	if err != nil || alone || !l.noWait {
+		return alone, err
+	}
+	_, first, err = l.find(s)
+	return first, err
+}
+
+// make makes a node, in one request with a write to the lock's node: that tells how many children there are, and the zxid
+// of this very request, which is the new node's czxid. Where version isn't -1 nobody else may have done so since it was
+// that of the lock's node.
+func (l *lock) make(s *session, version int32) (alone bool, err error) {
+	l.mu.Lock()
+	l.asked = true
+	l.mu.Unlock()
+	sent := driver.Now()
+	results, err := s.conn.Multi(
+		&zk.CreateRequest{Path: l.dir + "/" + l.owner + "-", Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.SetDataRequest{Path: l.dir, Version: version},
+	)
+	if err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.doubt = l.doubt || broken(err)
+		l.asked = l.doubt
+		return false, err
+	}
+	s.wrote(sent)
+	path, stat := results[0].String, results[1].Stat
+	l.stands(s, path, stat.Mzxid)
+	return stat.NumChildren == 1, nil
+}
+
+// find looks for the node of l among all that are there, of which the server is made to know the latest.
+func (l *lock) find(s *session) (found, first bool, err error) {
+	if _, err := s.conn.Sync(l.dir); err != nil {
+		return false, false, ignore(err, zk.ErrNoNode)
+	}
+	queue, _, err := s.queue(l.dir)
+	if err != nil {
+		return false, false, ignore(err, zk.ErrNoNode)
+	}
+	for i, n := range queue {
+		if n.owner != l.owner {
+			continue
+		}
+		path := l.dir + "/" + n.name
+		there, stat, err := s.conn.Exists(path)
+		if err != nil || !there {
+			return false, false, err
+		}
+		l.stands(s, path, stat.Czxid)
+		return true, i == 0, nil
+	}
+	return false, false, nil
+}
+
+// stands notes that the node is there.
+func (l *lock) stands(s *session, path string, czxid int64) {
+	l.mu.Lock()
+	known := l.path != ""
+	l.path, l.token = path, locker.Token(czxid)
+	l.mu.Unlock()
+	if !known {
+		s.stand(l, path)
+	}
+}
+
+func (l *lock) inDoubt() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.doubt
+}
+
+func (l *lock) grant(s *session) driver.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return driver.Grant{Token: l.token, Base: s.base(), TTL: l.ttl}
+}
+
+// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner.
+func (l *lock) Release(ctx context.Context) error {
+	l.mu.Lock()
+	s, path, asked := l.session, l.path, l.asked
+	if l.doubt {
+		path = ""
+	}
+	l.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	if asked {
+		if err := l.remove(ctx, s, path); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	path = l.path
+	l.session, l.path, l.asked, l.doubt = nil, "", false, false
+	l.mu.Unlock()
+	s.fall(path)
+	l.d.leave(s)
+	return nil
+}
+
+func (l *lock) remove(ctx context.Context, s *session, path string) error {
+	for {
+		err := s.ready(ctx)
+		switch {
+		case errors.Is(err, errExpired): // and took all of its nodes with it
+			return nil
+		case err != nil:
+			return err
+		case path != "":
+			err = s.conn.Delete(path, -1)
+		default:
+			err = s.removeAll(l.dir, l.owner)
+		}
+		if err = ignore(err, zk.ErrNoNode); err == nil || !broken(err) {
+			return explain(err)
+		}
+	}
+}
+
+// position returns the path of the node, while it is to stand.
+func (l *lock) position() (*session, string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session, l.path
+}

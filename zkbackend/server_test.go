@@ -1,0 +1,457 @@
+package zkbackend_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// server is a ZooKeeper of one server in this process, which fails as a test tells it to. It ends a session when it is told
+// to, not by time.
+type server struct {
+	t        *testing.T
+	addr     string
+	shortest time.Duration // session that is granted
+	longest  time.Duration
+
+	mu       sync.Mutex
+	tree     *tree
+	sessions map[int64]*conn // the last connection of each that has not ended
+	last     int64           // session
+	conns    map[*conn]bool
+	script   func(r request) verdict
+	requests []request
+	connects []int64 // the session of each request to connect
+	down     bool    // nobody listens
+	muted    bool    // nothing is answered, not even a request to connect
+}
+
+// request is what a client asks. path is that of the first operation.
+type request struct {
+	session int64
+	op      string
+	path    string
+	own     bool // it watches a node of its own
+}
+
+func (r request) String() string { return r.op + " " + r.path }
+
+// verdict is what becomes of a request.
+type verdict int
+
+const (
+	serve     verdict = iota
+	loseReply         // it is carried out, and nothing is heard on that connection any more
+	hangUp            // it isn't carried out, and its connection ends
+	hangUpAfter
+	ignore // it isn't carried out, and nothing is heard on that connection any more
+	refuse // with noAuth
+)
+
+type conn struct {
+	net.Conn
+	session int64
+	watches map[string]bool
+	mute    bool
+}
+
+func newServer(t *testing.T) *server {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{
+		t: t, addr: listener.Addr().String(), shortest: 200 * time.Millisecond, longest: 100 * time.Second,
+		tree: newTree(), sessions: make(map[int64]*conn), conns: make(map[*conn]bool),
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { s.handle(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		s.sever()
+		all.Wait()
+	})
+	return s
+}
+
+// scripts sets what becomes of requests from now on.
+func (s *server) scripts(f func(r request) verdict) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.script = f
+}
+
+// once gives one request that does op a verdict, and serves the others.
+func (s *server) once(op string, v verdict) {
+	done := false
+	s.scripts(func(r request) verdict {
+		if r.op == op && !done {
+			done = true
+			return v
+		}
+		return serve
+	})
+}
+
+// sever ends all connections.
+func (s *server) sever() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		s.drop(c)
+	}
+}
+
+// drop ends a connection, and forgets it at once.
+func (s *server) drop(c *conn) {
+	delete(s.conns, c)
+	c.mute = true
+	_ = c.Close()
+}
+
+// expire ends a session: its nodes go at once, its client hears of it when it connects again.
+func (s *server) expire(session int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endSession(session)
+}
+
+func (s *server) endSession(session int64) {
+	c := s.sessions[session]
+	delete(s.sessions, session)
+	for name, z := range s.tree.nodes {
+		if z.owner == session {
+			s.remove(name)
+		}
+	}
+	if c != nil {
+		s.drop(c)
+	}
+}
+
+// remove deletes a node and tells those who watch it.
+func (s *server) remove(name string) code {
+	code := s.tree.remove(name)
+	if code != ok {
+		return code
+	}
+	for c := range s.conns {
+		if c.watches[name] {
+			delete(c.watches, name)
+			s.tell(c, name)
+		}
+	}
+	return ok
+}
+
+func (s *server) tell(c *conn, name string) {
+	const deleted, syncConnected = 2, 3
+	w := new(writer)
+	w.int32(-1)
+	w.int64(-1)
+	w.int32(0)
+	w.int32(deleted)
+	w.int32(syncConnected)
+	w.string(name)
+	s.send(c, w.data)
+}
+
+func (s *server) send(c *conn, data []byte) {
+	if !c.mute && !s.muted {
+		_, _ = c.Write(packet(data))
+	}
+}
+
+func readPacket(c net.Conn) (*reader, error) {
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(c, size); err != nil {
+		return nil, err
+	}
+	data := make([]byte, binary.BigEndian.Uint32(size))
+	_, err := io.ReadFull(c, data)
+	return &reader{data}, err
+}
+
+func (s *server) handle(tcp net.Conn) {
+	c := &conn{Conn: tcp, watches: make(map[string]bool)}
+	defer tcp.Close()
+	s.mu.Lock()
+	s.conns[c] = true
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	}()
+	r, err := readPacket(tcp)
+	if err != nil || !s.greet(c, r) {
+		return
+	}
+	for {
+		r, err := readPacket(tcp)
+		if err != nil || !s.take(c, r) {
+			return
+		}
+	}
+}
+
+// greet answers a request to connect.
+func (s *server) greet(c *conn, r *reader) bool {
+	r.int32()
+	r.int64()
+	asked, session := time.Duration(r.int32())*time.Millisecond, r.int64()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.connects = append(s.connects, session)
+	if s.down {
+		return false
+	}
+	w := new(writer)
+	w.int32(0)
+	if session == 0 {
+		s.last++
+		session = s.last
+		s.sessions[session] = c
+	} else if old := s.sessions[session]; old == nil {
+		w.int32(0)
+		w.int64(0)
+		w.string(strings.Repeat("\x00", 16))
+		s.send(c, w.data)
+		return true // go-zookeeper leaves it open
+	} else if old != c {
+		s.drop(old)
+		s.sessions[session] = c
+	}
+	c.session = session
+	w.int32(int32(min(max(asked, s.shortest), s.longest).Milliseconds()))
+	w.int64(session)
+	w.string(strings.Repeat("p", 16))
+	s.send(c, w.data)
+	return true
+}
+
+var opNames = map[int32]string{
+	1: "create", 2: "delete", 3: "exists", 4: "get", 5: "set", 9: "sync", 11: "ping", 12: "children", 13: "check",
+	14: "multi", 19: "container", 100: "auth", 101: "watches", -11: "close",
+}
+
+// take carries out a request, or what the script says. It is false when the connection ends.
+func (s *server) take(c *conn, r *reader) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	xid, op := r.int32(), r.int32()
+	q := request{session: c.session, op: opNames[op]}
+	if peek := (&reader{r.data}); slices.Contains([]string{"create", "delete", "exists", "get", "set", "sync", "children", "container"}, q.op) {
+		q.path = peek.string()
+		z := s.tree.nodes[q.path]
+		q.own = q.op == "get" && z != nil && z.owner == c.session
+	}
+	s.requests = append(s.requests, q)
+	v := serve
+	if s.script != nil && q.op != "ping" {
+		v = s.script(q)
+	}
+	switch v {
+	case hangUp:
+		return false
+	case ignore:
+		c.mute = true
+		return true
+	}
+	w := new(writer)
+	code := noAuth
+	switch {
+	case v == refuse:
+	case s.sessions[c.session] == nil:
+		code = expired
+	default:
+		code = s.do(c, q.op, r, w)
+	}
+	h := new(writer)
+	h.int32(xid)
+	h.int64(s.tree.zxid)
+	h.int32(int32(code))
+	if code == ok {
+		h.data = append(h.data, w.data...)
+	}
+	c.mute = c.mute || v == loseReply
+	if v != hangUpAfter {
+		s.send(c, h.data)
+	}
+	return v != hangUpAfter && q.op != "close"
+}
+
+// do carries out a request.
+func (s *server) do(c *conn, op string, r *reader, w *writer) code {
+	s.tree.undo = nil
+	if slices.Contains([]string{"create", "container", "delete", "set", "multi", "close"}, op) {
+		s.tree.zxid++
+	}
+	switch op {
+	case "ping", "auth":
+		return ok
+	case "close":
+		s.endSession(c.session)
+		return ok
+	case "multi":
+		return s.multi(c, r, w)
+	case "watches":
+		r.int64()
+		for _, name := range r.list() {
+			if s.tree.nodes[name] == nil {
+				s.tell(c, name)
+			} else {
+				c.watches[name] = true
+			}
+		}
+		return ok
+	case "sync":
+		w.string(r.string())
+		return ok
+	case "exists", "get", "children":
+		return s.look(c, op, r, w)
+	}
+	return s.write(c, op, r, w)
+}
+
+func (s *server) look(c *conn, op string, r *reader, w *writer) code {
+	name, watched := r.string(), r.bool()
+	z := s.tree.nodes[name]
+	if z == nil {
+		return noNode
+	}
+	if watched {
+		c.watches[name] = true
+	}
+	switch op {
+	case "get":
+		w.string("")
+	case "children":
+		w.int32(int32(len(z.children)))
+		for _, child := range z.children {
+			w.string(child)
+		}
+	}
+	w.stat(z)
+	return ok
+}
+
+// write carries out one operation that changes the tree.
+func (s *server) write(c *conn, op string, r *reader, w *writer) code {
+	name := r.string()
+	switch op {
+	case "create", "container":
+		r.bytes()
+		r.acl()
+		made, code := s.tree.create(name, r.int32(), c.session)
+		if code == ok {
+			w.string(made)
+		}
+		return code
+	case "delete":
+		r.int32()
+		return s.remove(name)
+	case "set":
+		r.bytes()
+		code := s.tree.set(name, r.int32())
+		if code == ok {
+			w.stat(s.tree.nodes[name])
+		}
+		return code
+	case "check":
+		r.int32()
+		if s.tree.nodes[name] == nil {
+			return noNode
+		}
+		return ok
+	}
+	panic(fmt.Sprintf("the tests' server knows no %q", op))
+}
+
+// multi carries out all operations or none.
+func (s *server) multi(c *conn, r *reader, w *writer) code {
+	type result struct {
+		op   int32
+		code code
+		data []byte
+	}
+	s.tree.undo = nil
+	var results []result
+	failed := false
+	for {
+		op, done := r.int32(), r.bool()
+		r.int32()
+		if done {
+			break
+		}
+		out := new(writer)
+		code := s.write(c, opNames[op], r, out)
+		if failed {
+			code = -2
+		}
+		failed = failed || code != ok
+		results = append(results, result{op, code, out.data})
+	}
+	if failed {
+		for _, undo := range slices.Backward(s.tree.undo) {
+			undo()
+		}
+	}
+	for _, x := range results {
+		if failed {
+			x.op, x.data = -1, nil
+		}
+		w.int32(x.op)
+		w.bool(false)
+		w.int32(int32(x.code))
+		if failed {
+			w.int32(int32(x.code))
+		}
+		w.data = append(w.data, x.data...)
+	}
+	w.int32(-1)
+	w.bool(true)
+	w.int32(-1)
+	return ok
+}
+
+// asked lists what was asked since the last call, without what goes on in the background: signs of life, and watches of the
+// client's own nodes.
+func (s *server) asked() (list []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.requests {
+		if r.op != "ping" && !r.own && (r.op != "exists" || r.path != "/") {
+			list = append(list, r.op)
+		}
+	}
+	s.requests = nil
+	return list
+}
+
+// children lists the nodes of a lock.
+func (s *server) children(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	z := s.tree.nodes[path.Join("/locker", name)]
+	if z == nil {
+		return nil
+	}
+	return slices.Clone(z.children)
+}

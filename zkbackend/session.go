@@ -1,0 +1,254 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// session is one session with the servers, for all acquisitions with one TTL. It has a zk.Conn of its own, which never
+// gets a second session: when the servers have ended this one, dial refuses to connect again. So what go-zookeeper had
+// queued then is never sent, though by itself it would send it under a new session, where the node that it makes would
+// be nobody's.
+//
+// It has one goroutine, run, from the moment at which it can be used until it is over; that ends the goroutines of
+// go-zookeeper as well.
+type session struct {
+	d        *zkDriver
+	ttl      time.Duration
+	timeout  time.Duration // asked of the servers
+	patience time.Duration
+	hosts    *hosts
+
+	conn  *zk.Conn
+	quiet <-chan zk.Event // closed when conn's goroutines have ended
+	ended chan struct{}   // closed when run has returned
+
+	life context.Context // until the session is over, with the cause
+	end  context.CancelCauseFunc
+
+	users int // acquisitions that have not been removed; guarded by the driver's mutex
+
+	mu      sync.Mutex
+	wire    *wire         // the present connection, or the last one
+	up      chan struct{} // closed while requests can be sent
+	isUp    bool
+	trouble error // what came last in the way of a connection
+	retired error // why no new acquisitions come here any more
+	proof   *proof
+	nodes   map[string]*lock  // those that stand under this session, by path
+	fresh   []*lock           // those of them that are not watched yet
+	watched map[string]*watch // nodes whose end is waited for
+}
+
+var (
+	errExpired  = errors.New("the servers have ended the session")
+	errOver     = errors.New("the session is over")
+	errNoServer = errors.New("no connection with a server")
+	errRemoved  = errors.New("its node was deleted")
+)
+
+// patienceFor is how long a server may take: so short that another one can still renew a lease that this one doesn't,
+// and not so short that a slow disk looks like a dead server.
+func patienceFor(ttl time.Duration) time.Duration {
+	return min(max(ttl/6, 250*time.Millisecond), 2*time.Second)
+}
+
+func newSession(d *zkDriver, ttl time.Duration) *session {
+	s := &session{
+		d:        d,
+		ttl:      ttl,
+		timeout:  d.margins.timeout(ttl),
+		patience: patienceFor(ttl),
+		ended:    make(chan struct{}),
+		up:       make(chan struct{}),
+		nodes:    make(map[string]*lock),
+		watched:  make(map[string]*watch),
+	}
+	s.life, s.end = context.WithCancelCause(context.Background())
+	s.hosts = &hosts{over: s.isOver}
+	return s
+}
+
+func (s *session) isOver() bool { return s.life.Err() != nil }
+
+// whyOver is nil until the session is over.
+func (s *session) whyOver() error { return context.Cause(s.life) }
+
+// event is called in go-zookeeper's goroutines, in order. (Its channel of events has room for six and drops what comes
+// then.)
+func (s *session) event(e zk.Event) {
+	switch {
+	case e.Type == zk.EventNodeDeleted:
+		s.deleted(e.Path)
+	case e.Type != zk.EventSession:
+	case e.State == zk.StateHasSession:
+		s.connected()
+	case e.State == zk.StateDisconnected:
+		s.disconnected()
+	case e.State == zk.StateExpired:
+		s.expired()
+	}
+}
+
+// connected is called when a server has confirmed the session, for the first time or again.
+func (s *session) connected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.wire.greeted()
+	granted := time.Duration(h.timeout) * time.Millisecond
+	first := s.proof == nil
+	if first {
+		s.proof = newProof(s.d.margins, s.ttl, h.sent)
+	}
+	s.proof.connected(h.sent, h.answered)
+	s.trouble = nil
+	if granted < s.timeout {
+		err := &shortError{granted}
+		if first {
+			s.end(err)
+			return
+		}
+		s.retire(err) // and what was proved for the timeout of before is not true for this one
+	}
+	s.watchAnew()
+	if !s.isUp {
+		s.isUp = true
+		close(s.up)
+	}
+}
+
+// watchAnew is called after a connect, by which all watches have ended.
+func (s *session) watchAnew() {
+	for path, w := range s.watched {
+		close(w.over) // who waits looks again
+		delete(s.watched, path)
+	}
+	s.fresh = s.fresh[:0]
+	for _, l := range s.nodes {
+		s.fresh = append(s.fresh, l)
+	}
+}
+
+func (s *session) disconnected() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if h := s.wire; h != nil && h.greeted() == nil {
+		s.trouble = errors.New("a server doesn't answer as ZooKeeper, or has no leader")
+	}
+	if s.isUp {
+		s.isUp = false
+		s.up = make(chan struct{})
+	}
+}
+
+// expired is called when the servers say that the session has ended: nothing of it stands.
+func (s *session) expired() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.end(errExpired)
+	s.retire(errExpired)
+}
+
+// retire leaves the session to those who still have to remove something from it.
+func (s *session) retire(cause error) {
+	if s.retired == nil {
+		s.retired = cause
+	}
+	for _, l := range s.nodes {
+		l.tellLost(fmt.Errorf("%w: %w", locker.ErrLost, cause))
+	}
+}
+
+// usable reports whether new acquisitions may come.
+func (s *session) usable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.retired == nil && !s.isOver()
+}
+
+// ready waits until requests can be sent. ctx is a time limit; its end is the service's failure.
+func (s *session) ready(ctx context.Context) error {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	select {
+	case <-s.life.Done():
+	case <-ctx.Done():
+	default:
+		select {
+		case <-up:
+			return nil
+		case <-s.life.Done():
+		case <-ctx.Done():
+		}
+	}
+	if s.isOver() {
+		return fmt.Errorf("%w: %w", errOver, s.whyOver())
+	}
+	return s.noServer()
+}
+
+// noServer is errNoServer, with what is known about it.
+func (s *session) noServer() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.trouble == nil {
+		return errNoServer
+	}
+	return fmt.Errorf("%w: %w", errNoServer, s.trouble)
+}
+
+// stand notes a node of l.
+func (s *session) stand(l *lock, path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nodes[path] = l
+	s.fresh = append(s.fresh, l)
+	if s.retired != nil {
+		l.tellLost(fmt.Errorf("%w: %w", locker.ErrLost, s.retired))
+	}
+}
+
+// fall notes that a node of ours doesn't stand any more.
+func (s *session) fall(path string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.nodes, path)
+}
+
+// stands reports whether a node of ours is not known to have gone.
+func (s *session) stands(path string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nodes[path] != nil
+}
+
+// wrote takes in that a write which was sent at sent is acknowledged, and returns from when leases count now.
+func (s *session) wrote(sent driver.Instant) driver.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proof.wrote(sent)
+	return s.proof.base
+}
+
+func (s *session) base() driver.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proof.base
+}
+
+// answered takes in that a read was answered just now.
+func (s *session) answered(sent driver.Instant) {
+	now := driver.Exact()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proof.answered(sent, now)
+}

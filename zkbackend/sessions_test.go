@@ -1,0 +1,122 @@
+package zkbackend_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+func (s *server) sessionCount() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.sessions)
+}
+
+// There is a session for each TTL in use, and a few at most.
+func TestSessionsOfALocker(t *testing.T) {
+	s := newServer(t)
+	l := open(t, s)
+	var leases []locker.Lease
+	for i := range zkbackend.MaxSessions - 1 {
+		d := ttl + time.Duration(i+1)*time.Second
+		leases = append(leases, acquire(t, l, "a", locker.WithTTL(d)))
+		release(t, leases[i])
+		leases[i] = acquire(t, l, d.String(), locker.WithTTL(d))
+		leases = leases[:i+1]
+	}
+	if n := s.sessionCount(); n != zkbackend.MaxSessions {
+		t.Errorf("%d sessions for %d TTLs", n, zkbackend.MaxSessions)
+	}
+	lease := acquire(t, l, "a") // so that the first session is in use as well
+	if _, err := l.Acquire(t.Context(), "b", locker.WithTTL(time.Minute)); !errors.Is(err, locker.ErrOption) || !contains(err, "8") {
+		t.Errorf("Acquire with one TTL too many = %v, want ErrOption", err)
+	}
+	release(t, leases[3]) // whose session nobody needs now
+	next := acquire(t, l, "b", locker.WithTTL(time.Minute))
+	eventually(t, "the idle session is gone", func() bool { return s.sessionCount() == zkbackend.MaxSessions })
+	for i, other := range leases {
+		if err := other.Err(); i != 3 && err != nil {
+			t.Errorf("Err = %v, want nil: its session is in use", err)
+		}
+	}
+	release(t, next)
+	release(t, lease)
+	release(t, acquire(t, l, "c", locker.WithTTL(ttl+time.Microsecond))) // rounded up to a millisecond
+	release(t, acquire(t, l, "c", locker.WithTTL(ttl+time.Millisecond))) // the same
+	if n := s.sessionCount(); n != zkbackend.MaxSessions {
+		t.Errorf("%d sessions, want %d: no new one for the same TTL", n, zkbackend.MaxSessions)
+	}
+}
+
+// A new session is opened when one has expired, and the leases of the old one are lost.
+func TestExpiredSession(t *testing.T) {
+	s := newServer(t)
+	l := open(t, s)
+	for range 3 {
+		lease := acquire(t, l, "a", locker.WithoutRenewal())
+		s.mu.Lock()
+		s.endSession(s.last)
+		s.mu.Unlock()
+		lost(t, ttl/2, lease, "ended the session")
+		if err := lease.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
+			t.Errorf("Release = %v, want ErrLost", err)
+		}
+	}
+	release(t, acquire(t, l, "a"))
+}
+
+// Credentials are given on every connection, the one on which they are given first included.
+func TestCredentials(t *testing.T) {
+	s := newServer(t)
+	s.once("auth", hangUp)
+	l := open(t, s, zkbackend.WithDigest("joe", "secret"), zkbackend.WithAuth("ip", ""))
+	release(t, acquire(t, l, "a"))
+	s.asked()
+	s.sever()
+	release(t, acquire(t, l, "a"))
+	auths := 0
+	for _, op := range s.asked() {
+		if op == "auth" {
+			auths++
+		}
+	}
+	if auths != 2 {
+		t.Errorf("after a connect %d credentials were given, want 2", auths)
+	}
+}
+
+// A Locker that can't work says so when it is opened, soon, and without secrets.
+func TestOpenFails(t *testing.T) {
+	refused := newServer(t)
+	refused.scripts(func(r request) verdict {
+		if r.op == "multi" {
+			return refuse
+		}
+		return serve
+	})
+	for _, c := range []struct {
+		what    string
+		servers []string
+		opts    []zkbackend.Option
+		says    string
+	}{
+		{"nobody listens", []string{"127.0.0.1:1", "127.0.0.1:2"}, nil, "refused"},
+		{"no such host", []string{"no-such-host.invalid"}, nil, "no-such-host"},
+		{"a missing permission", []string{refused.addr}, []zkbackend.Option{zkbackend.WithDigest("joe", "secret")}, "permission"},
+		{"a chroot that can't be", []string{refused.addr}, []zkbackend.Option{zkbackend.WithChroot("a")}, "chroot"},
+		{"a negative tick", []string{refused.addr}, []zkbackend.Option{zkbackend.WithTick(-1)}, "tick"},
+	} {
+		began := time.Now()
+		l, err := zkbackend.New(c.servers, c.opts...)
+		var e *locker.Error
+		if err == nil || !errors.As(err, &e) || !contains(err, c.says) || contains(err, "secret") || contains(err, "\n") {
+			t.Errorf("%s: New = %v, %v, want an error in one line that speaks of %q", c.what, l, err, c.says)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: New took %v", c.what, took)
+		}
+	}
+}

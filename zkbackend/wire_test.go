@@ -1,0 +1,239 @@
+package zkbackend_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+func TestHeadsOfPackets(t *testing.T) {
+	packets := [][]byte{
+		bytes.Repeat([]byte{1}, 37), {}, {2}, bytes.Repeat([]byte{3}, 16), bytes.Repeat([]byte{4}, 17), {5, 5, 5, 5}, bytes.Repeat([]byte{6}, 5000),
+	}
+	var stream []byte
+	for _, p := range packets {
+		stream = append(stream, packet(p)...)
+	}
+	for _, piece := range []int{1, 2, 3, 4, 5, 7, 16, 19, 20, 21, 100, len(stream)} {
+		heads := zkbackend.Heads(stream, piece)
+		if len(heads) != len(packets) {
+			t.Fatalf("in pieces of %d: %d packets, want %d", piece, len(heads), len(packets))
+		}
+		for i, p := range packets {
+			if want := p[:min(len(p), 16)]; !bytes.Equal(heads[i], want) {
+				t.Errorf("in pieces of %d: packet %d begins with %v, want %v", piece, i, heads[i], want)
+			}
+		}
+	}
+}
+
+// pipe returns both ends of a connection; the near one is watched.
+func pipe(t *testing.T, patience time.Duration) (near, far net.Conn) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if far, err = listener.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	near = zkbackend.NewWire(c, patience)
+	t.Cleanup(func() {
+		_ = near.Close()
+		_ = far.Close()
+	})
+	return near, far
+}
+
+func write(t *testing.T, c net.Conn, data []byte) {
+	t.Helper()
+	if _, err := c.Write(data); err != nil {
+		t.Fatalf("Write = %v", err)
+	}
+}
+
+// reads reads what comes in one piece, and returns how long that took.
+func reads(c net.Conn) (time.Duration, error) {
+	began := time.Now()
+	_, err := c.Read(make([]byte, 1000))
+	return time.Since(began), err
+}
+
+// limit sets go-zookeeper's own limit, which is too long.
+func limit(t *testing.T, c net.Conn, at time.Time) {
+	t.Helper()
+	if err := c.SetReadDeadline(at); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func greeting(timeout int32, session int64) []byte {
+	w := new(writer)
+	w.int32(0)
+	w.int32(timeout)
+	w.int64(session)
+	w.string("1234567890123456")
+	w.bool(false)
+	return packet(w.data)
+}
+
+func reply(xid int32) []byte {
+	w := new(writer)
+	w.int32(xid)
+	w.int64(1)
+	w.int32(0)
+	return packet(w.data)
+}
+
+const patience = 100 * time.Millisecond
+
+func late(t *testing.T, c net.Conn, what string) {
+	t.Helper()
+	if took, err := reads(c); !errors.Is(err, os.ErrDeadlineExceeded) || took < patience/2 {
+		t.Errorf("%s: Read = %v after %v, want that it gives up after %v", what, err, took, patience)
+	}
+}
+
+// A server that takes the connection and says nothing would hold up go-zookeeper for ten times its own limit; one that
+// stops in the middle of the first answer for ever.
+func TestServerThatDoesNotGreet(t *testing.T) {
+	for _, zero := range []bool{false, true} {
+		near, far := pipe(t, patience)
+		write(t, near, []byte("connect"))
+		if zero {
+			write(t, far, greeting(1000, 7)[:4])
+			if _, err := reads(near); err != nil {
+				t.Fatal(err)
+			}
+			limit(t, near, time.Time{})
+		} else {
+			limit(t, near, time.Now().Add(time.Hour))
+		}
+		late(t, near, "no greeting")
+		if timeout, session := zkbackend.Greeted(near); timeout != 0 || session != 0 {
+			t.Errorf("greeted with %v, %v, want nothing", timeout, session)
+		}
+	}
+}
+
+func TestServerThatDoesNotAnswer(t *testing.T) {
+	near, far := pipe(t, patience)
+	limit(t, near, time.Now().Add(time.Hour))
+	write(t, near, []byte("connect"))
+	write(t, far, greeting(4000, 7))
+	if _, err := reads(near); err != nil {
+		t.Fatal(err)
+	}
+	if timeout, session := zkbackend.Greeted(near); timeout != 4*time.Second || session != 7 {
+		t.Fatalf("greeted with %v, %v, want 4s and 7", timeout, session)
+	}
+
+	// Nothing was asked: go-zookeeper's own limit.
+	limit(t, near, time.Now().Add(2*patience))
+	if took, err := reads(near); !errors.Is(err, os.ErrDeadlineExceeded) || took < 2*patience*9/10 {
+		t.Fatalf("Read = %v after %v, want go-zookeeper's own limit: nothing was asked", err, took)
+	}
+
+	// The limit comes when something is asked, though a read is under way.
+	limit(t, near, time.Now().Add(time.Hour))
+	result := make(chan time.Duration)
+	asked := time.Now()
+	go func() {
+		_, _ = reads(near)
+		result <- time.Since(asked)
+	}()
+	write(t, near, []byte("ask"))
+	if took := <-result; took < patience*9/10 || took > time.Minute {
+		t.Errorf("Read gave up after %v, want %v", took, patience)
+	}
+
+	// Two were asked, and one is answered: the other one isn't. An event is no answer.
+	limit(t, near, time.Now().Add(time.Hour))
+	write(t, near, []byte("ask"))
+	write(t, far, reply(1))
+	if _, err := reads(near); err != nil {
+		t.Fatal(err)
+	}
+	limit(t, near, time.Now().Add(time.Hour))
+	write(t, far, reply(-1))
+	if _, err := reads(near); err != nil {
+		t.Fatal(err)
+	}
+	limit(t, near, time.Now().Add(time.Hour))
+	late(t, near, "the second request")
+
+	// When that is answered as well, nothing is bounded again.
+	write(t, far, reply(2))
+	limit(t, near, time.Now().Add(time.Hour))
+	if _, err := reads(near); err != nil {
+		t.Fatal(err)
+	}
+	limit(t, near, time.Now().Add(2*patience))
+	if took, err := reads(near); !errors.Is(err, os.ErrDeadlineExceeded) || took < 2*patience*9/10 {
+		t.Errorf("Read = %v after %v, want go-zookeeper's own limit: all is answered", err, took)
+	}
+}
+
+// A server that doesn't read must not hold up a write for longer, either.
+func TestServerThatDoesNotRead(t *testing.T) {
+	near, _ := pipe(t, patience)
+	began := time.Now()
+	for {
+		if err := near.SetWriteDeadline(time.Now().Add(time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := near.Write(make([]byte, 1<<20)); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) > time.Minute {
+				t.Errorf("Write = %v after %v", err, time.Since(began))
+			}
+			return
+		}
+	}
+}
+
+// A read of a node's data is made a watch; nothing else is touched, the request to connect least of all.
+func TestReadsAreMadeWatches(t *testing.T) {
+	near, far := pipe(t, time.Minute)
+	read := func(op int32) []byte {
+		w := new(writer)
+		w.int32(7)
+		w.int32(op)
+		w.string("/a")
+		w.bool(false)
+		return packet(w.data)
+	}
+	passes := func(sent, want []byte) {
+		t.Helper()
+		before := bytes.Clone(sent)
+		write(t, near, sent)
+		got := make([]byte, len(want))
+		if _, err := io.ReadFull(far, got); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("sent %v, and what arrived is %v, %v, want %v", sent, got, err, want)
+		}
+		if !bytes.Equal(sent, before) {
+			t.Errorf("what was to be sent was changed in its buffer")
+		}
+	}
+	const exists, getData = 3, 4
+	passes(read(getData), read(getData)) // the first packet, whatever it looks like
+	write(t, far, greeting(1000, 7))
+	if _, err := reads(near); err != nil {
+		t.Fatal(err)
+	}
+	passes(read(exists), read(exists))
+	watch := read(getData)
+	watch[len(watch)-1] = 1
+	passes(read(getData), watch)
+	passes([]byte("short"), []byte("short"))
+}
