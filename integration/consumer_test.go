@@ -63,6 +63,7 @@ func TestConsumerPaysForLittle(t *testing.T) {
 		{module + "/redisbackend", 5, redisClient},
 		{module + "/etcdbackend", 5, etcdClient},
 		{module + "/pgbackend", 5, pgClient},
+		{module + "/zkbackend", 5, zkClient},
 	} {
 		allowed := tc.lines
 		if tc.client != "" {

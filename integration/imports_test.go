@@ -12,6 +12,7 @@ const (
 	redisClient = "github.com/redis/go-redis/v9"
 	etcdClient  = "go.etcd.io/etcd/client/v3"
 	pgClient    = "github.com/jackc/pgx/v5"
+	zkClient    = "github.com/go-zookeeper/zk"
 )
 
 // imports lists everything that a package depends on outside the standard library, itself left out; with tests what
@@ -53,6 +54,7 @@ func TestImports(t *testing.T) {
 		{module + "/redisbackend", []string{root, driver}, redisClient},
 		{module + "/etcdbackend", []string{root, driver}, etcdClient},
 		{module + "/pgbackend", []string{root, driver}, pgClient + "/pgxpool"},
+		{module + "/zkbackend", []string{root, driver}, zkClient},
 		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}, ""},
 		{module + "/integration/images", nil, ""},
 		{module + "/integration/proxy", nil, ""},
@@ -89,7 +91,7 @@ func TestContainersStayHere(t *testing.T) {
 
 // Only the command, the examples and the tests of the suite see several backends.
 func TestBackendsAreApart(t *testing.T) {
-	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/etcdbackend", module + "/pgbackend"}
+	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/etcdbackend", module + "/pgbackend", module + "/zkbackend"}
 	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/conformance") {
 		for _, dep := range imports(t, pkg, false) {
 			if slices.Contains(backends, dep) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"sync"
 	"time"
 
@@ -38,7 +37,6 @@ type wire struct {
 
 // call is one statement and what came of it, which may be read once done is closed.
 type call struct {
-	sql  string
 	sent driver.Instant
 	rows [][]string // NULL is ""
 	err  error
@@ -104,7 +102,7 @@ func (w *wire) begin(ctx context.Context, sql string) (*call, error) {
 		<-w.turn
 		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
 	}
-	c := &call{done: make(chan struct{}), sql: sql}
+	c := &call{done: make(chan struct{})}
 	w.mu.Lock()
 	if w.cause != nil {
 		defer w.mu.Unlock()
@@ -186,9 +184,6 @@ func (w *wire) receive(message pgproto3.BackendMessage) error {
 	case *pgproto3.ReadyForQuery:
 		if c == nil {
 			return errors.New("the server has sent an answer that nobody asked for")
-		}
-		if d := driver.Exact().Sub(c.sent); d > 100*time.Millisecond && os.Getenv("PGTRACE") != "" {
-			println("TRACE", d.String(), time.Now().Format("05.000"), c.sql)
 		}
 		w.current = nil
 		<-w.turn

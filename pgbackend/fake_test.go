@@ -1,0 +1,241 @@
+package pgbackend_test
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// fake is a server that knows the statements of this package, and no other. It is for what a real one can't be made to do: to be old,
+// to introduce itself with another number, to say nothing.
+type fake struct {
+	addr string
+
+	mu       sync.Mutex
+	version  int
+	standby  bool
+	readOnly bool
+	keyPID   int // added to the number by which a connection introduces itself
+	taken    int // locks in the lock table, of others
+	seq      int
+	locks    map[string]*fakeConn
+	conns    map[*fakeConn]bool
+	seen     []string                // statements
+	before   func(sql string) string // what to do: "" answers; "silence", "hang up", or the text of an error
+}
+
+type fakeConn struct {
+	net.Conn
+	backend *pgproto3.Backend
+	pid     int
+	ttl     string
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{addr: listener.Addr().String(), version: 170000, locks: make(map[string]*fakeConn), conns: make(map[*fakeConn]bool)}
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { f.serve(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = listener.Close()
+		f.endAll("57P01")
+		all.Wait()
+	})
+	return f
+}
+
+func (f *fake) config(t *testing.T) *pgxpool.Config {
+	t.Helper()
+	c, err := pgx.ParseConfig("postgres://joe:sesame@" + f.addr + "/d?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &pgxpool.Config{ConnConfig: c}
+}
+
+// change changes what the server says and does.
+func (f *fake) change(do func(f *fake)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do(f)
+}
+
+// endAll ends all sessions as an administrator does.
+func (f *fake) endAll(code string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.conns {
+		if code != "" {
+			c.fail("FATAL", code, "terminating connection")
+			_ = c.backend.Flush()
+		}
+		_ = c.Close()
+	}
+}
+
+// statements counts those that were seen and contain a text.
+func (f *fake) statements(text string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, sql := range f.seen {
+		if strings.Contains(sql, text) {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) serve(conn net.Conn) {
+	f.mu.Lock()
+	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + len(f.seen) + len(f.conns)}
+	f.conns[c] = true
+	f.mu.Unlock()
+	defer func() {
+		_ = conn.Close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.conns, c)
+		for lock, holder := range f.locks {
+			if holder == c {
+				delete(f.locks, lock)
+			}
+		}
+	}()
+	if _, err := c.backend.ReceiveStartupMessage(); err != nil {
+		return
+	}
+	f.mu.Lock()
+	c.backend.Send(&pgproto3.AuthenticationOk{})
+	c.backend.Send(&pgproto3.BackendKeyData{ProcessID: uint32(c.pid + f.keyPID), SecretKey: []byte{1, 2, 3, 4}}) //nolint:gosec // small
+	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	err := c.backend.Flush()
+	f.mu.Unlock()
+	for err == nil {
+		var message pgproto3.FrontendMessage
+		if message, err = c.backend.Receive(); err != nil {
+			return
+		}
+		query, ok := message.(*pgproto3.Query)
+		if !ok {
+			return
+		}
+		err = f.answer(c, query.String)
+	}
+}
+
+func (c *fakeConn) fail(severity, code, text string) {
+	c.backend.Send(&pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: text})
+}
+
+// answer carries a message out.
+func (f *fake) answer(c *fakeConn, sql string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.seen = append(f.seen, sql)
+	what := ""
+	if f.before != nil {
+		what = f.before(sql)
+	}
+	switch what {
+	case "silence":
+		return nil
+	case "hang up":
+		return net.ErrClosed
+	case "":
+		for _, row := range f.rows(c, sql) {
+			values := make([][]byte, len(row))
+			for i, v := range row {
+				if v != "" {
+					values[i] = []byte(v)
+				}
+			}
+			c.backend.Send(&pgproto3.DataRow{Values: values})
+		}
+		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
+	default:
+		code, text, _ := strings.Cut(what, " ")
+		c.fail("ERROR", code, text)
+	}
+	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	return c.backend.Flush()
+}
+
+var (
+	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
+	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
+	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock\('(-?\d+)'::int8\)`)
+	fakeStep   = regexp.MustCompile(`generate_series\(1, (\d+)\)`)
+)
+
+func yes(b bool) string { return map[bool]string{true: "t", false: "f"}[b] }
+
+// rows is the answer to a message.
+func (f *fake) rows(c *fakeConn, sql string) [][]string {
+	if m := fakeTTL.FindStringSubmatch(sql); m != nil {
+		c.ttl = m[1]
+	}
+	pid := strconv.Itoa(c.pid)
+	switch {
+	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), "):
+		return [][]string{{pid, strconv.Itoa(f.version), yes(f.standby), yes(f.readOnly), "100", "64", "0"}}
+	case sql == "SELECT pg_backend_pid()", strings.HasPrefix(sql, "BEGIN; "):
+		return [][]string{{pid}}
+	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
+		return [][]string{{"", c.ttl}}
+	case strings.HasPrefix(sql, "SELECT to_regclass"):
+		return [][]string{{"t"}}
+	case strings.Contains(sql, "FROM pg_sequence"):
+		return [][]string{{"1", "1", "f", "p", "t"}}
+	case strings.Contains(sql, "pg_control_system"):
+		return [][]string{{"70", "5", "900", "1", "today", "t", "1", "70", "5", "900", "1"}}
+	case strings.Contains(sql, "THEN NOT pg_advisory_unlock"):
+		return [][]string{{"f"}} // there is no mark
+	case fakeStep.MatchString(sql):
+		n, _ := strconv.Atoi(fakeStep.FindStringSubmatch(sql)[1])
+		f.seq += n
+		return [][]string{{"1"}}
+	case strings.Contains(sql, "FROM pg_locks"):
+		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}
+	case fakeTry.MatchString(sql):
+		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
+	case strings.HasPrefix(sql, "SELECT 0, "):
+		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
+			if f.locks[m[1]] == c {
+				delete(f.locks, m[1])
+			}
+		}
+		return [][]string{{"0"}}
+	case strings.Contains(sql, "pg_terminate_backend"): // who asks has the life of nobody in its way
+		return [][]string{{"t"}}
+	}
+	return nil
+}
+
+func (f *fake) try(c *fakeConn, key string) string {
+	if f.locks[key] != nil && f.locks[key] != c {
+		return ""
+	}
+	f.locks[key] = c // reentrant, as in a session of Postgres
+	f.seq++
+	return fmt.Sprint(f.seq)
+}

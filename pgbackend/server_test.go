@@ -1,0 +1,282 @@
+package pgbackend_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+func open(t *testing.T, f *fake, opts ...pgbackend.Option) locker.Locker {
+	t.Helper()
+	l, err := pgbackend.New(f.config(t), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func refused(t *testing.T, f *fake, want error, says string) {
+	t.Helper()
+	l, err := pgbackend.New(f.config(t))
+	if err == nil {
+		_ = l.Close()
+		t.Fatalf("New = a Locker, want an error that says %q", says)
+	}
+	if want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("New = %v, want %v, with %q and without the password", err, want, says)
+	}
+}
+
+func TestServersRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*fake)
+		want   error
+		says   string
+	}{
+		"too old":            {func(f *fake) { f.version = 100023 }, errors.ErrUnsupported, "Postgres 10"},
+		"standby":            {func(f *fake) { f.standby = true }, nil, "standby"},
+		"read-only":          {func(f *fake) { f.readOnly = true }, nil, "default_transaction_read_only"},
+		"lock table":         {func(f *fake) { f.taken = 3200 }, pgbackend.ErrLockTable, "max_locks_per_transaction"},
+		"too many clients":   {failing("53300 sorry, too many clients already"), nil, "no connection left"},
+		"missing permission": {failing("42501 permission denied"), nil, "Migration"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.change(c.change)
+			refused(t, f, c.want, c.says)
+		})
+	}
+}
+
+// failing makes the statement about the epoch fail.
+func failing(with string) func(*fake) {
+	return func(f *fake) {
+		f.before = func(sql string) string {
+			if strings.Contains(sql, "pg_control_system") {
+				return with
+			}
+			return ""
+		}
+	}
+}
+
+func TestOldServerHasNoTTL(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.version = 130020 })
+	l := open(t, f)
+	g := l.Guarantees()
+	if want := (locker.Expiry{By: locker.ExpiryConnection}); g.Expiry != want {
+		t.Errorf("the leases of Postgres 13 end by: %v, want: %v", g.Expiry, want)
+	}
+	if err := locker.Require(g, locker.SilentHolderExpires); !errors.Is(err, locker.ErrGuarantee) {
+		t.Errorf("Require(SilentHolderExpires) = %v, want ErrGuarantee", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("TryAcquire with a TTL = %v, want ErrUnsupported", err)
+	}
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !lease.Deadline().IsZero() {
+		t.Errorf("Deadline = %v, want none", lease.Deadline())
+	}
+	if n := f.statements("idle_session_timeout"); n != 0 {
+		t.Errorf("%d statements are about a setting that isn't there", n)
+	}
+	f.endAll("57P01")
+	lost(t, lease, "57P01")
+}
+
+// lost waits for the loss of a lease, which names its cause.
+func lost(t *testing.T, lease locker.Lease, says string) {
+	t.Helper()
+	select {
+	case <-lease.Done():
+	case <-time.After(10 * time.Second):
+		t.Fatal("Done is open, and the session has ended")
+	}
+	if err := lease.Err(); !errors.Is(err, locker.ErrLost) || !strings.Contains(err.Error(), says) {
+		t.Errorf("Err = %v, want ErrLost and %q", err, says)
+	}
+}
+
+// The end of a connection is known at once, with the server's word for it, and the next acquisition works.
+func TestEndOfTheSessionIsPushed(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	for range 3 {
+		lease, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.endAll("57P05")
+		lost(t, lease, "57P05")
+		if err := lease.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
+			t.Errorf("Release = %v, want ErrLost", err)
+		}
+	}
+}
+
+// A connection that leads to another session than before has lost its locks, whatever it says otherwise.
+func TestOtherSessionIsALoss(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(f *fake) {
+		for c := range f.conns {
+			c.pid++
+		}
+	})
+	if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Renew = %v, want ErrLost", err)
+	}
+	lost(t, lease, "another session")
+}
+
+func TestPoolerIsRefused(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) {
+		f.keyPID = 7
+		f.before = func(sql string) string {
+			if strings.HasPrefix(sql, "BEGIN") {
+				return "08P01 transaction blocks not allowed in statement pooling mode"
+			}
+			return ""
+		}
+	})
+	refused(t, f, pgbackend.ErrPooler, "session mode")
+	f.change(func(f *fake) { f.before = nil }) // each has a session of its own
+	if n := f.statements("set_config"); n != 0 {
+		t.Errorf("%d statements have set something for somebody else", n)
+	}
+	open(t, f)
+}
+
+// Two names with one key are refused, not shared: the session would be granted the second as well.
+func TestCollision(t *testing.T) {
+	f := newFake(t)
+	l, err := pgbackend.NewWithKeys(t.Context(), f.config(t), func(string, string) pgbackend.Key { return 5 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "b"); !errors.Is(err, pgbackend.ErrCollision) || errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire of a name with the same key = %v, want ErrCollision", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire of the same name = %v, want ErrHeld", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "b"); err != nil {
+		t.Errorf("TryAcquire when the other is released = %v, want a lease", err)
+	}
+}
+
+// A statement that fails may have taken the lock before. It is given back, and nobody else of this Locker is granted it meanwhile.
+func TestFailedStatementIsCleanedUp(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	beside, err := locker.TryAcquire(t.Context(), l, "beside") // so that the connection is kept
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.statements("SELECT 0, ")
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			if fakeTry.MatchString(sql) {
+				return "55P03 canceling statement due to lock timeout"
+			}
+			return ""
+		}
+	})
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire that failed = %v, want the server's error", err)
+	}
+	f.change(func(f *fake) { f.before = nil })
+	for end := time.Now().Add(10 * time.Second); f.statements("SELECT 0, ") == before; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("what the statement may have taken was not given back")
+		}
+	}
+	if err := beside.Err(); err != nil {
+		t.Errorf("the lease beside it: %v, want nil", err)
+	}
+}
+
+func TestTTLs(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	for _, ttl := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} { // and the default
+		if _, err := locker.TryAcquire(t.Context(), l, ttl.String(), locker.WithTTL(ttl)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "default"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "one more", locker.WithTTL(4*time.Second)); !errors.Is(err, locker.ErrOption) {
+		t.Errorf("TryAcquire with a fifth TTL = %v, want ErrOption", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "short", locker.WithTTL(time.Millisecond)); !errors.Is(err, locker.ErrOption) {
+		t.Errorf("TryAcquire with a TTL of a millisecond = %v, want ErrOption", err)
+	}
+}
+
+func TestLockTxNeedsItsOwnLocker(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	around := struct{ locker.Locker }{l}
+	if _, err := pgbackend.LockTx(context.Background(), around, nil, "a"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("LockTx with a Locker around the Locker = %v, want ErrUnsupported", err)
+	}
+	if _, err := pgbackend.LockTx(context.Background(), l, nil, ""); !errors.Is(err, locker.ErrName) {
+		t.Errorf("LockTx without a name = %v, want ErrName", err)
+	}
+}
+
+func TestRoom(t *testing.T) {
+	for _, c := range []struct{ room, used, taken, allowed int }{
+		{6400, 0, 0, 400},
+		{6400, 400, 400, 750},
+		{6400, 10, 3199, 10},
+	} {
+		if got, err := pgbackend.Room(c.room, c.used, c.taken); err != nil || got != c.allowed {
+			t.Errorf("of %d locks %d are taken, %d by this Locker: it may have %d, %v, want %d", c.room, c.taken, c.used, got, err, c.allowed)
+		}
+	}
+	if _, err := pgbackend.Room(6400, 0, 3200); !errors.Is(err, pgbackend.ErrLockTable) {
+		t.Errorf("with a table that is half full: %v, want ErrLockTable", err)
+	}
+}
+
+func TestMessage(t *testing.T) {
+	for want, c := range map[string]struct {
+		kinds []string
+		keys  []pgbackend.Key
+	}{
+		"SELECT 1, CASE WHEN pg_try_advisory_lock('5'::int8) THEN nextval(7::regclass) END": {[]string{"take"}, []pgbackend.Key{5}},
+		"SELECT 0, pg_advisory_unlock('5'::int8), pg_advisory_unlock_shared('6'::int8);":    {[]string{"give", "giveShared"}, []pgbackend.Key{5, 6}},
+		"SELECT 0, pg_advisory_unlock('6'::int8);SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (1, '5'::int8), (3, NULL::int8)) t(i, k)": {
+			[]string{"take", "give", "token"}, []pgbackend.Key{5, 6, 0}},
+	} {
+		if got := pgbackend.Message(c.kinds, c.keys); got != want {
+			t.Errorf("the message for %v is\n%s\nwant\n%s", c.kinds, got, want)
+		}
+	}
+}
