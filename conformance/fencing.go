@@ -12,6 +12,8 @@ import (
 var fencingCases = []Case{
 	{ID: "E43", Name: "token-is-fixed", Run: tokenFixed, Needs: locker.FencingUntilDataLoss,
 		Why: "a token that is read again later may be the successor's, and then the stale holder passes the fence"},
+	{ID: "E43.1", Name: "current-token-is-the-holders", Run: currentToken, Needs: locker.FencingUntilDataLoss,
+		Why: "who is asked whether a token is still good would answer for a holder that is gone, or for one that only waits"},
 	{ID: "E44", Name: "tokens-are-in-order-of-the-critical-sections", Run: tokensInOrder, Needs: locker.FencingUntilDataLoss,
 		Why: "a holder whose token is smaller than that of the one before it is refused by the storage though it holds the lock"},
 	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact, Needs: locker.FencingUntilDataLoss,
@@ -42,6 +44,32 @@ func tokenFixed(t T, h *Harness) {
 		t.Errorf("the successor's Token = %v, want it above %v still", now, token)
 	}
 	release(t, next)
+}
+
+// currentToken has nothing to show where the service doesn't know the tokens, which no guarantee promises.
+func currentToken(t T, h *Harness) {
+	l, other, name := h.open(t), h.open(t), h.name(t)
+	want := func(want locker.Token, when string) {
+		t.Helper()
+		if got, err := locker.Current(t.Context(), other, name); got != want || err != nil {
+			t.Errorf("%s, Current = %v, %v, want %v", when, got, err, want)
+		}
+	}
+	if _, err := locker.Current(t.Context(), l, name); errors.Is(err, errors.ErrUnsupported) {
+		t.Logf("Current = %v", err)
+		return
+	}
+	want(0, "of a lock that nobody has had")
+	lease := acquire(t, l, name)
+	want(lease.Token(), "while it is held")
+	waiter := start(t, h.open(t), name)
+	h.queued(t, name, 1)
+	want(lease.Token(), "while another one waits")
+	release(t, lease)
+	next := waiter.granted(t, h.handOff())
+	want(next.Token(), "of the next holder")
+	release(t, next)
+	want(0, "after the release")
 }
 
 func tokensInOrder(t T, h *Harness) {

@@ -46,6 +46,7 @@ func furtherSabotages() []sabotage {
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a D39a.4"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3 D39a.4"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
+		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1"},
 		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
 		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},
 		{bug: "TTL is accepted and forgotten", harness: toy(flaws{noTTL: true, acceptTTL: true}), named: "C31.1"},
@@ -250,6 +251,27 @@ func remove(list []int, id int) []int {
 }
 
 // fickle promises something else each time.
+// rememberedToken answers with the first token that it has seen.
+type rememberedToken struct {
+	locker.Locker
+	mu    sync.Mutex
+	first locker.Token
+}
+
+func remembering() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker { return &rememberedToken{Locker: l} }
+}
+
+func (l *rememberedToken) Current(ctx context.Context, name string) (locker.Token, error) {
+	token, err := locker.Current(ctx, l.Locker, name)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.first == 0 {
+		l.first = token
+	}
+	return l.first, err
+}
+
 func fickle() func(locker.Locker) locker.Locker {
 	n := 0
 	return func(l locker.Locker) locker.Locker {

@@ -2,13 +2,9 @@ package integration
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
-
-	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/filebackend"
-	"github.com/fencedlock/locker/membackend"
-	"github.com/fencedlock/locker/redisbackend"
 )
 
 // The matrix in the README is what the code says of itself.
@@ -23,10 +19,11 @@ func TestReadmeMatrix(t *testing.T) {
 	if !ok1 || !ok2 {
 		t.Fatal("README.md has no place for the matrix")
 	}
-	want := locker.MarkdownHeader()
-	for _, g := range []locker.Guarantees{membackend.Guarantees(), filebackend.Guarantees(), redisbackend.Guarantees()} {
-		want += "\n" + g.MarkdownRow()
+	out, err := exec.CommandContext(t.Context(), build(t, "cmd/locker"), "matrix", "--format", "markdown").Output()
+	if err != nil {
+		t.Fatal(err)
 	}
+	want := strings.TrimSuffix(string(out), "\n")
 	if got != want {
 		t.Errorf("the matrix in README.md is not that of the code, which is:\n%s", want)
 	}

@@ -37,6 +37,13 @@ func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Optio
 	return prefixedLease{lease, name}, nil
 }
 
+func (p prefixed) Current(ctx context.Context, name string) (locker.Token, error) {
+	if err := locker.ValidName(name); err != nil {
+		return 0, &locker.Error{Op: "current", Backend: p.Guarantees().Backend, Name: name, Err: err}
+	}
+	return locker.Current(ctx, p.Locker, p.prefix+name)
+}
+
 type prefixedLease struct {
 	locker.Lease
 	name string

@@ -23,6 +23,7 @@ type zkDriver struct {
 	root       string // the node below which all locks are
 	margins    margins
 	tick       time.Duration
+	ttl        time.Duration // of leases that don't ask for one
 	guarantees locker.Guarantees
 
 	mu       sync.Mutex

@@ -173,6 +173,7 @@ func newDriver(ctx context.Context, c config) (*zkDriver, time.Duration, error) 
 		}
 		return nil, 0, err
 	}
+	d.ttl = ttl
 	return d, ttl, nil
 }
 

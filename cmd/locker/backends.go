@@ -9,9 +9,12 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/filebackend"
 	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/pgbackend"
 	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/zkbackend"
 )
 
 // backends is every backend of this program, in the order of the decision matrix. A new one is a line here; its import
@@ -20,6 +23,9 @@ var backends = []func() locker.Guarantees{
 	membackend.Guarantees,
 	filebackend.Guarantees,
 	redisbackend.Guarantees,
+	etcdbackend.Guarantees,
+	func() locker.Guarantees { return zkbackend.Guarantees(0) }, // at ZooKeeper's default tickTime
+	pgbackend.Guarantees,
 }
 
 // silenceClients turns off what client libraries write to stderr by themselves, which is CMD's as well. What matters

@@ -2,6 +2,7 @@
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
 //	locker conformance                        run the suite of tests on a lock service of yours
+//	locker choose                             find the backend for a purpose
 //	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
@@ -54,7 +55,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
 	return root
 }
 

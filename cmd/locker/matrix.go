@@ -29,16 +29,21 @@ func newMatrix() *cobra.Command {
 			if render == nil {
 				return fmt.Errorf("--format: %q is unknown (known: %s)", format, strings.Join(formats, ", "))
 			}
-			rows := make([]locker.Guarantees, len(backends))
-			for i, guarantees := range backends {
-				rows[i] = guarantees()
-			}
-			return output(cmd, render(rows))
+			return output(cmd, render(matrix()))
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", format, strings.Join(formats, ", "))
 	mustComplete(cmd, "format", formats)
 	return cmd
+}
+
+// matrix has a row for each backend.
+func matrix() []locker.Guarantees {
+	rows := make([]locker.Guarantees, len(backends))
+	for i, guarantees := range backends {
+		rows[i] = guarantees()
+	}
+	return rows
 }
 
 // output is for what a command was called for; an error of say is ignored, one of output is not.

@@ -1,0 +1,167 @@
+package choice
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/fencedlock/locker"
+)
+
+// Advice is what the flow ends with.
+type Advice struct {
+	Take    string   // in a sentence
+	Backend string   // "" if no lock is needed, or none is good enough
+	URL     string   // an example
+	Why     []string // in sentences, as all that follows
+	Not     []string // what is not promised
+	Beside  []string // what must be done beside the lock
+}
+
+// noLock is the advice for work that needs none.
+var noLock = map[string]Advice{
+	"idempotent": {
+		Take: "Take no lock.",
+		Why:  []string{"Two at once do what one does. What you don't have can't fail."},
+	},
+	"record": {
+		Take: "Take compare-and-swap instead of a lock.",
+		Why: []string{
+			"The storage decides in one step, and who is late finds out at once: UPDATE … SET …, version = version + 1 WHERE id = $1 AND version = $2 in SQL, a Txn in etcd, a script in Redis.",
+			"Repeat from the read when no row was changed.",
+		},
+	},
+	"database": {
+		Take: "Take a row lock in your own transaction: SELECT … FOR UPDATE, with NOWAIT or SKIP LOCKED where nobody should wait.",
+		Why: []string{
+			"It ends with the transaction, so it can't outlive what it protects, and nothing else must be run or understood.",
+			"Where no row stands for the whole, pgbackend.LockTx locks a name inside your transaction on Postgres.",
+		},
+	},
+	"jobs": {
+		Take: "Take a queue with one consumer a partition, or SELECT … FOR UPDATE SKIP LOCKED on a table of jobs.",
+		Why:  []string{"Order and retries come with it, and a worker that dies gives its job back."},
+	},
+}
+
+var urls = map[string]string{
+	"file":      "file:///var/lib/myservice/locks",
+	"redis":     "redis://redis.example:6379/0",
+	"redlock":   "redlock://r1.example,r2.example,r3.example,r4.example,r5.example",
+	"etcd":      "etcd://e1.example,e2.example,e3.example/myservice",
+	"zookeeper": "zk://z1.example,z2.example,z3.example/myservice",
+	"postgres":  "postgres://user@db.example/myservice",
+}
+
+// fences says where the token is checked, by where the data lives.
+var fences = map[string]string{
+	"postgres": "Check the token in each transaction, before its first read: package fence/fencepg, or fence/fencesql with database/sql.",
+	"sql":      "Check the token in each transaction, before its first read: UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1, and no row changed means too late. Package fence/fencesql does it on Postgres.",
+	"redis":    "Check the token before the first read and in each write: package fence/fenceredis, whose script compares all 64 bits.",
+	"etcd":     "Check the token before the first read and in each Txn: package fence/fenceetcd.",
+	"own":      "Check the token before the first read and in each write, in one step with it: implement fence.Guard, and run fence/fencetest on it.",
+	"foreign":  "Nobody checks a token there, so no lock can keep a late write out. Give each operation an id that they use once (an idempotency key), or write to a storage of yours first, fenced, and send from there.",
+}
+
+// Advise follows the flow to its end. The answers are complete ([Next] has no question), all are the backends that
+// can be taken, and needs what is required of one beyond the answers. The error says why none is good enough.
+func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Advice, error) {
+	if !needsLock(a) {
+		return noLock[a["work"][0]], nil
+	}
+	if !amongProcesses(a) {
+		return Advice{Take: "Take a sync.Mutex.", Why: []string{"One process needs no lock service. membackend is the same as this library's interface, for tests."}}, nil
+	}
+	var advice Advice
+	purpose := locker.Efficiency
+	if forCorrectness(a) {
+		purpose = locker.Correctness
+		advice.Beside = append(advice.Beside, fences[a["data"][0]])
+	}
+	scope := locker.ScopeMachine
+	if onNetwork(a) {
+		scope = locker.ScopeNetwork
+	}
+	needs = append([]locker.Requirement{scope}, needs...)
+	good, refused := meet(all, append(needs, purpose)...)
+	running := func(g locker.Guarantees) bool {
+		return !onNetwork(a) || a.has("have", g.Backend) || a.has("data", g.Backend)
+	}
+	best, found := pick(good, running)
+	switch fenced, _ := meet(all, append(needs, locker.FencingUntilDataLoss)...); {
+	case found && running(best):
+		if onNetwork(a) {
+			advice.Why = append(advice.Why, "You run it already.")
+		} else {
+			advice.Why = append(advice.Why, "There is nothing to run: the kernel keeps the lock, and frees it when its holder's process ends.")
+		}
+	case purpose == locker.Correctness && !a.has("data", "foreign") && slices.ContainsFunc(fenced, running):
+		// What the lock gets wrong the storage refuses, so it need not be perfect.
+		weaker, _ := pick(fenced, running)
+		advice.Why = append(advice.Why, fmt.Sprintf("You run it already. It isn't good enough for correctness by itself (%s), but the storage that checks its tokens is: what the lock gets wrong is refused there.",
+			reason(purpose.Check(weaker))))
+		if found {
+			advice.Why = append(advice.Why, fmt.Sprintf("If the data must be safe even when the tokens fail, run %s: it meets locker.Correctness.", best.Backend))
+		}
+		best, found = weaker, true
+	case found:
+		advice.Why = append(advice.Why, "You have to run it: what you run already is not good enough, or nothing.")
+	}
+	if !found {
+		return Advice{}, fmt.Errorf("no backend is good enough: %w", errors.Join(refused...))
+	}
+	advice.Backend, advice.URL = best.Backend, urls[best.Backend]
+	advice.Take = "Take " + best.Backend + "."
+	if purpose == locker.Efficiency {
+		advice.Why = append(advice.Why, "To save work any backend will do, so the simplest one to run is the best one.")
+	} else if purpose.Check(best) == nil {
+		advice.Why = append(advice.Why, fmt.Sprintf("Its exclusion rests on %v, its tokens are durable: it meets locker.Correctness.", best.Exclusion))
+	}
+	advice.Not = notPromised(best)
+	if a.has("data", "postgres") && best.Backend == "postgres" {
+		advice.Beside = append(advice.Beside, "If all the work is in that one database, a row lock in your own transaction is simpler still.")
+	}
+	return advice, nil
+}
+
+// meet parts those that are good enough from the reasons of the others.
+func meet(all []locker.Guarantees, needs ...locker.Requirement) (good []locker.Guarantees, refused []error) {
+	for _, g := range all {
+		if err := locker.Require(g, needs...); err != nil {
+			refused = append(refused, err)
+			continue
+		}
+		good = append(good, g)
+	}
+	return good, refused
+}
+
+// pick takes what is running before what is not, and then what costs less to run and to ask.
+func pick(good []locker.Guarantees, running func(locker.Guarantees) bool) (best locker.Guarantees, found bool) {
+	if len(good) == 0 {
+		return best, false
+	}
+	rank := func(g locker.Guarantees) int {
+		if running(g) {
+			return 0
+		}
+		return 1
+	}
+	return slices.MinFunc(good, func(a, b locker.Guarantees) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Cost, b.Cost), cmp.Compare(a.RoundTrips, b.RoundTrips))
+	}), true
+}
+
+// reason is an error without the purpose in front of it.
+func reason(err error) string {
+	if err == nil {
+		return ""
+	}
+	_, why, found := strings.Cut(err.Error(), ": ")
+	if !found {
+		return err.Error()
+	}
+	return why
+}

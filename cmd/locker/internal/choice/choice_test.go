@@ -1,0 +1,169 @@
+package choice_test
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/choice"
+	"github.com/fencedlock/locker/etcdbackend"
+	"github.com/fencedlock/locker/filebackend"
+	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/pgbackend"
+	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+func all() []locker.Guarantees {
+	return []locker.Guarantees{
+		membackend.Guarantees(), filebackend.Guarantees(), redisbackend.Guarantees(),
+		etcdbackend.Guarantees(), zkbackend.Guarantees(0), pgbackend.Guarantees(),
+	}
+}
+
+// answers reads "work=other have=redis,etcd".
+func answers(t *testing.T, text string) choice.Answers {
+	t.Helper()
+	a := choice.Answers{}
+	for pair := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		for _, q := range choice.Questions {
+			if q.Key != key {
+				continue
+			}
+			words, err := q.Parse(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a[key] = words
+		}
+	}
+	if q, missing := choice.Next(a); missing {
+		t.Fatalf("%s: --%s is missing", text, q.Key)
+	}
+	return a
+}
+
+func TestAdvise(t *testing.T) {
+	const work = "work=other among=network "
+	for _, test := range []struct {
+		answers string
+		needs   []locker.Requirement
+		backend string
+		want    string // somewhere in the advice
+	}{
+		{"work=idempotent", nil, "", "Take no lock"},
+		{"work=record", nil, "", "compare-and-swap"},
+		{"work=database", nil, "", "FOR UPDATE"},
+		{"work=jobs", nil, "", "queue"},
+		{"work=other among=process", nil, "", "sync.Mutex"},
+		{"work=other among=machine for=efficiency", nil, "file", "nothing to run"},
+		{"work=other among=machine for=correctness data=own", nil, "file", "fence.Guard"},
+		{work + "for=efficiency have=", nil, "redis", "have to run it"},
+		{work + "for=efficiency have=etcd", nil, "etcd", "run it already"},
+		{work + "for=efficiency have=redis", []locker.Requirement{locker.ToleranceMinority}, "etcd", "have to run it"},
+		{work + "for=correctness have=redis data=own", nil, "redis", "what the lock gets wrong is refused"},
+		{work + "for=correctness have=redis data=own", nil, "redis", "run postgres"},
+		{work + "for=correctness have=redis data=foreign", nil, "postgres", "idempotency key"},
+		{work + "for=correctness have=redis,zookeeper data=sql", nil, "zookeeper", "fence <= $1"},
+		{work + "for=correctness have=redis data=postgres", nil, "postgres", "fencepg"}, // it is there: the data lives in it
+		{work + "for=correctness have= data=etcd", nil, "etcd", "fenceetcd"},
+		{work + "for=correctness have=zookeeper,postgres data=redis", []locker.Requirement{locker.OrderFIFO}, "zookeeper", "fenceredis"},
+	} {
+		advice, err := choice.Advise(answers(t, test.answers), all(), test.needs...)
+		if err != nil || advice.Backend != test.backend {
+			t.Errorf("%s: %q, %v, want %q", test.answers, advice.Backend, err, test.backend)
+		}
+		if text := strings.Join(append(append([]string{advice.Take}, advice.Why...), advice.Beside...), "\n"); !strings.Contains(text, test.want) {
+			t.Errorf("%s: the advice lacks %q:\n%s", test.answers, test.want, text)
+		}
+	}
+}
+
+func TestNobodyIsGoodEnough(t *testing.T) {
+	a := answers(t, "work=other among=machine for=efficiency")
+	_, err := choice.Advise(a, all()[:2], locker.OrderFIFO, locker.SilentHolderExpires)
+	if err == nil || !strings.Contains(err.Error(), "mem") || !strings.Contains(err.Error(), "file") {
+		t.Errorf("Advise = %v, want an error that says what each lacks", err)
+	}
+}
+
+// Each way through the flow ends with advice that is complete and keeps to what it was asked for.
+func TestEveryWayEnds(t *testing.T) {
+	ways := 0
+	var walk func(a choice.Answers)
+	walk = func(a choice.Answers) {
+		q, more := choice.Next(a)
+		if !more {
+			ways++
+			check(t, a)
+			return
+		}
+		for _, o := range q.Options {
+			next := maps.Clone(a)
+			next[q.Key] = []string{o.Word}
+			walk(next)
+		}
+		if q.Many {
+			next := maps.Clone(a)
+			next[q.Key] = nil
+			walk(next)
+		}
+	}
+	walk(choice.Answers{})
+	if ways < 40 {
+		t.Errorf("%d ways, want more than 40", ways)
+	}
+}
+
+func check(t *testing.T, a choice.Answers) {
+	t.Helper()
+	advice, err := choice.Advise(a, all())
+	if err != nil || advice.Take == "" || len(advice.Why) == 0 {
+		t.Errorf("%v: %+v, %v, want an advice with a reason", a, advice, err)
+		return
+	}
+	if advice.Backend == "" {
+		return
+	}
+	if advice.URL == "" || len(advice.Not) < 2 {
+		t.Errorf("%v: %+v, want a URL and what is not promised", a, advice)
+	}
+	if correct := a["for"][0] == "correctness"; correct != (len(advice.Beside) > 0) {
+		t.Errorf("%v: %q beside the lock, want the check of tokens with correctness alone", a, advice.Beside)
+	}
+	for _, g := range all() {
+		if g.Backend == advice.Backend && a["among"][0] == "network" && g.Scope != locker.ScopeNetwork {
+			t.Errorf("%v: %s, which keeps apart %v", a, g.Backend, g.Scope)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	work, have := choice.Questions[0], choice.Questions[3]
+	for _, test := range []struct {
+		q      choice.Question
+		answer string
+		want   string // with commas; "!" is an error
+	}{
+		{work, "jobs", "jobs"},
+		{work, " 4 ", "jobs"},
+		{work, "0", "!"},
+		{work, "6", "!"},
+		{work, "", "!"},
+		{work, "jobs,record", "!"},
+		{have, "", ""},
+		{have, "1, etcd", "redis,etcd"},
+		{have, "redis,mysql", "!"},
+	} {
+		words, err := test.q.Parse(test.answer)
+		got := strings.Join(words, ",")
+		if err != nil {
+			got = "!"
+		}
+		if got != test.want {
+			t.Errorf("%s: Parse(%q) = %q, %v, want %q", test.q.Key, test.answer, words, err, test.want)
+		}
+	}
+}

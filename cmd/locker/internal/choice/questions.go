@@ -1,0 +1,118 @@
+// Package choice is the decision flow of docs/choosing.md: questions, and the advice that follows from the answers and from
+// what the backends promise.
+package choice
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Question is one step of the flow.
+type Question struct {
+	Key     string // of its answer; the name of its flag
+	Text    string
+	Options []Option
+	Many    bool // more than one option may be chosen, or none
+
+	asked func(Answers) bool // nil: always
+}
+
+// Option is one possible answer.
+type Option struct{ Word, Text string }
+
+// Answers has the chosen words by the questions' keys.
+type Answers map[string][]string
+
+func (a Answers) has(key, word string) bool { return slices.Contains(a[key], word) }
+
+// Questions is the flow, in its order.
+var Questions = []Question{
+	{Key: "work", Text: "What is the work that must not be done by two at once?", Options: []Option{
+		{"idempotent", "the same result, however often it is done"},
+		{"record", "a change of one record"},
+		{"database", "a change of several rows of one database"},
+		{"jobs", "a stream of jobs, each for one worker"},
+		{"other", "something else: several systems, or too expensive to do twice"},
+	}},
+	{Key: "among", Text: "Where do those run that must be kept apart?", asked: needsLock, Options: []Option{
+		{"process", "in one process"},
+		{"machine", "in processes of one machine"},
+		{"network", "on several machines"},
+	}},
+	{Key: "for", Text: "What if two do it at once all the same?", asked: amongProcesses, Options: []Option{
+		{"efficiency", "a nuisance: work is done twice, an e-mail is sent twice"},
+		{"correctness", "damage: data is corrupted, money is lost"},
+	}},
+	{Key: "have", Text: "Which of these do you run already?", Many: true, asked: onNetwork, Options: []Option{
+		{"redis", "one Redis or Valkey, with replicas or without"},
+		{"redlock", "three, five or seven Redis servers that know nothing of each other"},
+		{"etcd", "an etcd cluster"},
+		{"zookeeper", "a ZooKeeper ensemble"},
+		{"postgres", "Postgres"},
+	}},
+	{Key: "data", Text: "Where is the data that must not be damaged?", asked: forCorrectness, Options: []Option{
+		{"postgres", "in Postgres"},
+		{"sql", "in another SQL database"},
+		{"redis", "in Redis"},
+		{"etcd", "in etcd"},
+		{"own", "in something of your own that can compare a number as it writes"},
+		{"foreign", "at somebody else's, who can't"},
+	}},
+}
+
+func needsLock(a Answers) bool { return a.has("work", "other") }
+func amongProcesses(a Answers) bool {
+	return needsLock(a) && len(a["among"]) > 0 && !a.has("among", "process")
+}
+func onNetwork(a Answers) bool      { return amongProcesses(a) && a.has("among", "network") }
+func forCorrectness(a Answers) bool { return amongProcesses(a) && a.has("for", "correctness") }
+
+// Next is the first question that is neither answered nor answered by the others. There is none when the advice is clear.
+func Next(a Answers) (Question, bool) {
+	for _, q := range Questions {
+		if _, answered := a[q.Key]; !answered && (q.asked == nil || q.asked(a)) {
+			return q, true
+		}
+	}
+	return Question{}, false
+}
+
+// Parse reads an answer: a word of the options, or several with commas where that is allowed, or their numbers from 1.
+func (q Question) Parse(answer string) ([]string, error) {
+	words := []string{}
+	for word := range strings.SplitSeq(answer, ",") {
+		word = strings.TrimSpace(word)
+		switch known := q.word(word); {
+		case known != "":
+			words = append(words, known)
+		case word == "" && q.Many:
+		default:
+			return nil, fmt.Errorf("%q is no answer (known: %s)", word, q.words())
+		}
+	}
+	if len(words) > 1 && !q.Many {
+		return nil, fmt.Errorf("one answer is enough (known: %s)", q.words())
+	}
+	return words, nil
+}
+
+func (q Question) word(s string) string {
+	for i, o := range q.Options {
+		if s == o.Word || s == fmt.Sprint(i+1) {
+			return o.Word
+		}
+	}
+	return ""
+}
+
+func (q Question) words() string {
+	var words []string
+	for _, o := range q.Options {
+		words = append(words, o.Word)
+	}
+	return strings.Join(words, ", ")
+}
+
+// Usage is the help of the question's flag.
+func (q Question) Usage() string { return strings.TrimSuffix(q.Text, "?") + ": " + q.words() }

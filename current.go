@@ -1,0 +1,31 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Sequencer is a [Locker] that can tell who holds a lock; see [Current].
+type Sequencer interface {
+	Current(ctx context.Context, name string) (Token, error)
+}
+
+// Current asks the service which token the lease has that holds the lock called name, and returns 0 when the lock is free.
+// It is for whoever gets a token along with a request, and can't keep the highest one that it has seen: a server without a
+// storage of its own, or a person. The answer was true at some moment during the call, and may be old when it arrives; so
+// a check at the storage (package fence) is better wherever there is one. The idea is that of sequencers in Google's
+// Chubby (Burrows, 2006).
+//
+// ctx covers the call. Nothing changes on the service. Backends that can't tell return an error that matches
+// [errors.ErrUnsupported]: those whose service doesn't know the tokens.
+func Current(ctx context.Context, l Locker, name string) (Token, error) {
+	s, ok := l.(Sequencer)
+	if !ok {
+		return 0, &Error{Op: "current", Backend: l.Guarantees().Backend, Name: name, Err: ErrNoSequencer}
+	}
+	return s.Current(ctx, name)
+}
+
+// ErrNoSequencer says that a backend can't tell who holds a lock. It matches [errors.ErrUnsupported].
+var ErrNoSequencer = fmt.Errorf("%w here: the service doesn't know the tokens", errors.ErrUnsupported)

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package main
+
+import "log"
+
+func stopProcess() { log.Fatal("--stop needs a Unix system") }

@@ -1,0 +1,230 @@
+//go:build unix
+
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker/conformance"
+)
+
+// counterSize is how much a run of the example does: in each round a process is stopped at the worst instant, others write, and
+// it wakes.
+type counterSize struct{ rounds, updates int } // updates of others in each round
+
+var (
+	shortCounter = counterSize{rounds: 2, updates: 10}
+	longCounter  = counterSize{rounds: 110, updates: 20} // below LOCKER_SOAK
+)
+
+// Holders that are stopped between read and write lose no update where the storage checks their tokens, and do where it
+// doesn't: examples/counter, with real processes, lock services, storages and expiry.
+func TestCounter(t *testing.T) {
+	needServers(t)
+	binary := build(t, "examples/counter")
+	postgres := func(t *testing.T) string { return fenceURL(t, pgStandalone(t)) }
+	redis := func(t *testing.T) string {
+		u := url.URL{Scheme: "redis", User: url.UserPassword("", redisPassword), Host: redisStandalone(t).nodes[0].addr}
+		return u.String()
+	}
+	etcd := func(t *testing.T) string {
+		u := url.URL{Scheme: "etcd", User: url.UserPassword("root", etcdPassword), Host: strings.Join(etcdCluster(t).config.Endpoints, ",")}
+		return u.String()
+	}
+	size := shortCounter
+	if os.Getenv("LOCKER_SOAK") != "" {
+		size = longCounter
+	}
+	for _, tc := range []struct {
+		lock    string
+		harness func(*testing.T) conformance.Harness
+		data    string
+		url     func(*testing.T) string
+	}{
+		{"redis", redisHarness(redisStandalone), "postgres", postgres},
+		{"etcd", etcdHarness(etcdCluster), "redis", redis},
+		{"zookeeper", zkHarness(zkEnsemble), "etcd", etcd},
+		{"postgres", pgHarness(pgStandalone), "postgres", postgres},
+	} {
+		t.Run(tc.lock+"/"+tc.data, func(t *testing.T) {
+			h := tc.harness(t)
+			c := counters{binary: binary, lock: h.URL, data: tc.url(t), ttl: h.TTL}
+			t.Parallel()
+			t.Run("fenced", func(t *testing.T) {
+				t.Parallel()
+				c.run(t, size)
+			})
+			t.Run("unfenced", func(t *testing.T) {
+				t.Parallel()
+				c := c
+				c.unfenced = true
+				c.run(t, size)
+			})
+		})
+	}
+}
+
+// counters runs processes of the example.
+type counters struct {
+	binary, lock, data string
+	ttl                time.Duration
+	unfenced           bool
+}
+
+func (c counters) run(t *testing.T, size counterSize) {
+	name := lockName(t)
+	written, refused := 0, 0
+	for round := range size.rounds {
+		stopped := c.start(t, name, "--updates=1", "--stop")
+		stopped.until(t, "stopped")
+		others := []*counting{
+			c.start(t, name, "--updates="+strconv.Itoa(size.updates/2)),
+			c.start(t, name, "--updates="+strconv.Itoa(size.updates-size.updates/2)),
+		}
+		if round%2 == 0 { // it wakes when they have done their work
+			others[0].end(t)
+			others[1].end(t)
+		} else { // or in the midst of it
+			for range 1 + rand.IntN(size.updates/2-1) {
+				others[0].until(t, "written")
+			}
+		}
+		stopped.wake(t)
+		for _, p := range append(others, stopped) {
+			p.end(t)
+			written += p.written
+			refused += p.refused
+		}
+	}
+	p := c.start(t, name, "--updates=0")
+	p.end(t)
+	lost := written - p.number
+	t.Logf("%d processes were stopped in the midst of their work; of %d updates that were acknowledged %d are lost, and %d writes were refused",
+		size.rounds, written, lost, refused)
+	switch {
+	case c.unfenced && lost*10 <= written:
+		t.Errorf("%d of %d updates are lost without a fence, want more than a tenth: or this test proves nothing", lost, written)
+	case !c.unfenced && lost != 0:
+		t.Errorf("%d of %d updates are lost, though the token was checked", lost, written)
+	case !c.unfenced && refused < size.rounds:
+		t.Errorf("%d writes were refused, and %d came from stale holders", refused, size.rounds)
+	}
+}
+
+// counting is a process of the example. What it prints is read as it comes.
+type counting struct {
+	cmd              *exec.Cmd
+	lines            chan string
+	stderr           bytes.Buffer
+	written, refused int
+	number           int // what it says at its end
+}
+
+func (c counters) start(t *testing.T, name string, args ...string) *counting {
+	t.Helper()
+	args = append(args, "--lock="+c.lock, "--data="+c.data, "--name="+name, "--ttl="+c.ttl.String())
+	if c.unfenced {
+		args = append(args, "--no-fence")
+	}
+	p := &counting{cmd: exec.CommandContext(t.Context(), c.binary, args...), lines: make(chan string, 1000)}
+	p.cmd.Stderr = &p.stderr
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.read(out)
+	return p
+}
+
+func (p *counting) read(out io.Reader) {
+	defer close(p.lines)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		p.lines <- lines.Text()
+	}
+}
+
+// next waits for a line and counts it.
+func (p *counting) next(t *testing.T) (line string, more bool) {
+	t.Helper()
+	select {
+	case line, more = <-p.lines:
+	case <-time.After(hang):
+		t.Fatal("a process says nothing for a minute")
+	}
+	switch {
+	case strings.HasPrefix(line, "written"):
+		p.written++
+	case strings.HasPrefix(line, "refused"):
+		p.refused++
+	case strings.HasPrefix(line, "the number is"):
+		if _, err := fmt.Sscanf(line, "the number is %d", &p.number); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+	}
+	return line, more
+}
+
+// until waits for a line that begins like this.
+func (p *counting) until(t *testing.T, begin string) {
+	t.Helper()
+	for {
+		line, more := p.next(t)
+		if !more {
+			t.Fatalf("a process ended (%v) before it said that it has %s: %s", p.cmd.Wait(), begin, p.stderr.String())
+		}
+		if strings.HasPrefix(line, begin) {
+			return
+		}
+	}
+}
+
+// wake sends the signal until the process says something: on a busy machine it may take long to stop itself.
+func (p *counting) wake(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for again := time.NewTicker(10 * time.Millisecond); ctx.Err() == nil; {
+			_ = p.cmd.Process.Signal(syscall.SIGCONT)
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+			}
+		}
+	}()
+	p.next(t)
+	cancel()
+	<-done
+}
+
+// end waits for the process to end by itself. It may be called twice.
+func (p *counting) end(t *testing.T) {
+	t.Helper()
+	if p.cmd.ProcessState != nil {
+		return
+	}
+	for more := true; more; {
+		_, more = p.next(t)
+	}
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(errors.Join(err, errors.New(p.stderr.String())))
+	}
+}

@@ -1,0 +1,39 @@
+//go:build unix
+
+package integration
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+)
+
+// The database keeps the sum right with and without the lock; with it nobody's work is in vain. (examples/money)
+func TestMoney(t *testing.T) {
+	needServers(t)
+	binary := build(t, "examples/money")
+	data := fenceURL(t, pgStandalone(t))
+	for _, tc := range []struct {
+		name      string
+		args      []string
+		conflicts bool
+	}{
+		{"locked", []string{"--lock=" + redisStandalone(t).url}, false},
+		{"unlocked", []string{"--no-lock"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			out, err := exec.CommandContext(t.Context(), binary, append(tc.args, "--data="+data)...).CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			var transfers, conflicts, sum int
+			if _, err := fmt.Sscanf(string(out), "%d transfers, %d conflicts, the sum is %d", &transfers, &conflicts, &sum); err != nil {
+				t.Fatalf("%q: %v", out, err)
+			}
+			t.Logf("%s", out)
+			if sum != 2000 || transfers != 100 || tc.conflicts != (conflicts > 0) {
+				t.Errorf("%d transfers, %d conflicts and a sum of %d; want 100, some without the lock alone, and 2000", transfers, conflicts, sum)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package membackend
+
+import (
+	"context"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+var _ driver.Sequencer = (*memDriver)(nil)
+
+// Current is one request.
+func (d *memDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+	var token locker.Token // read only when the request was answered: it may be carried out when this call is long over
+	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
+		token = d.client.server.current(name, now)
+	}}); err != nil {
+		return 0, err
+	}
+	return token, nil
+}
+
+// current is the token of the holder; 0: the lock is free.
+func (s *Server) current(name string, now driver.Instant) locker.Token {
+	e := s.locks[name]
+	if e == nil {
+		return 0
+	}
+	defer s.tidy(e)
+	s.advance(e, now)
+	if e.holder == nil {
+		return 0
+	}
+	return e.token
+}

@@ -1,0 +1,59 @@
+package zkbackend
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+var _ driver.Sequencer = (*zkDriver)(nil)
+
+// Current looks for the first of the lock's nodes. It uses the session of the default TTL.
+//
+//nolint:contextcheck // the client knows no contexts; ctx bounds the waiting
+func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+	s, err := d.session(ctx, d.ttl)
+	if err != nil {
+		return 0, err
+	}
+	type answer struct {
+		token locker.Token
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() { // ends with the call, which is bounded by the connection
+		defer d.leave(s)
+		token, err := s.current(ctx, d.root+"/"+escape(name))
+		answers <- answer{token, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.token, a.err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// current begins with a request that the quorum has to carry out. The server that has answered it knows all that came
+// before; a server that has only been asked to sync may be cut off, and not know it.
+func (s *session) current(ctx context.Context, dir string) (locker.Token, error) {
+	if _, _, err := s.checkAll(ctx, []check{{path: dir}}); err != nil {
+		return 0, ignore(err, zk.ErrNoNode) // none: there is no such lock
+	}
+	for {
+		nodes, _, err := s.queue(dir)
+		if err != nil || len(nodes) == 0 {
+			return 0, ignore(err, zk.ErrNoNode)
+		}
+		there, stat, err := s.conn.Exists(dir + "/" + nodes[0].name)
+		if err != nil {
+			return 0, err
+		}
+		if there {
+			return locker.Token(stat.Czxid), nil
+		}
+	}
+}
