@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/fencedlock/locker"
 )
 
 // backends is the table of what can be measured.
@@ -21,6 +23,10 @@ import (
 //   - requests: the service's own counters. They tell requests of clients from what the service does by itself.
 var backends = []backend{
 	{"redis", startRedis},
+	{"redlock", startRedlock},
+	{"etcd", startEtcd},
+	{"zookeeper", startZooKeeper},
+	{"postgres", startPostgres},
 }
 
 // backend is a service that keeps locks, with those who use it.
@@ -71,6 +77,24 @@ type client struct {
 
 	// messages is how many messages it has sent so far, of one request or many; nil where nobody can tell.
 	messages func() int64
+}
+
+// ours makes a client of a Locker, which it closes before the rest.
+func ours(l locker.Locker, rest func(), messages func() int64) *client {
+	return &client{
+		lock: func(ctx context.Context, name string) (release, error) {
+			lease, err := l.Acquire(ctx, name)
+			if err != nil {
+				return nil, err
+			}
+			return lease.Release, nil
+		},
+		close: func() {
+			_ = l.Close()
+			rest()
+		},
+		messages: messages,
+	}
 }
 
 // release gives a lock back.

@@ -21,6 +21,15 @@ func crowdName(n int) string {
 	return fmt.Sprintf("%d waiters in %d Lockers", waiters, n)
 }
 
+// crowdGoals are the same for all backends.
+func crowdGoals(n int) []goal {
+	return []goal{
+		{scenario: crowdName(n), metric: "served", atLeast: true, limit: waiters},
+		{scenario: crowdName(n), metric: "within", limit: 30},
+		{scenario: crowdName(n), metric: "requests a grant", limit: 4},
+	}
+}
+
 // runCrowds measures how long a lock takes to go through a crowd that waits for it, each once.
 func (m measurement) runCrowds(ctx context.Context) error {
 	for _, n := range processes {

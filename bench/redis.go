@@ -85,10 +85,7 @@ func redisGoals() []goal {
 			goal{scenario: handOffName(n), metric: "Jain index", atLeast: true, limit: 0.99})
 	}
 	for _, n := range processes {
-		goals = append(goals,
-			goal{scenario: crowdName(n), metric: "served", atLeast: true, limit: waiters},
-			goal{scenario: crowdName(n), metric: "within", limit: 30},
-			goal{scenario: crowdName(n), metric: "requests a grant", limit: 4})
+		goals = append(goals, crowdGoals(n)...)
 	}
 	return goals
 }

@@ -134,17 +134,7 @@ func (r redisAt) locker() contestant {
 		if err != nil {
 			return nil, err
 		}
-		return &client{
-			lock: func(ctx context.Context, name string) (release, error) {
-				lease, err := l.Acquire(ctx, name)
-				if err != nil {
-					return nil, err
-				}
-				return lease.Release, nil
-			},
-			close:    func() { _, _ = l.Close(), c.Close() },
-			messages: count.n.Load,
-		}, nil
+		return ours(l, func() { _ = c.Close() }, count.n.Load), nil
 	}}
 }
 

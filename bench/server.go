@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -22,19 +23,35 @@ type container struct {
 	stop func() error
 }
 
-// startServer runs a command in a container of the image that is called so in [images.All]. The server uses the network of this host: the way through a published port would cost more than what is measured. So it must
-// listen on 127.0.0.1 alone.
+// containers are several that make one service.
+type containers []*container
+
+func (c containers) stop() (err error) {
+	for _, one := range c {
+		err = errors.Join(err, one.stop())
+	}
+	return err
+}
+
+// startServer runs a command in a container of the image that is called so in [images.All], which ends by itself after a while. The
+// server uses the network of this host: the way through a published port would cost more than what is measured. So it must listen on
+// 127.0.0.1 alone.
 func startServer(ctx context.Context, image string, command ...string) (*container, error) {
+	return startContainer(ctx, image, append([]string{"timeout", strconv.Itoa(int(longest.Seconds()))}, command...)...)
+}
+
+// startContainer is for images that have nothing but the server, which is left behind when a run is killed.
+func startContainer(ctx context.Context, image string, command ...string) (*container, error) {
 	found, err := images.Find(ctx, image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
 	if err != nil {
 		return nil, err
 	}
 	name := "locker-bench-" + strings.ToLower(rand.Text())
-	args := []string{"run", "--detach", "--rm", "--name", name, "--network", "host", "--entrypoint", "timeout"}
+	args := []string{"run", "--detach", "--rm", "--name", name, "--network", "host", "--entrypoint", command[0]}
 	if pinned {
 		args = append(args, "--cpuset-cpus", strconv.Itoa(serverCPU()))
 	}
-	args = append(args, found.Ref, strconv.Itoa(int(longest.Seconds())))
+	args = append(args, found.Ref)
 	docker := func(args ...string) error { // an interrupt must not leave a container half started, or half removed
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
@@ -42,7 +59,7 @@ func startServer(ctx context.Context, image string, command ...string) (*contain
 		return err
 	}
 	c := &container{stop: func() error { return docker("rm", "--force", "--volumes", name) }}
-	if err := docker(append(args, command...)...); err != nil {
+	if err := docker(append(args, command[1:]...)...); err != nil {
 		_ = c.stop() // the engine may have started it all the same
 		return nil, err
 	}

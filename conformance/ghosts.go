@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fencedlock/locker"
 )
@@ -71,11 +72,21 @@ func lateRequest(t T, h *Harness) {
 	ctx, cancel := context.WithTimeout(t.Context(), h.short())
 	a := startWith(t, ctx, func(error) { cancel() }, l, name, h.ttl()...)
 	pass(t, h.short()/8, "the request must be on its way")
-	link.Heal() // from here the clean-up overtakes
-	a.refused(t, hang)
+	link.Heal() // from here what is sent overtakes it
+	if a.wait(hang) && a.lease != nil {
+		release(t, a.lease) // it was sent once more, and that was granted
+	} else {
+		a.refused(t, hang)
+	}
+	alive := start(t, l, h.name(t), h.ttl()...) // so that a session which has survived lives on
 	pass(t, late, "the request must have arrived")
 	freeWithin(t, h.expiry(), other, name)
 	freeWithin(t, h.slack(), l, name)
+	if alive.wait(hang) && alive.lease != nil {
+		if err := alive.lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+			t.Errorf("Release of the other lease = %v", err)
+		}
+	}
 	h.noResidue(t)
 }
 

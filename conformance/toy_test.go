@@ -50,9 +50,12 @@ type flaws struct {
 	sessionOwner bool // the owner is the client's, not the acquisition's
 	impatient    bool // a renewal that fails is a loss
 	trusting     bool // a renewal that fails is none
-	sessions     bool // every request renews all keys of its client, and a key whose TTL is over needs no release
+	lapses       bool // a key whose TTL is over needs no release
+	unburied     bool // a release forgets that the acquire may still be on its way
+	repeats      bool // an acquire without an answer is sent again, and a release forgets that there were two
 	staleConn    bool // a connection that broke is used once more
 
+	sessions  bool // no flaw: every request renews all keys of its client
 	noTTL     bool // no flaw: a key lasts until the connection of its client ends
 	acceptTTL bool // a TTL is accepted all the same
 	hasty     bool // the connection of a client that is silent is ended
@@ -90,7 +93,8 @@ func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time
 
 func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now time.Time) (locker.Token, bool) {
 	k := s.get(name, now)
-	if k != nil && (k.owner != owner || !s.flaws.sessionOwner) || s.buried[owner] {
+	again := s.flaws.sessionOwner || s.flaws.repeats
+	if k != nil && (k.owner != owner || !again) || s.buried[owner] {
 		return 0, false
 	}
 	s.set(name, owner, link, ttl, now)
@@ -128,7 +132,7 @@ func (s *toy) release(name, owner string, now time.Time) {
 	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) {
 		delete(s.keys, name)
 		delete(s.counters, name)
-	} else if !s.flaws.sessionOwner {
+	} else if !s.flaws.sessionOwner && !s.flaws.unburied {
 		s.buried[owner] = true // its acquire may still be on its way
 	}
 }

@@ -98,7 +98,7 @@ type toyLock struct {
 	ttl   time.Duration
 	clear bool // nothing stands
 
-	expires atomic.Int64 // a driver.Instant, a little early; for the flaw sessions
+	expires atomic.Int64 // a driver.Instant, a little early; for the flaw lapses
 }
 
 func (l *toyLock) extend(base driver.Instant) { l.expires.Store(int64(base.Add(l.ttl - l.ttl/20))) }
@@ -110,10 +110,12 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 	var r reply
 	l.clear = false
+	request := func(now time.Time) { r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now) }
 	sent := driver.Now()
-	err := l.d.call(ctx, l.ttl, func(now time.Time) {
-		r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now)
-	})
+	err := l.d.call(ctx, l.ttl, request)
+	if err != nil && l.d.server.flaws.repeats {
+		err = l.d.call(ctx, l.ttl, request)
+	}
 	if l.d.server.flaws.fromReply {
 		sent = driver.Now()
 	}
@@ -129,7 +131,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 }
 
 func (l *toyLock) Release(ctx context.Context) error {
-	if l.clear || l.d.server.flaws.sessions && driver.Now() >= driver.Instant(l.expires.Load()) {
+	if l.clear || l.d.server.flaws.lapses && driver.Now() >= driver.Instant(l.expires.Load()) {
 		return nil
 	}
 	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })

@@ -104,7 +104,7 @@ func (d *etcdDriver) makeRoom() bool {
 		delete(d.shared, seconds)
 		delete(d.sessions, s)
 		d.goLocked(func(ctx context.Context) {
-			ctx, cancel := context.WithTimeout(ctx, refreshLimit(s.ttl()))
+			ctx, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
 			_ = s.end(ctx) // else they end with their TTL
 		})
@@ -144,7 +144,7 @@ func (d *etcdDriver) goLocked(task func(context.Context)) bool {
 // confirmLater finds out which keys don't stand any more. If that fails, the next renewal does.
 func (d *etcdDriver) confirmLater(locks []*lock) {
 	d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, refreshLimit(maxTTL))
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		for part := range slices.Chunk(locks, maxChecks) {
 			cmps, reads := checks(part)
@@ -164,7 +164,7 @@ func (d *etcdDriver) confirmLater(locks []*lock) {
 // revokeLater ends an etcd lease on which no lock hangs. If that fails, it ends with its TTL.
 func (d *etcdDriver) revokeLater(id clientv3.LeaseID) {
 	d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, refreshLimit(maxTTL))
+		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
 		_ = d.server.revoke(ctx, attemptLimit(maxTTL), id)
 	})

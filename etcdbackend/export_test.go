@@ -51,6 +51,31 @@ func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit ti
 	return c.sent(), c.maybeDone(err), err
 }
 
+// Txn sends a Txn to one member after the other, as a driver does with its first request.
+func Txn(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
+	s := &server{client: client}
+	defer s.close()
+	_, err := s.txn(ctx, limit, nil, nil, nil)
+	return err
+}
+
+// Shared is shared, with calls that run in goroutines of their own.
+type Shared struct{ s shared }
+
+func (s *Shared) Do(ctx context.Context, call func(context.Context) error) error {
+	return s.s.do(ctx, func(task func(context.Context)) bool {
+		go task(context.WithoutCancel(ctx))
+		return true
+	}, call)
+}
+
+// Unproved is unproved, of a session whose newest etcd lease has a Base and a beat of so long ago.
+func Unproved(base, beatSent, age time.Duration, over bool) bool {
+	now := driver.Now()
+	s := session{gen: &generation{base: now.Add(-base), beat: beat{sent: now.Add(-beatSent)}, over: over}}
+	return s.unproved(age)
+}
+
 // ParseURL returns what a URL says.
 func ParseURL(u *url.URL) (Settings, error) {
 	t, err := parse(u)

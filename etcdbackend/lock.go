@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -43,7 +44,7 @@ type lock struct {
 
 // Acquire puts the key. If others stand before it, the key is the place in the queue, and the next call waits.
 //
-// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up than a moment.
+// A request that was sent is not given up at once when ctx ends: its outcome is worth more to the clean-up than a moment.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.session == nil {
 		s, err := l.d.join(l.seconds)
@@ -56,8 +57,10 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return l.wait(ctx)
 	}
 	ttl := l.session.ttl()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), acquireLimit(ttl))
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(attemptLimit(ttl), cancel) })
+	defer stop()
 	age := ttl * 2 / 5 // the engine would renew a lease whose Base is older than half of its TTL
 	if l.lasting {
 		age = ttl / 20

@@ -24,25 +24,27 @@ func (s *silentKV) Txn(ctx context.Context, _ *pb.TxnRequest) (*pb.TxnResponse, 
 	return s.reply(ctx)
 }
 
+func listen(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+func serve(t *testing.T, reply func(context.Context) (*pb.TxnResponse, error)) net.Listener {
+	l, server := listen(t), grpc.NewServer()
+	pb.RegisterKVServer(server, &silentKV{reply: reply})
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	return l
+}
+
 // What is said of a request that failed rests on how gRPC hands requests to connections: one that was never sent leaves
 // nothing to clean up, and of one that was sent nobody knows.
 func TestWhatWasSent(t *testing.T) {
-	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = l.Close() })
-		return l
-	}
-	serve := func(reply func(context.Context) (*pb.TxnResponse, error)) net.Listener {
-		l, server := listen(), grpc.NewServer()
-		pb.RegisterKVServer(server, &silentKV{reply: reply})
-		go func() { _ = server.Serve(l) }()
-		t.Cleanup(server.Stop)
-		return l
-	}
-	closed := listen()
+	closed := listen(t)
 	_ = closed.Close()
 	for _, c := range []struct {
 		why  string
@@ -50,9 +52,9 @@ func TestWhatWasSent(t *testing.T) {
 		sent bool
 	}{
 		{"nobody listens", closed, false},
-		{"nobody speaks", listen(), false}, // the kernel accepts
-		{"no answer", serve(func(ctx context.Context) (*pb.TxnResponse, error) { <-ctx.Done(); return nil, ctx.Err() }), true},
-		{"an answer", serve(func(context.Context) (*pb.TxnResponse, error) { return &pb.TxnResponse{}, nil }), true},
+		{"nobody speaks", listen(t), false}, // the kernel accepts
+		{"no answer", serve(t, func(ctx context.Context) (*pb.TxnResponse, error) { <-ctx.Done(); return nil, ctx.Err() }), true},
+		{"an answer", serve(t, func(context.Context) (*pb.TxnResponse, error) { return &pb.TxnResponse{}, nil }), true},
 	} {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.at.Addr().String()}, Logger: zap.NewNop()})
 		if err != nil {
@@ -61,6 +63,35 @@ func TestWhatWasSent(t *testing.T) {
 		sent, late, err := etcdbackend.Attempt(t.Context(), client, c.at.Addr().String(), 300*time.Millisecond)
 		if sent != c.sent || late != (c.sent && err != nil) {
 			t.Errorf("%s: sent %v, late %v, with the error %v; want sent %v", c.why, sent, late, err, c.sent)
+		}
+		_ = client.Close()
+	}
+}
+
+// Whichever members are down, the first request of all comes to one that isn't.
+func TestEachMemberIsAsked(t *testing.T) {
+	closed := listen(t)
+	_ = closed.Close()
+	down, mute := closed.Addr().String(), listen(t).Addr().String()
+	up := serve(t, func(context.Context) (*pb.TxnResponse, error) {
+		return &pb.TxnResponse{Header: &pb.ResponseHeader{}}, nil
+	}).Addr().String()
+	for _, c := range []struct {
+		endpoints []string
+		answered  bool
+	}{
+		{[]string{up, down, mute}, true},
+		{[]string{down, up}, true},
+		{[]string{down, mute, up}, true},
+		{[]string{"no-such-host.invalid:1", down, up}, true},
+		{[]string{down}, false},
+	} {
+		client, err := clientv3.New(clientv3.Config{Endpoints: c.endpoints, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := etcdbackend.Txn(t.Context(), client, 300*time.Millisecond); (err == nil) != c.answered {
+			t.Errorf("of %q: %v, want an answer: %v", c.endpoints, err, c.answered)
 		}
 		_ = client.Close()
 	}

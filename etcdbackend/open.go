@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -101,6 +102,9 @@ func parse(u *url.URL) (target, error) {
 	err := t.complete(u, addrs)
 	if err == nil {
 		t.client.TLS, err = files.load(u.Scheme == "etcds")
+	}
+	if files.serverName != "" { // the client would expect the host, whatever its TLS settings say
+		t.client.DialOptions = append(t.client.DialOptions, grpc.WithAuthority(files.serverName))
 	}
 	if err != nil {
 		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)

@@ -43,8 +43,10 @@ func (d *etcdDriver) Renew(ctx context.Context, locks []driver.Lock, report func
 func (s *session) renew(ctx context.Context, left []renewal, report func(int, driver.Instant, error)) {
 	var err error
 	for tries := 0; len(left) > 0 && tries < 3 && ctx.Err() == nil; tries++ {
-		if err = s.refresh(ctx); err != nil {
-			break
+		if tries > 0 || !s.unproved(s.ttl()/6) {
+			if err = s.refresh(ctx); err != nil {
+				break
+			}
 		}
 		g, b := s.newest()
 		left, err = s.renewOn(ctx, g, b, left, report)

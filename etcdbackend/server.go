@@ -125,7 +125,7 @@ const pause = 50 * time.Millisecond
 func (s *server) try(ctx context.Context, limit time.Duration, request func(context.Context, *member) error) (late bool, err error) {
 	for {
 		hope := false
-		for range max(1, s.count()) {
+		for tried := 0; tried == 0 || tried < s.count(); tried++ { // they are known from the first time on
 			m, missing := s.best()
 			if missing != nil {
 				return late, errors.Join(missing, err)

@@ -14,12 +14,12 @@ import (
 // session is what the locks of one TTL hang on: an etcd lease, which is replaced when the cluster has a new leader.
 type session struct {
 	d       *etcdDriver
-	seconds int64 // to ask for
+	seconds int64  // to ask for
+	making  shared // a keepalive or a Grant
 
 	mu     sync.Mutex
 	gen    *generation   // the newest; nil: none yet
 	live   []*generation // those that are not revoked
-	making *making       // a keepalive or a Grant is under way
 	closed bool          // nobody needs an etcd lease any more
 
 	users int // acquisitions that use it, under the driver's mutex
@@ -41,12 +41,6 @@ type generation struct {
 	// Each Txn that puts a key on an etcd lease compares the guard key of that lease. To write the guard key stops all
 	// that are still on their way: so a key can't appear after its acquisition was cleaned up. As a rule the guard key
 	// doesn't exist, and its revision is 0. It hangs on the same etcd lease.
-}
-
-// making is a call that several wait for.
-type making struct {
-	done chan struct{}
-	err  error
 }
 
 func (s *session) ttl() time.Duration { return time.Duration(s.seconds) * time.Second }
@@ -110,35 +104,13 @@ func (s *session) newest() (*generation, beat) {
 }
 
 // refresh brings the newest generation a beat that was under way already or is newer, or replaces it where that is
-// needed. It goes on when ctx ends, because others may wait for it too.
+// needed.
 func (s *session) refresh(ctx context.Context) error {
-	s.mu.Lock()
-	m := s.making
-	if m == nil {
-		m = &making{done: make(chan struct{})}
-		if !s.d.background(func(ctx context.Context) { s.make(ctx, m) }) {
-			s.mu.Unlock()
-			return errClosing
-		}
-		s.making = m
-	}
-	s.mu.Unlock()
-	select {
-	case <-m.done:
-		return m.err
-	case <-ctx.Done():
-		return overdue(context.Cause(ctx))
-	}
-}
-
-func (s *session) make(ctx context.Context, m *making) {
-	ctx, cancel := context.WithTimeout(ctx, refreshLimit(s.ttl()))
-	defer cancel()
-	m.err = s.extendOrReplace(ctx)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.making = nil
-	close(m.done)
+	return s.making.do(ctx, s.d.background, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		return s.extendOrReplace(ctx)
+	})
 }
 
 func (s *session) extendOrReplace(ctx context.Context) error {
@@ -198,6 +170,15 @@ func (s *session) prove(g *generation, b beat, l linear) driver.Instant {
 		g.base = max(g.base, base)
 	}
 	return g.base
+}
+
+// unproved reports whether the newest beat is younger than age and has proved nothing yet: a renewal that was short of time
+// has left it to the next.
+func (s *session) unproved(age time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	g := s.gen
+	return g != nil && !g.over && g.beat.sent > g.base && driver.Now().Sub(g.beat.sent) <= age
 }
 
 func (s *session) baseOf(g *generation) driver.Instant {

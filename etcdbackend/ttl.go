@@ -31,8 +31,10 @@ func seconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / t
 // attemptLimit is what one member has for one request, before the next is asked.
 func attemptLimit(ttl time.Duration) time.Duration { return min(ttl/6, maxAttempt) }
 
-// What all members have together: for a keepalive or a Grant, and for all that an acquisition asks.
-func refreshLimit(ttl time.Duration) time.Duration { return min(ttl/4, 2*maxAttempt) }
-func acquireLimit(ttl time.Duration) time.Duration { return min(ttl/2, 2*maxAttempt) }
+const (
+	maxAttempt = 2500 * time.Millisecond
 
-const maxAttempt = 2500 * time.Millisecond
+	// patience is what all members have together, for all that an acquisition asks, and for a keepalive or a Grant. A renewal
+	// that waits for one has less, and leaves it to the next.
+	patience = 2 * maxAttempt
+)

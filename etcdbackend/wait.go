@@ -136,7 +136,7 @@ func (l *lock) look(ctx context.Context) error {
 	l.mu.Lock()
 	l.place.begin()
 	l.mu.Unlock()
-	limited, cancel := context.WithTimeout(ctx, acquireLimit(l.session.ttl()))
+	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	r, err := l.d.server.txn(limited, attemptLimit(l.session.ttl()), nil, []clientv3.Op{clientv3.OpGet(l.key), l.ahead()}, nil)
 	if err == nil {

@@ -23,6 +23,7 @@ func TestConformance(t *testing.T) {
 		{"redis", redisHarness(redisStandalone)},
 		{"redis-sentinel", redisHarness(redisSentinel)},
 		{"redis-cluster", redisHarness(redisCluster)},
+		{"redlock", redlockHarness(redlockServers)},
 		{"etcd", etcdHarness(etcdCluster)},
 		{"zookeeper", zkHarness(zkEnsemble)},
 		{"postgres", pgHarness(pgStandalone)},

@@ -61,6 +61,7 @@ func TestConsumerPaysForLittle(t *testing.T) {
 		{module + "/membackend", 5, ""},
 		{module + "/filebackend", 5, ""},
 		{module + "/redisbackend", 5, redisClient},
+		{module + "/redlockbackend", 5, redisClient},
 		{module + "/etcdbackend", 5, etcdClient},
 		{module + "/pgbackend", 5, pgClient},
 		{module + "/zkbackend", 5, zkClient},

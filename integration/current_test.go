@@ -19,6 +19,7 @@ func TestCurrent(t *testing.T) {
 		offered bool
 	}{
 		{"redis", redisHarness(redisStandalone), true},
+		{"redlock", redlockHarness(redlockServers), false},
 		{"etcd", etcdHarness(etcdCluster), true},
 		{"zookeeper", zkHarness(zkEnsemble), true},
 		{"postgres", pgHarness(pgStandalone), false},

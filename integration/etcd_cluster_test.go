@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -28,6 +29,9 @@ type etcdService struct {
 	url     string          // the same for locker.Open
 	opts    []etcdbackend.Option
 	sent    *sentCounter // by the tests' own clients
+
+	once sync.Once
+	all  *etcdClusters // of this kind; by clusters
 }
 
 // etcdMember is one process.
@@ -40,9 +44,10 @@ type etcdMember struct {
 
 const (
 	etcdMembers   = 3
-	etcdHeartbeat = 50 * time.Millisecond
-	etcdElection  = 10 * etcdHeartbeat // when a follower misses its leader
-	etcdTTL       = 2 * time.Second    // the shortest that the backend takes
+	etcdHeartbeat = 100 * time.Millisecond
+	etcdElection  = 5 * etcdHeartbeat // when a follower misses its leader
+	etcdTTL       = 3 * time.Second   // a busy machine needs a try or two to renew a lease
+	etcdShortTTL  = 2 * time.Second   // the shortest that the backend takes; for tests that expect losses
 	etcdPrefix    = "locker/"
 	etcdUser      = "lock_user"
 
@@ -69,7 +74,8 @@ func startEtcd(ctx context.Context, image string) (*etcdService, error) {
 		hosts = append(hosts, local(port))
 	}
 	s.config = clientv3.Config{Endpoints: hosts, Username: etcdUser, Password: etcdPassword, Logger: zap.NewNop()}
-	u := url.URL{Scheme: "etcd", User: url.UserPassword(etcdUser, etcdPassword), Host: strings.Join(hosts, ","), Path: "/" + etcdPrefix}
+	u := url.URL{Scheme: "etcd", User: url.UserPassword(etcdUser, etcdPassword), Host: strings.Join(hosts, ","), Path: "/" + etcdPrefix,
+		RawQuery: "ttl=2m"} // so long that renewals don't disturb cases which count requests
 	s.url = u.String()
 	return s, s.found(ctx)
 }
@@ -82,6 +88,14 @@ func startEtcdLeasePerLock(ctx context.Context, image string) (*etcdService, err
 	}
 	s.url, s.opts = s.with("lease_per_lock", "true"), []etcdbackend.Option{etcdbackend.LeasePerLock()}
 	return s, nil
+}
+
+// another starts one of the same kind.
+func (s *etcdService) another(ctx context.Context) (*etcdService, error) {
+	if len(s.opts) > 0 {
+		return startEtcdLeasePerLock(ctx, s.image)
+	}
+	return startEtcd(ctx, s.image)
 }
 
 // client makes one of the tests' own clients. It returns when that is connected and logged in.

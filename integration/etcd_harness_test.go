@@ -21,39 +21,48 @@ import (
 
 var etcdCluster = lazily("etcd", startEtcd)
 
-// etcdHarness makes the suite's harness of a cluster.
+// etcdHarness makes the suite's harness of clusters like that of a service. Each case has one for itself.
 func etcdHarness(service func(*testing.T) *etcdService) func(*testing.T) conformance.Harness {
 	return func(t *testing.T) conformance.Harness {
-		s := service(t)
+		clusters := service(t).clusters()
 		return conformance.Harness{
-			Open:   s.open,
 			TTL:    etcdTTL,
 			Strict: true,
-			Pack:   s.pack(),
-			Setup: func(t conformance.T, _ *conformance.Harness) {
+			Pack:   clusters.cases((*etcdService).pack),
+			Wrap:   sideBySide,
+			Setup: func(t conformance.T, h *conformance.Harness) {
+				s := clusters.first
+				if ofCase(t) {
+					s = clusters.take(t)
+				}
 				takeTurn(t)
 				s.flush(t) // what a case that failed has left is not the next one's
-			},
-			Hooks: conformance.Hooks{
-				Linked:   s.linked,
-				Process:  startHolder(s.url),
-				Pause:    s.pause,
-				Resume:   s.resume,
-				Down:     s.down,
-				Up:       s.up,
-				Restart:  s.restart,
-				Wipe:     s.wipe,
-				Failover: s.failover,
-				Remove:   s.remove,
-				Requests: s.requests,
-				Waiters:  s.waiters,
-				Residue:  s.residue,
-				Prefixed: func(t conformance.T, prefix string) locker.Locker { return openURL(t, s.at(etcdPrefix+prefix)) },
-				URL:      s.url,
-				BadURLs:  s.badURLs(t),
-				Secrets:  []string{etcdPassword, "open-sesame"},
+				h.Open, h.Hooks = s.open, s.hooks(t)
 			},
 		}
+	}
+}
+
+func (s *etcdService) hooks(t conformance.T) conformance.Hooks {
+	t.Helper()
+	return conformance.Hooks{
+		Linked:   s.linked,
+		Process:  startHolder(s.url),
+		Pause:    s.pause,
+		Resume:   s.resume,
+		Down:     s.down,
+		Up:       s.up,
+		Restart:  s.restart,
+		Wipe:     s.wipe,
+		Failover: s.failover,
+		Remove:   s.remove,
+		Requests: s.requests,
+		Waiters:  s.waiters,
+		Residue:  s.residue,
+		Prefixed: func(t conformance.T, prefix string) locker.Locker { return openURL(t, s.at(etcdPrefix+prefix)) },
+		URL:      s.url,
+		BadURLs:  s.badURLs(t),
+		Secrets:  []string{etcdPassword, "open-sesame"},
 	}
 }
 
@@ -65,10 +74,11 @@ func (s *etcdService) at(prefix string) string {
 }
 
 // badURLs are mistakes in the service's URL.
-func (s *etcdService) badURLs(t *testing.T) map[string]string {
+func (s *etcdService) badURLs(t conformance.T) map[string]string {
+	t.Helper()
 	free, err := freePorts(1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return map[string]string{
 		"host":     changed(s.url, func(u *url.URL) { u.Host = "no-such-host.invalid" }),

@@ -66,6 +66,7 @@ type ownRule struct {
 
 	mu   sync.Mutex
 	done time.Time // when Done was seen to be closed
+	slow bool      // another had the lock when Done was still open, though the deadline had come
 }
 
 func newOwnRule(lease locker.Lease) *ownRule {
@@ -79,23 +80,32 @@ func newOwnRule(lease locker.Lease) *ownRule {
 	return h
 }
 
-// over goes by Done, and by the deadline: it must have come too, for a holder that learns of its loss by a message of the cluster
-// may learn of it after the next one.
+// over goes by Err, which reads the clock, as Done is closed by a timer, and a busy machine may be late with that. And it goes by
+// the deadline: it must have come too, for a holder that learns of its loss by a message of the cluster may learn of it after the
+// next one.
 func (h *ownRule) over(now time.Time) (bool, time.Time) {
+	open := true
 	select {
 	case <-h.Done():
+		open = false
 	default:
-		return false, h.Deadline()
 	}
-	if h.Deadline().After(now) {
+	if h.Err() == nil || h.Deadline().After(now) {
 		return false, h.Deadline()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.slow = open
 	if h.done.IsZero() || h.done.After(now) {
-		return true, now
+		return true, h.Deadline()
 	}
 	return true, h.done
+}
+
+func (h *ownRule) wasSlow() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.slow
 }
 
 func (h *ownRule) letGo(ctx context.Context) error { return h.Release(ctx) }
@@ -122,7 +132,7 @@ func (s *etcdService) usualRule(t conformance.T, config clientv3.Config) *usualR
 	}
 	h := &usualRule{name: lockName(t), client: client, base: time.Now(), ended: make(chan struct{})}
 	must(t, func(ctx context.Context) error {
-		granted, err := client.Grant(ctx, int64(etcdTTL.Seconds()))
+		granted, err := client.Grant(ctx, int64(etcdShortTTL.Seconds()))
 		if err != nil {
 			return err
 		}
@@ -143,11 +153,11 @@ func (s *etcdService) usualRule(t conformance.T, config clientv3.Config) *usualR
 
 func (h *usualRule) keepAlive(ctx context.Context) {
 	defer close(h.ended)
-	renewal := time.NewTicker(etcdTTL / 3)
+	renewal := time.NewTicker(etcdShortTTL / 3)
 	defer renewal.Stop()
 	for ctx.Err() == nil {
 		sent := time.Now()
-		limited, cancel := context.WithTimeout(ctx, etcdTTL)
+		limited, cancel := context.WithTimeout(ctx, etcdShortTTL)
 		_, err := h.client.KeepAliveOnce(limited, h.lease)
 		cancel()
 		h.mu.Lock()
@@ -170,7 +180,7 @@ func (h *usualRule) keepAlive(ctx context.Context) {
 func (h *usualRule) over(now time.Time) (bool, time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	deadline := h.base.Add(etcdTTL - etcdTTL/100 - 2*time.Millisecond)
+	deadline := h.base.Add(etcdShortTTL - etcdShortTTL/100 - 2*time.Millisecond)
 	switch {
 	case !h.lost.IsZero() && h.lost.Before(now) && h.lost.Before(deadline):
 		return true, h.lost

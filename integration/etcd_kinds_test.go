@@ -64,7 +64,7 @@ var etcdFaults = []etcdFault{
 
 // between is a random time, in TTLs.
 func between(low, high float64) time.Duration {
-	return time.Duration((low + rand.Float64()*(high-low)) * float64(etcdTTL))
+	return time.Duration((low + rand.Float64()*(high-low)) * float64(etcdShortTTL))
 }
 
 // do does something to the target.
@@ -132,7 +132,7 @@ func (at *scene) holders(t conformance.T) (all []*struck) {
 		at.networks = append(at.networks, network)
 		l := keep(t, newEtcdLocker(t, config))
 		name := lockName(t)
-		lease := acquire(t, l, name, locker.WithTTL(etcdTTL))
+		lease := acquire(t, l, name, locker.WithTTL(etcdShortTTL))
 		all = append(all, &struck{label: way.label, name: name, holding: newOwnRule(lease)})
 		if i == 2 {
 			continue // the client asks all in turn

@@ -13,16 +13,20 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// TestEtcdMembers is the part of the backend's own cases that goes on beside the suite, on a cluster of its own, because each takes
-// some TTLs. Random faults by the hundred are in TestEtcdCampaign; here is what Lockers must come through without a loss.
+// TestEtcdMembers is the part of the backend's own cases that each take some TTLs. Random faults by the hundred are in
+// TestEtcdCampaign; here is what Lockers must come through without a loss.
 func TestEtcdMembers(t *testing.T) {
 	needServers(t)
 	t.Parallel()
-	s := lazily("etcd", startEtcd)(t)
-	h := etcdHarness(func(*testing.T) *etcdService { return s })(t)
-	t.Run("faults", s.disturbed)
-	for _, c := range s.memberPack() {
+	clusters := etcdCluster(t).clusters()
+	t.Run("faults", func(t *testing.T) {
+		t.Parallel()
+		clusters.take(t).disturbed(t)
+	})
+	for _, c := range clusters.cases((*etcdService).memberPack) {
 		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			h := etcdHarness(etcdCluster)(t)
 			h.Setup(t, &h)
 			t.Cleanup(func() {
 				if t.Failed() {

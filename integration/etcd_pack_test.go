@@ -30,6 +30,8 @@ func (s *etcdService) pack() []conformance.Case {
 			Why: "in a process that waits for one lock, the traffic of all others in the cluster must not arrive"},
 		{ID: "I5", Name: "names-are-no-prefixes", Run: s.prefixes,
 			Why: "etcd finds keys by prefix: who wants a must not wait for a/b, nor for a name that looks like a key of a"},
+		{ID: "I6", Name: "requests-are-as-few-as-documented", Run: s.requestCounts,
+			Why: "what a lock costs the cluster decides how many there may be, and it grows unnoticed"},
 	}, s.latePack(), s.accessPack())
 }
 
@@ -44,7 +46,11 @@ func (s *etcdService) hosts(members ...*etcdMember) string {
 
 // with is the service's URL with a parameter.
 func (s *etcdService) with(name, value string) string {
-	return changed(s.url, func(u *url.URL) { u.RawQuery = url.Values{name: {value}}.Encode() })
+	return changed(s.url, func(u *url.URL) {
+		query := u.Query()
+		query.Set(name, value)
+		u.RawQuery = query.Encode()
+	})
 }
 
 // session is the etcd lease that the holder's key hangs on.

@@ -45,6 +45,7 @@ func (all tally) String() string {
 		every = append(every, all[kind]...)
 	}
 	fmt.Fprintf(&b, "%-28s %v\n", "all", line(every))
+	fmt.Fprintf(&b, "%d timers were later than the next holder\n", all.sum(func(o outcome) bool { return o.slow }))
 	return b.String()
 }
 

@@ -52,6 +52,7 @@ func TestImports(t *testing.T) {
 		{module + "/membackend", []string{root, driver}, ""},
 		{module + "/filebackend", []string{root, driver}, ""},
 		{module + "/redisbackend", []string{root, driver}, redisClient},
+		{module + "/redlockbackend", []string{root, driver}, redisClient},
 		{module + "/etcdbackend", []string{root, driver}, etcdClient},
 		{module + "/pgbackend", []string{root, driver}, pgClient + "/pgxpool"},
 		{module + "/zkbackend", []string{root, driver}, zkClient},
@@ -91,7 +92,7 @@ func TestContainersStayHere(t *testing.T) {
 
 // Only the command, the examples and the tests of the suite see several backends.
 func TestBackendsAreApart(t *testing.T) {
-	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/etcdbackend", module + "/pgbackend", module + "/zkbackend"}
+	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/redlockbackend", module + "/etcdbackend", module + "/pgbackend", module + "/zkbackend"}
 	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/conformance") {
 		for _, dep := range imports(t, pkg, false) {
 			if slices.Contains(backends, dep) {

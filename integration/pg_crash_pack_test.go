@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -167,7 +168,7 @@ func again(ctx context.Context, f func() error) {
 			continue
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(rand.N(50 * time.Millisecond)): // without a server these loops would take the processors for themselves
 		case <-ctx.Done():
 		}
 	}

@@ -258,7 +258,7 @@ func (s *pgService) manyWaiters(t conformance.T, _ *conformance.Harness) {
 	l := keep(t, s.open(t))
 	var waiters []*waiting
 	for _, o := range obstacles {
-		waiters = append(waiters, wait(t, l, o.Name(), locker.WithTTL(shortTTL)))
+		waiters = append(waiters, wait(t, l, o.Name(), locker.WithTTL(4*shortTTL)))
 	}
 	most := 0
 	for end := time.Now().Add(2 * shortTTL); time.Now().Before(end); pass(t, 20*time.Millisecond) {

@@ -4,10 +4,15 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/pgbackend"
 )
 
 // replicaPack is a replica that takes over.
@@ -103,6 +108,18 @@ func (s *pgService) splitBrain(t conformance.T, _ *conformance.Harness) {
 	t.Logf("tokens %v and %v on the former primary, %v on the new one", stale.Token(), last, lease.Token())
 	later(t, max(stale.Token(), last), lease.Token())
 	later(t, last, free(t, soon, other, lockName(t)))
+	pool, err := pgxpool.New(t.Context(), pgURL(pgUser, pgPassword, pgDatabase, former.port))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(pool.Close)
+	for _, lock := range []func(context.Context, locker.Locker, pgx.Tx, string) (locker.Token, error){pgbackend.LockTx, pgbackend.TryLockTx} {
+		token, err := lock(t.Context(), other, begin(t, pool), lockName(t))
+		if err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("a transaction on the former primary, with a Locker on the new one, has locked: token %v, %v; want an error, as it keeps nobody out",
+				token, err)
+		}
+	}
 	if err := stale.Err(); err != nil {
 		t.Errorf("the former holder's Err = %v: this case should have two holders", err)
 	}

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -14,12 +15,14 @@ func (s *pgService) settingsPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I50", Name: "settings-of-the-role-break-nothing", Run: s.roleSettings,
 			Why: "timeouts that are right for queries end a wait, a renewal or an idle session with a thousand leases"},
+		{ID: "I51", Name: "many-begin-an-epoch-together", Run: s.epochTogether,
+			Why: "after a failover all Lockers come back at once, and whoever finds that another has just raised the epoch must not fail by that"},
 	}
 }
 
 // roleSettings waits, and holds a lease, for longer than all of the timeouts.
 func (s *pgService) roleSettings(t conformance.T, _ *conformance.Harness) {
-	const timeout, longer = 100 * time.Millisecond, 300 * time.Millisecond
+	const timeout, longer = 500 * time.Millisecond, 800 * time.Millisecond // they hold for a busy server until a connection has set its own
 	settings := map[string]string{
 		"lock_timeout":                        "10ms",
 		"statement_timeout":                   timeout.String(),
@@ -39,7 +42,7 @@ func (s *pgService) roleSettings(t conformance.T, _ *conformance.Harness) {
 		"row_security":                        "off",
 	}
 	if admin[int](t, s, "select current_setting('server_version_num')::int") >= 17_00_00 {
-		settings["transaction_timeout"] = "90ms"
+		settings["transaction_timeout"] = "490ms"
 	}
 	free(t, soon, keep(t, s.open(t)), lockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })
@@ -60,4 +63,31 @@ func (s *pgService) roleSettings(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("Renew = %v, want nil", err)
 	}
 	release(t, next)
+}
+
+// epochTogether opens Lockers at the same time where the epoch has to be raised. The role asks for transactions in which a row that
+// somebody else has changed meanwhile is an error.
+func (s *pgService) epochTogether(t conformance.T, _ *conformance.Harness) {
+	l, name := keep(t, s.open(t)), lockName(t)
+	last := free(t, soon, l, name)
+	t.Cleanup(func() {
+		s.exec(t, "alter role "+pgUser+" reset all", "alter system reset all", "select pg_reload_conf()")
+	})
+	s.exec(t, "alter role "+pgUser+" set default_transaction_isolation = 'serializable'", "update locker.locker_epoch set system = 1",
+		"alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // so that they meet
+	var all sync.WaitGroup
+	opened, problems := make([]locker.Locker, 16), make([]error, 16)
+	for i := range opened {
+		all.Go(func() { opened[i], problems[i] = locker.Open(t.Context(), s.url) })
+	}
+	all.Wait()
+	for i, l := range opened {
+		if err := problems[i]; err != nil {
+			t.Errorf("Open while others raise the epoch = %v, want a Locker", err)
+			continue
+		}
+		token := free(t, soon, keep(t, l), name)
+		later(t, last, token)
+		last = token
+	}
 }

@@ -33,6 +33,8 @@ func (s *pgService) txPack() []conformance.Case {
 			Why: "a caller who stops waiting must not leave a lock behind on a connection that others use"},
 		{ID: "I64", Name: "transactions-under-contention", Run: s.txContention,
 			Why: "that only one transaction at a time has the lock is what it is for"},
+		{ID: "I65", Name: "transaction-may-wait-for-longer-than-the-ttl", Run: s.txWaits,
+			Why: "the server ends a Locker's idle connection after its TTL, and the token must be had all the same when the wait is over"},
 	}
 }
 
@@ -154,6 +156,26 @@ func (s *pgService) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 		if err := tx.Commit(t.Context()); err != nil {
 			t.Fatalf("Commit = %v, want nil", err)
 		}
+	}
+}
+
+// txWaits has no lease in the Locker whose connection the token is taken on.
+func (s *pgService) txWaits(t conformance.T, _ *conformance.Harness) {
+	pool, name := s.txPool(t), lockName(t)
+	l, other := keep(t, openURL(t, s.with("ttl", shortTTL.String()))), keep(t, s.open(t))
+	lease := acquire(t, other, name, locker.WithTTL(far))
+	tx, locked := begin(t, pool), make(chan error, 1)
+	go func() {
+		token, err := pgbackend.LockTx(t.Context(), l, tx, name)
+		if err == nil && token <= lease.Token() {
+			err = fmt.Errorf("token %v after %v", token, lease.Token())
+		}
+		locked <- err
+	}()
+	pass(t, 3*shortTTL)
+	release(t, lease)
+	if err := <-locked; err != nil {
+		t.Errorf("LockTx that waited for longer than the TTL = %v, want nil", err)
 	}
 }
 

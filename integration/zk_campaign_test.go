@@ -88,7 +88,10 @@ func (s *zkService) strike(t *testing.T, fault zkFault) []outcome {
 		}
 		return nil
 	})
-	pass(t, time.Duration(rand.Int64N(int64(zkCampaignTTL/3)))) // a renewal's
+	pass(t, upTo(zkCampaignTTL/3)) // a renewal's
+	if usual, ok := holders[len(holders)-1].holding.(*zkUsualRule); ok && rand.IntN(2) == 0 {
+		usual.hasWritten(t) // the worst moment for it: only its server has heard of its sign of life
+	}
 	fault.run(t, scene)
 	pass(t, zkCampaignTTL) // what the fault has set off may come later
 

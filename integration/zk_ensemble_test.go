@@ -52,9 +52,10 @@ const (
 var zkPassword = rand.Text()
 
 // startZk starts an ensemble that allows long sessions at a short tick, so that the tick can't be guessed: the URL tells it. Empty
-// nodes of locks are removed every second, where by default it is every minute.
+// nodes of locks are removed every second, where by default it is every minute. The servers of a busy machine are given as much time for
+// each other as they have at the default tick, or an election comes in between that no case has made.
 func startZk(ctx context.Context, image string) (*zkService, error) {
-	s, err := startZkEnsemble(ctx, image, zkTick, "maxSessionTimeout=60000")
+	s, err := startZkEnsemble(ctx, image, zkTick, "maxSessionTimeout=60000", "initLimit=20", "syncLimit=8")
 	if err == nil {
 		s.url += "?tick=" + zkTick.String()
 		s.options = append(s.options, zkbackend.WithTick(zkTick))

@@ -199,7 +199,7 @@ func (s *zkService) walk(path string, visit func(path string, stat *zk.Stat) err
 	return visit(path, stat)
 }
 
-// residue lists all nodes there are, but chroots, and those of locks when they are empty: the servers remove them.
+// residue lists all nodes there are, but chroots, and those of locks when they are empty: the servers remove them, if they were ever used.
 func (s *zkService) residue(t conformance.T) string {
 	t.Helper()
 	const container = math.MinInt64
@@ -211,7 +211,8 @@ func (s *zkService) residue(t conformance.T) string {
 				return err
 			}
 			return s.walk("/", func(path string, stat *zk.Stat) error {
-				if isRoot := strings.Count(path, "/") == 1; !isRoot && (stat.EphemeralOwner != container || stat.NumChildren > 0) {
+				isRemoved := stat.EphemeralOwner == container && stat.NumChildren == 0 && stat.Cversion > 0
+				if isRoot := strings.Count(path, "/") == 1; !isRoot && !isRemoved {
 					left = append(left, path)
 				}
 				return nil

@@ -24,6 +24,7 @@ type zkUsualRule struct {
 	path  string
 	stop  context.CancelFunc
 	ended chan struct{} // when nothing is sent any more
+	wrote chan struct{} // has room for one: a write was acknowledged
 
 	mu   sync.Mutex
 	base time.Time
@@ -37,7 +38,7 @@ func (s *zkService) zkUsualRule(t conformance.T, network *proxy.Network, addrs [
 		defer cancel()
 		return network.Dial(ctx, kind, addr)
 	}
-	h := &zkUsualRule{name: lockName(t), ended: make(chan struct{})}
+	h := &zkUsualRule{name: lockName(t), ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	var err error
 	h.conn, _, err = zk.Connect(addrs, zkCampaignTTL, zk.WithLogger(zkSilence{}), zk.WithDialer(dial))
 	if err != nil {
@@ -86,10 +87,29 @@ func (h *zkUsualRule) renew(ctx context.Context) {
 			return
 		}
 		h.mu.Unlock()
+		if err == nil {
+			select {
+			case h.wrote <- struct{}{}:
+			default:
+			}
+		}
 		select {
 		case <-renewal.C:
 		case <-ctx.Done():
 		}
+	}
+}
+
+// hasWritten returns when the next write was acknowledged.
+func (h *zkUsualRule) hasWritten(t conformance.T) {
+	select {
+	case <-h.wrote: // some time ago
+	default:
+	}
+	select {
+	case <-h.wrote:
+	case <-time.After(zkCampaignTTL):
+		t.Logf("%v passed without an acknowledged write", zkCampaignTTL)
 	}
 }
 

@@ -38,6 +38,8 @@ func (s *zkService) pack() []conformance.Case {
 			Why: "whoever reaches the servers could free or block any lock otherwise"},
 		{ID: "I8", Name: "many-leases-cost-few-requests", Run: s.manyLeases,
 			Why: "leases that are renewed one by one load the servers with every lock that is held"},
+		{ID: "I9", Name: "operations-cost-what-is-documented", Run: s.costs,
+			Why: "each request more is a round trip more for everybody who waits"},
 	}
 }
 
@@ -116,7 +118,7 @@ func (s *zkService) sessionExpired(t conformance.T, h *conformance.Harness) {
 	release(t, next.granted(t, zkTTL+l.Guarantees().Expiry.Slack+soon)) // so the session is over
 	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 0) })
 	network.Heal()
-	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	eventually(t, hang, func() error { return s.waiting(t, taken.Name(), 1) })
 	free(t, soon, l, lease.Name())
 	waiter.pending(t)
 	release(t, taken)
@@ -126,51 +128,58 @@ func (s *zkService) sessionExpired(t conformance.T, h *conformance.Harness) {
 // reaped takes a lock at moments around those at which its node is removed.
 func (s *zkService) reaped(t conformance.T, _ *conformance.Harness) {
 	l, name := keep(t, s.open(t)), lockName(t)
-	var last locker.Token
-	reaped := 0
-	for i := range 200 {
-		if i%20 == 0 { // long enough to be removed
-			eventually(t, hang, func() error {
-				if there, _, err := s.admin.Exists(zkDir(name)); err != nil || there && i > 0 {
-					return errors.Join(err, errors.New("its node is still there"))
-				}
-				return nil
-			})
-			reaped++
-		}
-		lease := acquire(t, l, name)
-		if lease.Token() <= last {
-			t.Fatalf("token %v after %v", lease.Token(), last)
-		}
-		last = lease.Token()
-		if i%20 == 0 {
-			must(t, func(ctx context.Context) error {
-				paths, err := s.queue(ctx, name)
-				if err == nil && (len(paths) != 1 || !strings.HasSuffix(paths[0], "-0000000000")) {
-					t.Errorf("the first node after the lock's was removed is %q, want number 0", paths)
-				}
-				return err
-			})
-		}
-		release(t, lease)
-	}
-	// Many names, all of which are removed again and again while they are used.
+	// Beside, a few names whose nodes are removed again and again while they are used.
 	names := []string{lockName(t), lockName(t), lockName(t), lockName(t)}
+	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
 	for i := range 8 {
 		all.Go(func() {
-			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
-				ctx, cancel := context.WithTimeout(t.Context(), soon)
+			for ctx.Err() == nil {
 				err := locker.Do(ctx, l, names[i%4], func(context.Context, locker.Lease) error { return nil })
-				cancel()
-				if err != nil {
+				if err != nil && ctx.Err() == nil {
 					t.Errorf("Do = %v", err)
+					return
 				}
-				time.Sleep(time.Duration(i) * 300 * time.Millisecond) // so that some are idle and removed, at all moments
+				select {
+				case <-time.After(time.Duration(i) * 300 * time.Millisecond): // so that some are idle and removed, at all moments
+				case <-ctx.Done():
+				}
 			}
 		})
 	}
-	all.Wait()
+	var last locker.Token
+	for range 5 {
+		for range 10 {
+			lease := acquire(t, l, name)
+			if lease.Token() <= last {
+				t.Fatalf("token %v after %v", lease.Token(), last)
+			}
+			last = lease.Token()
+			release(t, lease)
+		}
+		eventually(t, hang, func() error {
+			there, _, err := s.admin.Exists(zkDir(name))
+			if there {
+				err = errors.New("its node is still there")
+			}
+			return err
+		})
+		lease := acquire(t, l, name)
+		if lease.Token() <= last {
+			t.Fatalf("token %v after %v, between which the lock's node was removed", lease.Token(), last)
+		}
+		last = lease.Token()
+		must(t, func(ctx context.Context) error {
+			paths, err := s.queue(ctx, name)
+			if err == nil && (len(paths) != 1 || !strings.HasSuffix(paths[0], "-0000000000")) {
+				t.Errorf("the first node after the lock's was removed is %q, want number 0", paths)
+			}
+			return err
+		})
+		release(t, lease)
+	}
 }
 
 func (s *zkService) placeDeleted(t conformance.T, _ *conformance.Harness) {
@@ -206,15 +215,24 @@ func (s *zkService) quorumLost(t conformance.T, _ *conformance.Harness) {
 	lease, name := acquire(t, l, lockName(t), locker.WithTTL(zkTTL)), lockName(t)
 	free(t, soon, l, name)
 	must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.servers[0], s.servers[1]) })
-	lost(t, soon, lease)
-	_ = refused(t, soon, l, name)
-	_ = refused(t, soon, other, lease.Name())
+	opened := make(chan error, 1)
 	began := time.Now()
-	if l, err := locker.Open(t.Context(), s.url); err == nil {
-		_ = l.Close()
-		t.Errorf("Open without a quorum gave a Locker")
-	} else if t.Logf("Open = %v", err); time.Since(began) > 15*time.Second {
-		t.Errorf("Open without a quorum took %v", time.Since(began))
+	go func() {
+		l, err := locker.Open(t.Context(), s.url)
+		if err == nil {
+			_ = l.Close()
+		}
+		opened <- err
+	}()
+	lost(t, soon, lease)
+	_ = refused(t, soon/2, l, name)
+	_ = refused(t, soon/2, other, lease.Name())
+	if err := <-opened; err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open without a quorum = %v, want an error that is not the caller's", err)
+	} else if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("Open without a quorum took %v", took)
+	} else {
+		t.Logf("Open = %v", err)
 	}
 	must(t, func(ctx context.Context) error {
 		return errors.Join(s.docker(ctx, "start", s.servers[0], s.servers[1]), s.wait(ctx))
@@ -273,7 +291,7 @@ func (s *zkService) permissions(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *zkService) manyLeases(t conformance.T, _ *conformance.Harness) {
-	const n, each = 2500, 6 * time.Second
+	const n, each = 1100, 4 * time.Second
 	l := keep(t, s.open(t))
 	leases := make([]locker.Lease, n)
 	var all sync.WaitGroup
@@ -296,8 +314,8 @@ func (s *zkService) manyLeases(t conformance.T, _ *conformance.Harness) {
 	pass(t, each) // all nodes are watched by then
 	before := s.counter.n.Load()
 	pass(t, 2*each)
-	if asked := s.counter.n.Load() - before; asked < 3*5 || asked > 100 { // not all were acquired at once, nor are they renewed so
-		t.Errorf("%d leases were renewed by %d requests in two TTLs, want 3 or a few more each time", n, asked)
+	if asked := s.counter.n.Load() - before; asked < 2*5 || asked > 100 { // not all were acquired at once, nor are they renewed so
+		t.Errorf("%d leases were renewed by %d requests in two TTLs, want 2 or a few more each time", n, asked)
 	}
 	for worker := range 16 {
 		all.Go(func() {

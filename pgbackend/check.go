@@ -72,8 +72,11 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	if c.pid == keyPID || c.d.knowsPooler() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
-	defer cancel()
+	if until, limited := ctx.Deadline(); limited { // there must be time to say what is wrong
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*3/4)
+		defer cancel()
+	}
 	stream, _, err := c.d.dial(ctx)
 	if err != nil {
 		return fmt.Errorf("a second connection is needed to find out what kind of pooler there is: %w", err)

@@ -24,8 +24,10 @@ type conn struct {
 	life  uint32        // the sign of life: as long as somebody has the lock (ownSpace, life), the session stands
 	place place
 
-	waits  bool         // it is a waiter's
-	leases atomic.Int32 // that hang on this connection
+	waits   bool         // it is a waiter's
+	base    atomic.Int64 // the last one that a renewal has reported for its leases: a driver.Instant
+	overdue atomic.Bool  // the last renewal had no answer in time
+	leases  atomic.Int32 // that hang on this connection
 
 	mu      sync.Mutex
 	claims  map[key]*lock
@@ -38,7 +40,7 @@ type conn struct {
 // place tells servers and their lives apart: what one says has no meaning for another.
 type place struct {
 	origin
-	started string // when the server was started
+	started int64 // when the server was started, in µs
 }
 
 // claim reserves a key of this connection for l. Advisory locks are reentrant: without that, a second acquisition on the

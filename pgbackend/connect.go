@@ -27,6 +27,7 @@ func (d *pgDriver) dial(ctx context.Context) (stream net.Conn, keyPID int64, err
 	if _, named := cfg.RuntimeParams["application_name"]; !named {
 		cfg.RuntimeParams["application_name"] = "locker"
 	}
+	shareTime(ctx, cfg)
 	made, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return nil, 0, overdue(err)
@@ -44,30 +45,53 @@ func (d *pgDriver) dial(ctx context.Context) (stream net.Conn, keyPID int64, err
 	return made.PgConn().Conn(), int64(made.PgConn().PID()), nil
 }
 
-// connect makes a connection that is ready for locks: one that is to be shared, or a waiter's.
-func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) (*conn, error) {
-	stream, keyPID, err := d.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), burial: make(chan struct{}, 1)}
-	c.wire = newWire(stream, c.ended)
-	if !d.addConn(c) {
-		c.end(errClosed)
-		return nil, errClosed
-	}
-	if err := c.setUp(ctx, keyPID, waiter); err != nil {
-		c.end(errClosed)
-		return nil, explain(overdue(err), d.schema)
-	}
-	return c, nil
+// connectTime is how long a connection may take to be made.
+func (d *pgDriver) connectTime() time.Duration {
+	return time.Duration(hosts(d.pool.ConnConfig)) * connectLimit
 }
 
-func (c *conn) setUp(ctx context.Context, keyPID int64, waiter bool) error {
-	now, err := c.look(ctx)
-	if err != nil {
-		return err
+// shareTime leaves each of several hosts its part of the time: one that is cut off must not use up that of the others.
+func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
+	until, limited := ctx.Deadline()
+	n := hosts(cfg)
+	if !limited || n < 2 {
+		return
 	}
+	if share := time.Until(until) / time.Duration(n); cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
+		cfg.ConnectTimeout = max(share, time.Millisecond) // 0 would be no limit
+	}
+}
+
+// connect makes a connection that is ready for locks: one that is to be shared, or a waiter's.
+func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) (*conn, error) {
+	for try := 1; ; try++ {
+		stream, keyPID, err := d.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), burial: make(chan struct{}, 1)}
+		c.wire = newWire(stream, c.ended)
+		c.base.Store(int64(c.lastAnswered()))
+		if !d.addConn(c) {
+			c.end(errClosed)
+			return nil, errClosed
+		}
+		now, err := c.look(ctx)
+		stillborn := isEnd(err) // a pooler may have given us a session that the server was just ending
+		if err == nil {
+			err = c.setUp(ctx, now, keyPID, waiter)
+		}
+		if err == nil {
+			return c, nil
+		}
+		c.end(errClosed)
+		if !stillborn || try == maxTries {
+			return nil, explain(overdue(err), d.schema)
+		}
+	}
+}
+
+func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) error {
 	c.pid = now.pid
 	if err := errors.Join(now.check(), c.d.learn(now)); err != nil {
 		return err
@@ -99,6 +123,7 @@ func (c *conn) setUp(ctx context.Context, keyPID int64, waiter bool) error {
 //
 //   - idle_session_timeout is the TTL. In a transaction another timeout would count; there is none here, and that one is the same.
 //   - A statement that blocks, of a waiter, may take any time.
+//   - Whoever finds that another has just raised the epoch goes on with that. Under other isolation levels it would fail.
 //   - Tokens must be on disk before others hand out what comes after them (see skip.go). On a standby they need not be: a failover
 //     begins a new epoch; and to wait for a standby that hangs would cost leases.
 func (c *conn) set(ctx context.Context, waiter bool) error {
@@ -108,6 +133,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 		{"lock_timeout", "0"},
 		{"synchronous_commit", "local"},
 		{"client_min_messages", "error"},
+		{"default_transaction_isolation", "read committed"},
 		{"idle_in_transaction_session_timeout", milliseconds(c.ttl)},
 	}
 	if c.ttl > 0 {
@@ -119,12 +145,14 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 	if err := c.setAll(ctx, settings); err != nil {
 		return err
 	}
-	if waiter || c.ttl == 0 {
-		if err := c.setAll(ctx, c.noticing()); err != nil && !says(err, codeUnsupported) {
-			return err // a server on a system that can't
-		}
+	if !waiter && c.ttl > 0 {
+		return c.setAll(ctx, settings)
 	}
-	return nil
+	err := c.setAll(ctx, append(c.noticing(), settings...))
+	if says(err, codeUnsupported) { // a server on a system that can't
+		err = c.setAll(ctx, settings)
+	}
+	return err
 }
 
 // finish sets what would be in the way before, and reads back what the life of the session hangs on. On a shared connection nothing
@@ -205,7 +233,7 @@ func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive 
 		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
 		fmt.Sprintf(" %s::regclass::oid,", literal(c.d.sequence()))+
 		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
-		" pg_postmaster_start_time(),"+
+		" "+startOfServer+","+
 		fmt.Sprintf(" pg_try_advisory_lock(%s),", lifePair(c.life))+
 		" e.epoch, e.system, e.database, e.sequence, e.timeline FROM "+c.d.table()+" e")
 	if err != nil {
@@ -217,9 +245,12 @@ func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive 
 	*now = origin{system: r.int(0, 0), database: r.int(0, 1), sequence: r.int(0, 2), timeline: r.int(0, 3)}
 	*alive = r.bool(0, 5)
 	*row = epochRow{epoch: r.int(0, 6), origin: origin{system: r.int(0, 7), database: r.int(0, 8), sequence: r.int(0, 9), timeline: r.int(0, 10)}}
-	c.place = place{*now, r.value(0, 4)}
+	c.place = place{*now, r.int(0, 4)}
 	return nil
 }
+
+// startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.
+const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::int8"
 
 // beginEpoch raises the epoch where it has to be, before any token is taken.
 func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {

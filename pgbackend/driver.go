@@ -27,7 +27,7 @@ type pgDriver struct {
 	die  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that connect
 
-	looking sync.Mutex // held by whoever looks at the lock table
+	looking chan struct{} // full while somebody looks at the lock table
 
 	mu       sync.Mutex // guards the rest
 	closed   bool
@@ -180,8 +180,6 @@ func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error
 	if s == nil {
 		return nil, err
 	}
-	ctx, cancel := callContext(ctx, connectLimit)
-	defer cancel()
 	return s.conn(ctx)
 }
 

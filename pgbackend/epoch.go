@@ -23,11 +23,12 @@ import (
 //   - The system identifier is another, which initdb draws; or the database or the sequence is another object. The values were
 //     carried here by a dump or an upgrade, and the epoch rises by one.
 //
-// What it can't see is a copy of the files that is put back, or a replica that was promoted without ever having heard of the last
-// promotion: then both the row and its place are as they were. An operator who does that raises the epoch by hand.
+// What it can't see is a copy of the files that is put back, a dump that is restored for the second time, or a replica that was promoted
+// without ever having heard of the last promotion: then both the row and its place are as they were the last time. An operator who does
+// that raises the epoch by hand.
 
 const (
-	valueBits = 48 // at 28,800 values for each new connection, enough for 9 thousand million of them
+	valueBits = 48 // at 28,800 values for each life of the server, enough for 9 thousand million of them
 	maxValue  = 1<<valueBits - 1
 	maxEpoch  = 1<<(63-valueBits) - 1
 )

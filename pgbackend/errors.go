@@ -35,7 +35,6 @@ var (
 
 // SQLSTATE codes of errors that are dealt with.
 const (
-	codeDeadlock        = "40P01"
 	codePermission      = "42501"
 	codeReadOnly        = "25006"
 	codeNoTable         = "42P01"
@@ -49,7 +48,6 @@ const (
 	codeUnsupported     = "22023"
 	codeCancelled       = "57014"
 	codeLockWait        = "55P03"
-	codeProtocol        = "08P01"
 )
 
 // says reports whether err is an error of the server with one of these codes.

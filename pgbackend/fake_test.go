@@ -1,6 +1,7 @@
 package pgbackend_test
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -30,6 +32,7 @@ type fake struct {
 	conns    map[*fakeConn]bool
 	seen     []string                // statements
 	before   func(sql string) string // what to do: "" answers; "silence", "hang up", or the text of an error
+	slow     time.Duration           // for each answer
 }
 
 type fakeConn struct {
@@ -45,7 +48,7 @@ func newFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{addr: listener.Addr().String(), version: 170000, locks: make(map[string]*fakeConn), conns: make(map[*fakeConn]bool)}
+	f := newFakeOn(listener.Addr().String())
 	var all sync.WaitGroup
 	all.Go(func() {
 		for {
@@ -62,6 +65,24 @@ func newFake(t *testing.T) *fake {
 		all.Wait()
 	})
 	return f
+}
+
+// newFakeOn is a server that serves nobody yet.
+func newFakeOn(addr string) *fake {
+	return &fake{addr: addr, version: 170000, locks: make(map[string]*fakeConn), conns: make(map[*fakeConn]bool)}
+}
+
+// piped is a configuration whose connections are pipes, which a fake clock knows.
+func piped(t *testing.T) (*fake, *pgxpool.Config) {
+	t.Helper()
+	f := newFakeOn("127.0.0.1:1")
+	c := f.config(t)
+	c.ConnConfig.DialFunc = func(context.Context, string, string) (net.Conn, error) {
+		mine, theirs := net.Pipe()
+		go f.serve(theirs)
+		return mine, nil
+	}
+	return f, c
 }
 
 func (f *fake) config(t *testing.T) *pgxpool.Config {
@@ -90,6 +111,16 @@ func (f *fake) endAll(code string) {
 			_ = c.backend.Flush()
 		}
 		_ = c.Close()
+		f.free(c)
+	}
+}
+
+// free gives up the locks of a session.
+func (f *fake) free(c *fakeConn) {
+	for key, holder := range f.locks {
+		if holder == c {
+			delete(f.locks, key)
+		}
 	}
 }
 
@@ -115,11 +146,7 @@ func (f *fake) serve(conn net.Conn) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.conns, c)
-		for lock, holder := range f.locks {
-			if holder == c {
-				delete(f.locks, lock)
-			}
-		}
+		f.free(c)
 	}()
 	if _, err := c.backend.ReceiveStartupMessage(); err != nil {
 		return
@@ -149,6 +176,10 @@ func (c *fakeConn) fail(severity, code, text string) {
 
 // answer carries a message out.
 func (f *fake) answer(c *fakeConn, sql string) error {
+	f.mu.Lock()
+	slow := f.slow
+	f.mu.Unlock()
+	time.Sleep(slow)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, sql)
@@ -183,6 +214,7 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 var (
 	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
 	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
+	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock\(.*pg_advisory_lock\('(-?\d+)'::int8`)
 	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock\('(-?\d+)'::int8\)`)
 	fakeStep   = regexp.MustCompile(`generate_series\(1, (\d+)\)`)
 )
@@ -202,12 +234,10 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{pid}}
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		return [][]string{{"", c.ttl}}
-	case strings.HasPrefix(sql, "SELECT to_regclass"):
-		return [][]string{{"t"}}
-	case strings.Contains(sql, "FROM pg_sequence"):
-		return [][]string{{"1", "1", "f", "p", "t"}}
+	case strings.HasPrefix(sql, "SELECT o.sequence"):
+		return [][]string{{"t", "t", "1", "1", "f", "p"}}
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", "1", "today", "t", "1", "70", "5", "900", "1"}}
+		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", "1", "70", "5", "900", "1"}}
 	case strings.Contains(sql, "THEN NOT pg_advisory_unlock"):
 		return [][]string{{"f"}} // there is no mark
 	case fakeStep.MatchString(sql):
@@ -216,9 +246,16 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{"1"}}
 	case strings.Contains(sql, "FROM pg_locks"):
 		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}
+	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
+		key := fakeWait.FindStringSubmatch(sql)[1]
+		delete(f.locks, key)
+		return [][]string{{f.try(c, key)}}
 	case fakeTry.MatchString(sql):
 		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
-	case strings.HasPrefix(sql, "SELECT 0, "):
+	case strings.Contains(sql, "pg_advisory_unlock_all()"):
+		f.free(c)
+		return [][]string{{"t"}}
+	case strings.HasPrefix(sql, "SELECT 0, "), strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
 		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
 			if f.locks[m[1]] == c {
 				delete(f.locks, m[1])

@@ -44,7 +44,7 @@ const (
 	sharing               // the lock in shared mode and its gate
 )
 
-// maxTries is how often a lock is asked for when the connection turns out to be broken.
+// maxTries is how often something is asked for when the connection turns out to be broken.
 const maxTries = 2
 
 // Acquire asks once. If somebody has the lock, the next call waits on a connection of its own, if there is one to be had, and else
@@ -124,8 +124,6 @@ func (l *lock) conn(ctx context.Context) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := callContext(ctx, connectLimit)
-	defer cancel()
 	return s.conn(ctx)
 }
 

@@ -25,6 +25,11 @@ import (
 func (l *lock) move(ctx context.Context) (driver.Instant, error) {
 	l.settling.Lock()
 	defer l.settling.Unlock()
+	return l.moveSettling(ctx)
+}
+
+// moveSettling is move for whoever has l.settling.
+func (l *lock) moveSettling(ctx context.Context) (driver.Instant, error) {
 	l.mu.Lock()
 	own, hangs, m, tried := l.own, l.hangs, l.mode, l.at != nil
 	l.mu.Unlock()
@@ -100,7 +105,12 @@ func (s *session) moveOne(ctx context.Context) bool {
 	ctx, cancel := callContext(ctx, maxCall)
 	defer cancel()
 	for _, l := range s.d.leasesOfWaiters(s) {
-		if _, err := l.move(ctx); err == nil && !l.hasOwn() {
+		if !l.settling.TryLock() { // it is being moved, or released
+			continue
+		}
+		_, err := l.moveSettling(ctx)
+		l.settling.Unlock()
+		if err == nil && !l.hasOwn() {
 			return true
 		}
 	}

@@ -20,13 +20,9 @@ func Migration(schema string) string {
 // makeObjects makes what is missing.
 func (c *conn) makeObjects(ctx context.Context) error {
 	for try := 1; ; try++ {
-		r, err := c.exec(ctx, fmt.Sprintf("SELECT to_regclass(%s) IS NOT NULL AND to_regclass(%s) IS NOT NULL",
-			literal(c.d.sequence()), literal(c.d.table())))
-		if err != nil {
+		there, err := c.checkObjects(ctx)
+		if there || err != nil {
 			return err
-		}
-		if r.bool(0, 0) {
-			return c.checkObjects(ctx)
 		}
 		// In one message, which is one transaction; the lock keeps others out who find the same.
 		_, err = c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, Migration(c.d.schema)))
@@ -40,22 +36,25 @@ func (c *conn) makeObjects(ctx context.Context) error {
 }
 
 // checkObjects refuses a sequence whose values don't rise from one to the next, or not over a crash, and an epoch that can't be raised
-// when that is needed.
-func (c *conn) checkObjects(ctx context.Context) error {
-	r, err := c.exec(ctx, fmt.Sprintf("SELECT s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_table_privilege(%s, 'UPDATE')"+
-		" FROM pg_sequence s JOIN pg_class c ON c.oid = s.seqrelid WHERE s.seqrelid = %s::regclass", literal(c.d.table()), literal(c.d.sequence())))
+// when that is needed. It is false if they aren't there.
+func (c *conn) checkObjects(ctx context.Context) (there bool, err error) {
+	r, err := c.exec(ctx, fmt.Sprintf("SELECT o.sequence IS NOT NULL AND o.epoch IS NOT NULL, has_table_privilege(o.epoch, 'UPDATE'),"+
+		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence"+
+		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch) o"+
+		" LEFT JOIN pg_sequence s ON s.seqrelid = o.sequence LEFT JOIN pg_class c ON c.oid = s.seqrelid",
+		literal(c.d.sequence()), literal(c.d.table())))
 	switch {
-	case err != nil:
-		return err
-	case len(r.rows) != 1:
-		return fmt.Errorf("%s is not a sequence", c.d.sequence())
-	case r.int(0, 0) < 1, r.int(0, 1) != 1, r.bool(0, 2), r.value(0, 3) != "p":
-		return fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
+	case err != nil || !r.bool(0, 0):
+		return false, err
+	case r.value(0, 2) == "":
+		err = fmt.Errorf("%s is not a sequence", c.d.sequence())
+	case r.int(0, 2) < 1, r.int(0, 3) != 1, r.bool(0, 4), r.value(0, 5) != "p":
+		err = fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
 			c.d.sequence())
-	case !r.bool(0, 4):
-		return fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", c.d.table())
+	case !r.bool(0, 1):
+		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", c.d.table())
 	}
-	return nil
+	return true, err
 }
 
 // explain adds what to do to the errors that an operator can mend.

@@ -99,7 +99,7 @@ func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Lock
 		return nil, err
 	}
 	d := newDriver(pool, c)
-	limited, cancel := context.WithTimeout(ctx, openLimit)
+	limited, cancel := context.WithTimeout(ctx, max(openLimit, d.connectTime()))
 	defer cancel()
 	if err := d.open(limited); err != nil {
 		_ = d.Close(ctx)
@@ -127,6 +127,7 @@ func newDriver(pool *pgxpool.Config, c config) *pgDriver {
 		config:   c,
 		pool:     pool.Copy(),
 		keyOf:    keyOf,
+		looking:  make(chan struct{}, 1),
 		names:    make(map[key]*named),
 		sessions: make(map[time.Duration]*session),
 		conns:    make(map[*conn]struct{}),

@@ -59,7 +59,7 @@ const (
 	defaultPrefix  = "locker:"
 	defaultSchema  = "locker"
 	defaultWaiters = 8
-	openLimit      = 10 * time.Second // of all that opening asks the server
+	openLimit      = 10 * time.Second // of all that opening asks the server; more if there are many hosts
 )
 
 // Option changes what [New] makes.

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -55,9 +56,30 @@ func (l *lock) standing() (hangs, own *conn, queued bool) {
 	return l.hangs, l.own, l.queued
 }
 
+// renewOn asks whether the session of leases stands. A busy server, or a statement that keeps this one waiting, may take longer for the
+// answer than a renewal may take; then it counts when it has come.
 func renewOn(ctx context.Context, c *conn) (driver.Instant, error) {
+	late, news := c.lateAnswer()
+	if news && c.overdue.Swap(false) {
+		c.base.Store(int64(late))
+		return late, nil
+	}
 	base, err := c.stands(ctx)
+	c.overdue.Store(errors.Is(err, errNoAnswer))
+	if late, news = c.lateAnswer(); news && errors.Is(err, errNoAnswer) {
+		base, err = late, nil
+	}
+	if err == nil {
+		c.base.Store(int64(base))
+	}
 	return base, final(err)
+}
+
+// lateAnswer is when the last statement was sent that was answered on this connection, and so by its session, for whomever. It is news
+// when no renewal has reported it.
+func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
+	sent = c.lastAnswered()
+	return sent, int64(sent) > c.base.Load()
 }
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.

@@ -21,8 +21,12 @@ func (d *pgDriver) makeRoom(ctx context.Context, l *lock) error {
 	if _, enough := d.room(); enough {
 		return nil
 	}
-	d.looking.Lock() // the others wait for the same answer
-	defer d.looking.Unlock()
+	select { // the others wait for the same answer
+	case d.looking <- struct{}{}:
+		defer func() { <-d.looking }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if _, enough := d.room(); enough {
 		return nil
 	}
@@ -30,7 +34,7 @@ func (d *pgDriver) makeRoom(ctx context.Context, l *lock) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := callContext(ctx, maxCall)
+	ctx, cancel := context.WithTimeout(ctx, maxCall) // of the waiting
 	defer cancel()
 	return d.lookForRoom(ctx, c)
 }

@@ -25,12 +25,13 @@ type making struct {
 }
 
 const (
-	connectLimit = 5 * time.Second
+	connectLimit = 5 * time.Second // for each host
 	connectPause = 5 * time.Second // after a failure, for waiters
 	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
 )
 
-// conn returns the shared connection. ctx covers the waiting: when it ends before the connection stands, that is made all the same.
+// conn returns the shared connection. ctx covers the waiting, which ends with the making at the latest. If it ends before, the
+// connection is made all the same, for the next one.
 func (s *session) conn(ctx context.Context) (*conn, error) {
 	c, m := s.get()
 	if c != nil {
@@ -68,12 +69,12 @@ func (s *session) get() (*conn, *making) {
 	return nil, m
 }
 
-// make makes the shared connection. It ends within connectLimit, or when the Locker is closed.
+// make makes the shared connection. It ends within connectTime, or when the Locker is closed.
 //
 //nolint:contextcheck
 func (s *session) make(m *making) {
 	defer s.d.busy.Done()
-	ctx, cancel := context.WithTimeout(s.d.life, connectLimit)
+	ctx, cancel := context.WithTimeout(s.d.life, s.d.connectTime())
 	defer cancel()
 	c, err := s.d.connect(ctx, s.ttl, false)
 	s.made(m, c, err)

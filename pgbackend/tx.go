@@ -48,31 +48,69 @@ func lockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string, wait b
 }
 
 func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
-	ttl := roundUp(d.ttl)
-	if !d.server.ttl {
-		ttl = 0
-	}
-	s, err := d.session(ttl)
-	if err != nil {
-		return 0, err
-	}
-	c, err := s.conn(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
-		return 0, err
-	}
 	k := d.keyOf(d.prefix, name)
-	err = tryTx(ctx, tx, k, c.place)
+	home, err := d.tryTx(ctx, tx, k)
 	if wait && errors.Is(err, locker.ErrHeld) {
 		err = waitTx(ctx, tx, k)
 	}
 	if err != nil {
 		return 0, err
 	}
-	return c.takeToken(ctx)
+	return d.tokenFor(ctx, home)
 }
+
+// tryTx asks for the lock, where the Locker's connection leads. If the server was restarted since, that can't be known before.
+func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err error) {
+	for try := 1; ; try++ {
+		c, err := d.txConn(ctx)
+		if err != nil {
+			return home, err
+		}
+		err = tryTx(ctx, tx, k, c.place)
+		if !errors.Is(err, errElsewhere) || try == maxTries {
+			return c.place, err
+		}
+		if _, gone := c.stands(ctx); gone == nil {
+			return home, err
+		}
+	}
+}
+
+// tokenFor takes a token for a lock that is held on a server. After a long wait the connection of before may have ended.
+func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, error) {
+	for try := 1; ; try++ {
+		c, err := d.txConn(ctx)
+		if err != nil {
+			return 0, err
+		}
+		if c.place != home {
+			return 0, errElsewhere
+		}
+		token, err := c.takeToken(ctx)
+		if !isEnd(err) || try == maxTries {
+			return token, err
+		}
+	}
+}
+
+// txConn returns the shared connection of the default TTL.
+func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
+	ttl := roundUp(d.ttl)
+	if !d.server.ttl {
+		ttl = 0
+	}
+	s, err := d.session(ttl)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.conn(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+	}
+	return c, err
+}
+
+var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")
 
 // tryTx asks for the lock, if the transaction is where the Locker is: elsewhere it would keep nobody out.
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
@@ -80,9 +118,10 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
 		WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
 		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> %d THEN 'elsewhere'
+		WHEN %s <> %d THEN 'elsewhere'
 		WHEN (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) <> %d THEN 'elsewhere'
 		WHEN pg_catalog.pg_try_advisory_xact_lock(%s) THEN 'granted'
-		ELSE 'held' END`, home.system, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
+		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
 	case err != nil:
 		return err
@@ -91,7 +130,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	case answer == "standby":
 		return errors.New("the transaction is on a standby, where locks keep nobody out who is on the primary")
 	case answer == "elsewhere":
-		return errors.New("the transaction is in another database than the Locker")
+		return errElsewhere
 	}
 	return nil
 }

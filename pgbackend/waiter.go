@@ -134,9 +134,9 @@ func (s *session) makeWaiter(ctx context.Context) (*conn, error) {
 	failed := make(chan error, 1)
 	gone := make(chan struct{})
 	defer close(gone)
-	go func() { //nolint:contextcheck // ends within connectLimit, or when the Locker is closed
+	go func() { //nolint:contextcheck // ends within connectTime, or when the Locker is closed
 		defer s.d.busy.Done()
-		limited, cancel := context.WithTimeout(s.d.life, connectLimit)
+		limited, cancel := context.WithTimeout(s.d.life, s.d.connectTime())
 		defer cancel()
 		c, err := s.d.connect(limited, s.ttl, true)
 		if err != nil {
@@ -175,9 +175,13 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	if err == nil {
 		err = c.wait(ctx, blocked)
 	}
+	var grant driver.Grant
+	if err == nil {
+		grant, err = l.awaited(ctx, c, blocked)
+	}
 	switch {
 	case err == nil:
-		return l.awaited(ctx, c, blocked)
+		return grant, nil
 	case c.err() != nil:
 		l.tellLost(lostWith(c.err()))
 	case ctx.Err() != nil:

@@ -30,9 +30,10 @@ type wire struct {
 	down   chan struct{} // closed when the connection has ended
 	closed chan struct{} // closed when nobody reads any more, and after ended has returned
 
-	mu      sync.Mutex
-	cause   error // why it has ended
-	current *call // under way
+	mu       sync.Mutex
+	cause    error          // why it has ended
+	current  *call          // under way
+	answered driver.Instant // when the last statement was sent that has its answer; at first, when this began
 }
 
 // call is one statement and what came of it, which may be read once done is closed.
@@ -50,11 +51,12 @@ const maxWrite = 5 * time.Second
 // the goroutine that reads, which ends then.
 func newWire(stream net.Conn, ended func(cause error)) *wire {
 	w := &wire{
-		net:    stream,
-		turn:   make(chan struct{}, 1),
-		queue:  make(chan struct{}, 1),
-		down:   make(chan struct{}),
-		closed: make(chan struct{}),
+		net:      stream,
+		turn:     make(chan struct{}, 1),
+		queue:    make(chan struct{}, 1),
+		down:     make(chan struct{}),
+		closed:   make(chan struct{}),
+		answered: driver.Now(),
 	}
 	go func() {
 		defer close(w.closed)
@@ -143,6 +145,13 @@ func (w *wire) silence() time.Duration {
 	return driver.Exact().Sub(w.current.sent)
 }
 
+// lastAnswered is when the last statement was sent whose answer has come, if only when nobody waited for it any more.
+func (w *wire) lastAnswered() driver.Instant {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.answered
+}
+
 // read takes in what the server sends, until the connection ends.
 func (w *wire) read(from *pgproto3.Frontend) {
 	for {
@@ -185,7 +194,7 @@ func (w *wire) receive(message pgproto3.BackendMessage) error {
 		if c == nil {
 			return errors.New("the server has sent an answer that nobody asked for")
 		}
-		w.current = nil
+		w.current, w.answered = nil, c.sent
 		<-w.turn
 		close(c.done)
 	}

@@ -20,19 +20,22 @@ func (silent) Printf(string, ...any) {}
 // connect opens a session. ctx bounds that and nothing more.
 func (d *zkDriver) connect(ctx context.Context, ttl time.Duration) (*session, error) {
 	s := newSession(d, ttl)
+	if !d.enlist(s) {
+		return nil, errOver
+	}
 	var err error
 	s.conn, s.quiet, err = zk.Connect(d.servers, s.timeout,
 		zk.WithDialer(s.dial), zk.WithHostProvider(s.hosts), zk.WithEventCallback(s.event),
 		zk.WithLogger(silent{}), zk.WithLogInfo(false), zk.WithMaxConnBufferSize(sendBuffer))
 	if err != nil {
-		return nil, err
-	}
-	if err = s.begin(ctx); err != nil {
-		s.end(err)
-		s.shut()
+		d.delist(s)
 		return nil, err
 	}
 	go s.run()
+	if err = s.begin(ctx); err != nil {
+		s.end(err)
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -100,13 +103,16 @@ func (s *session) hangUp() {
 
 // run keeps the session busy: see proof.go. It ends when the session is over.
 func (s *session) run() {
-	defer close(s.ended)
+	defer close(s.idle)
+	context.AfterFunc(s.life, s.shut)
+	if s.ready(s.life) != nil {
+		return
+	}
 	ticker := time.NewTicker(s.d.margins.every())
 	defer ticker.Stop()
 	for {
 		select {
 		case <-s.life.Done():
-			s.shut()
 			return
 		case <-ticker.C:
 			s.beat()
@@ -114,19 +120,20 @@ func (s *session) run() {
 	}
 }
 
-// shut tells the servers that the session has ended, where that can be told, and ends go-zookeeper's goroutines. It may
-// be called by several at the same time.
+// shut is called when the session is over. It tells the servers, where they can be told, and ends go-zookeeper's goroutines, and with
+// that what is waiting for an answer.
 func (s *session) shut() {
 	s.conn.Close() // waits for an answer, for up to a second
 	s.hangUp()     // its reader doesn't hear of Close, and it leaves the connection of an expired session open
 	for range s.quiet {
 	}
+	<-s.idle
+	s.d.delist(s)
 }
 
 // close ends the session and returns when that is done, or ctx is over.
 func (s *session) close(ctx context.Context) error {
 	s.end(errOver)
-	go s.shut() // while run may be waiting for an answer
 	select {
 	case <-s.ended:
 		return nil

@@ -29,7 +29,7 @@ type zkDriver struct {
 	mu       sync.Mutex
 	longest  time.Duration // the longest TTL that the servers allow, as far as is known
 	sessions map[time.Duration]*opening
-	all      map[*session]struct{} // those that have not been closed; nil: no more are opened
+	all      map[*session]struct{} // those that have not ended yet; nil: no more are opened
 }
 
 var (
@@ -133,7 +133,7 @@ func (d *zkDriver) evict() bool {
 	for ttl, o := range d.sessions {
 		if o.s != nil && o.s.users == 0 {
 			delete(d.sessions, ttl)
-			d.finish(o.s)
+			o.s.end(errOver) // its own goroutine does the rest
 			return true
 		}
 	}
@@ -148,17 +148,30 @@ func (d *zkDriver) open(o *opening, ttl time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer close(o.done)
-	switch {
-	case err != nil:
+	if err != nil {
 		o.err = d.tooLong(ttl, err)
 		delete(d.sessions, ttl)
-	case d.all == nil: // the driver was closed meanwhile
-		o.err = errOver
-		s.end(errOver)
-	default:
-		o.s = s
-		d.all[s] = struct{}{}
 	}
+	o.s = s
+}
+
+// enlist notes a session before it opens, unless the driver is closed.
+func (d *zkDriver) enlist(s *session) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.all == nil {
+		return false
+	}
+	d.all[s] = struct{}{}
+	return true
+}
+
+// delist forgets a session when all of its goroutines have ended.
+func (d *zkDriver) delist(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.all, s)
+	close(s.ended)
 }
 
 // tooLong makes a refusal of the TTL of a session that was granted too little, and remembers it.
@@ -183,7 +196,7 @@ func (d *zkDriver) join(s *session) bool {
 		delete(d.sessions, s.ttl)
 	}
 	if s.users == 0 {
-		d.finish(s)
+		s.end(errOver)
 	}
 	return false
 }
@@ -193,17 +206,11 @@ func (d *zkDriver) leave(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if s.users--; s.users == 0 && !s.usable() {
-		d.finish(s)
+		s.end(errOver)
 	}
 }
 
-// finish ends a session without users. Its own goroutine does the rest.
-func (d *zkDriver) finish(s *session) {
-	delete(d.all, s)
-	s.end(errOver)
-}
-
-// Close ends all sessions and their goroutines.
+// Close ends all sessions and their goroutines, also those that are being opened, or that have ended by themselves just now.
 func (d *zkDriver) Close(ctx context.Context) error {
 	d.mu.Lock()
 	all := d.all

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"slices"
 	"time"
@@ -15,14 +13,11 @@ import (
 
 // interrupted are the errors of go-zookeeper that say nothing about a request but that its connection, or its session,
 // came to an end: it may have been carried out. ErrSessionMoved is a server's: the session is on another connection.
-var interrupted = []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved, io.EOF, io.ErrUnexpectedEOF}
+var interrupted = []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved, errNoServer}
 
-// broken reports whether err is that of a connection, and not a server's answer. What a write to a connection returns
-// comes through go-zookeeper as it is.
+// broken reports whether err is that of a connection, and not a server's answer.
 func broken(err error) bool {
-	var network net.Error
-	return slices.ContainsFunc(interrupted, func(e error) bool { return errors.Is(err, e) }) || errors.As(err, &network) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, errNoServer)
+	return slices.ContainsFunc(interrupted, func(e error) bool { return errors.Is(err, e) })
 }
 
 var errNoAnswer = errors.New("no answer in time")

@@ -30,6 +30,7 @@ type lock struct {
 	token   locker.Token // the node's czxid
 	asked   bool         // something may stand
 	doubt   bool         // a request was sent that has no answer, so there may be a node
+	bare    bool         // the lock's node was made, and may never have had one below
 }
 
 // Acquire makes a node, and then waits for its turn. A session that has ended meanwhile has taken with it all that may
@@ -88,6 +89,9 @@ func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
 		switch {
 		case broken(err):
 		case errors.Is(err, zk.ErrNoNode):
+			l.mu.Lock()
+			l.bare = true
+			l.mu.Unlock()
 			if err := s.makeDir(l.dir); err != nil && !broken(err) {
 				return driver.Grant{}, explain(err)
 			}
@@ -178,7 +182,7 @@ func (l *lock) find(s *session) (found, first bool, err error) {
 func (l *lock) stands(s *session, path string, czxid int64) {
 	l.mu.Lock()
 	known := l.path != ""
-	l.path, l.token = path, locker.Token(czxid)
+	l.path, l.token, l.bare = path, locker.Token(czxid), false
 	l.mu.Unlock()
 	if !known {
 		s.stand(l, path)
@@ -197,10 +201,11 @@ func (l *lock) grant(s *session) driver.Grant {
 	return driver.Grant{Token: l.token, Base: s.base(), TTL: l.ttl}
 }
 
-// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner.
+// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner. The servers remove the
+// lock's node, but only if there was ever one below it.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
-	s, path, asked := l.session, l.path, l.asked
+	s, path, asked, bare := l.session, l.path, l.asked, l.bare
 	if l.doubt {
 		path = ""
 	}
@@ -213,9 +218,14 @@ func (l *lock) Release(ctx context.Context) error {
 			return err
 		}
 	}
+	if bare {
+		if err := l.remove(ctx, s, l.dir); err != nil {
+			return err
+		}
+	}
 	l.mu.Lock()
 	path = l.path
-	l.session, l.path, l.asked, l.doubt = nil, "", false, false
+	l.session, l.path, l.asked, l.doubt, l.bare = nil, "", false, false, false
 	l.mu.Unlock()
 	s.fall(path)
 	l.d.leave(s)
@@ -235,7 +245,7 @@ func (l *lock) remove(ctx context.Context, s *session, path string) error {
 		default:
 			err = s.removeAll(l.dir, l.owner)
 		}
-		if err = ignore(err, zk.ErrNoNode); err == nil || !broken(err) {
+		if err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty); err == nil || !broken(err) { // somebody else uses the lock's node
 			return explain(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package zkbackend_test
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -14,7 +15,7 @@ import (
 )
 
 // server is a ZooKeeper of one server in this process, which fails as a test tells it to. It ends a session when it is told
-// to, not by time.
+// to, not by time. It belongs in a bubble of testing/synctest, so that a busy machine can't disturb what is about time.
 type server struct {
 	t        *testing.T
 	addr     string
@@ -28,9 +29,10 @@ type server struct {
 	conns    map[*conn]bool
 	script   func(r request) verdict
 	requests []request
-	connects []int64 // the session of each request to connect
-	down     bool    // nobody listens
-	muted    bool    // nothing is answered, not even a request to connect
+	connects []int64        // the session of each request to connect
+	down     bool           // nobody listens
+	muted    bool           // nothing is answered, not even a request to connect
+	all      sync.WaitGroup // its goroutines
 }
 
 // request is what a client asks. path is that of the first operation.
@@ -64,30 +66,22 @@ type conn struct {
 
 func newServer(t *testing.T) *server {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := &server{
-		t: t, addr: listener.Addr().String(), shortest: 200 * time.Millisecond, longest: 100 * time.Second,
+		t: t, addr: "zk:2181", shortest: 200 * time.Millisecond, longest: 100 * time.Second,
 		tree: newTree(), sessions: make(map[int64]*conn), conns: make(map[*conn]bool),
 	}
-	var all sync.WaitGroup
-	all.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { s.handle(c) })
-		}
-	})
 	t.Cleanup(func() {
-		_ = listener.Close()
 		s.sever()
-		all.Wait()
+		s.all.Wait()
 	})
 	return s
+}
+
+// dial is what clients dial with. What they are connected by is no network's, so that time can be a bubble's.
+func (s *server) dial(context.Context, string, string) (net.Conn, error) {
+	near, far := newConnection()
+	s.all.Go(func() { s.handle(far) })
+	return near, nil
 }
 
 // scripts sets what becomes of requests from now on.

@@ -18,8 +18,7 @@ import (
 // queued then is never sent, though by itself it would send it under a new session, where the node that it makes would
 // be nobody's.
 //
-// It has one goroutine, run, from the moment at which it can be used until it is over; that ends the goroutines of
-// go-zookeeper as well.
+// It has one goroutine, run, until it is over; then another one, shut, ends all that belongs to it. The driver's Close waits for that.
 type session struct {
 	d        *zkDriver
 	ttl      time.Duration
@@ -29,7 +28,8 @@ type session struct {
 
 	conn  *zk.Conn
 	quiet <-chan zk.Event // closed when conn's goroutines have ended
-	ended chan struct{}   // closed when run has returned
+	idle  chan struct{}   // closed when run has returned
+	ended chan struct{}   // closed when that and all else has
 
 	life context.Context // until the session is over, with the cause
 	end  context.CancelCauseFunc
@@ -67,6 +67,7 @@ func newSession(d *zkDriver, ttl time.Duration) *session {
 		ttl:      ttl,
 		timeout:  d.margins.timeout(ttl),
 		patience: patienceFor(ttl),
+		idle:     make(chan struct{}),
 		ended:    make(chan struct{}),
 		up:       make(chan struct{}),
 		nodes:    make(map[string]*lock),
@@ -153,8 +154,8 @@ func (s *session) disconnected() {
 func (s *session) expired() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.retire(errExpired) // first, so that a waiter which sees the end has been told of its loss
 	s.end(errExpired)
-	s.retire(errExpired)
 }
 
 // retire leaves the session to those who still have to remove something from it.

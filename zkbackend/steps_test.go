@@ -21,7 +21,7 @@ const (
 func open(t *testing.T, s *server, opts ...zkbackend.Option) locker.Locker {
 	t.Helper()
 	opts = append([]zkbackend.Option{zkbackend.WithTick(tick), zkbackend.WithTTL(ttl)}, opts...)
-	l, err := zkbackend.New([]string{s.addr}, opts...)
+	l, err := s.new(opts...)
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}
@@ -32,6 +32,10 @@ func open(t *testing.T, s *server, opts ...zkbackend.Option) locker.Locker {
 	})
 	s.asked()
 	return l
+}
+
+func (s *server) new(opts ...zkbackend.Option) (locker.Locker, error) {
+	return zkbackend.New([]string{s.addr}, append([]zkbackend.Option{zkbackend.WithDialer(s.dial)}, opts...)...)
 }
 
 func acquire(t *testing.T, l locker.Locker, name string, opts ...locker.Option) locker.Lease {

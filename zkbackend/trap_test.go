@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -23,189 +24,201 @@ import (
 // Requests that wait to be sent go out when there is a connection again, also under another session. Here each Conn has
 // one session and no second one, so that no node is made that nobody knows.
 func TestQueuedRequestsReachNoOtherSession(t *testing.T) {
-	s := newServer(t)
-	l := open(t, s, zkbackend.WithDialer(func(_ context.Context, network, addr string) (net.Conn, error) {
-		return net.Dial(network, addr) // one that ignores its context
-	}))
-	const names = 40 // more than go-zookeeper has room for
-	release(t, acquire(t, l, "warm-up"))
-	s.scripts(func(r request) verdict {
-		if r.op == "multi" {
-			return ignore
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s, zkbackend.WithDialer(func(_ context.Context, network, addr string) (net.Conn, error) {
+			return s.dial(context.Background(), network, addr) // one that ignores its context
+		}))
+		const names = 40 // more than go-zookeeper has room for
+		release(t, acquire(t, l, "warm-up"))
+		s.scripts(func(r request) verdict {
+			if r.op == "multi" {
+				return ignore
+			}
+			return serve
+		})
+		var waiters []*waiter
+		for i := range names {
+			waiters = append(waiters, wait(t, l, fmt.Sprint("name", i)))
 		}
-		return serve
+		eventually(t, "requests are under way", func() bool { return strings.Contains(fmt.Sprint(s.asked()), "multi") })
+		s.mu.Lock()
+		old := s.last
+		s.script = nil
+		s.endSession(old)
+		s.mu.Unlock()
+		for i, w := range waiters {
+			lease := w.granted(t)
+			nodes := s.children(fmt.Sprint("name", i))
+			if len(nodes) != 1 {
+				t.Errorf("name %d has %d nodes, want 1", i, len(nodes))
+			}
+			release(t, lease)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for name, z := range s.tree.nodes {
+			if z.owner != 0 {
+				t.Errorf("%s stands, and nobody knows of it", name)
+			}
+		}
+		fresh := 0
+		for _, session := range s.connects {
+			if session == 0 {
+				fresh++
+			}
+		}
+		if want := 2 + 1 + 1; fresh != want { // probes, the session, and the one that came after it
+			t.Errorf("%d sessions were asked for, want %d", fresh, want)
+		}
 	})
-	var waiters []*waiter
-	for i := range names {
-		waiters = append(waiters, wait(t, l, fmt.Sprint("name", i)))
-	}
-	eventually(t, "requests are under way", func() bool { return strings.Contains(fmt.Sprint(s.asked()), "multi") })
-	s.mu.Lock()
-	old := s.last
-	s.script = nil
-	s.endSession(old)
-	s.mu.Unlock()
-	for i, w := range waiters {
-		lease := w.granted(t)
-		nodes := s.children(fmt.Sprint("name", i))
-		if len(nodes) != 1 {
-			t.Errorf("name %d has %d nodes, want 1", i, len(nodes))
-		}
-		release(t, lease)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, z := range s.tree.nodes {
-		if z.owner != 0 {
-			t.Errorf("%s stands, and nobody knows of it", name)
-		}
-	}
-	fresh := 0
-	for _, session := range s.connects {
-		if session == 0 {
-			fresh++
-		}
-	}
-	if want := 2 + 1 + 1; fresh != want { // probes, the session, and the one that came after it
-		t.Errorf("%d sessions were asked for, want %d", fresh, want)
-	}
 }
 
 // The channel of events has room for six, and what comes then is dropped.
 func TestManyEventsAtOnce(t *testing.T) {
-	s := newServer(t)
-	l := open(t, s)
-	const n = 200
-	var leases []locker.Lease
-	for i := range n {
-		leases = append(leases, acquire(t, l, fmt.Sprint(i), locker.WithTTL(time.Minute)))
-	}
-	eventually(t, "all nodes are watched", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		const n = 200
+		var leases []locker.Lease
+		for i := range n {
+			leases = append(leases, acquire(t, l, fmt.Sprint(i), locker.WithTTL(time.Minute)))
+		}
+		eventually(t, "all nodes are watched", func() bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			watched := 0
+			for c := range s.conns {
+				watched += len(c.watches)
+			}
+			return watched == n
+		})
 		s.mu.Lock()
-		defer s.mu.Unlock()
-		watched := 0
-		for c := range s.conns {
-			watched += len(c.watches)
+		for name, z := range s.tree.nodes {
+			if z.owner != 0 {
+				s.remove(name)
+			}
 		}
-		return watched == n
+		s.mu.Unlock()
+		for _, lease := range leases {
+			lost(t, soon, lease, "deleted")
+		}
+		// Session events still come.
+		lease := acquire(t, l, "a")
+		s.sever()
+		release(t, lease)
 	})
-	s.mu.Lock()
-	for name, z := range s.tree.nodes {
-		if z.owner != 0 {
-			s.remove(name)
-		}
-	}
-	s.mu.Unlock()
-	for _, lease := range leases {
-		lost(t, soon, lease, "deleted")
-	}
-	// Session events still come.
-	lease := acquire(t, l, "a")
-	s.sever()
-	release(t, lease)
 }
 
 // That a session has ended is only told when the client connects again. The lease ends by its own clock.
 func TestSilence(t *testing.T) {
-	s := newServer(t)
-	l := open(t, s)
-	before := time.Now()
-	lease := acquire(t, l, "a")
-	s.mu.Lock()
-	s.muted = true
-	s.mu.Unlock()
-	lost(t, time.Until(before)+ttl, lease, "not renewed")
-	s.mu.Lock()
-	s.muted = false
-	s.mu.Unlock()
-	s.sever()
-	release(t, acquire(t, l, "a")) // its session lives on, and its node was removed
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		before := time.Now()
+		lease := acquire(t, l, "a")
+		s.mu.Lock()
+		s.muted = true
+		s.mu.Unlock()
+		lost(t, time.Until(before)+ttl, lease, "not renewed")
+		s.mu.Lock()
+		s.muted = false
+		s.mu.Unlock()
+		s.sever()
+		release(t, acquire(t, l, "a")) // its session lives on, and its node was removed
+	})
 }
 
 // The timeout that the servers grant is private.
 func TestGrantedTimeout(t *testing.T) {
-	s := newServer(t)
-	s.longest = 4 * time.Second
-	l := open(t, s)
-	_, err := l.Acquire(t.Context(), "a", locker.WithTTL(4*time.Second))
-	if !errors.Is(err, locker.ErrOption) || !contains(err, "longer") {
-		t.Errorf("Acquire with a TTL that needs a longer session = %v, want ErrOption", err)
-	}
-	lease := acquire(t, l, "a", locker.WithTTL(2800*time.Millisecond))
-	short := acquire(t, l, "b")
-
-	// What is not known when a Locker is opened is refused by the first acquisition, and remembered.
-	s.mu.Lock()
-	s.longest = 3500 * time.Millisecond
-	s.mu.Unlock()
-	for range 2 {
-		_, err = l.Acquire(t.Context(), "c", locker.WithTTL(2500*time.Millisecond))
-		if !errors.Is(err, locker.ErrOption) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.longest = 4 * time.Second
+		l := open(t, s)
+		_, err := l.Acquire(t.Context(), "a", locker.WithTTL(4*time.Second))
+		if !errors.Is(err, locker.ErrOption) || !contains(err, "longer") {
 			t.Errorf("Acquire with a TTL that needs a longer session = %v, want ErrOption", err)
 		}
-	}
+		lease := acquire(t, l, "a", locker.WithTTL(2800*time.Millisecond))
+		short := acquire(t, l, "b")
 
-	// A server that grants less when the client connects again: the session will end too early for leases of before.
-	s.sever()
-	lost(t, soon, lease, "3.5s only")
-	if err := short.Err(); err != nil {
-		t.Errorf("Err of a lease whose session is granted enough = %v, want nil", err)
-	}
-	release(t, acquire(t, l, "a"))
-	release(t, short)
+		// What is not known when a Locker is opened is refused by the first acquisition, and remembered.
+		s.mu.Lock()
+		s.longest = 3500 * time.Millisecond
+		s.mu.Unlock()
+		for range 2 {
+			_, err = l.Acquire(t.Context(), "c", locker.WithTTL(2500*time.Millisecond))
+			if !errors.Is(err, locker.ErrOption) {
+				t.Errorf("Acquire with a TTL that needs a longer session = %v, want ErrOption", err)
+			}
+		}
+
+		// A server that grants less when the client connects again: the session will end too early for leases of before.
+		s.sever()
+		lost(t, soon, lease, "3.5s only")
+		if err := short.Err(); err != nil {
+			t.Errorf("Err of a lease whose session is granted enough = %v, want nil", err)
+		}
+		release(t, acquire(t, l, "a"))
+		release(t, short)
+	})
 }
 
 func TestOpenRefusesTTL(t *testing.T) {
-	s := newServer(t)
-	s.longest = 10 * time.Second
-	for _, ttl := range []time.Duration{time.Millisecond, time.Hour} {
-		l, err := zkbackend.New([]string{s.addr}, zkbackend.WithTTL(ttl))
-		if !errors.Is(err, locker.ErrOption) {
-			t.Errorf("New with a TTL of %v = %v, %v, want ErrOption", ttl, l, err)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.longest = 10 * time.Second
+		for _, ttl := range []time.Duration{time.Millisecond, time.Hour} {
+			l, err := s.new(zkbackend.WithTTL(ttl))
+			if !errors.Is(err, locker.ErrOption) {
+				t.Errorf("New with a TTL of %v = %v, %v, want ErrOption", ttl, l, err)
+			}
 		}
-	}
-	// The tick is half of the shortest session, or a twentieth of the longest: 500 ms here.
-	l, err := zkbackend.New([]string{s.addr})
-	if err != nil {
-		t.Fatalf("New = %v", err)
-	}
-	defer l.Close()
-	if want := zkbackend.Guarantees(500 * time.Millisecond).Expiry; l.Guarantees().Expiry != want {
-		t.Errorf("guarantees %v, want %v", l.Guarantees().Expiry, want)
-	}
-	lease := acquire(t, l, "a")
-	if d := time.Until(lease.Deadline()); d < 8*time.Second || d > 8500*time.Millisecond {
-		t.Errorf("by default the deadline is %v away, want the longest TTL that can be had, 8.5s", d)
-	}
-	release(t, lease)
+		// The tick is half of the shortest session, or a twentieth of the longest: 500 ms here.
+		l, err := s.new()
+		if err != nil {
+			t.Fatalf("New = %v", err)
+		}
+		defer l.Close()
+		if want := zkbackend.Guarantees(500 * time.Millisecond).Expiry; l.Guarantees().Expiry != want {
+			t.Errorf("guarantees %v, want %v", l.Guarantees().Expiry, want)
+		}
+		lease := acquire(t, l, "a")
+		if d := time.Until(lease.Deadline()); d < 8*time.Second || d > 8500*time.Millisecond {
+			t.Errorf("by default the deadline is %v away, want the longest TTL that can be had, 8.5s", d)
+		}
+		release(t, lease)
+	})
 }
 
 // Its logger prints to the standard logger.
 func TestNothingIsLogged(t *testing.T) {
-	var text bytes.Buffer
-	var mu sync.Mutex
-	log.SetOutput(writerFunc(func(p []byte) (int, error) {
+	synctest.Test(t, func(t *testing.T) {
+		var text bytes.Buffer
+		var mu sync.Mutex
+		log.SetOutput(writerFunc(func(p []byte) (int, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			return text.Write(p)
+		}))
+		defer log.SetOutput(log.Default().Writer())
+		s := newServer(t)
+		l := open(t, s)
+		lease := acquire(t, l, "a")
+		s.sever()
+		release(t, lease)
+		s.mu.Lock()
+		s.endSession(s.last)
+		s.mu.Unlock()
+		release(t, acquire(t, l, "a"))
+		_, _ = zkbackend.New([]string{"127.0.0.1:1"})
+		_ = l.Close()
 		mu.Lock()
 		defer mu.Unlock()
-		return text.Write(p)
-	}))
-	defer log.SetOutput(log.Default().Writer())
-	s := newServer(t)
-	l := open(t, s)
-	lease := acquire(t, l, "a")
-	s.sever()
-	release(t, lease)
-	s.mu.Lock()
-	s.endSession(s.last)
-	s.mu.Unlock()
-	release(t, acquire(t, l, "a"))
-	_, _ = zkbackend.New([]string{"127.0.0.1:1"})
-	_ = l.Close()
-	mu.Lock()
-	defer mu.Unlock()
-	if text.Len() > 0 {
-		t.Errorf("the log has: %s", text.String())
-	}
+		if text.Len() > 0 {
+			t.Errorf("the log has: %s", text.String())
+		}
+	})
 }
 
 type writerFunc func([]byte) (int, error)
@@ -214,45 +227,48 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // It knows no contexts.
 func TestAcquireThatIsCancelledDuringACall(t *testing.T) {
-	s := newServer(t)
-	l := open(t, s)
-	release(t, acquire(t, l, "a"))
-	s.once("multi", loseReply)
-	s.asked()
-	w := wait(t, l, "a")
-	eventually(t, "the request is under way", func() bool { return strings.Contains(fmt.Sprint(s.asked()), "multi") })
-	w.cancel()
-	select {
-	case <-w.done:
-	case <-time.After(zkbackend.Patience(ttl) / 2):
-		t.Errorf("Acquire has not returned at once")
-	}
-	if !errors.Is(w.err, context.Canceled) {
-		t.Errorf("Acquire = %v, want Canceled", w.err)
-	}
-	s.nodesAre(t, "a", 0) // though it was made
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "a"))
+		s.once("multi", loseReply)
+		s.asked()
+		w := wait(t, l, "a")
+		eventually(t, "the request is under way", func() bool { return strings.Contains(fmt.Sprint(s.asked()), "multi") })
+		w.cancel()
+		select {
+		case <-w.done:
+		case <-time.After(zkbackend.Patience(ttl) / 2):
+			t.Errorf("Acquire has not returned at once")
+		}
+		if !errors.Is(w.err, context.Canceled) {
+			t.Errorf("Acquire = %v, want Canceled", w.err)
+		}
+		s.nodesAre(t, "a", 0) // though it was made
+	})
 }
 
 // It leaves the connection open on which it was told that its session has expired.
 func TestConnectionsAreClosed(t *testing.T) {
-	s := newServer(t)
-	var opened, closed atomic.Int32
-	l := open(t, s, zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		var d net.Dialer
-		c, err := d.DialContext(ctx, network, addr)
-		if err == nil {
-			opened.Add(1)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		var opened, closed atomic.Int32
+		l := open(t, s, zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := s.dial(ctx, network, addr)
+			if err == nil {
+				opened.Add(1)
+			}
+			return &closing{Conn: c, closed: &closed}, err
+		}))
+		for range 3 {
+			release(t, acquire(t, l, "a"))
+			s.mu.Lock()
+			s.endSession(s.last)
+			s.mu.Unlock()
 		}
-		return &closing{Conn: c, closed: &closed}, err
-	}))
-	for range 3 {
 		release(t, acquire(t, l, "a"))
-		s.mu.Lock()
-		s.endSession(s.last)
-		s.mu.Unlock()
-	}
-	release(t, acquire(t, l, "a"))
-	eventually(t, "one connection is left", func() bool { return opened.Load()-closed.Load() == 1 })
+		eventually(t, "one connection is left", func() bool { return opened.Load()-closed.Load() == 1 })
+	})
 }
 
 // closing counts connections that are closed.
@@ -280,54 +296,135 @@ func TestClose(t *testing.T) {
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := newServer(t)
-			before := runtime.NumGoroutine()
-			l, err := zkbackend.New([]string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
-			if err != nil {
-				t.Fatal(err)
-			}
-			release(t, acquire(t, l, "a", locker.WithTTL(time.Second)))
-			s.mu.Lock()
-			disturb(s)
-			s.mu.Unlock()
-			began := time.Now()
-			if err := l.Close(); err != nil {
-				t.Errorf("Close = %v, want nil", err)
-			}
-			if took := time.Since(began); took > 4*time.Second {
-				t.Errorf("Close took %v", took)
-			}
-			s.sever()
-			eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			if n := len(s.sessions); what == "quiet" && n != 0 {
-				t.Errorf("%d sessions are left", n)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				before := runtime.NumGoroutine()
+				l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
+				if err != nil {
+					t.Fatal(err)
+				}
+				release(t, acquire(t, l, "a", locker.WithTTL(time.Second)))
+				s.mu.Lock()
+				disturb(s)
+				s.mu.Unlock()
+				began := time.Now()
+				if err := l.Close(); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+				if took := time.Since(began); took > 4*time.Second {
+					t.Errorf("Close took %v", took)
+				}
+				s.sever()
+				eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if n := len(s.sessions); what == "quiet" && n != 0 {
+					t.Errorf("%d sessions are left", n)
+				}
+			})
 		})
 	}
 }
 
+// Close ends what is just being opened, too.
+func TestCloseWhileASessionOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		d, err := zkbackend.NewDriver([]string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		s.muted = true
+		s.mu.Unlock()
+		l, err := d.Lock(locker.Request{Name: "a", TTL: time.Minute}, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if _, err := l.Acquire(context.Background()); err == nil {
+				t.Errorf("Acquire = a grant, and the server says nothing")
+			}
+		}()
+		synctest.Wait()
+		if err := d.Close(t.Context()); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		<-done
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("Close and Acquire took %v", took)
+		}
+	})
+}
+
+// It hangs for ever when the credentials can't be written which it gives again after a connect.
+func TestWriteThatFails(t *testing.T) {
+	for _, write := range []int{1, 2, 3, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newServer(t)
+			var armed atomic.Bool
+			l := open(t, s, zkbackend.WithDigest("joe", "secret"), zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+				c, err := s.dial(ctx, network, addr)
+				if armed.Swap(false) {
+					c = &failing{Conn: c, left: write - 1}
+				}
+				return c, err
+			}))
+			lease := acquire(t, l, "a")
+			armed.Store(true)
+			s.sever()
+			for range 3 {
+				if err := lease.Renew(t.Context()); err != nil {
+					t.Errorf("after write %d has failed: Renew = %v, want nil", write, err)
+				}
+			}
+			if armed.Load() {
+				t.Errorf("nothing was disturbed")
+			}
+			release(t, lease)
+		})
+	}
+}
+
+// failing is a connection on which some writes succeed and no more.
+type failing struct {
+	net.Conn
+	left int
+}
+
+func (c *failing) Write(data []byte) (int, error) {
+	if c.left == 0 {
+		return 0, errors.New("no route to host")
+	}
+	c.left--
+	return c.Conn.Write(data)
+}
+
 // A server that takes a request and doesn't answer would hold it for two thirds of the session's timeout.
 func TestHungServerIsLeft(t *testing.T) {
-	s := newServer(t)
-	l, err := zkbackend.New([]string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	lease := acquire(t, l, "a", locker.WithTTL(3*time.Second))
-	s.mu.Lock()
-	for c := range s.conns {
-		c.mute = true // new connections work, as those to another server would
-	}
-	s.mu.Unlock()
-	began := time.Now()
-	if err := lease.Renew(t.Context()); err != nil {
-		t.Errorf("Renew = %v, want nil", err)
-	}
-	if took := time.Since(began); took > 2*zkbackend.Patience(3*time.Second) {
-		t.Errorf("Renew took %v", took)
-	}
-	release(t, lease)
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		lease := acquire(t, l, "a", locker.WithTTL(3*time.Second))
+		s.mu.Lock()
+		for c := range s.conns {
+			c.mute = true // new connections work, as those to another server would
+		}
+		s.mu.Unlock()
+		began := time.Now()
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+		if took := time.Since(began); took > 2*zkbackend.Patience(3*time.Second) {
+			t.Errorf("Renew took %v", took)
+		}
+		release(t, lease)
+	})
 }

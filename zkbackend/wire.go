@@ -35,6 +35,9 @@ type hello struct {
 	sent, answered driver.Instant
 }
 
+// Write never fails. A connection that can't be written to is closed, and go-zookeeper's reader tells that to all who wait for an
+// answer. Of a write that fails it tells the request itself, and then again with all others, and waits for ever for somebody to take the
+// second message; with the credentials that it gives again after a connect that is certain.
 func (w *wire) Write(data []byte) (int, error) {
 	w.mu.Lock()
 	if w.hello == nil {
@@ -48,7 +51,10 @@ func (w *wire) Write(data []byte) (int, error) {
 		_ = w.setLimit() // it fails where the write will
 	}
 	w.mu.Unlock()
-	return w.Conn.Write(data)
+	if _, err := w.Conn.Write(data); err != nil {
+		_ = w.Conn.Close()
+	}
+	return len(data), nil
 }
 
 func (w *wire) Read(data []byte) (int, error) {

@@ -209,7 +209,7 @@ func (d *zkDriver) begin(ctx context.Context, asked time.Duration) (ttl time.Dur
 	}
 	o := &opening{done: make(chan struct{}), s: s}
 	close(o.done)
-	d.sessions[ttl], d.all[s] = o, struct{}{}
+	d.sessions[ttl] = o
 	if err := s.check(); err != nil {
 		return 0, explain(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/fencedlock/locker/membackend"
 	"github.com/fencedlock/locker/pgbackend"
 	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/redlockbackend"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
@@ -23,6 +24,7 @@ var backends = []func() locker.Guarantees{
 	membackend.Guarantees,
 	filebackend.Guarantees,
 	redisbackend.Guarantees,
+	redlockbackend.Guarantees,
 	etcdbackend.Guarantees,
 	func() locker.Guarantees { return zkbackend.Guarantees(0) }, // at ZooKeeper's default tickTime
 	pgbackend.Guarantees,

@@ -21,10 +21,11 @@ import (
 	"github.com/fencedlock/locker"
 	_ "github.com/fencedlock/locker/etcdbackend" // etcd://
 	"github.com/fencedlock/locker/fence"
-	_ "github.com/fencedlock/locker/filebackend"  // file://
-	_ "github.com/fencedlock/locker/pgbackend"    // postgres://
-	_ "github.com/fencedlock/locker/redisbackend" // redis://
-	_ "github.com/fencedlock/locker/zkbackend"    // zk://
+	_ "github.com/fencedlock/locker/filebackend"    // file://
+	_ "github.com/fencedlock/locker/pgbackend"      // postgres://
+	_ "github.com/fencedlock/locker/redisbackend"   // redis://
+	_ "github.com/fencedlock/locker/redlockbackend" // redlock://
+	_ "github.com/fencedlock/locker/zkbackend"      // zk://
 )
 
 func main() {

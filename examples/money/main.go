@@ -25,11 +25,12 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
-	_ "github.com/fencedlock/locker/etcdbackend"  // etcd://
-	_ "github.com/fencedlock/locker/filebackend"  // file://
-	_ "github.com/fencedlock/locker/pgbackend"    // postgres://
-	_ "github.com/fencedlock/locker/redisbackend" // redis://
-	_ "github.com/fencedlock/locker/zkbackend"    // zk://
+	_ "github.com/fencedlock/locker/etcdbackend"    // etcd://
+	_ "github.com/fencedlock/locker/filebackend"    // file://
+	_ "github.com/fencedlock/locker/pgbackend"      // postgres://
+	_ "github.com/fencedlock/locker/redisbackend"   // redis://
+	_ "github.com/fencedlock/locker/redlockbackend" // redlock://
+	_ "github.com/fencedlock/locker/zkbackend"      // zk://
 )
 
 func main() {

@@ -12,13 +12,14 @@ import (
 	"github.com/fencedlock/locker/membackend"
 	"github.com/fencedlock/locker/pgbackend"
 	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/redlockbackend"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
 func all() []locker.Guarantees {
 	return []locker.Guarantees{
 		membackend.Guarantees(), filebackend.Guarantees(), redisbackend.Guarantees(),
-		etcdbackend.Guarantees(), zkbackend.Guarantees(0), pgbackend.Guarantees(),
+		redlockbackend.Guarantees(), etcdbackend.Guarantees(), zkbackend.Guarantees(0), pgbackend.Guarantees(),
 	}
 }
 
@@ -62,7 +63,9 @@ func TestAdvise(t *testing.T) {
 		{"work=other among=machine for=correctness data=own", nil, "file", "fence.Guard"},
 		{work + "for=efficiency have=", nil, "redis", "have to run it"},
 		{work + "for=efficiency have=etcd", nil, "etcd", "run it already"},
-		{work + "for=efficiency have=redis", []locker.Requirement{locker.ToleranceMinority}, "etcd", "have to run it"},
+		{work + "for=efficiency have=redlock", nil, "redlock", "run it already"},
+		{work + "for=correctness have=redlock data=own", nil, "redlock", "what the lock gets wrong is refused"},
+		{work + "for=efficiency have=redis", []locker.Requirement{locker.ToleranceMinority}, "redlock", "have to run it"},
 		{work + "for=correctness have=redis data=own", nil, "redis", "what the lock gets wrong is refused"},
 		{work + "for=correctness have=redis data=own", nil, "redis", "run postgres"},
 		{work + "for=correctness have=redis data=foreign", nil, "postgres", "idempotency key"},

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// etcdAt is the URLs of the members.
+type etcdAt []string
+
+func (e etcdAt) client() (*clientv3.Client, error) {
+	return clientv3.New(clientv3.Config{Endpoints: e, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+}
+
+var etcdSends = []string{"Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseRevoke", "LeaseTimeToLive", "Watch"}
+
+func (e etcdAt) contestant(name string, renews time.Duration, open func(ctx context.Context, c *clientv3.Client) (*client, error)) contestant {
+	return contestant{name, etcdSends, renews, func(ctx context.Context) (*client, error) {
+		c, err := e.client()
+		if err != nil {
+			return nil, err
+		}
+		cl, err := open(ctx, c)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		inner := cl.close
+		cl.close = func() {
+			inner()
+			_ = c.Close()
+		}
+		return cl, nil
+	}}
+}
+
+// put is the bare request: one write, which a majority has on its disks.
+func (e etcdAt) put() contestant {
+	return e.contestant("Put", 0, func(_ context.Context, c *clientv3.Client) (*client, error) {
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				_, err := c.Put(ctx, "bare/"+name, "")
+				return func(context.Context) error { return nil }, err
+			},
+			close: func() {},
+		}, nil
+	})
+}
+
+// txns is what one writes without a library: a key under a lease that all share, made and removed. It can't wait.
+func (e etcdAt) txns() contestant {
+	return e.contestant("Txn by hand", 0, func(ctx context.Context, c *clientv3.Client) (*client, error) {
+		lease, err := c.Grant(ctx, int64(time.Hour/time.Second))
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				key, owner := "by-hand/"+name, rand.Text()
+				r, err := c.Txn(ctx).If(clientv3.Compare(clientv3.CreateRevision(key), "=", 0)).
+					Then(clientv3.OpPut(key, owner, clientv3.WithLease(lease.ID))).Commit()
+				if err == nil && !r.Succeeded {
+					err = errors.New("somebody else has the lock")
+				}
+				return func(ctx context.Context) error {
+					_, err := c.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", owner)).Then(clientv3.OpDelete(key)).Commit()
+					return err
+				}, err
+			},
+			close: func() {},
+		}, nil
+	})
+}
+
+func (e etcdAt) locker() contestant {
+	return contestant{subject, etcdSends, ttl / 3, func(context.Context) (*client, error) {
+		c, err := e.client()
+		if err != nil {
+			return nil, err
+		}
+		l, err := etcdbackend.New(c, etcdbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		return ours(l, func() { _ = c.Close() }, nil), nil
+	}}
+}
+
+// sharedMutex is the client's own Mutex, with one session for all locks of a process. Such a session makes all that want one name in
+// one process the same holder, so here a name is never wanted twice by one.
+func (e etcdAt) sharedMutex() contestant {
+	return e.contestant("Mutex, shared session", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+		session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				m := concurrency.NewMutex(session, "mutex/"+name)
+				return m.Unlock, m.Lock(ctx)
+			},
+			close: func() { _ = session.Close() },
+		}, nil
+	})
+}
+
+// ownMutex has a session for each acquisition, as is needed where several of one process want the same name.
+func (e etcdAt) ownMutex() contestant {
+	return e.contestant("Mutex, own sessions", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
+				if err != nil {
+					return nil, err
+				}
+				m := concurrency.NewMutex(session, "mutex/"+name)
+				if err := m.Lock(ctx); err != nil {
+					return nil, errors.Join(err, session.Close())
+				}
+				return func(ctx context.Context) error { return errors.Join(m.Unlock(ctx), session.Close()) }, nil
+			},
+			close: func() {},
+		}, nil
+	})
+}
+

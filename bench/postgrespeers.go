@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"hash/fnv"
+	"io"
+	"log"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	"cirello.io/pglock"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// postgresAt is the URL of the server, without a user.
+type postgresAt url.URL
+
+func (p postgresAt) as(user string) string {
+	u := url.URL(p)
+	u.User = url.UserPassword(user, pgSecret)
+	return u.String()
+}
+
+// config is that of a pool of 64 connections. It counts messages.
+func (p postgresAt) config() (*pgxpool.Config, *statementCount, error) {
+	c, err := pgxpool.ParseConfig(p.as("locks"))
+	if err != nil {
+		return nil, nil, err
+	}
+	c.MaxConns = 64
+	count := new(statementCount)
+	c.ConnConfig.Tracer = count
+	return c, count, nil
+}
+
+// statementCount counts what a client asks.
+type statementCount struct{ n atomic.Int64 }
+
+func (s *statementCount) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	s.n.Add(1)
+	return ctx
+}
+
+func (s *statementCount) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+var pgSends = []string{"statement"}
+
+// selectOne is the bare request.
+func (p postgresAt) selectOne() contestant {
+	return contestant{"SELECT 1", pgSends, 0, func(ctx context.Context) (*client, error) {
+		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, _ string) (release, error) {
+			_, err := c.Exec(ctx, "SELECT 1")
+			c.Release()
+			return func(context.Context) error { return nil }, err
+		})
+	}}
+}
+
+const pgByHand = "advisory lock"
+
+// advisory is what one writes without a library to get a lock with a token: a statement that waits, and one that gives back, on a
+// connection of the pool. The token is no better than a sequence.
+func (p postgresAt) advisory() contestant {
+	return contestant{pgByHand, pgSends, 0, func(ctx context.Context) (*client, error) {
+		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, name string) (release, error) {
+			h := fnv.New64a()
+			_, _ = io.WriteString(h, name)
+			key := int64(h.Sum64())
+			var token int64
+			err := c.QueryRow(ctx, "SELECT nextval('by_hand') FROM (SELECT pg_advisory_lock($1)) AS held", key).Scan(&token)
+			if err != nil {
+				c.Release()
+				return nil, err
+			}
+			return func(ctx context.Context) error {
+				defer c.Release()
+				_, err := c.Exec(ctx, "SELECT pg_advisory_unlock($1)", key)
+				return err
+			}, nil
+		})
+	}}
+}
+
+func (p postgresAt) pooled(ctx context.Context, lock func(context.Context, *pgxpool.Conn, string) (release, error)) (*client, error) {
+	config, count, err := p.config()
+	if err != nil {
+		return nil, err
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		lock: func(ctx context.Context, name string) (release, error) {
+			c, err := pool.Acquire(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return lock(ctx, c, name)
+		},
+		close:    pool.Close,
+		messages: count.n.Load,
+	}, nil
+}
+
+func (p postgresAt) locker() contestant {
+	return contestant{subject, pgSends, ttl / 3, func(context.Context) (*client, error) {
+		config, count, err := p.config()
+		if err != nil {
+			return nil, err
+		}
+		l, err := pgbackend.New(config, pgbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		if err != nil {
+			return nil, err
+		}
+		return ours(l, func() {}, count.n.Load), nil
+	}}
+}
+
+// pglock keeps a row for each lock, and polls. Its table is made once.
+func (p postgresAt) pglock() contestant {
+	return contestant{"pglock", pgSends, 10 * time.Second, func(context.Context) (*client, error) {
+		db, l, err := p.openPglock()
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				lock, err := l.AcquireContext(ctx, name)
+				if err != nil {
+					return nil, err
+				}
+				return func(ctx context.Context) error { return l.ReleaseContext(ctx, lock) }, nil
+			},
+			close: func() { _ = db.Close() },
+		}, nil
+	}}
+}
+
+func (p postgresAt) openPglock() (*sql.DB, *pglock.Client, error) {
+	db, err := sql.Open("pgx", p.as("locks"))
+	if err != nil {
+		return nil, nil, err
+	}
+	db.SetMaxOpenConns(64)
+	db.SetMaxIdleConns(64)
+	l, err := pglock.UnsafeNew(db, pglock.WithLeaseDuration(ttl), pglock.WithHeartbeatFrequency(10*time.Second),
+		pglock.WithLogger(log.New(io.Discard, "", 0)))
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, l, nil
+}
+
+func (p postgresAt) makePglock(context.Context) error {
+	db, l, err := p.openPglock()
+	if err != nil {
+		return err
+	}
+	return errors.Join(l.TryCreateTable(), db.Close())
+}

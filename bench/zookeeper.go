@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+)
+
+// startZooKeeper starts an ensemble of three, whose servers write to the disk before they answer, as they do by default. All run on
+// this machine, so what a server waits for the others costs less than elsewhere.
+func startZooKeeper(ctx context.Context) (_ *service, err error) {
+	const size = 3
+	var clients zooKeeperAt
+	var lines []string
+	for i := range size {
+		var ports [3]int
+		for j := range ports {
+			if ports[j], err = freePort(); err != nil {
+				return nil, err
+			}
+		}
+		clients = append(clients, fmt.Sprintf("127.0.0.1:%d", ports[0]))
+		lines = append(lines, fmt.Sprintf("server.%d=127.0.0.1:%d:%d;127.0.0.1:%d", i+1, ports[1], ports[2], ports[0]))
+	}
+	var servers containers
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, servers.stop())
+		}
+	}()
+	for i := range size {
+		c, err := startServer(ctx, "zookeeper", "env", fmt.Sprint("ZOO_MY_ID=", i+1), "ZOO_SERVERS="+strings.Join(lines, " "),
+			"ZOO_MAX_CLIENT_CNXNS=0", "ZOO_ADMINSERVER_ENABLED=false", "ZOO_4LW_COMMANDS_WHITELIST=mntr",
+			"ZK_SERVER_HEAP=512", "/docker-entrypoint.sh", "zkServer.sh", "start-foreground")
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, c)
+	}
+	admin, err := clients.connect()
+	if err != nil {
+		return nil, err
+	}
+	if err := eventually(ctx, func(context.Context) error {
+		_, err := admin.Sync("/")
+		return err
+	}); err != nil {
+		admin.Close()
+		return nil, err
+	}
+	version, _, err := clients.monitor(ctx)
+	if err != nil {
+		admin.Close()
+		return nil, err
+	}
+	return &service{
+		about:    "ZooKeeper " + version + ", three servers",
+		bare:     clients.set(),
+		byHand:   clients.nodes(),
+		loads:    []contestant{clients.locker(), clients.zkLock()},
+		handOffs: []contestant{clients.locker(), clients.zkLock()},
+		holds:    []contestant{clients.locker(), clients.zkLock()},
+		crowds:   []contestant{clients.locker(), clients.zkLock()},
+		goals:    zooKeeperGoals(),
+		requests: func(ctx context.Context) (map[string]int64, error) {
+			_, packets, err := clients.monitor(ctx)
+			return map[string]int64{"packet": packets}, err
+		},
+		servers: servers,
+		stop: func() error {
+			admin.Close()
+			return servers.stop()
+		},
+	}, nil
+}
+
+// monitor asks all servers what they have got so far, the pings of clients among it.
+func (z zooKeeperAt) monitor(ctx context.Context) (version string, packets int64, err error) {
+	for _, addr := range z {
+		text, err := fourLetters(ctx, addr, "mntr")
+		if err != nil {
+			return "", 0, err
+		}
+		found := false
+		for line := range strings.Lines(text) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "\t")
+			switch key {
+			case "zk_version":
+				version, _, _ = strings.Cut(value, "-")
+			case "zk_packets_received":
+				n, err := strconv.ParseInt(value, 10, 64)
+				if err != nil {
+					return "", 0, fmt.Errorf("mntr says %q", line)
+				}
+				packets += n
+				found = true
+			}
+		}
+		if !found {
+			return "", 0, fmt.Errorf("mntr doesn't count packets: %q", text)
+		}
+	}
+	return version, packets, nil
+}
+
+// fourLetters sends one of ZooKeeper's words, and returns what comes back.
+func fourLetters(ctx context.Context, addr, word string) (string, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, word); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(conn)
+	return string(text), err
+}
+
+func zooKeeperGoals() []goal {
+	goals := []goal{
+		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.1},
+		{scenario: heldName, metric: "heap", limit: 12},
+		{scenario: heldName, metric: "goroutines", limit: 100},
+		{scenario: heldName, metric: "renewals", limit: 20},
+	}
+	for _, n := range contenders {
+		goals = append(goals,
+			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 1.7},
+			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 3})
+	}
+	for _, n := range processes {
+		goals = append(goals, crowdGoals(n)...)
+	}
+	return goals
+}

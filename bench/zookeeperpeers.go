@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// zooKeeperAt is the addresses of the servers.
+type zooKeeperAt []string
+
+// zkTimeout is that of all sessions.
+const zkTimeout = 30 * time.Second
+
+type silent struct{}
+
+func (silent) Printf(string, ...any) {}
+
+func (z zooKeeperAt) connect() (*zk.Conn, error) {
+	c, _, err := zk.Connect(z, zkTimeout, zk.WithLogger(silent{}))
+	return c, err
+}
+
+var zkSends = []string{"packet"}
+
+func (z zooKeeperAt) contestant(name string, lock func(c *zk.Conn, name string) (release, error)) contestant {
+	return contestant{name, zkSends, zkTimeout / 3, func(context.Context) (*client, error) {
+		c, err := z.connect()
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			lock: func(ctx context.Context, name string) (release, error) {
+				if err := ctx.Err(); err != nil { // the client knows no contexts
+					return nil, err
+				}
+				return lock(c, name)
+			},
+			close: c.Close,
+		}, nil
+	}}
+}
+
+// set is the bare request: one write, which a majority has on its disks.
+func (z zooKeeperAt) set() contestant {
+	return z.contestant("Set", func(c *zk.Conn, name string) (release, error) {
+		path := "/bare-" + name
+		_, err := c.Set(path, nil, -1)
+		if errors.Is(err, zk.ErrNoNode) {
+			_, err = c.Create(path, nil, 0, zk.WorldACL(zk.PermAll))
+		}
+		return func(context.Context) error { return nil }, err
+	})
+}
+
+// nodes is what one writes without a library: an ephemeral node, made and removed. It can't wait.
+func (z zooKeeperAt) nodes() contestant {
+	return z.contestant("Create by hand", func(c *zk.Conn, name string) (release, error) {
+		path := "/by-hand-" + name
+		_, err := c.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+		return func(context.Context) error { return c.Delete(path, -1) }, err
+	})
+}
+
+// zkLock is the client's own recipe.
+func (z zooKeeperAt) zkLock() contestant {
+	return z.contestant("zk.Lock", func(c *zk.Conn, name string) (release, error) {
+		l := zk.NewLock(c, "/zk-lock-"+name, zk.WorldACL(zk.PermAll))
+		if err := l.Lock(); err != nil {
+			return nil, err
+		}
+		return func(context.Context) error { return l.Unlock() }, nil
+	})
+}
+
+func (z zooKeeperAt) locker() contestant {
+	return contestant{subject, zkSends, ttl / 3, func(context.Context) (*client, error) {
+		l, err := zkbackend.New(z) //nolint:contextcheck // it takes none
+		if err != nil {
+			return nil, err
+		}
+		return ours(l, func() {}, nil), nil
+	}}
+}

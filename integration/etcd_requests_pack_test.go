@@ -1,0 +1,127 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// cost is what something costs a cluster: requests of Lockers, keepalives among them, and what goes through the log of all members.
+// Messages about watches are not counted: when a lock is watched is a matter of time.
+type cost struct{ requests, writes int64 }
+
+func (s *etcdService) cost(t conformance.T) (c cost) {
+	t.Helper()
+	own := s.sent.n.Load()
+	must(t, func(ctx context.Context) error {
+		for _, m := range s.members {
+			counters, err := m.metrics(ctx)
+			if err != nil {
+				return err
+			}
+			c.writes = max(c.writes, int64(counters["etcd_server_proposals_committed_total"])) // the leader knows first
+			for name, n := range counters {
+				if strings.HasPrefix(name, "grpc_server_msg_received_total{") && !strings.Contains(name, `"etcdserverpb.Watch"`) {
+					c.requests += int64(n)
+				}
+			}
+		}
+		return nil
+	})
+	c.requests -= own
+	return c
+}
+
+// least is the least of what a step costs in some tries: others may come in between, a login that is renewed, say. prepare is not counted.
+func (s *etcdService) least(t conformance.T, prepare func() (step func())) (least cost) {
+	t.Helper()
+	for i := range 3 {
+		step := prepare()
+		before := s.cost(t)
+		step()
+		after := s.cost(t)
+		c := cost{after.requests - before.requests, after.writes - before.writes}
+		if i == 0 {
+			least = c
+		}
+		least = cost{min(least.requests, c.requests), min(least.writes, c.writes)}
+	}
+	return least
+}
+
+// requestCounts is the table of docs/etcd.md.
+func (s *etcdService) requestCounts(t conformance.T, _ *conformance.Harness) {
+	leasePerLock := len(s.opts) > 0
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	var lease locker.Lease
+	take := func(l locker.Locker, name string) func() {
+		return func() { lease = acquire(t, l, name, locker.WithTTL(far)) }
+	}
+	giveBack := func() { release(t, lease) }
+	free(t, 0, l, lockName(t)) // so that there is a session of the usual TTL
+	for _, c := range []struct {
+		what         string
+		prepare      func() func()
+		one, perLock cost // with one session, and with a lease per lock
+	}{
+		{"open, with a login, and close", func() func() { return func() { _ = s.open(t).Close() } }, cost{5, 4}, cost{5, 4}},
+		{"the first lock with a TTL", func() func() {
+			l := keep(t, s.open(t))
+			pass(t, soon/10) // until the end of what was granted to see whether it fits
+			return take(l, lockName(t))
+		}, cost{2, 2}, cost{2, 2}},
+		{"acquire a free lock", func() func() { return take(l, lockName(t)) }, cost{1, 1}, cost{2, 2}},
+		{"release", func() func() {
+			take(l, lockName(t))()
+			return giveBack
+		}, cost{1, 1}, cost{1, 1}},
+		{"TryAcquire of one that is held", func() func() {
+			name := lockName(t)
+			take(l, name)()
+			return func() {
+				if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(far)); !errors.Is(err, locker.ErrHeld) {
+					t.Errorf("TryAcquire = %v, want ErrHeld", err)
+				}
+			}
+		}, cost{1, 1}, cost{3, 3}},
+		{"wait for the first time", func() func() {
+			name := lockName(t)
+			take(l, name)()
+			return func() {
+				s.queued(t, other, name, far)
+				pass(t, soon/5) // until it has looked who was there before its watch
+			}
+		}, cost{2, 1}, cost{3, 2}},
+		{"hand over", func() func() {
+			name := lockName(t)
+			take(l, name)()
+			next := s.queued(t, other, name, far)
+			pass(t, soon/20) // until its watch stands
+			return func() {
+				giveBack()
+				next.granted(t, soon)
+			}
+		}, cost{1, 1}, cost{1, 1}},
+		{"renew", func() func() {
+			take(l, lockName(t))()
+			return func() {
+				if err := lease.Renew(t.Context()); err != nil {
+					t.Errorf("Renew = %v, want nil", err)
+				}
+			}
+		}, cost{2, 0}, cost{2, 0}},
+	} {
+		want := c.one
+		if leasePerLock {
+			want = c.perLock
+		}
+		if got := s.least(t, c.prepare); got != want {
+			t.Errorf("%s: %+v, want %+v", c.what, got, want)
+		}
+	}
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// costs counts the requests of what docs/zookeeper.md has in its table.
+func (s *zkService) costs(t conformance.T, _ *conformance.Harness) {
+	opening := s.counter.n.Load()
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	if n := s.counter.n.Load() - opening; n > 2*10 {
+		t.Errorf("two Lockers were opened with %d requests about nodes, want 10 each at most", n)
+	}
+	name := lockName(t)
+	free(t, soon, l, name)
+	try := func() error {
+		lease, err := locker.TryAcquire(t.Context(), l, name)
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		return err
+	}
+	nothing := func(context.Context, locker.Lease) error { return nil }
+	s.cost(t, "acquiring and releasing a free lock", 2, func() error { return locker.Do(t.Context(), l, name, nothing) })
+	s.cost(t, "the same without waiting", 3, try)
+
+	lease := acquire(t, other, name)
+	s.cost(t, "finding a lock held", 3, func() error {
+		if err := try(); !errors.Is(err, locker.ErrHeld) {
+			return fmt.Errorf("TryAcquire = %w, want ErrHeld", err)
+		}
+		return nil
+	})
+	s.cost(t, "waiting for the holder to release", 4, func() error {
+		w := wait(t, l, name)
+		eventually(t, soon, func() error { return s.waiting(t, name, 1) })
+		if err := lease.Release(t.Context()); err != nil {
+			return err
+		}
+		lease = w.granted(t, soon)
+		l, other = other, l
+		return nil
+	})
+	release(t, lease)
+	s.crowd(t, name)
+}
+
+// cost counts what one of many rounds of f costs. In the background there are watches of the own nodes of leases, but of those alone that
+// last for a while.
+func (s *zkService) cost(t conformance.T, what string, want float64, f func() error) {
+	t.Helper()
+	const rounds = 100
+	before := s.counter.n.Load()
+	for range rounds {
+		if err := f(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	got := float64(s.counter.n.Load()-before) / rounds
+	t.Logf("%s: %.2f requests", what, got)
+	if got < want || got > want+1 {
+		t.Errorf("%s: %.2f requests, want %v, and hardly more", what, got, want)
+	}
+}
+
+// crowd has many take a lock at the same time.
+func (s *zkService) crowd(t conformance.T, name string) {
+	t.Helper()
+	const contenders, rounds = 8, 25
+	var lockers []locker.Locker
+	for range contenders {
+		lockers = append(lockers, keep(t, s.open(t)))
+	}
+	before := s.counter.n.Load()
+	var all sync.WaitGroup
+	for _, l := range lockers {
+		all.Go(func() {
+			for range rounds {
+				if err := locker.Do(t.Context(), l, name, func(context.Context, locker.Lease) error { return nil }); err != nil {
+					t.Errorf("Do = %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := float64(s.counter.n.Load()-before) / (contenders * rounds)
+	t.Logf("%d contenders: %.2f requests for each lease", contenders, got)
+	if got < 4 || got > 6 {
+		t.Errorf("%d contenders: %.2f requests for each lease, want 5", contenders, got)
+	}
+}

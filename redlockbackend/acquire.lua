@@ -1,0 +1,44 @@
+-- acquire takes a lock that is free for an owner, and raises the counter to the token that it proposes. It is the only
+-- script that creates. It answers
+--
+-- raised          the lock is the owner's, and the counter was raised to its token
+-- granted C MAX   the lock is the owner's, but the counter is C, so the token was too small, or larger than MAX
+-- held LEFT RANK WHO
+--                 another owner has it, for LEFT milliseconds as things stand; RANK came to wait before
+-- gone            it was released already; this request was long on its way
+--
+-- A repeated request of an owner is never answered with raised: neither what stands, nor what has expired and is made
+-- again (the counter is not below its token then), so it can't be counted for a token. And a lock that was made again
+-- says TOKEN 0, so it is none that a lease can be renewed by.
+
+-- include args.lua
+-- include memory.lua
+-- include token.lua
+-- include waiters.lua
+
+local why = forgetful()
+if why then return why end
+
+return each(function(lock, owner, token, ttl, ticket)
+  if redis.call('EXISTS', lock, lock .. ':waiters', lock .. ':tomb:' .. owner) > 0 then
+    if redis.call('EXISTS', lock .. ':tomb:' .. owner) == 1 then
+      return 'gone'
+    end
+    local who = holder(lock)
+    if who == owner then
+      redis.call('PEXPIRE', lock, ttl)
+      return 'granted ' .. text(counter(lock)) .. ' ' .. text(limit())
+    end
+    if who then
+      local rank = place(lock, ttl, ticket)
+      return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. who
+    end
+    leave(lock, ticket)
+  end
+  local short = raise(lock, owner, token, 'PX', ttl)
+  if not short then
+    return 'raised'
+  end
+  redis.call('SET', lock, owner .. ' 0', 'PX', ttl)
+  return 'granted ' .. short
+end)

@@ -1,0 +1,329 @@
+package redlockbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost.
+
+// openLimit bounds all that opening asks the servers.
+const openLimit = 10 * time.Second
+
+// oldest is the first version that the scripts were made for.
+var oldest = []int{6, 2}
+
+// open checks all servers side by side. One that can't be reached is one of a minority that may fail; one that is reached
+// and doesn't fit is a mistake.
+func (d *redlock) open(ctx context.Context) error {
+	runs := make([]string, len(d.nodes))
+	if err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) (err error) {
+		runs[i], err = d.check(ctx, n)
+		return err
+	}); err != nil {
+		return err
+	}
+	for i, run := range runs {
+		if same := slices.Index(runs, run); run != "" && same < i {
+			return fmt.Errorf("%w: %s and %s are one server: they have to be independent of each other", locker.ErrOption,
+				d.nodes[same].name(), d.nodes[i].name())
+		}
+	}
+	return d.enter(ctx)
+}
+
+// eachNode returns the errors of servers that don't fit, or else, if no majority is left, of those that can't be reached.
+func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int, *node) error) error {
+	unfit, away := make(map[int]error), make(map[int]error)
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i, n := range d.nodes {
+		all.Add(1)
+		d.spawn(func() {
+			defer all.Done()
+			err := check(ctx, i, n)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case err == nil:
+			case unreachable(err):
+				away[i] = overdue(err)
+			default:
+				unfit[i] = err
+			}
+		})
+	}
+	all.Wait()
+	switch {
+	case len(unfit) > 0:
+		return d.failure("a server doesn't fit", unfit)
+	case len(d.nodes)-len(away) < majority(len(d.nodes)):
+		return hint(d.failure(fmt.Sprintf("%d of %d servers can be reached, and %d must", len(d.nodes)-len(away), len(d.nodes),
+			majority(len(d.nodes))), away))
+	}
+	return nil
+}
+
+// unreachable reports whether err is that of a server which doesn't answer, or is about to start.
+func unreachable(err error) bool {
+	var reply redis.Error
+	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&
+		(!errors.As(err, &reply) || says(err, "LOADING", "BUSY", "max number of clients"))
+}
+
+// check looks at one server, and returns which process it is.
+func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, max(3*d.nodeTimeout, time.Second))
+	defer cancel()
+	var f facts
+	if left := n.do(ctx, func() { f, err = askFacts(ctx, n.client) }); left != nil {
+		return "", left
+	}
+	if err == nil {
+		err = f.check(d.allowEviction)
+	}
+	if err == nil {
+		err = d.subscribe(ctx, n)
+	}
+	if err == nil {
+		err = d.probe(ctx, n)
+	}
+	return f.run, err
+}
+
+// facts is what a server says of itself; what it doesn't say is empty.
+type facts struct {
+	run     string // the process
+	version string
+	mode    string // standalone, cluster or sentinel
+	policy  string // maxmemory-policy: what it drops when its memory is short
+}
+
+func (f *facts) read(info string) {
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "run_id":
+			f.run = value
+		case "redis_version":
+			f.version = value
+		case "redis_mode":
+			f.mode = value
+		case "maxmemory_policy":
+			f.policy = value
+		}
+	}
+}
+
+// askFacts also finds out whether PING is permitted, which a subscription needs.
+func askFacts(ctx context.Context, c *redis.Client) (facts, error) {
+	var f facts
+	if err := c.Ping(ctx).Err(); err != nil {
+		if says(err, "NOPERM") {
+			err = permission(err, "+ping")
+		}
+		return f, err
+	}
+	for _, section := range []string{"server", "memory"} {
+		info, err := c.Info(ctx, section).Result()
+		if err != nil {
+			if says(err, "NOPERM") {
+				err = permission(err, "+info")
+			}
+			return f, err
+		}
+		f.read(info)
+	}
+	return f, nil
+}
+
+func (f facts) check(allowEviction bool) error {
+	if err := f.checkVersion(); err != nil {
+		return err
+	}
+	switch {
+	case f.mode == "sentinel":
+		return fmt.Errorf("%w: this is a Sentinel, which has no locks", locker.ErrOption)
+	case f.mode == "cluster":
+		return fmt.Errorf("%w: this is one server of a Redis Cluster; Redlock is for servers that are independent", locker.ErrOption)
+	case f.run == "":
+		return fmt.Errorf("%w: INFO server has no run_id, by which the server knows that it was restarted", errors.ErrUnsupported)
+	case f.policy != "noeviction" && !allowEviction:
+		return fmt.Errorf("%w: the server's maxmemory-policy is %s, so it drops locks when its memory is short; "+
+			"set it to noeviction, or accept that (AllowEviction; in a URL: allow_eviction=true)", locker.ErrOption, f.policy)
+	}
+	return nil
+}
+
+// checkVersion lets versions pass that can't be read: the probe decides about those.
+func (f facts) checkVersion() error {
+	var version []int
+	for part := range strings.SplitSeq(f.version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil
+		}
+		version = append(version, n)
+	}
+	if slices.Compare(version, oldest) < 0 {
+		return fmt.Errorf("%w: Redis %s is older than %d.%d", errors.ErrUnsupported, f.version, oldest[0], oldest[1])
+	}
+	return nil
+}
+
+// subscribe tries whether a subscription is permitted.
+func (d *redlock) subscribe(ctx context.Context, n *node) error {
+	var err error
+	left := n.do(ctx, func() {
+		pubsub := n.client.Subscribe(ctx, d.turns.channel)
+		defer pubsub.Close()
+		_, err = pubsub.ReceiveTimeout(ctx, max(3*d.nodeTimeout, time.Second))
+	})
+	if left != nil {
+		return left
+	}
+	return d.explainDenial(err, nil)
+}
+
+var probeScript = newScript("probe.lua")
+
+// probe tries the commands of the scripts: one that lacks a permission in the middle would leave half of its work behind.
+func (d *redlock) probe(ctx context.Context, n *node) error {
+	key := lockKey(d.prefix, "probe "+driver.NewOwner())
+	for _, how := range [][2]string{{"evalsha", probeScript.digest}, {"eval", probeScript.text}} { // both are needed
+		cmd := &command{redis.NewCmd(ctx, how[0], how[1], 2, key, memoryKey(d.prefix), d.turns.channel)}
+		if err := n.do(ctx, func() { _ = n.client.Process(ctx, cmd) }); err != nil {
+			return err
+		}
+		failed, err := cmd.Slice()
+		if err != nil && (how[0] == "eval" || !says(err, "NOSCRIPT")) {
+			return d.explainDenial(err, nil)
+		}
+		if err := d.probed(failed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// probed makes one error of what the probe returns: the commands that failed, each followed by its error.
+func (d *redlock) probed(failed []any) error {
+	var commands []string
+	var first error
+	for pair := range slices.Chunk(failed, 2) {
+		commands = append(commands, "+"+strings.ToLower(fmt.Sprint(pair[0])))
+		if first == nil && len(pair) == 2 {
+			first = unfit(fmt.Sprint(pair[1]))
+		}
+	}
+	slices.Sort(commands)
+	return d.explainDenial(first, slices.Compact(commands))
+}
+
+// unfit is an error reply that came in the answer of a script.
+type unfit string
+
+func (e unfit) Error() string { return string(e) }
+func (unfit) RedisError()     {}
+
+// denials are what versions from 6.2 to 8 say of a permission that is missing, outside of scripts and in them.
+var denials = []string{"NOPERM", "ser executing the script can't", "ACL failure in script"}
+
+// explainDenial adds what to do to the errors that an operator can mend. commands are those that failed, if they are known.
+func (d *redlock) explainDenial(err error, commands []string) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	switch {
+	case strings.Contains(text, "READONLY"):
+		return fmt.Errorf("the server is a replica, and locks are made on its master: %w", err)
+	case slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(text, words) }):
+		if len(commands) == 0 {
+			commands = []string{"see docs/redlock.md for the commands"}
+		}
+		return permission(err, fmt.Sprintf("~%s* &%s %s", d.prefix, channelOf(d.prefix, "*"), strings.Join(commands, " ")))
+	}
+	return err
+}
+
+func permission(err error, missing string) error {
+	return fmt.Errorf("a permission is missing (ACL: %s): %w", missing, err)
+}
+
+// hint adds what a connection on which nothing makes sense may mean.
+func hint(err error) error {
+	if silent(err) && !errors.Is(err, driver.ErrNotSent) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
+		return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://, one that doesn't redlock:// or redis://", err)
+	}
+	return err
+}
+
+// enter has the servers say whether they take part. Those that don't begin to wait; that is no error, and Acquire says so.
+func (d *redlock) enter(ctx context.Context) error {
+	if d.newCluster {
+		if fresh, err := d.isNew(ctx); err != nil || fresh {
+			return err
+		}
+	}
+	_, err := d.enterAll(ctx, "")
+	return err
+}
+
+// isNew waives the wait if no server knows anything.
+func (d *redlock) isNew(ctx context.Context) (bool, error) {
+	replies, err := d.enterAll(ctx, "look")
+	if err != nil {
+		return false, err
+	}
+	away := make(map[int]error)
+	for i, r := range replies {
+		switch {
+		case r.err != nil:
+			away[i] = r.err
+		case r.verdict != unknown:
+			return false, nil
+		}
+	}
+	if len(away) > 0 {
+		return false, d.failure("all servers must be there when a cluster is new", away)
+	}
+	_, err = d.enterAll(ctx, "waive")
+	return true, err
+}
+
+func (d *redlock) enterAll(ctx context.Context, mode string) ([]reply, error) {
+	replies := make([]reply, len(d.nodes))
+	err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) error {
+		ctx, cancel := context.WithTimeout(ctx, max(d.nodeTimeout, time.Second))
+		defer cancel()
+		answers, err := n.call(ctx, &call{script: enterScript, memory: n.memory, max: n.max, mode: mode})
+		if err != nil {
+			replies[i].err = err
+			return err
+		}
+		if replies[i] = answers[0]; answers[0].verdict == differs {
+			return differing(answers[0].max)
+		}
+		return nil
+	})
+	return replies, err
+}
+
+func differing(known time.Duration) error {
+	return fmt.Errorf("%w: the longest TTL on this server is %v; all who use it say the same (WithMaxTTL; in a URL: max_ttl)",
+		locker.ErrOption, known)
+}

@@ -1,0 +1,31 @@
+package redlockbackend
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// clock proposes tokens: the wall clock in microseconds, each larger than the one before. A proposal that is too small
+// costs a second phase and nothing else, so it need not be right; but then the clock learns how far it is off from what a
+// majority has agreed to.
+type clock struct {
+	mu   sync.Mutex
+	last locker.Token
+	off  locker.Token // what the wall clock lacks
+}
+
+func (c *clock) propose() locker.Token {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = max(c.last+1, locker.Token(time.Now().UnixMicro())+c.off)
+	return c.last
+}
+
+// learn is told of the token of a second phase.
+func (c *clock) learn(token locker.Token) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last, c.off = token, token-locker.Token(time.Now().UnixMicro())
+}

@@ -1,0 +1,176 @@
+package redlockbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// redlock is the contact of one Locker with its servers.
+type redlock struct {
+	config
+	nodes   []*node
+	clock   clock
+	turns   *turns
+	done    func() error  // called when the driver is closed; nil: nothing
+	closing chan struct{} // closed when it is
+
+	mu    sync.Mutex
+	going int           // goroutines
+	idle  chan struct{} // closed when the last one ends; nil: nobody waits for it
+}
+
+var (
+	_ driver.Driver = (*redlock)(nil)
+	_ driver.Lock   = (*lock)(nil)
+)
+
+func (d *redlock) Guarantees() locker.Guarantees { return Guarantees() }
+
+func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
+	if err := d.checkTTL(req.TTL); err != nil {
+		return nil, err
+	}
+	l := &lock{d: d, key: lockKey(d.prefix, req.Name), ttl: roundUp(req.TTL)}
+	if !req.NoWait {
+		l.ticket = time.Now().UnixMicro()
+	}
+	return l, nil
+}
+
+// roundUp makes whole milliseconds of d.
+func roundUp(d time.Duration) time.Duration {
+	const ms = time.Millisecond
+	if rest := d % ms; rest > 0 {
+		d += ms - rest
+	}
+	return d
+}
+
+// limitFor bounds a request to one server: two phases leave half of the TTL.
+func (d *redlock) limitFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/4) }
+
+// spawn starts a goroutine, which close waits for.
+func (d *redlock) spawn(f func()) {
+	d.mu.Lock()
+	d.going++
+	d.mu.Unlock()
+	go func() {
+		defer d.ended()
+		_ = stretch(0)
+		f()
+	}()
+}
+
+func (d *redlock) ended() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.going--; d.going == 0 && d.idle != nil {
+		close(d.idle)
+		d.idle = nil
+	}
+}
+
+func (d *redlock) wait(ctx context.Context) error {
+	d.mu.Lock()
+	if d.going == 0 {
+		d.mu.Unlock()
+		return nil
+	}
+	idle := make(chan struct{})
+	d.idle = idle
+	d.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Close ends the subscriptions and waits for requests that are still to be answered, for as long as a server may take.
+func (d *redlock) Close(ctx context.Context) error {
+	close(d.closing)
+	errs := []error{d.wait(ctx)}
+	for _, n := range d.nodes {
+		errs = append(errs, n.listener.close(ctx))
+	}
+	if d.done != nil {
+		errs = append(errs, d.done())
+	}
+	return errors.Join(errs...)
+}
+
+// explain makes an error of the answers to an attempt in which too few servers took part.
+func (d *redlock) explain(answers tally) error {
+	var part int
+	why := make(map[int]error)
+	for i, r := range answers {
+		switch {
+		case r.err != nil:
+			why[i] = r.err
+		case r.verdict == waits:
+			why[i] = fmt.Errorf("%w: %v more", errForgetful, r.left)
+		case r.verdict == differs:
+			why[i] = differing(r.max)
+		case r.verdict == "":
+			why[i] = errNoAnswer
+		default:
+			part++
+		}
+	}
+	return d.failure(fmt.Sprintf("%d of %d servers took part, and %d must", part, len(d.nodes), majority(len(d.nodes))), why)
+}
+
+// remaining is the error of a Release after which something may stand on some servers.
+func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
+	if left == 0 {
+		return nil
+	}
+	free, why := len(d.nodes)-left.size(), make(map[int]error)
+	for which := left; which != 0; {
+		i := which.next()
+		why[i] = errs[i]
+	}
+	err := d.failure(fmt.Sprintf("%d of %d servers have confirmed the removal", free, len(d.nodes)), why)
+	if free >= majority(len(d.nodes)) {
+		return &driver.Remains{Err: err}
+	}
+	return err
+}
+
+// failure is an error with the errors of some servers, in one line. Each of those matches.
+func (d *redlock) failure(what string, why map[int]error) error {
+	e := &failure{text: what}
+	for i, n := range d.nodes {
+		if err, ok := why[i]; ok {
+			if err == nil {
+				err = errNoAnswer
+			}
+			e.causes = append(e.causes, fmt.Errorf("%s: %w", n.name(), err))
+		}
+	}
+	return e
+}
+
+type failure struct {
+	text   string
+	causes []error
+}
+
+func (e *failure) Error() string {
+	parts := []string{e.text}
+	for _, err := range e.causes {
+		parts = append(parts, err.Error())
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (e *failure) Unwrap() []error { return slices.Clone(e.causes) }

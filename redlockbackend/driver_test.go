@@ -1,0 +1,345 @@
+package redlockbackend_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+const (
+	raised  = "*1\r\n$6\r\nraised\r\n"
+	gone    = "*1\r\n$4\r\ngone\r\n"
+	renewed = "*1\r\n$7\r\nrenewed\r\n"
+	waits   = "$10\r\nwaits 5000\r\n"
+)
+
+var (
+	heldByA = text("held 5000 0 A")
+	heldByB = text("held 5000 0 B")
+)
+
+// eventually asks until there is no error.
+func eventually(t *testing.T, check func() error) {
+	t.Helper()
+	end := time.Now().Add(30 * time.Second)
+	for err := check(); err != nil; err = check() {
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// A majority is enough, and nobody waits for the rest, or sends anything twice.
+func TestMajorityGrants(t *testing.T) {
+	c := newCluster(t, 5, 100*time.Millisecond)
+	c.answer("acquire", raised, hangUp, raised, silent, raised)
+	l := c.lock(t, false)
+	before, wall := driver.Now(), time.Now().UnixMicro()
+	grant, err := l.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if grant.Base < before || grant.Base > driver.Now() || grant.TTL != ttl {
+		t.Errorf("Grant = %+v, want a base from before the requests, and the TTL", grant)
+	}
+	if token := int64(grant.Token); token < wall || token > time.Now().UnixMicro() {
+		t.Errorf("the token %d is not the wall clock", token)
+	}
+	eventually(t, func() error {
+		if got := c.called("acquire"); !slices.Equal(got, []int{1, 1, 1, 1, 1}) {
+			return errors.New("not all were asked once")
+		}
+		return nil
+	})
+	err = l.Release(t.Context())
+	for err != nil && errors.As(err, new(*driver.Remains)) {
+		time.Sleep(time.Millisecond)
+		err = l.Release(t.Context())
+	}
+	if err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if got := c.called("release"); slices.Contains(got, 0) {
+		t.Errorf("Release asked %v, want all: each may have the lock", got)
+	}
+}
+
+// A server that was asked and has answered too late has the lease as well, if it has agreed to the token.
+func TestLateAnswerBacksTheLease(t *testing.T) {
+	c := newCluster(t, 3, 5*time.Second)
+	c.answer("acquire", raised, raised)
+	answer := make(chan string)
+	c.servers[2].does("acquire", func() string { return <-answer })
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	answer <- raised
+	redlockbackend.Settle(t.Context(), c.Driver)
+	c.answer("renew", renewed, gone, renewed)
+	if _, err := c.renew(t, l); err != nil { // two of three have it, one of them the late one
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// What an attempt has got after it has failed is given back, and doesn't count.
+func TestLateGrantIsRemoved(t *testing.T) {
+	c := newCluster(t, 3, 5*time.Second)
+	c.answer("acquire", heldByA, heldByA)
+	answer := make(chan string)
+	c.servers[2].does("acquire", func() string { return <-answer })
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("Acquire = %v, want ErrHeld", err)
+	}
+	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 0}) {
+		t.Errorf("release was sent to %v, and nothing stands there", got)
+	}
+	answer <- raised
+	redlockbackend.Settle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 1}) {
+		t.Errorf("release was sent to %v, want the one that has granted it", got)
+	}
+}
+
+// What an attempt has got is given back before the attempt is over.
+func TestRollback(t *testing.T) {
+	c := newCluster(t, 5, time.Second)
+	c.answer("acquire", heldByA, raised, heldByA, raised, heldByA)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("Acquire = %v, want ErrHeld", err)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver) // an answer may be later than the decision
+	if got := c.called("release"); !slices.Equal(got, []int{0, 1, 0, 1, 0}) {
+		t.Errorf("release was sent %v times, want once to those that have granted it", got)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+}
+
+// Several that split the servers try again; a new attempt has a new owner and a larger token.
+func TestSplitVoteIsRepeated(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	for i, first := range []string{raised, heldByA, heldByB} {
+		c.servers[i].answers("acquire", first, raised)
+	}
+	l := c.lock(t, true)
+	grant, err := l.Acquire(t.Context())
+	if err != nil {
+		t.Fatalf("Acquire = %v, want a grant", err)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	calls := c.servers[0].list()
+	if len(calls) != 3 || calls[1] != (call{"release", calls[0].owner, 0, false}) || calls[2].script != "acquire" ||
+		calls[2].owner == calls[0].owner || calls[2].token <= calls[0].token || calls[2].token != grant.Token {
+		t.Errorf("the server was asked for %+v, want two attempts with owners and tokens of their own, and a release between them", calls)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+func TestRaise(t *testing.T) {
+	const counter = 1_000_000_000_000_000_000
+	short := text("granted 1000000000000000000 1000000000000009999")
+	for _, c := range []struct {
+		what           string
+		acquire, raise []string
+		token          locker.Token
+		raises         []int
+		err            error
+	}{
+		{"agreed", []string{short, short, heldByA}, []string{raised, raised, ""}, counter + 1, []int{1, 1, 0}, nil},
+		{"only those that have granted it are asked", []string{short, hangUp, short}, []string{raised, raised, raised}, counter + 1, []int{1, 0, 1}, nil},
+		{"somebody was faster", []string{short, short, heldByA}, []string{short, raised, ""}, 0, nil, locker.ErrHeld},
+		{"the lock was lost meanwhile", []string{short, short, heldByA}, []string{gone, raised, ""}, 0, nil, locker.ErrHeld},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, 3, time.Second)
+			cl.answer("acquire", c.acquire...)
+			cl.answer("raise", c.raise...)
+			if c.acquire[2] == heldByA { // asked in the same moment: the third must not decide
+				cl.servers[2].answers("acquire", silent)
+			}
+			l := cl.lock(t, true)
+			grant, err := l.Acquire(t.Context())
+			if !errors.Is(err, c.err) || grant.Token != c.token {
+				t.Errorf("Acquire = %+v, %v, want token %d, %v", grant, err, c.token, c.err)
+			}
+			if got := cl.called("raise"); c.raises != nil && !slices.Equal(got, c.raises) {
+				t.Errorf("raise was sent %v times, want %v", got, c.raises)
+			}
+			if c.err == nil {
+				cl.answer("renew", renewed, renewed, renewed)
+				if _, err := cl.renew(t, l); err != nil {
+					t.Errorf("Renew = %v, want nil", err)
+				}
+			}
+		})
+	}
+}
+
+// Held is said only when a majority has answered; otherwise the service has failed, and the error names each server.
+func TestFailedIsNotHeld(t *testing.T) {
+	c := newCluster(t, 3, 50*time.Millisecond)
+	c.answer("acquire", heldByA, hangUp, silent)
+	for _, noWait := range []bool{true, false} {
+		_, err := c.lock(t, noWait).Acquire(t.Context())
+		if err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Fatalf("Acquire = %v, want an error that is not ErrHeld", err)
+		}
+		for _, want := range []string{"1 of 3 servers took part, and 2 must", c.servers[1].addr, c.servers[2].addr} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("Acquire = %v, want %q in it", err, want)
+			}
+		}
+	}
+
+	// Servers that have lost their memory don't know: who waits goes on.
+	c.answer("acquire", waits, waits, raised)
+	if _, err := c.lock(t, true).Acquire(t.Context()); errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), "forgotten") {
+		t.Errorf("TryAcquire = %v, want it to say that leases may have been forgotten", err)
+	}
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) && !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("Acquire = %v, want Held", err)
+	}
+	c.answer("acquire", raised, raised, raised)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Errorf("Acquire = %v, want a grant", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+func TestRenewals(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		rounds  [][]string
+		lost    []bool
+		renewed []bool
+	}{
+		{"all", [][]string{{renewed, renewed, renewed}}, []bool{false}, []bool{true}},
+		{"a majority", [][]string{{renewed, hangUp, renewed}}, []bool{false}, []bool{true}},
+		{"a minority: not lost yet", [][]string{{renewed, hangUp, hangUp}, {renewed, renewed, hangUp}}, []bool{false, false}, []bool{false, true}},
+		{"two have let go", [][]string{{renewed, gone, gone}}, []bool{true}, []bool{false}},
+		{"who has let go never counts again", [][]string{{hangUp, gone, renewed}, {hangUp, renewed, renewed}}, []bool{false, false}, []bool{false, false}},
+		{"one has let go, one has lost its memory", [][]string{{gone, waits, renewed}}, []bool{true}, []bool{false}},
+		{"what is left proves less", [][]string{{renewed, hangUp, renewed}, {hangUp, hangUp, gone}}, []bool{false, true}, []bool{true, false}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, 3, time.Second)
+			cl.answer("acquire", raised, raised, raised)
+			l := cl.lock(t, false)
+			grant, err := l.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			redlockbackend.Settle(t.Context(), cl.Driver) // all three have it
+			last := grant.Base
+			for i, round := range c.rounds {
+				cl.answer("renew", round...)
+				before := driver.Now()
+				base, err := cl.renew(t, l)
+				redlockbackend.Settle(t.Context(), cl.Driver)
+				if lost := errors.Is(err, locker.ErrLost); lost != c.lost[i] || (err == nil) != c.renewed[i] {
+					t.Fatalf("round %d: Renew = %v, want lost: %v, renewed: %v", i, err, c.lost[i], c.renewed[i])
+				}
+				if err == nil && (base < before || base < last) {
+					t.Errorf("round %d: base %d, want one from after %d", i, base, before)
+				}
+			}
+			eventually(t, func() error {
+				err := l.Release(t.Context())
+				if errors.As(err, new(*driver.Remains)) {
+					return err
+				}
+				return nil
+			})
+		})
+	}
+}
+
+func TestReleases(t *testing.T) {
+	released, refused := text("released"), text("refused OOM command not allowed")
+	for _, c := range []struct {
+		what    string
+		answers []string
+		want    string // nil, remains or error
+	}{
+		{"all", []string{released, released, released, released, released}, "nil"},
+		{"two are away", []string{released, hangUp, released, silent, released}, "remains"},
+		{"one has no room for a tombstone", []string{released, refused, released, released, released}, "remains"},
+		{"three are away", []string{released, hangUp, hangUp, hangUp, released}, "error"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, 5, 200*time.Millisecond)
+			cl.answer("acquire", raised, raised, raised, raised, raised)
+			cl.answer("release", c.answers...)
+			l := cl.lock(t, false)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := l.Release(t.Context())
+			got := "error"
+			switch {
+			case err == nil:
+				got = "nil"
+			case errors.As(err, new(*driver.Remains)):
+				got = "remains"
+			}
+			if got != c.want {
+				t.Fatalf("Release = %v, want %s", err, c.want)
+			}
+			for _, s := range cl.servers {
+				s.answers("release", released)
+			}
+			eventually(t, func() error { return l.Release(t.Context()) })
+			for i, n := range cl.called("release") {
+				if c.answers[i] == released && n != 1 {
+					t.Errorf("server %d has confirmed, and was asked %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// A server that nobody reaches has nothing of an attempt, so nothing is to be removed there.
+func TestUnreachableServerHasNothing(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	c.answer("acquire", raised, raised, "-NOPERM you may not\r\n")
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+	if got := c.called("release"); got[2] > 1 {
+		t.Errorf("release was sent %v times", got)
+	}
+}
+
+// A server that doesn't know a script gets its whole text.
+func TestUnknownScript(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	for _, s := range c.servers {
+		s.answers("acquire", "-NOSCRIPT No matching script.\r\n", raised)
+	}
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.called("whole acquire"); got[0]+got[1]+got[2] < 2 {
+		t.Errorf("the whole text was sent %v times", got)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}

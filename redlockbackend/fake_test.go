@@ -1,0 +1,293 @@
+package redlockbackend_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// fake is a server that answers what a test says. It speaks enough of the protocol for a client to connect.
+type fake struct {
+	addr string
+
+	mu    sync.Mutex
+	says  map[string]func() string // what to reply to a script; see silent, hangUp and text
+	calls []call
+
+	listeners map[net.Conn]string // channels, by connection
+}
+
+// call is one of a script, about one lock.
+type call struct {
+	script, owner string
+	token         locker.Token
+	waits         bool // with a ticket, and a channel on which it listens
+}
+
+const (
+	hangUp = "\x00" // ends the connection
+	silent = ""     // answers nothing
+)
+
+// text is the answer of a script about one lock.
+func text(s string) string { return fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(s), s) }
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fake{addr: listener.Addr().String(), says: make(map[string]func() string), listeners: make(map[net.Conn]string)}
+	f.answers("release", text("released"))
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() { f.serve(ctx, conn) })
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		_ = listener.Close()
+		all.Wait()
+	})
+	return f
+}
+
+func (f *fake) serve(ctx context.Context, conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	in := bufio.NewReader(conn)
+	for {
+		command, err := readCommand(in)
+		if err != nil {
+			return
+		}
+		reply := f.reply(command)
+		if strings.EqualFold(command[0], "subscribe") {
+			reply = message("subscribe", command[1], ":1\r\n")
+			f.mu.Lock()
+			f.listeners[conn] = command[1]
+			f.mu.Unlock()
+		}
+		if reply == hangUp {
+			return
+		}
+		if _, err := io.WriteString(conn, reply); err != nil {
+			return
+		}
+	}
+}
+
+func (f *fake) reply(command []string) string {
+	switch strings.ToLower(command[0]) {
+	case "eval", "evalsha":
+		name := nameOf(command[1])
+		token, _ := strconv.ParseInt(command[8], 10, 64)
+		f.mu.Lock()
+		f.calls = append(f.calls, call{name, command[7], locker.Token(token), command[6] != "" && command[10] != ""})
+		say := f.says[strings.TrimPrefix(name, "whole ")]
+		f.mu.Unlock()
+		if say == nil {
+			return silent
+		}
+		return say()
+	case "hello":
+		return "-ERR unknown command 'hello'\r\n" // an old one, which go-redis bears
+	case "ping":
+		return "+PONG\r\n"
+	}
+	return "+OK\r\n"
+}
+
+// nameOf is the name of the script that a command calls.
+func nameOf(arg string) string {
+	for name, script := range redlockbackend.Scripts() {
+		sum := sha1.Sum([]byte(script))
+		switch arg {
+		case script:
+			return "whole " + name
+		case hex.EncodeToString(sum[:]):
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// message is one of a subscription.
+func message(kind, channel, rest string) string {
+	return fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n%s", len(kind), kind, len(channel), channel, rest)
+}
+
+// publish tells all who listen something, and returns how many those are.
+func (f *fake) publish(t *testing.T, payload string) int {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn, channel := range f.listeners {
+		if _, err := io.WriteString(conn, message("message", channel, fmt.Sprintf("$%d\r\n%s\r\n", len(payload), payload))); err != nil {
+			t.Error(err)
+		}
+	}
+	return len(f.listeners)
+}
+
+func readCommand(in *bufio.Reader) ([]string, error) {
+	number := func(kind byte) (int, error) {
+		line, err := in.ReadString('\n')
+		if err != nil || line[0] != kind {
+			return 0, fmt.Errorf("%q: %w", line, err)
+		}
+		return strconv.Atoi(strings.TrimSpace(line[1:]))
+	}
+	n, err := number('*')
+	if err != nil {
+		return nil, err
+	}
+	command := make([]string, n)
+	for i := range command {
+		size, err := number('$')
+		if err != nil {
+			return nil, err
+		}
+		arg := make([]byte, size+2)
+		if _, err := io.ReadFull(in, arg); err != nil {
+			return nil, err
+		}
+		command[i] = string(arg[:size])
+	}
+	return command, nil
+}
+
+// answers makes the fake give these replies to a script, and then the last one again and again.
+func (f *fake) answers(script string, replies ...string) {
+	var mu sync.Mutex
+	f.does(script, func() string {
+		mu.Lock()
+		defer mu.Unlock()
+		reply := replies[0]
+		if len(replies) > 1 {
+			replies = replies[1:]
+		}
+		return reply
+	})
+}
+
+func (f *fake) does(script string, say func() string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.says[script] = say
+}
+
+// called is how often a script was called.
+func (f *fake) called(script string) (n int) {
+	for _, c := range f.list() {
+		if c.script == script {
+			n++
+		}
+	}
+	return n
+}
+
+func (f *fake) list() []call {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.calls)
+}
+
+// cluster is some fakes and a driver of them.
+type cluster struct {
+	driver.Driver
+	servers []*fake
+}
+
+const (
+	longest = time.Minute
+	ttl     = 20 * time.Second
+)
+
+// newCluster makes n servers that know their memory and grant nothing yet, each with this time to answer.
+func newCluster(t *testing.T, n int, nodeTimeout time.Duration) *cluster {
+	t.Helper()
+	c := new(cluster)
+	var clients []*redis.Client
+	for range n {
+		f := newFake(t)
+		c.servers = append(c.servers, f)
+		clients = append(clients, redis.NewClient(&redis.Options{
+			Addr: f.addr, ContextTimeoutEnabled: true, MaxRetries: 5, DialerRetries: 1,
+		}))
+	}
+	c.Driver = redlockbackend.NewDriver(clients, longest, nodeTimeout)
+	t.Cleanup(func() {
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		for _, client := range clients {
+			_ = client.Close()
+		}
+	})
+	return c
+}
+
+// answer sets what the servers answer to a script, in order.
+func (c *cluster) answer(script string, replies ...string) {
+	for i, r := range replies {
+		c.servers[i].answers(script, r)
+	}
+}
+
+// called is how often each server was asked to carry a script out.
+func (c *cluster) called(script string) (counts []int) {
+	for _, s := range c.servers {
+		counts = append(counts, s.called(script))
+	}
+	return counts
+}
+
+func (c *cluster) lock(t *testing.T, noWait bool) driver.Lock {
+	t.Helper()
+	l, err := c.Lock(locker.Request{Name: "a", TTL: ttl, NoWait: noWait}, func(cause error) { t.Errorf("lost: %v", cause) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// request asks for a lock with a TTL, and may wait.
+func request(d time.Duration) locker.Request { return locker.Request{Name: "a", TTL: d} }
+
+// renew makes one renewal of a lock.
+func (c *cluster) renew(t *testing.T, l driver.Lock) (base driver.Instant, err error) {
+	t.Helper()
+	reports := 0
+	c.Renew(t.Context(), []driver.Lock{l}, func(_ int, b driver.Instant, e error) {
+		base, err = b, e
+		reports++
+	})
+	if reports != 1 {
+		t.Fatalf("%d reports, want 1", reports)
+	}
+	return base, err
+}

@@ -1,0 +1,263 @@
+package redlockbackend
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+func init() {
+	for _, scheme := range []string{"redlock", "redlocks"} {
+		locker.Register(scheme, open)
+	}
+}
+
+// open serves the URLs that the package comment describes, with clients of its own.
+func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
+	t, err := parse(u)
+	var clients []*redis.Client
+	if err == nil {
+		for i := range t.servers {
+			clients = append(clients, redis.NewClient(&t.servers[i]))
+		}
+		var l locker.Locker
+		if l, err = newLocker(ctx, clients, t.config, func() error { return closeAll(clients) }); err == nil {
+			return l, nil
+		}
+		_ = closeAll(clients)
+	}
+	return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+}
+
+func closeAll(clients []*redis.Client) error {
+	var errs []error
+	for _, c := range clients {
+		errs = append(errs, c.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// target is what a URL says.
+type target struct {
+	config
+	servers []redis.Options
+}
+
+func parse(u *url.URL) (target, error) {
+	urls, u := takeServers(u)
+	p := driver.NewParams(u)
+	p.String("server", "") // is known
+	t := target{config: config{
+		prefix:        p.String("prefix", defaultPrefix),
+		ttl:           p.Duration("ttl", defaultTTL),
+		maxTTL:        p.Duration("max_ttl", defaultMaxTTL),
+		nodeTimeout:   p.Duration("node_timeout", defaultNodeTimeout),
+		newCluster:    p.Bool("new_cluster", false),
+		allowEviction: p.Bool("allow_eviction", false),
+	}}
+	db, poolSize, files := p.Int("db", 0), p.Int("pool_size", 0), readFiles(p)
+	if err := p.Err(); err != nil {
+		return t, err
+	}
+	err := t.hosts(u, db, files)
+	if err == nil {
+		err = t.urls(urls)
+	}
+	if poolSize < 0 {
+		err = cmp.Or(err, errors.New("pool_size is not negative"))
+	}
+	if err != nil {
+		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+	}
+	var addrs []string
+	for i := range t.servers {
+		o := &t.servers[i]
+		addrs = append(addrs, o.Addr)
+		o.PoolSize = poolSize
+		// Nothing is repeated, and the driver's own time limits count.
+		o.MaxRetries = -1
+		o.DialerRetries = 1
+		o.ContextTimeoutEnabled = true
+		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	}
+	return t, errors.Join(t.check(), checkServers(addrs)) // a client may look up its address when it is made
+}
+
+// takeServers takes the URLs of servers out of the query: the one parameter that may be given more than once.
+func takeServers(u *url.URL) ([]string, *url.URL) {
+	query, err := url.ParseQuery(u.RawQuery)
+	urls := query["server"]
+	if err != nil || len(urls) == 0 {
+		return nil, u // what can't be parsed is refused later
+	}
+	delete(query, "server")
+	rest := *u
+	rest.RawQuery = query.Encode()
+	return urls, &rest
+}
+
+// hosts reads the servers that differ in their address only.
+func (t *target) hosts(u *url.URL, db int, files tlsFiles) error {
+	if u.Opaque != "" || u.Fragment != "" {
+		return errors.New("it is redlock://[USER:PASSWORD@]HOST[:PORT],…[/DB] or redlocks:// likewise, and only parameters may follow")
+	}
+	config, err := files.load(u.Scheme == "redlocks")
+	if err != nil {
+		return err
+	}
+	db, err = database(u, db)
+	if err != nil {
+		return err
+	}
+	if u.Host == "" {
+		if u.User != nil || db != 0 || config != nil {
+			return errors.New("user, database and TLS belong into the URL of each server where there are such")
+		}
+		return nil
+	}
+	password, _ := u.User.Password()
+	for host := range strings.SplitSeq(u.Host, ",") {
+		addr, err := address(host)
+		if err != nil {
+			return err
+		}
+		t.servers = append(t.servers, redis.Options{
+			Addr: addr, Username: u.User.Username(), Password: password, DB: db, TLSConfig: config.Clone(),
+		})
+	}
+	return nil
+}
+
+func address(host string) (string, error) {
+	h := url.URL{Host: host}
+	port := cmp.Or(h.Port(), "6379")
+	if h.Hostname() == "" || strings.Contains(h.Hostname(), ":") != strings.HasPrefix(host, "[") {
+		return "", errors.New("a host is HOST or HOST:PORT; give every one a port, or none")
+	}
+	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+		return "", errors.New("a port is from 1 to 65535")
+	}
+	return net.JoinHostPort(h.Hostname(), port), nil
+}
+
+// database reads the path, which is another way to give db.
+func database(u *url.URL, db int) (int, error) {
+	if path := strings.Trim(u.Path, "/"); path != "" {
+		n, err := strconv.Atoi(path)
+		switch {
+		case err != nil:
+			return 0, errors.New("the path is the number of a database")
+		case db != 0 && db != n:
+			return 0, errors.New("the path and db are different databases")
+		}
+		db = n
+	}
+	if db < 0 {
+		return 0, errors.New("the number of a database is not negative")
+	}
+	return db, nil
+}
+
+// urls reads the servers that have a URL of their own. No error repeats it.
+func (t *target) urls(urls []string) error {
+	for i, text := range urls {
+		o, err := parseServer(text)
+		if err != nil {
+			return fmt.Errorf("server %d: %w", i+1, err)
+		}
+		t.servers = append(t.servers, o)
+	}
+	return nil
+}
+
+func parseServer(text string) (o redis.Options, err error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || u.Fragment != "" {
+		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and escaped")
+	}
+	p := driver.NewParams(u)
+	db, files := p.Int("db", 0), readFiles(p)
+	if err := p.Err(); err != nil {
+		return o, err
+	}
+	o.Username = u.User.Username()
+	o.Password, _ = u.User.Password()
+	switch u.Scheme {
+	case "unix":
+		if u.Host != "" || len(u.Path) < 2 {
+			return o, errors.New("a socket is unix:///PATH, with three slashes")
+		}
+		o.Network, o.Addr = "unix", u.Path
+		u = &url.URL{}
+	case "redis", "rediss":
+		if o.Addr, err = address(u.Host); err != nil {
+			return o, err
+		}
+	default:
+		return o, errors.New("its scheme is none of redis, rediss and unix")
+	}
+	if o.DB, err = database(u, db); err == nil {
+		o.TLSConfig, err = files.load(u.Scheme == "rediss")
+	}
+	return o, err
+}
+
+// tlsFiles is what a URL says about TLS.
+type tlsFiles struct {
+	ca, cert, key string // paths of PEM files
+	serverName    string
+	skipVerify    bool
+}
+
+func readFiles(p *driver.Params) tlsFiles {
+	return tlsFiles{
+		ca:         p.String("ca_file", ""),
+		cert:       p.String("cert_file", ""),
+		key:        p.String("key_file", ""),
+		serverName: p.String("server_name", ""),
+		skipVerify: p.Bool("skip_verify", false),
+	}
+}
+
+// load returns nil without TLS. Without a file of authorities those of the system count.
+func (f tlsFiles) load(on bool) (*tls.Config, error) {
+	if !on {
+		if f != (tlsFiles{}) {
+			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for TLS: redlocks:// or rediss://")
+		}
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
+	if f.ca != "" {
+		pem, err := os.ReadFile(f.ca)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("ca_file: it has no certificate")
+		}
+	}
+	if f.cert != "" || f.key != "" {
+		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file and key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}

@@ -1,0 +1,217 @@
+package redlockbackend_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+func parse(t *testing.T, raw string) (redlockbackend.Settings, error) {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return redlockbackend.ParseURL(u)
+}
+
+// describe lists servers in words: address, user, password, database, and whether by TLS or through a socket.
+func describe(servers []redis.Options) string {
+	var words []string
+	for _, o := range servers {
+		w := o.Addr
+		if o.Username+o.Password != "" {
+			w = o.Username + ":" + o.Password + "@" + w
+		}
+		if o.DB != 0 {
+			w += "/" + string(rune('0'+o.DB))
+		}
+		if o.TLSConfig != nil {
+			w = "tls " + w + " " + o.TLSConfig.ServerName
+		}
+		if o.Network == "unix" {
+			w = "unix " + w
+		}
+		words = append(words, strings.TrimSpace(w))
+	}
+	return strings.Join(words, ", ")
+}
+
+func TestURL(t *testing.T) {
+	own := func(urls ...string) string {
+		query := url.Values{"server": urls}
+		return "redlock://?" + query.Encode()
+	}
+	for raw, want := range map[string]string{
+		"redlock://a,b,c":                      "a:6379, b:6379, c:6379",
+		"redlock://a:1,b:2,c:3/":               "a:1, b:2, c:3",
+		"redlock://a,b,c/3":                    "a:6379/3, b:6379/3, c:6379/3",
+		"redlock://a,b,c?db=3":                 "a:6379/3, b:6379/3, c:6379/3",
+		"redlock://:p%40ss@a,b,c":              ":p@ss@a:6379, :p@ss@b:6379, :p@ss@c:6379",
+		"redlock://joe:pw@a,b,c":               "joe:pw@a:6379, joe:pw@b:6379, joe:pw@c:6379",
+		"redlocks://a,b,c?server_name=x":       "tls a:6379 x, tls b:6379 x, tls c:6379 x",
+		"redlock://a,c?server=redis%3A%2F%2Fb": "a:6379, c:6379, b:6379",
+		own("redis://d:3", "redis://a", "redis://u:p@b:2/1", "rediss://:q@c?server_name=y", "unix://u:s@/run/r.sock?db=2"): "d:3, a:6379, u:p@b:2/1, tls :q@c:6379 y, unix u:s@/run/r.sock/2",
+	} {
+		s, err := parse(t, raw)
+		if err != nil {
+			t.Errorf("%s: %v, want nil", raw, err)
+			continue
+		}
+		if got := describe(s.Servers()); got != want {
+			t.Errorf("%s was read as %s, want %s", raw, got, want)
+		}
+		for _, o := range s.Servers() {
+			if o.MaxRetries != -1 || o.DialerRetries != 1 || !o.ContextTimeoutEnabled {
+				t.Errorf("%s: go-redis repeats requests, or minds no contexts: %+v", raw, o)
+			}
+		}
+	}
+}
+
+func TestURLParameters(t *testing.T) {
+	s, err := parse(t, "redlock://a,b,c?prefix=billing:&ttl=1m30s&max_ttl=2m&node_timeout=50ms&new_cluster=true&allow_eviction=1&pool_size=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix, ttl, maxTTL, nodeTimeout, newCluster, allow := s.Config()
+	if prefix != "billing:" || ttl != 90*time.Second || maxTTL != 2*time.Minute || nodeTimeout != 50*time.Millisecond || !newCluster || !allow {
+		t.Errorf("read as %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, nodeTimeout, newCluster, allow)
+	}
+	for _, o := range s.Servers() {
+		if o.PoolSize != 3 {
+			t.Errorf("pool size %d, want 3", o.PoolSize)
+		}
+	}
+	if s, err = parse(t, "redlock://a,b,c"); err != nil {
+		t.Fatal(err)
+	}
+	prefix, ttl, maxTTL, nodeTimeout, newCluster, allow = s.Config()
+	if prefix != "redlock:" || ttl != 30*time.Second || maxTTL != time.Minute || nodeTimeout != time.Second || newCluster || allow {
+		t.Errorf("without parameters: %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, nodeTimeout, newCluster, allow)
+	}
+}
+
+// What is refused, without a connection, and without showing what may be secret.
+func TestURLRefused(t *testing.T) {
+	server := func(u string) string { return "redlock://a,b?server=" + url.QueryEscape(u) }
+	for raw, says := range map[string]string{
+		"redlock://":                                   "0 servers",
+		"redlock://a":                                  "1 servers",
+		"redlock://a,b":                                "2 servers",
+		"redlock://a,b,c,d":                            "no more than 3",
+		"redlock://a,b,c,d,e,f":                        "no more than 5",
+		"redlock://a,b,a":                              "twice",
+		"redlock://a,b,a:6379":                         "twice",
+		"redlock://a,,b":                               "HOST",
+		"redlock://a,b,":                               "HOST",
+		"redlock://a:1,b:2,c:99999":                    "65535",
+		"redlock://a,b,c/x":                            "number of a database",
+		"redlock://a,b,c/1?db=2":                       "different databases",
+		"redlock://a,b,c?db=-1":                        "not negative",
+		"redlock://a,b,c?pool_size=-1":                 "not negative",
+		"redlock://a,b,c?ttl=1ms":                      "shorter than 20ms",
+		"redlock://a,b,c?ttl=61s":                      "max_ttl",
+		"redlock://a,b,c?max_ttl=25h":                  "24h",
+		"redlock://a,b,c?max_ttl=1ms&ttl=1ms":          "20ms",
+		"redlock://a,b,c?node_timeout=1us":             "1ms",
+		"redlock://a,b,c?prefix=%7Bx":                  "brace",
+		"redlock://a,b,c?Prefix=x":                     `"Prefix"`,
+		"redlock://a,b,c?ttl=1s&ttl=2s":                "twice",
+		"redlock://:sesame@a,b,c?paswword=sesame":      `"paswword"`,
+		"redlock://a,b,c#sesame":                       "only parameters may follow",
+		"redlock:a,b,c":                                "only parameters may follow",
+		"redlock://a,b,c?skip_verify=true":             "redlocks://",
+		"redlocks://a,b,c?ca_file=/nowhere":            "ca_file",
+		"redlock://joe:sesame@?server=redis%3A%2F%2Fa": "URL of each server",
+		server("redis://:sesame@c:x"):                  "server 1",
+		server("http://:sesame@c"):                     "its scheme",
+		server("redis://:sesame@c?master_name=m"):      `"master_name"`,
+		server("redis://:sesame@c?cluster=true"):       `"cluster"`,
+		server("redis://:sesame@c/x"):                  "number of a database",
+		server("redis://:sesame@"):                     "HOST",
+		server("unix://:sesame@c/x"):                   "three slashes",
+		server("unix://:sesame@/"):                     "three slashes",
+		server("redis://:sesame@c#x"):                  "escaped",
+		server("redis://:sesame@c?ca_file=/nowhere"):   "rediss://",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // no I/O could succeed
+		l, err := locker.Open(ctx, raw)
+		if err == nil {
+			_ = l.Close()
+			t.Errorf("%s: no error", raw)
+			continue
+		}
+		if !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want ErrOption and %q", raw, err, says)
+		}
+		if strings.Contains(err.Error(), "sesame") {
+			t.Errorf("%s: the error shows what may be secret: %v", raw, err)
+		}
+	}
+}
+
+// No URL makes it panic, and an error shows no password.
+func FuzzURL(f *testing.F) {
+	for _, seed := range []string{
+		"redlock://a,b,c", "redlock://:sesame@a:1,b:2,c:3/1?ttl=1s", "redlocks://[::1]:1,b:2,c:3?skip_verify=1",
+		"redlock://?server=redis%3A%2F%2F%3Asesame%40a&server=unix%3A%2F%2F%2Fx&server=rediss%3A%2F%2Fb%3A1",
+		"redlock://a,b?server=%3A%3Asesame", "redlock:x", "redlock://a,b,c?max_ttl=9999999h",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, raw string) {
+		u, err := url.Parse(raw)
+		if err != nil || strings.Contains(raw, "_file") { // reads no files
+			t.Skip()
+		}
+		s, err := redlockbackend.ParseURL(u)
+		switch {
+		case err == nil:
+			for _, o := range s.Servers() {
+				if o.Addr == "" || o.DB < 0 || o.MaxRetries != -1 {
+					t.Errorf("%q was read as %+v", raw, o)
+				}
+			}
+			_ = s.Check()
+		case !errors.Is(err, locker.ErrOption):
+			t.Errorf("%q: %v, want ErrOption", raw, err)
+		}
+		if password, _ := u.User.Password(); err != nil && len(password) > 8 && strings.Contains(err.Error(), password) {
+			t.Errorf("%q: the error shows the password: %v", raw, err)
+		}
+	})
+}
+
+func TestInfo(t *testing.T) {
+	const good = "run_id:0f\r\nredis_version:7.0.1\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\n"
+	for change, says := range map[string]string{
+		"":                              "",
+		"redis_version:8.0.2":           "",
+		"redis_version:6.2.0":           "",
+		"redis_version:unstable":        "",
+		"redis_version:6.0.9":           "older than 6.2",
+		"redis_mode:cluster":            "independent",
+		"redis_mode:sentinel":           "Sentinel",
+		"run_id:":                       "run_id",
+		"maxmemory_policy:allkeys-lru":  "allkeys-lru",
+		"maxmemory_policy:volatile-ttl": "noeviction",
+	} {
+		err := redlockbackend.CheckInfo(good+change+"\r\n", false)
+		if (err == nil) != (says == "") || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("with %q: %v, want %q", change, err, says)
+		}
+	}
+	if err := redlockbackend.CheckInfo(good+"maxmemory_policy:allkeys-lru", true); err != nil {
+		t.Errorf("eviction was accepted: %v, want nil", err)
+	}
+}

@@ -1,0 +1,30 @@
+-- probe runs each command that the other scripts run, once and without effect, and returns those that fail, each
+-- followed by its error.
+--
+-- KEYS[1]  of a lock that nobody uses
+-- KEYS[2]  memory, as in args.lua
+-- ARGV[1]  a channel that nobody hears
+local failed = {}
+local function try(name, ...)
+  local reply = redis.pcall(name, ...)
+  if type(reply) == 'table' and reply.err then
+    failed[#failed + 1] = name
+    failed[#failed + 1] = reply.err
+  end
+end
+local counter, waiters = KEYS[1] .. ':token', KEYS[1] .. ':waiters'
+try('TIME')
+try('INFO', 'server')
+try('GET', KEYS[2])
+try('EXISTS', KEYS[1], waiters, counter)
+try('SET', counter, '1', 'PX', 1000)
+try('SET', counter, '1', 'KEEPTTL')
+try('PEXPIRE', counter, 1000)
+try('PTTL', counter)
+try('DEL', counter)
+try('ZADD', waiters, 'NX', 1, ARGV[1])
+try('ZRANK', waiters, ARGV[1])
+try('ZREM', waiters, ARGV[1])
+try('ZPOPMIN', waiters)
+try('PUBLISH', ARGV[1], '')
+return failed

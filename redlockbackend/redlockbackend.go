@@ -1,0 +1,254 @@
+// Package redlockbackend keeps locks on several independent Redis or Valkey servers, 6.2 or later, of which a minority may
+// fail: Redlock, with fencing tokens. It is opened by URL, or by [New] with clients of the caller's.
+//
+//	l, err := locker.Open(ctx, "redlock://:password@redis1,redis2,redis3,redis4,redis5?prefix=billing:&ttl=10s")
+//
+// # What it promises
+//
+// A lease is a key with a TTL on a majority of the servers. All are asked at the same time, and two majorities share a
+// server, which has one holder for a lock. That one holder excludes the others is a matter of clocks: a server whose clock
+// jumps ahead lets go early, and if a majority's do, a second holder gets in while the first believes in its lease, until
+// its next renewal. So without fencing these locks are for efficiency ([locker.Efficiency]).
+//
+// The fencing token is not a matter of clocks. It is a number that a majority of the servers have agreed to, in the same
+// request that takes the lock: each raises a counter to it, and never lowers that. So tokens are unique, and rise from
+// lease to lease, whatever clocks do, as long as no majority loses its data; where data is lost, they go on by the clocks.
+// With the token checked where the data lives, no stale write gets in. quorum.go has the reasons, docs/redlock.md what was
+// proved about them.
+//
+// # Servers that forget
+//
+// A server that has lost data, by a restart or by FLUSHALL, could grant a lock again that somebody holds. So it takes no part
+// for the longest TTL that there may be: [WithMaxTTL], a minute unless said otherwise, the same for all who use the
+// servers. It is found out by the server itself, with every request. A cluster that is new has this wait, too, because
+// nobody knows that it is; [NewCluster] says so.
+//
+// # Waiting
+//
+// A release tells one of those who wait, with a message from each server, and that one asks: a round trip and a half from
+// holder to holder. There is no order that is promised, because who has not waited may come first. A Locker that has to
+// wait keeps one connection to each server for these messages, with one goroutine, from its first wait until Close.
+//
+// # URLs
+//
+//	redlock://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT],…[/DB]    3, 5 or 7 servers
+//	redlocks://…                                               the same over TLS
+//	redlock://?server=URL&server=URL&…                          servers that differ in more than their address
+//
+// PORT is 6379 if not given; give every host a port or none. User, password and database are those of all servers. Each
+// URL of a server is one of package redisbackend, escaped: redis://, rediss:// or unix://, with the parameters db,
+// ca_file, cert_file, key_file, server_name and skip_verify. The parameters, all optional:
+//
+//	prefix           what keys and channels begin with: "redlock:"
+//	ttl              of leases that don't ask for one: 30s
+//	max_ttl          the longest TTL: 1m, see [WithMaxTTL]
+//	node_timeout     how long a server may take to answer: 1s, see [WithNodeTimeout]
+//	new_cluster      true: see [NewCluster]
+//	server           URL of a further server; may be repeated
+//	db               the database, instead of the path
+//	pool_size        connections at most, to each server: 10 for each CPU
+//	allow_eviction   true: see [AllowEviction]
+//	ca_file          authorities for the servers' certificates, PEM: those of the system
+//	cert_file, key_file   the client's own certificate, PEM
+//	server_name      expected in the servers' certificates: the host
+//	skip_verify      true: take any certificate
+//
+// # What is checked when it is opened
+//
+// That a majority of the servers answer; that those that do are different ones, of a version that will do, no replicas, no
+// part of a Cluster, carry the scripts out, and let this user do what they do; that they keep their keys when memory is
+// short; and that they know the same longest TTL.
+package redlockbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	backend            = "redlock"
+	defaultPrefix      = "redlock:"
+	defaultTTL         = 30 * time.Second
+	defaultMaxTTL      = time.Minute
+	defaultNodeTimeout = time.Second
+
+	// minTTL is the shortest TTL: several servers have to answer, twice if need be.
+	minTTL = 20 * time.Millisecond
+
+	// pollSlack is how much later than the end of a lease the first of those who wait may ask.
+	pollSlack = 500 * time.Millisecond
+)
+
+// Option changes what [New] makes.
+type Option func(*config)
+
+type config struct {
+	prefix        string
+	ttl, maxTTL   time.Duration
+	nodeTimeout   time.Duration
+	newCluster    bool
+	allowEviction bool
+}
+
+func newConfig(opts []Option) config {
+	c := config{prefix: defaultPrefix, ttl: defaultTTL, maxTTL: defaultMaxTTL, nodeTimeout: defaultNodeTimeout}
+	for _, opt := range opts {
+		opt(&c)
+	}
+	return c
+}
+
+// WithPrefix sets what the keys and channels of the locks begin with; without it, "redlock:". All who shall exclude each
+// other use the same. It has no braces.
+func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
+// refused below 20 ms and above the longest.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+
+// WithMaxTTL sets the longest TTL of all locks with this prefix on these servers; without it, it is a minute. A server that
+// may have forgotten leases grants nothing for that time. All Lockers say the same, and the servers refuse those that
+// don't. To change it, stop all Lockers, and delete the key "memory" under the prefix on all servers when the longest TTL has
+// passed.
+func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL = d } }
+
+// WithNodeTimeout sets how long one server may take to answer before it counts as failed; without it, it is 1 s. It is
+// never more than a quarter of a lease's TTL. While a majority answers, nobody waits for the others.
+func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTimeout = d } }
+
+// NewCluster waives the wait of servers that don't know whether they have forgotten anything, when it is opened and none
+// of them knows anything: an operator says that they have never been used. On servers that have lost their data all at
+// once that lets a second holder in, so take it out again after the first start.
+func NewCluster() Option { return func(c *config) { c.newCluster = true } }
+
+// AllowEviction accepts servers that may drop locks when their memory is short (a maxmemory-policy other than
+// noeviction).
+func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
+
+// New makes a Locker that uses clients of the caller's, one for each server, who closes them after the Locker. It asks the
+// servers whether they fit (see the package comment), for up to 10 s.
+//
+// The clients keep their settings, and other parts of a program may use them at the same time. Their retries don't apply
+// here: nothing is sent twice. Set ContextTimeoutEnabled if you can; otherwise a request to a server that hangs may keep its
+// connection until the client's own timeouts.
+func New(servers []*redis.Client, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(context.Background(), servers, newConfig(opts), nil)
+	if err != nil {
+		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	}
+	return l, nil
+}
+
+func newLocker(ctx context.Context, servers []*redis.Client, c config, done func() error) (locker.Locker, error) {
+	addrs := make([]string, 0, len(servers))
+	for _, s := range servers {
+		addrs = append(addrs, s.Options().Addr)
+	}
+	if err := errors.Join(c.check(), checkServers(addrs)); err != nil {
+		return nil, err
+	}
+	d := newDriver(servers, c, done)
+	limited, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	if err := d.open(limited); err != nil {
+		d.done = nil // the caller closes what it gave
+		_ = d.Close(limited)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		}
+		return nil, err
+	}
+	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+}
+
+func newDriver(servers []*redis.Client, c config, done func() error) *redlock {
+	c.maxTTL = roundUp(c.maxTTL)
+	d := &redlock{config: c, done: done, closing: make(chan struct{})}
+	d.turns = newTurns(d)
+	for i, client := range servers {
+		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout, d.closing)
+		n.listener = newListener(d.turns, i, client)
+		d.nodes = append(d.nodes, n)
+	}
+	return d
+}
+
+func (c config) check() error {
+	switch {
+	case c.maxTTL < minTTL || c.maxTTL > longestTTL:
+		return fmt.Errorf("%w: the longest TTL, %v, is not from %v to %v", locker.ErrOption, c.maxTTL, minTTL, longestTTL)
+	case c.nodeTimeout < time.Millisecond:
+		return fmt.Errorf("%w: the time for a server to answer, %v, is shorter than 1ms", locker.ErrOption, c.nodeTimeout)
+	}
+	return errors.Join(checkPrefix(c.prefix), c.checkTTL(c.ttl))
+}
+
+// longestTTL is the largest that the longest TTL can be: a server that has forgotten something stays away for that time.
+const longestTTL = 24 * time.Hour
+
+func (c config) checkTTL(ttl time.Duration) error {
+	switch {
+	case ttl < minTTL:
+		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, minTTL)
+	case ttl > c.maxTTL:
+		return fmt.Errorf("%w: TTL %v is longer than %v, the longest of these servers (WithMaxTTL; in a URL: max_ttl)",
+			locker.ErrOption, ttl, c.maxTTL)
+	}
+	return nil
+}
+
+// checkServers refuses a number of servers with which Redlock makes no sense.
+func checkServers(addrs []string) error {
+	n := len(addrs)
+	switch {
+	case n < 3:
+		return fmt.Errorf("%w: %d servers can't lose any and still have a majority; give 3, 5 or 7 (package redisbackend is for one)",
+			locker.ErrOption, n)
+	case n%2 == 0:
+		return fmt.Errorf("%w: %d servers need a majority of %d, so they bear the loss of no more than %d would, and two who ask "+
+			"at the same time can get half of them each; give 3, 5 or 7", locker.ErrOption, n, majority(n), n-1)
+	case n > mostServers:
+		return fmt.Errorf("%w: each request goes to all of %d servers; give 3, 5 or 7", locker.ErrOption, n)
+	}
+	seen := make(map[string]bool)
+	for _, addr := range addrs {
+		if seen[addr] && addr != sentinelAddr {
+			return fmt.Errorf("%w: %s is given twice: the servers have to be independent of each other", locker.ErrOption, addr)
+		}
+		seen[addr] = true
+	}
+	return nil
+}
+
+// sentinelAddr is what clients have for an address that find their server through Sentinels.
+const sentinelAddr = "FailoverClient"
+
+// Guarantees is what a Locker of several Redis servers promises.
+func Guarantees() locker.Guarantees {
+	return locker.Guarantees{
+		Backend:   backend,
+		Scope:     locker.ScopeNetwork,
+		Tolerance: locker.ToleranceMinority,
+		Exclusion: locker.ExclusionMajority,
+		Fencing:   locker.FencingUntilDataLoss,
+		Clocks:    locker.ClocksAll,
+		Order:     locker.OrderNone,
+		Waiting:   locker.WaitingHandOff,
+		Expiry: locker.Expiry{
+			By:    locker.ExpiryKey,
+			TTL:   true,
+			Slack: pollSlack,
+		},
+		Revocation: locker.RevocationRenewal,
+		Restart:    locker.RestartNothing,
+		RoundTrips: 1,
+		Cost:       locker.CostMedium,
+	}
+}

@@ -1,0 +1,25 @@
+-- release removes whatever stands of an owner, and wakes who comes next if the lock is free. It may be carried out any
+-- number of times, at any time, also by a server that must not take part. It answers
+--
+-- released       nothing of the owner stands, and nothing that is on its way can make it stand
+-- refused ERROR  the tombstone could not be set: the memory is full, say
+--
+-- If there is no lock to remove, the request that acquires may still be on its way, and would make one that nobody knows
+-- of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a request that
+-- was on its way for longer.
+
+-- include args.lua
+-- include waiters.lua
+
+return each(function(lock, owner, _, ttl, ticket)
+  local who = holder(lock)
+  if who == owner then
+    redis.call('DEL', lock)
+  else
+    local done = redis.pcall('SET', lock .. ':tomb:' .. owner, '', 'PX', ttl)
+    if done.err then return 'refused ' .. done.err end
+  end
+  leave(lock, ticket)
+  if who == owner or not who then wake(lock) end
+  return 'released'
+end)

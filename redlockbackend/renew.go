@@ -1,0 +1,175 @@
+package redlockbackend
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// Renew asks each server about all leases that hang on it, many in a request, the servers side by side. A lease is
+// reported as soon as a majority has renewed it, or can't any more. Who waits has nothing on the servers that a lease
+// would hang on.
+func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	r := &round{d: d, sent: driver.Now(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), settled: make(chan struct{})}
+	byServer := make([][]int, len(d.nodes))
+	for i, l := range locks {
+		r.leases[i] = &renewal{attempt: l.(*lock).held(), why: make(map[int]error)}
+		if r.leases[i].attempt == nil {
+			r.settle(i, 0, nil)
+			continue
+		}
+		for which := r.leases[i].attempt.backers(); which != 0; {
+			server := which.next()
+			byServer[server] = append(byServer[server], i)
+		}
+	}
+	var asking sync.WaitGroup
+	for server, which := range byServer {
+		if len(which) > 0 {
+			asking.Add(1)
+			d.spawn(func() {
+				defer asking.Done()
+				r.ask(ctx, server, which)
+			})
+		}
+	}
+	answered := make(chan struct{})
+	d.spawn(func() {
+		asking.Wait()
+		close(answered)
+	})
+	select {
+	case <-r.settled:
+	case <-answered:
+	case <-ctx.Done():
+	}
+	r.end()
+}
+
+// round is one call of Renew. Servers may still answer when it has returned: that is noted, and not reported.
+type round struct {
+	d      *redlock
+	sent   driver.Instant // one stamp for all servers: or the base would fall with which of them are left
+	report func(int, driver.Instant, error)
+
+	mu      sync.Mutex
+	leases  []*renewal
+	open    int // leases that are not reported yet
+	ended   bool
+	settled chan struct{} // closed when all are reported
+}
+
+type renewal struct {
+	attempt   *attempt
+	confirmed int           // servers that have renewed it in this round
+	why       map[int]error // the errors of others
+	reported  bool
+}
+
+// ask asks one server about some leases.
+func (r *round) ask(ctx context.Context, server int, which []int) {
+	n := r.d.nodes[server]
+	for len(which) > 0 {
+		part := which[:min(len(which), batchSize)]
+		which = which[len(part):]
+		items := make([]item, len(part))
+		for j, i := range part {
+			items[j] = r.leases[i].attempt.renewal()
+		}
+		limited, cancel := context.WithTimeout(ctx, r.d.limitFor(items[0].ttl))
+		replies := n.run(limited, renewScript, items...)
+		cancel()
+		for j, i := range part {
+			r.take(i, server, replies[j])
+		}
+	}
+}
+
+// take takes in what a server says about a lease.
+func (r *round) take(i, server int, answer reply) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.leases[i]
+	base, standing := l.attempt.renewed(server, r.sent, answer)
+	switch {
+	case answer.err != nil:
+		l.why[server] = answer.err
+	case answer.verdict == renewed:
+		l.confirmed++
+	}
+	switch {
+	case !standing:
+		r.settle(i, 0, errExpired)
+	case l.confirmed >= majority(len(r.d.nodes)):
+		l.attempt.gave(base)
+		r.settle(i, base, nil)
+	}
+}
+
+// settle reports a lease, once.
+func (r *round) settle(i int, base driver.Instant, err error) {
+	l := r.leases[i]
+	if l.reported || r.ended {
+		return
+	}
+	l.reported = true
+	r.report(i, base, err)
+	if r.open--; r.open == 0 {
+		close(r.settled)
+	}
+}
+
+// end reports the leases that were not renewed, and may still stand.
+func (r *round) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, l := range r.leases {
+		if !l.reported {
+			r.settle(i, 0, r.d.failure(fmt.Sprintf("%d of %d servers have renewed it, and %d must",
+				l.confirmed, len(r.d.nodes), majority(len(r.d.nodes))), l.why))
+		}
+	}
+	r.ended = true
+}
+
+// backers are the servers that the lease hangs on.
+func (a *attempt) backers() servers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.backing.stands
+}
+
+func (a *attempt) renewal() item {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return item{key: a.l.key, owner: a.owner, token: a.token, ttl: a.l.ttl}
+}
+
+// renewed takes in the answer to a renewal, and returns the lease's base. The lease doesn't stand when no majority has it,
+// or when its base is older than one that was reported: then a majority may let go of it earlier than the engine thinks.
+func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, standing bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.last[server] = driver.Exact()
+	switch {
+	case r.err != nil:
+	case r.verdict == renewed:
+		a.backing.confirm(server, sent)
+	default: // gone; or the server has lost its memory, and what stands there proves nothing
+		a.backing.stands = a.backing.stands.minus(server)
+		if r.verdict == gone {
+			a.left = a.left.minus(server)
+		}
+	}
+	base, standing = a.backing.base()
+	return base, standing && base >= a.given
+}
+
+// gave notes what the engine knows.
+func (a *attempt) gave(base driver.Instant) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.given = max(a.given, base)
+}

@@ -1,0 +1,18 @@
+-- renew starts the TTL of leases anew, and never makes one. It answers
+--
+-- renewed  the lock is the owner's, and has been since it raised the counter to this very token
+-- gone     it is not
+
+-- include args.lua
+-- include memory.lua
+
+local why = forgetful()
+if why then return why end
+
+return each(function(lock, owner, token, ttl)
+  if redis.pcall('GET', lock) ~= owner .. ' ' .. text(token) then
+    return 'gone'
+  end
+  redis.call('PEXPIRE', lock, ttl)
+  return 'renewed'
+end)

@@ -1,0 +1,211 @@
+package redlockbackend
+
+import (
+	"context"
+	"crypto/sha1"
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+)
+
+// The scripts, whose lines "-- include FILE" stand for that file.
+//
+//go:embed *.lua
+var texts embed.FS
+
+var (
+	acquireScript = newScript("acquire.lua")
+	raiseScript   = newScript("raise.lua")
+	renewScript   = newScript("renew.lua")
+	releaseScript = newScript("release.lua")
+	enterScript   = newScript("enter.lua")
+)
+
+// script is a text that a server carries out as a whole, and knows by its digest once it has seen it.
+type script struct{ text, digest string }
+
+func newScript(name string) *script {
+	text := include.ReplaceAllStringFunc(read(name), func(line string) string {
+		return read(include.FindStringSubmatch(line)[1])
+	})
+	sum := sha1.Sum([]byte(text))
+	return &script{text, hex.EncodeToString(sum[:])}
+}
+
+var include = regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
+
+func read(name string) string {
+	text, err := texts.ReadFile(name)
+	if err != nil {
+		panic(err) // it was not built in
+	}
+	return string(text)
+}
+
+// item is what a script is to do about one lock.
+type item struct {
+	key    string // of the lock
+	owner  string
+	token  locker.Token // 0 where it has no meaning
+	ttl    time.Duration
+	ticket int64 // when it began to wait; 0: it doesn't
+}
+
+// call is one script for some locks. The keys and arguments are those of args.lua.
+type call struct {
+	script  *script
+	memory  string        // the key of the server's memory
+	max     time.Duration // the longest TTL
+	channel string
+	items   []item
+	mode    string // of enterScript
+}
+
+// command puts c on the wire: by digest, or with the whole text.
+func (c *call) command(ctx context.Context, whole bool) *command {
+	name, text := "evalsha", c.script.digest
+	if whole {
+		name, text = "eval", c.script.text
+	}
+	args := append(make([]any, 0, 6+5*len(c.items)), name, text, 1+len(c.items), c.memory)
+	for i := range c.items {
+		args = append(args, c.items[i].key)
+	}
+	args = append(args, c.max.Milliseconds(), c.channel)
+	for i := range c.items {
+		it := &c.items[i]
+		ticket := any("")
+		if it.ticket != 0 {
+			ticket = it.ticket
+		}
+		args = append(args, it.owner, int64(it.token), it.ttl.Milliseconds(), ticket)
+	}
+	if c.script == enterScript {
+		args = append(args, c.mode)
+	}
+	return &command{redis.NewCmd(ctx, args...)}
+}
+
+// command is one that go-redis must not send again by itself: a request that is carried out late counts for nothing.
+type command struct{ *redis.Cmd }
+
+func (*command) NoRetry() bool { return true }
+
+// verdict is what a server says about an item. The words are those of the scripts.
+type verdict string
+
+const (
+	raised   verdict = "raised"
+	granted  verdict = "granted"
+	held     verdict = "held"
+	gone     verdict = "gone"
+	renewed  verdict = "renewed"
+	released verdict = "released"
+	refused  verdict = "refused"
+
+	ready   verdict = "ready"
+	waits   verdict = "waits"
+	differs verdict = "differs"
+	unknown verdict = "new"
+)
+
+// reply is a server's answer about an item, or what came instead.
+type reply struct {
+	verdict verdict
+	counter locker.Token  // granted: what a token must exceed
+	limit   locker.Token  // granted: what it must not
+	left    time.Duration // held: of the holder's lease, negative where somebody has taken its end away; waits: of the wait
+	rank    int           // held: how many came to wait before
+	owner   string        // held: who has it
+	max     time.Duration // differs: the longest TTL that the server knows
+	text    string        // refused: why
+	err     error         // there is no answer
+}
+
+// parseReplies reads the answer to a call about n items: a text for each, or one for all.
+func parseReplies(val any, n int) ([]reply, error) {
+	replies := make([]reply, n)
+	if all, ok := val.(string); ok {
+		r, err := parseReply(all)
+		for i := range replies {
+			replies[i] = r
+		}
+		return replies, err
+	}
+	list, ok := val.([]any)
+	if !ok || len(list) != n {
+		return nil, fmt.Errorf("the answer of a script is %v, which is none that it gives", val)
+	}
+	for i, v := range list {
+		text, ok := v.(string)
+		if !ok {
+			return nil, fmt.Errorf("the answer of a script has a %T for a text", v)
+		}
+		var err error
+		if replies[i], err = parseReply(text); err != nil {
+			return nil, err
+		}
+	}
+	return replies, nil
+}
+
+func parseReply(s string) (reply, error) {
+	word, rest, _ := strings.Cut(s, " ")
+	r := reply{verdict: verdict(word)}
+	var err error
+	switch r.verdict {
+	case raised, gone, renewed, released, ready, unknown:
+		if rest != "" {
+			err = strconv.ErrSyntax
+		}
+	case refused:
+		r.text = rest
+	case waits:
+		err = numbers(rest, func(n []int64) { r.left = milliseconds(n[0]) }, 1)
+	case differs:
+		err = numbers(rest, func(n []int64) { r.max = milliseconds(n[0]) }, 1)
+	case granted:
+		err = numbers(rest, func(n []int64) { r.counter, r.limit = locker.Token(n[0]), locker.Token(n[1]) }, 2)
+	case held:
+		end := strings.LastIndexByte(rest, ' ') + 1
+		r.owner = rest[end:]
+		err = numbers(rest[:max(end-1, 0)], func(n []int64) { r.left, r.rank = milliseconds(n[0]), int(n[1]) }, 2)
+	default:
+		err = strconv.ErrSyntax
+	}
+	if err != nil {
+		return reply{}, fmt.Errorf("the answer of a script is %q, which is none that it gives", s)
+	}
+	return r, nil
+}
+
+func numbers(text string, take func([]int64), want int) error {
+	fields := strings.Split(text, " ")
+	if len(fields) != want {
+		return strconv.ErrSyntax
+	}
+	n := make([]int64, want)
+	for i, f := range fields {
+		var err error
+		if n[i], err = strconv.ParseInt(f, 10, 64); err != nil {
+			return err
+		}
+	}
+	take(n)
+	return nil
+}
+
+// milliseconds makes a duration of a number that a server gives, whatever it is.
+func milliseconds(n int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	return time.Duration(max(min(n, most), -1)) * time.Millisecond
+}

@@ -1,0 +1,33 @@
+-- Fencing tokens. A server agrees to a token by raising the lock's counter to it. Who has raised the counters of a
+-- majority to the same number has that token: of two, the later raised a counter of at least one server that the earlier
+-- had raised before, so its token is larger.
+
+-- A counter is never raised further than an hour beyond the server's clock, so one client with a mad clock can't drive
+-- tokens up, and none comes near 2^53.
+--
+-- It expires 26 hours after it was raised last, so that names that are used once leave nothing behind. At that time the
+-- clock is 25 hours beyond it at least. So where there is no counter, nothing is agreed to that isn't above the last full
+-- hour less 24: by the same clock, that is more than any counter was that has expired. (A full hour, so that it stands
+-- still between the two phases.)
+local hour = 3600000000 -- microseconds
+local kept = 26 * 3600000 -- milliseconds
+
+local function limit() return now() + hour end
+
+-- counter returns the number that a token must exceed. What is older than the memory of this server may have been
+-- lost or come from a snapshot: then the server's clock counts, as it was when that memory began.
+local function counter(lock)
+  local last = tonumber(redis.pcall('GET', lock .. ':token') or nil)
+  return math.max(last or (math.floor(now() / hour) - 24) * hour, since)
+end
+
+-- raise raises the counter to token and notes that in the lock, whose expiry the options set. It returns nil if it has,
+-- or else what the counter is, and how far it may be raised.
+local function raise(lock, owner, token, ...)
+  local last = counter(lock)
+  if token <= last or token > limit() then
+    return text(last) .. ' ' .. text(limit())
+  end
+  redis.call('SET', lock .. ':token', text(token), 'PX', kept)
+  redis.call('SET', lock, owner .. ' ' .. text(token), ...)
+end

@@ -1,0 +1,123 @@
+package redlockbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// waiter is an acquisition that waits, and that all servers know of.
+func waiter(t *testing.T, c *cluster) driver.Lock {
+	t.Helper()
+	c.answer("acquire", slices.Repeat([]string{text("held 3600000 0 A")}, len(c.servers))...)
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want Held{}", err)
+	}
+	return l
+}
+
+// waiting has an acquisition wait, beside the test.
+func waiting(ctx context.Context, l driver.Lock) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(ctx)
+		done <- err
+	}()
+	return done
+}
+
+// placed returns when all servers know that somebody waits.
+func placed(t *testing.T, c *cluster) {
+	t.Helper()
+	eventually(t, func() error {
+		for i, s := range c.servers {
+			if !slices.ContainsFunc(s.list(), func(c call) bool { return c.script == "acquire" && c.waits }) {
+				return fmt.Errorf("server %d doesn't know that somebody waits", i)
+			}
+		}
+		return nil
+	})
+}
+
+// Who waits subscribes, asks again so that all know of it, and then when a majority says that the lock is free.
+func TestWaiterIsTold(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l := waiter(t, c)
+	done := waiting(t.Context(), l)
+	placed(t, c)
+	c.answer("acquire", raised, raised, raised)
+	for _, s := range c.servers[:2] {
+		if n := s.publish(t, redlockbackend.LockKey("redlock:", "a")); n != 1 {
+			t.Errorf("%d listen, want 1", n)
+		}
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Errorf("Acquire = %v, want a grant", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("Acquire has not returned, and a majority has said that the lock is free")
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// A message that is lost costs time and nothing else.
+func TestWaiterAsksByItself(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l := waiter(t, c)
+	done := waiting(t.Context(), l)
+	placed(t, c)
+	c.answer("acquire", raised, raised, raised)
+	if err := <-done; err != nil {
+		t.Errorf("Acquire = %v, want a grant", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// Who gives up leaves its places, on all servers that may know of it.
+func TestWaiterLeaves(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l := waiter(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := waiting(ctx, l)
+	placed(t, c)
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire = %v, want the context's end", err)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	for i, s := range c.servers {
+		if !slices.ContainsFunc(s.list(), func(c call) bool { return c.script == "release" && c.waits }) {
+			t.Errorf("server %d still has a place: %+v", i, s.list())
+		}
+	}
+}
+
+// Who waits bears a service that fails for a moment, and not for long.
+func TestWaiterAndFailingService(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l, err := c.Lock(request(40*time.Millisecond), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.answer("acquire", heldByA, heldByA, heldByA)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want Held{}", err)
+	}
+	c.answer("acquire", hangUp, hangUp, hangUp)
+	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.Held{}) {
+		t.Errorf("Acquire = %v, want an error that is not ErrHeld", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
