@@ -1,5 +1,5 @@
 # make test     everything, with the race detector; brings up what it needs
-# make integration  the suite on all servers, also on those whose backends are not finished
+# make integration  the suite on all servers
 # make images   the servers that the tests run, pulled, or built where they can't be
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
@@ -13,16 +13,14 @@ FUZZTIME ?= 60s
 SOAK ?= 50
 
 # The servers last: what fails without them is told sooner, and leaves them the machine to themselves.
-test:
-	go run ./integration/cmd/images redis
+test: images
 	go vet ./...
-	go test -race $$(go list ./... | grep -v '/integration$$\|/zkbackend$$')
+	go test -race $$(go list ./... | grep -v '/integration$$')
 	go test -race -timeout 30m -skip '$(YOUNG)' ./integration
 
-# The suite on all servers. What "make test" leaves out is not finished, or has yet to pass many times in a row on a busy machine.
+# The suite on all servers. What "make test" leaves out has yet to pass many times in a row on a busy machine.
 YOUNG := TestConformance/(etcd|zookeeper|postgres|redlock)|^Test(Etcd|Zk|Postgres|Redlock)
 integration: images
-	go test -race ./zkbackend
 	go test -race -timeout 60m ./integration
 
 images:
@@ -58,4 +56,5 @@ fuzz:
 
 soak: images
 	go test -race -count=$(SOAK) -timeout 60m $$(go list ./... | grep -v '/integration$$')
+	LOCKER_SOAK=1 go test -timeout 1h ./internal/redlockmodel
 	LOCKER_SOAK=1 go test -race -count=20 -timeout 4h ./integration

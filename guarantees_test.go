@@ -99,10 +99,10 @@ func TestRequireNamesAllThatIsMissing(t *testing.T) {
 
 func TestCorrectnessNeedsMoreThanEfficiency(t *testing.T) {
 	for what, weaken := range map[string]func(*locker.Guarantees){
-		"a single node":        func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionSingleNode },
-		"majority and clocks":  func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionMajority },
-		"fencing until loss":   func(g *locker.Guarantees) { g.Fencing = locker.FencingUntilDataLoss },
-		"clocks of the server": func(g *locker.Guarantees) { g.Clocks = locker.ClocksServer },
+		"a single node":       func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionSingleNode },
+		"majority and clocks": func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionMajority },
+		"fencing until loss":  func(g *locker.Guarantees) { g.Fencing = locker.FencingUntilDataLoss },
+		"clocks of all":       func(g *locker.Guarantees) { g.Clocks = locker.ClocksAll },
 	} {
 		g := strong
 		weaken(&g)

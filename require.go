@@ -33,9 +33,10 @@ const (
 	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder is
 	// freed.
 	Efficiency Purpose = iota + 1
-	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion doesn't rest
-	// on the memory of one node or on clocks that are right, and tokens that fence for ever, for the storage to
-	// check.
+	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion rests on a
+	// database, a kernel or consensus, and on no client's clock (one of the service may count the TTL of a silent
+	// holder; what it lets in too early by a jump the token keeps out), and tokens that fence for ever, for the
+	// storage to check.
 	Correctness
 )
 
@@ -47,7 +48,7 @@ func (p Purpose) Check(g Guarantees) error {
 	case Efficiency:
 		needs = []Requirement{ExpiryProcess}
 	case Correctness:
-		needs = []Requirement{ExclusionDatabase, FencingDurable, ClocksSpeed, ExpiryProcess}
+		needs = []Requirement{ExclusionDatabase, FencingDurable, ClocksServer, ExpiryProcess}
 	default:
 		return fmt.Errorf("unknown purpose %d", int(p))
 	}

@@ -130,4 +130,3 @@ func (e etcdAt) ownMutex() contestant {
 		}, nil
 	})
 }
-

@@ -18,8 +18,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/fencedlock/locker/conformance"
 )
 
 // counterSize is how much a run of the example does: in each round a process is stopped at the worst instant, others write, and
@@ -51,18 +49,19 @@ func TestCounter(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		lock    string
-		harness func(*testing.T) conformance.Harness
+		lockURL func(*testing.T) string
+		ttl     time.Duration
 		data    string
-		url     func(*testing.T) string
+		dataURL func(*testing.T) string
 	}{
-		{"redis", redisHarness(redisStandalone), "postgres", postgres},
-		{"etcd", etcdHarness(etcdCluster), "redis", redis},
-		{"zookeeper", zkHarness(zkEnsemble), "etcd", etcd},
-		{"postgres", pgHarness(pgStandalone), "postgres", postgres},
+		{"redis", func(t *testing.T) string { return redisStandalone(t).url }, shortTTL, "postgres", postgres},
+		{"redlock", func(t *testing.T) string { return redlockServers(t).url }, shortTTL, "redis", redis},
+		{"etcd", func(t *testing.T) string { return etcdCluster(t).url }, etcdTTL, "redis", redis},
+		{"zookeeper", func(t *testing.T) string { return zkEnsemble(t).url }, zkTTL, "etcd", etcd},
+		{"postgres", func(t *testing.T) string { return pgStandalone(t).url }, shortTTL, "postgres", postgres},
 	} {
 		t.Run(tc.lock+"/"+tc.data, func(t *testing.T) {
-			h := tc.harness(t)
-			c := counters{binary: binary, lock: h.URL, data: tc.url(t), ttl: h.TTL}
+			c := counters{binary: binary, lock: tc.lockURL(t), data: tc.dataURL(t), ttl: tc.ttl}
 			t.Parallel()
 			t.Run("fenced", func(t *testing.T) {
 				t.Parallel()

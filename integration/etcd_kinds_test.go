@@ -132,7 +132,11 @@ func (at *scene) holders(t conformance.T) (all []*struck) {
 		at.networks = append(at.networks, network)
 		l := keep(t, newEtcdLocker(t, config))
 		name := lockName(t)
-		lease := acquire(t, l, name, locker.WithTTL(etcdShortTTL))
+		var lease locker.Lease
+		eventually(t, hang, func() (err error) { // the cluster may still be busy with the fault before
+			lease, err = l.Acquire(t.Context(), name, locker.WithTTL(etcdShortTTL))
+			return err
+		})
 		all = append(all, &struck{label: way.label, name: name, holding: newOwnRule(lease)})
 		if i == 2 {
 			continue // the client asks all in turn

@@ -57,6 +57,7 @@ func TestImports(t *testing.T) {
 		{module + "/pgbackend", []string{root, driver}, pgClient + "/pgxpool"},
 		{module + "/zkbackend", []string{root, driver}, zkClient},
 		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}, ""},
+		{module + "/internal/redlockmodel", nil, ""},
 		{module + "/integration/images", nil, ""},
 		{module + "/integration/proxy", nil, ""},
 	} {

@@ -48,7 +48,7 @@ func TestMigration(t *testing.T) {
 
 	var last locker.Token
 	for range 3 {
-		lease, err := acquire(etcd.url + "?token_base=" + base)
+		lease, err := acquire(etcd.with("token_base", base))
 		if err != nil {
 			t.Fatal(err)
 		}

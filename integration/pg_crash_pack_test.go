@@ -78,7 +78,7 @@ func (s *pgService) crash(t conformance.T, whole bool) {
 // transaction commits.
 func (s *pgService) crashes(t conformance.T, _ *conformance.Harness) {
 	s.exec(t, "create sequence plain", "create table noise (x text)", "grant all on sequence plain to public", "grant all on noise to public",
-		"alter system set commit_delay = 10000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // as a slower disk
+		"alter system set commit_delay = 50000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // as a slower disk
 	t.Cleanup(func() {
 		s.exec(t, "drop sequence plain", "drop table noise", "alter system reset all", "select pg_reload_conf()")
 	})

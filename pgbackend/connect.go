@@ -142,9 +142,6 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 	if c.d.server.version >= 170000 {
 		settings = append(settings, [2]string{"transaction_timeout", "0"})
 	}
-	if err := c.setAll(ctx, settings); err != nil {
-		return err
-	}
 	if !waiter && c.ttl > 0 {
 		return c.setAll(ctx, settings)
 	}

@@ -235,7 +235,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		return [][]string{{"", c.ttl}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
-		return [][]string{{"t", "t", "1", "1", "f", "p"}}
+		return [][]string{{"t", "t", "1", "1", "f", "p", "t"}}
 	case strings.Contains(sql, "pg_control_system"):
 		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", "1", "70", "5", "900", "1"}}
 	case strings.Contains(sql, "THEN NOT pg_advisory_unlock"):

@@ -116,7 +116,7 @@ func Guarantees() locker.Guarantees {
 		Tolerance: locker.ToleranceNone,
 		Exclusion: locker.ExclusionDatabase,
 		Fencing:   locker.FencingDurable,
-		Clocks:    locker.ClocksSpeed,
+		Clocks:    locker.ClocksServer, // its timeouts count by the wall clock: a jump ahead ends a silent session early
 		Order:     locker.OrderQueue,
 		Waiting:   locker.WaitingHandOff,
 		Expiry: locker.Expiry{

@@ -29,7 +29,7 @@ return each(function(lock, owner, token, ttl, ticket)
       redis.call('PEXPIRE', lock, ttl)
       return 'granted ' .. text(counter(lock)) .. ' ' .. text(limit())
     end
-    if who then
+    if who and not (who == me and ticket ~= '') then
       local rank = place(lock, ttl, ticket)
       return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. who
     end

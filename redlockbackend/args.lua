@@ -4,7 +4,7 @@
 --
 -- KEYS[1]    memory   "RUN SINCE MAX", see memory.lua
 -- KEYS[1+i]  lock     of item i: "OWNER TOKEN", expires with the lease. TOKEN is 0 until the owner has raised the
---                     counter. No key: the lock is free here
+--                     counter. Or "LOCKER turn": it is kept for one that waits. No key: the lock is free here
 --
 -- Beside a lock there are, made from its key as no server is part of a Cluster:
 --

@@ -29,6 +29,7 @@ type attempt struct {
 	asked   servers                     // their answers are still to come
 	left    servers                     // something may stand there, or be on its way
 	busy    servers                     // a removal is under way
+	placed  servers                     // they may have noted that it waits
 }
 
 func (l *lock) newAttempt() *attempt {
@@ -63,6 +64,11 @@ func (l *lock) try() (*attempt, decision, tally) {
 
 func (a *attempt) first() (decision, tally) {
 	answers := make(tally, len(a.l.d.nodes))
+	for i, n := range a.l.d.nodes {
+		if n.silent.Load() { // it may answer again, but nobody waits for that
+			answers[i].err = errNoAnswer
+		}
+	}
 	token, outcome := a.token, undecided
 	for coming := a.ask(acquireScript, allOf(len(answers)), token); outcome == undecided; outcome = answers.first() {
 		r := <-coming
@@ -184,6 +190,9 @@ func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late boo
 		}
 	case r.verdict != granted && s == acquireScript:
 		a.left = a.left.minus(i)
+		if r.verdict == held {
+			a.placed = a.placed.with(i)
+		}
 	}
 	return a.over && a.left.has(i)
 }
@@ -215,7 +224,11 @@ func (a *attempt) remove(ctx context.Context, i int) {
 	}
 	a.busy = a.busy.with(i)
 	a.mu.Unlock()
-	r := a.l.d.nodes[i].ask(ctx, releaseScript, item{key: a.l.key, owner: a.owner, ttl: a.l.ttl, ticket: a.l.leaving()})
+	it := item{key: a.l.key, owner: a.owner, ttl: a.l.ttl}
+	if a.l.isReleased() { // what a failed attempt has left is removed while the wait goes on, and nobody is told
+		it.token, it.ticket = 1, a.l.ticket
+	}
+	r := a.l.d.nodes[i].ask(ctx, releaseScript, it)
 	if r.err == nil && r.verdict != released {
 		r.err = errors.New(r.text)
 	}
@@ -253,9 +266,19 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	return a.left
 }
 
-// leave has the removal go to those servers, too, where the acquisition has nothing but a place among those who wait.
-func (a *attempt) leave(placed servers) {
+// leave has the removal go to those servers, too, where the acquisition may have nothing but a place among those who wait.
+func (a *attempt) leave() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.left |= placed
+	a.left |= a.placed
+	a.placed = 0
+}
+
+// takePlaces returns where there may be places, once.
+func (a *attempt) takePlaces() servers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	placed := a.placed
+	a.placed = 0
+	return placed
 }

@@ -54,8 +54,9 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// limitFor bounds a request to one server: two phases leave half of the TTL.
-func (d *redlock) limitFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/4) }
+// limitFor bounds a request to one server. An answer that takes half of the TTL is of little use, and the engine renews a
+// lease that is that old before it hands it out.
+func (d *redlock) limitFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
 // spawn starts a goroutine, which close waits for.
 func (d *redlock) spawn(f func()) {
@@ -108,9 +109,9 @@ func (d *redlock) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// explain makes an error of the answers to an attempt in which too few servers took part.
+// explain makes an error of the answers to an attempt in which too few servers took part. Those that nobody waited for in the
+// end are not in it.
 func (d *redlock) explain(answers tally) error {
-	var part int
 	why := make(map[int]error)
 	for i, r := range answers {
 		switch {
@@ -120,13 +121,11 @@ func (d *redlock) explain(answers tally) error {
 			why[i] = fmt.Errorf("%w: %v more", errForgetful, r.left)
 		case r.verdict == differs:
 			why[i] = differing(r.max)
-		case r.verdict == "":
-			why[i] = errNoAnswer
-		default:
-			part++
+		case r.verdict == gone:
+			why[i] = errBuried
 		}
 	}
-	return d.failure(fmt.Sprintf("%d of %d servers took part, and %d must", part, len(d.nodes), majority(len(d.nodes))), why)
+	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't", len(why), len(d.nodes)), why)
 }
 
 // remaining is the error of a Release after which something may stand on some servers.

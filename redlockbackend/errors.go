@@ -15,6 +15,7 @@ import (
 
 var (
 	errExpired  = fmt.Errorf("%w: a majority of the servers don't have it any more", locker.ErrLost)
+	errBuried   = errors.New("the server has it as released already")
 	errNoAnswer = errors.New("no answer in time")
 	errClosing  = errors.New("no answer before the locker was closed")
 )

@@ -114,6 +114,8 @@ func (l *lock) add(a *attempt) {
 	for _, old := range l.attempts {
 		if old.remains(nil) != 0 {
 			kept = append(kept, old)
+		} else {
+			a.placed |= old.takePlaces()
 		}
 	}
 	clear(l.attempts[len(kept):])
@@ -127,15 +129,10 @@ func (l *lock) held() *attempt {
 	return l.winner
 }
 
-// leaving is the ticket that a removal takes along, to leave the places among those who wait. What a failed attempt has
-// left is removed while the wait goes on, and takes none.
-func (l *lock) leaving() int64 {
+func (l *lock) isReleased() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.released {
-		return l.ticket
-	}
-	return 0
+	return l.released
 }
 
 // Release removes what all attempts have left, from all servers. When the majority has confirmed that, the lock is free,
@@ -147,9 +144,11 @@ func (l *lock) Release(ctx context.Context) error {
 	l.released = true
 	attempts := l.attempts
 	l.mu.Unlock()
-	if l.turn != nil && len(attempts) > 0 {
+	if l.turn != nil {
 		l.d.turns.forget(l.turn)
-		attempts[len(attempts)-1].leave(l.turn.takePlaces())
+		for _, a := range attempts {
+			a.leave()
+		}
 	}
 	pending := 0
 	done := make(chan struct{}, len(attempts)*len(l.d.nodes))

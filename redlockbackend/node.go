@@ -28,6 +28,8 @@ type node struct {
 	// A context doesn't interrupt a call of go-redis. It bounds one if ContextTimeoutEnabled is set.
 	bounded bool
 
+	silent atomic.Bool // the latest request was not answered in time
+
 	acquiring, releasing *lane
 	listener             *listener // nil: this server tells nobody that a lock is free
 }
@@ -91,6 +93,7 @@ func (n *node) channel() string {
 
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
+	n.silent.Store(silent(overdue(err)))
 	if says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}

@@ -120,7 +120,7 @@ func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL = d } }
 
 // WithNodeTimeout sets how long one server may take to answer before it counts as failed; without it, it is 1 s. It is
-// never more than a quarter of a lease's TTL. While a majority answers, nobody waits for the others.
+// never more than half of a lease's TTL. While a majority answers, nobody waits for the others.
 func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTimeout = d } }
 
 // NewCluster waives the wait of servers that don't know whether they have forgotten anything, when it is opened and none

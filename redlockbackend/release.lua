@@ -1,8 +1,10 @@
--- release removes whatever stands of an owner, and wakes who comes next if the lock is free. It may be carried out any
+-- release removes whatever stands of an owner, and wakes who comes next. It may be carried out any
 -- number of times, at any time, also by a server that must not take part. It answers
 --
 -- released       nothing of the owner stands, and nothing that is on its way can make it stand
 -- refused ERROR  the tombstone could not be set: the memory is full, say
+--
+-- The token is 1 if those who wait are to be told. What an attempt has got in vain is no news to them.
 --
 -- If there is no lock to remove, the request that acquires may still be on its way, and would make one that nobody knows
 -- of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a request that
@@ -11,15 +13,20 @@
 -- include args.lua
 -- include waiters.lua
 
-return each(function(lock, owner, _, ttl, ticket)
+return each(function(lock, owner, tell, ttl, ticket)
   local who = holder(lock)
   if who == owner then
     redis.call('DEL', lock)
+    who = nil
   else
     local done = redis.pcall('SET', lock .. ':tomb:' .. owner, '', 'PX', ttl)
     if done.err then return 'refused ' .. done.err end
+    if who and who == me and ticket ~= '' then
+      redis.call('DEL', lock) -- it is our turn, and we don't want it any more
+      who = nil
+    end
   end
   leave(lock, ticket)
-  if who == owner or not who then wake(lock) end
+  if not who and tell == 1 then wake(lock) end
   return 'released'
 end)

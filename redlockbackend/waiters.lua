@@ -1,8 +1,14 @@
 -- Those who wait. It is a courtesy, on which nothing rests: who isn't told asks again a little later.
 
+-- me is how a lock names the Locker that asks, where it is kept for it.
+local me = string.match(ARGV[2], '%x+$')
+
+-- turn is for how many milliseconds a lock is kept for who was told that it is free, so that nobody else comes first.
+local turn = 100
+
 -- place writes down that somebody waits, and returns how many came before.
 local function place(lock, ttl, ticket)
-  if ticket == '' or ARGV[2] == '' then return 0 end
+  if ticket == '' or not me then return 0 end
   local waiters = lock .. ':waiters'
   if type(redis.pcall('ZADD', waiters, 'NX', ticket, ARGV[2])) == 'table' then
     return 0 -- an error: somebody has put something else there
@@ -14,14 +20,19 @@ local function place(lock, ttl, ticket)
 end
 
 local function leave(lock, ticket)
-  if ticket ~= '' and ARGV[2] ~= '' then redis.pcall('ZREM', lock .. ':waiters', ARGV[2]) end
+  if ticket ~= '' and me then redis.pcall('ZREM', lock .. ':waiters', ARGV[2]) end
 end
 
--- wake tells the first of those who wait, and still listen, that the lock is free. It is told once: then it asks, and
--- takes its old place if the lock is held.
+-- wake tells the first of those who wait, and still listen, that the lock is free, and keeps it for that one for a moment.
+-- It is told once: then it asks, and takes its old place if the lock is held all the same.
 local function wake(lock)
   while true do
     local first = redis.pcall('ZPOPMIN', lock .. ':waiters')[1]
-    if not first or redis.pcall('PUBLISH', first, lock) ~= 0 then return end
+    if not first then return end
+    local told = redis.pcall('PUBLISH', first, lock)
+    if type(told) == 'number' and told > 0 then
+      redis.pcall('SET', lock, string.match(first, '%x*$') .. ' turn', 'PX', turn)
+      return
+    end
   end
 end

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	pollEvery = 300 * time.Millisecond // the first of those who wait asks that often, the second half as often, and so on
-	stagger   = 50 * time.Millisecond  // by which each of them is later than the one before, when a lease has expired
-	gather    = 5 * time.Millisecond   // from the first message that a lock is free, for those of the other servers
+	pollEvery = time.Second           // the first of those who wait asks that often, the second half as often, and so on
+	stagger   = 50 * time.Millisecond // by which each of them is later than the one before, when a lease has expired
+	gather    = 5 * time.Millisecond  // from the first message that a lock is free, for those of the other servers
 )
 
 // turns is where a Locker hears that locks are free for which it waits: on one connection to each server, from the first
 // wait until close.
 //
-// A release tells one of those who wait, on each server: mostly the same one, because all servers put them in the order of
-// their tickets. It asks when a majority have told it. Messages may get lost, and whoever was told may be dead. So all ask
-// from time to time as well, the later they came the less often.
+// A release tells one of those who wait, on each server, and keeps the lock for it for a moment: mostly the same one, because
+// all servers put them in the order of their tickets. It asks when a majority have told it. Messages may get lost, and whoever
+// was told may be dead. So all ask from time to time as well, the later they came the less often.
 type turns struct {
 	d       *redlock
 	channel string
@@ -34,12 +34,11 @@ type turns struct {
 
 // turn is one acquisition that waits.
 type turn struct {
-	t      *turns
-	key    string
-	free   chan int      // servers that say that the lock is free
-	poked  chan struct{} // messages may have been missed
-	look   time.Time     // when to ask again without having been told
-	placed servers       // they may know that we wait
+	t     *turns
+	key   string
+	free  chan int      // servers that say that the lock is free
+	poked chan struct{} // messages may have been missed
+	look  time.Time     // when to ask again without having been told
 }
 
 func newTurns(d *redlock) *turns {
@@ -135,12 +134,11 @@ func (w *turn) wait(ctx context.Context) error {
 func (w *turn) lookAfter(answers tally) {
 	var left []time.Duration
 	rank := -1 // the smallest; servers may differ
-	for i, r := range answers {
+	for _, r := range answers {
 		switch {
 		case r.err != nil || r.verdict != held && r.verdict != waits:
 			continue
 		case r.verdict == held:
-			w.placed = w.placed.with(i)
 			if rank < 0 || r.rank < rank {
 				rank = r.rank
 			}
@@ -160,11 +158,4 @@ func (w *turn) lookAfter(answers tally) {
 		}
 	}
 	w.look = time.Now().Add(after)
-}
-
-// takePlaces returns where places are to be left, once.
-func (w *turn) takePlaces() servers {
-	placed := w.placed
-	w.placed = 0
-	return placed
 }

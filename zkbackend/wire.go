@@ -52,7 +52,7 @@ func (w *wire) Write(data []byte) (int, error) {
 	}
 	w.mu.Unlock()
 	if _, err := w.Conn.Write(data); err != nil {
-		_ = w.Conn.Close()
+		_ = w.Close()
 	}
 	return len(data), nil
 }

@@ -53,6 +53,7 @@ const (
 	recovers
 	ends
 	releases
+	stepsBack
 	ticks
 	kinds
 )
@@ -60,25 +61,26 @@ const (
 // say puts a move in words, with the answer that is given to it.
 func (m move) say(answer model.Answer) string {
 	text := [...]string{
-		begins:          "A begins, and asks all servers with token T",
-		acquires:        "acquire of A on server N: ",
-		acquiresUnheard: "acquire of A on server N, unheard: ",
-		goesOn:          "A goes on to phase 2, with token T",
-		raises:          "raise of A on server N: ",
-		raisesUnheard:   "raise of A on server N, unheard: ",
-		returns:         "A returns a lease with token T",
-		renews:          "renew of A on server N: ",
-		expires:         "the key on server N expires",
-		expiresCounter:  "the counter on server N expires",
-		loses:           "server N loses its data",
-		saves:           "server N writes a snapshot",
-		goesBack:        "server N comes back with its snapshot",
-		recovers:        "server N has waited for the longest TTL",
-		ends:            "A gives up, or releases its lease",
-		releases:        "release of A on server N",
+		begins:          "%A begins, and asks all servers with token %T",
+		acquires:        "acquire of %A on server %N: ",
+		acquiresUnheard: "acquire of %A on server %N, unheard: ",
+		goesOn:          "%A goes on to phase 2, with token %T",
+		raises:          "raise of %A on server %N: ",
+		raisesUnheard:   "raise of %A on server %N, unheard: ",
+		returns:         "%A returns a lease with token %T",
+		renews:          "renew of %A on server %N: ",
+		expires:         "the key on server %N expires",
+		expiresCounter:  "the counter on server %N expires",
+		loses:           "server %N loses its data",
+		saves:           "server %N writes a snapshot",
+		goesBack:        "server %N comes back with its snapshot",
+		recovers:        "server %N has waited for the longest TTL",
+		ends:            "%A gives up, or releases its lease",
+		releases:        "release of %A on server %N",
+		stepsBack:       "the clock of server %N is set back behind all that it knows",
 		ticks:           "time goes by",
 	}[m.kind]
-	return strings.NewReplacer("A", string(rune('A'+m.attempt)), "N", fmt.Sprint(m.node+1), "T", fmt.Sprint(m.token)).Replace(text) + string(answer)
+	return strings.NewReplacer("%A", string(rune('A'+m.attempt)), "%N", fmt.Sprint(m.node+1), "%T", fmt.Sprint(m.token)).Replace(text) + string(answer)
 }
 
 // after tells what had to happen first.

@@ -2,6 +2,10 @@
 //
 // It is tied at both ends, so that none can drift from the other: the model checker in the tests of redlockbackend is built on these
 // steps, and a test in integration compares them, answer by answer and key by key, with the scripts on a real Redis.
+//
+// Those who wait are left out. A lock that is kept for one of them was free, and is like one that somebody else has got and lets expire
+// when that one comes: it keeps all others out, and is nobody's lease. That all who use a server agree on the longest TTL is
+// taken for granted: the scripts refuse who doesn't.
 package redlockmodel
 
 // Owner is an attempt to acquire, from 1 on; 0 is nobody.

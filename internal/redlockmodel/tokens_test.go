@@ -23,9 +23,9 @@ import (
 // and once a larger token has been returned, no majority renews a lease.
 //
 // Some things are left out, because what is there covers them. A key that expires makes a difference only where somebody else acquires
-// next: so it expires then. (That a raise or a renewal finds none is like a request that never arrives.) An attempt that gives up is like one whose answers are lost. A release is
-// like keys that expire and requests that never arrive. An answer that comes late is like a request that is carried out late, or like
-// an answer that is lost, if it comes after the decision.
+// next: so it expires then. (That a raise or a renewal finds none is like a request that never arrives.) An attempt that gives up is like
+// one whose answers are lost. A release is like keys that expire and requests that never arrive. An answer that comes late is like a
+// request that is carried out late, or like an answer that is lost, if it comes after the decision.
 type tokens struct {
 	nodes, attempts int
 	proposals       model.Token // clients' clocks show anything from 1 to this
@@ -33,7 +33,8 @@ type tokens struct {
 	losses          int         // how often servers lose their data
 	snapshots       bool        // or go back to older data
 	expiry          bool        // counters expire
-	setBack         bool        // a server's clock may be behind what it has forgotten
+	setBack         bool        // a server's clock is behind what it has forgotten when it notices
+	stepsBack       bool        // or later
 	client
 	out model.Rules
 }
@@ -56,6 +57,7 @@ type column struct {
 	node, saved model.Node          // saved: the snapshot
 	forgot      model.Token         // the highest counter that was lost: the server's clock is no less
 	floor       model.Token         // the highest that has expired: likewise
+	back        bool                // its clock was set back
 	seen        [mostAttempts]flags // how far each attempt is with it
 }
 
@@ -117,6 +119,9 @@ func (w *tokens) moves(s tokenState, to []move) []move {
 		c := &s.columns[n]
 		if w.expiry && c.node.Token != 0 {
 			to = append(to, move{expiresCounter, 0, n, 0})
+		}
+		if w.stepsBack && c.node.Memory == model.Whole && c.node.Since > 0 && !c.back {
+			to = append(to, move{stepsBack, 0, n, 0})
 		}
 		if c.node.Memory == model.Waiting {
 			to = append(to, move{recovers, 0, n, 0})
@@ -181,6 +186,9 @@ func (w *tokens) apply(s tokenState, m move) (next tokenState, bad string) {
 		c.node.Token = 0
 	case saves:
 		c.saved = c.node
+	case stepsBack: // which counts as a loss, though nothing is lost this time
+		c.back = true
+		c.node.Memory = model.Lost
 	case loses:
 		w.lose(&s, c, model.Node{})
 	case goesBack:
@@ -203,7 +211,7 @@ func expire(n *model.Node, owner model.Owner) (expired bool) {
 // clock is a server's, as it is at the worst: no further than what has expired or was lost.
 func (w *tokens) clock(c *column) model.Clock {
 	clock := model.Clock{Now: c.forgot, Floor: c.floor, Limit: most}
-	if w.setBack {
+	if w.setBack || c.back {
 		clock.Now = 0
 	}
 	return clock
@@ -304,7 +312,14 @@ func (c *column) compare(d *column) int {
 	return cmp.Or(
 		cmp.Compare(pack(c.node), pack(d.node)),
 		cmp.Compare(pack(c.saved), pack(d.saved)),
-		cmp.Compare(c.forgot, d.forgot), cmp.Compare(c.floor, d.floor))
+		cmp.Compare(c.forgot, d.forgot), cmp.Compare(c.floor, d.floor), cmp.Compare(c.bit(), d.bit()))
+}
+
+func (c *column) bit() int {
+	if c.back {
+		return 1
+	}
+	return 0
 }
 
 func (c *column) progress() (n uint64) {
