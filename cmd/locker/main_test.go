@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -18,6 +20,9 @@ const asLocker = "LOCKER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asLocker) == "" {
+		// Under nohup(1) hang-ups are ignored, and would be by the processes of the tests. What this process hears is ignored by none
+		// of its children.
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 		goleak.VerifyTestMain(m)
 	}
 	if len(os.Args) > 1 {
