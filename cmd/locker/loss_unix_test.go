@@ -28,8 +28,10 @@ func TestLossEndsCmd(t *testing.T) {
 		{"stopped", "1h0m0s", []string{"sh", "-c", "kill -STOP $$"}, 0, 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			env := fileEnv(t)
-			p := startLocker(t, env, append([]string{"run", "--quiet", "--max-hold", "500ms", "--grace", test.grace, "x", "--"}, test.cmd...)...)
+			// CMD has to be ready by then, also where processes take a second to start.
+			p := startLocker(t, env, append([]string{"run", "--quiet", "--max-hold", "5s", "--grace", test.grace, "x", "--"}, test.cmd...)...)
 			for range test.ready {
 				wantReady(t, p.out)
 			}
