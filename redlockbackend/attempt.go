@@ -63,12 +63,7 @@ func (l *lock) try() (*attempt, decision, tally) {
 }
 
 func (a *attempt) first() (decision, tally) {
-	answers := make(tally, len(a.l.d.nodes))
-	for i, n := range a.l.d.nodes {
-		if n.silent.Load() { // it may answer again, but nobody waits for that
-			answers[i].err = errNoAnswer
-		}
-	}
+	answers := a.l.d.expect()
 	token, outcome := a.token, undecided
 	for coming := a.ask(acquireScript, allOf(len(answers)), token); outcome == undecided; outcome = answers.first() {
 		r := <-coming
@@ -78,6 +73,21 @@ func (a *attempt) first() (decision, tally) {
 		a.win(token)
 	}
 	return outcome, answers
+}
+
+// expect begins a tally. A server that was silent the last time may answer again, but nobody waits for that where the others are a
+// majority. Where they aren't, all have been cut off, and may be back by now.
+func (d *redlock) expect() tally {
+	answers := make(tally, len(d.nodes))
+	for i, n := range d.nodes {
+		if n.silent.Load() {
+			answers[i].err = errNoAnswer
+		}
+	}
+	if answers.outstanding() < majority(len(answers)) {
+		clear(answers)
+	}
+	return answers
 }
 
 var errNotAsked = errors.New("it was not asked")

@@ -190,6 +190,21 @@ func TestRaise(t *testing.T) {
 	}
 }
 
+// Nobody waits for a minority that was silent the last time. A majority that was is asked as if nothing had been: the network was
+// cut, and is back.
+func TestSilentMajorityIsHeardAgain(t *testing.T) {
+	c := newCluster(t, 3, 50*time.Millisecond)
+	c.answer("acquire", raised, silent, silent)
+	c.answer("release", text("released"), silent, silent) // which is news of them as well
+	if _, err := c.lock(t, true).Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("Acquire with a silent majority = %v, want an error that is not ErrHeld", err)
+	}
+	c.answer("acquire", raised, raised, raised)
+	if _, err := c.lock(t, true).Acquire(t.Context()); err != nil {
+		t.Errorf("Acquire when all answer again = %v, want a lease", err)
+	}
+}
+
 // Held is said only when a majority has answered; otherwise the service has failed, and the error names each server.
 func TestFailedIsNotHeld(t *testing.T) {
 	c := newCluster(t, 3, 50*time.Millisecond)
