@@ -6,8 +6,9 @@ import (
 	"fmt"
 )
 
-// Sequencer is a [Locker] that can tell who holds a lock; see [Current].
+// Sequencer is a [Locker] that may be able to tell who holds a lock. [Current] asks it.
 type Sequencer interface {
+	// Current is what the function of that name returns. It is safe for concurrent use.
 	Current(ctx context.Context, name string) (Token, error)
 }
 
@@ -17,8 +18,9 @@ type Sequencer interface {
 // a check at the storage (package fence) is better wherever there is one. The idea is that of sequencers in Google's
 // Chubby (Burrows, 2006).
 //
-// ctx covers the call. Nothing changes on the service. Backends that can't tell return an error that matches
-// [errors.ErrUnsupported]: those whose service doesn't know the tokens.
+// ctx covers the call. Nothing changes on the service. A backend whose service doesn't know the tokens returns
+// [ErrNoSequencer]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other error is ctx's or the
+// service's. The error is an [*Error].
 func Current(ctx context.Context, l Locker, name string) (Token, error) {
 	s, ok := l.(Sequencer)
 	if !ok {

@@ -35,6 +35,12 @@ func (p *Params) String(name, def string) string {
 	return param(p, name, def, func(s string) (string, error) { return s, nil })
 }
 
+// Strings returns all values of a parameter that may be given more than once, in order.
+func (p *Params) Strings(name string) []string {
+	p.known = append(p.known, name)
+	return p.values[name]
+}
+
 // Duration returns the value of a parameter such as 30s or 1m30s, which must be positive, or def when it isn't there.
 func (p *Params) Duration(name string, def time.Duration) time.Duration {
 	return param(p, name, def, func(s string) (time.Duration, error) {

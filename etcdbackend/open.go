@@ -3,13 +3,10 @@ package etcdbackend
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -74,9 +71,7 @@ func (t *target) open(ctx context.Context) (locker.Locker, error) {
 }
 
 func parse(u *url.URL) (target, error) {
-	addrs, u := takeAddrs(u)
 	p := driver.NewParams(u)
-	p.String("addr", "") // is known
 	t := target{
 		config: config{
 			prefix:       defaultPrefix,
@@ -89,40 +84,21 @@ func parse(u *url.URL) (target, error) {
 			Logger:               zap.NewNop(), // errors are returned
 		},
 	}
-	files := tlsFiles{
-		ca:         p.String("ca_file", ""),
-		cert:       p.String("cert_file", ""),
-		key:        p.String("key_file", ""),
-		serverName: p.String("server_name", ""),
-		skipVerify: p.Bool("skip_verify", false),
-	}
+	addrs, files := p.Strings("addr"), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return t, err
 	}
 	err := t.complete(u, addrs)
 	if err == nil {
-		t.client.TLS, err = files.load(u.Scheme == "etcds")
+		t.client.TLS, err = files.Load(u.Scheme == "etcds", "etcds")
 	}
-	if files.serverName != "" { // the client would expect the host, whatever its TLS settings say
-		t.client.DialOptions = append(t.client.DialOptions, grpc.WithAuthority(files.serverName))
+	if files.ServerName != "" { // the client would expect the host, whatever its TLS settings say
+		t.client.DialOptions = append(t.client.DialOptions, grpc.WithAuthority(files.ServerName))
 	}
 	if err != nil {
 		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	return t, nil
-}
-
-// takeAddrs takes further addresses out of the query: the one parameter that may be given more than once.
-func takeAddrs(u *url.URL) ([]string, *url.URL) {
-	query, err := url.ParseQuery(u.RawQuery)
-	addrs := query["addr"]
-	if err != nil || len(addrs) == 0 {
-		return nil, u // what can't be parsed is refused later
-	}
-	delete(query, "addr")
-	rest := *u
-	rest.RawQuery = query.Encode()
-	return addrs, &rest
 }
 
 // complete adds what doesn't stand in parameters, and refuses what doesn't fit together.
@@ -183,40 +159,4 @@ func (t *target) user(user *url.Userinfo) error {
 	}
 	t.client.Username, t.client.Password = user.Username(), password
 	return nil
-}
-
-// tlsFiles is what a URL says about TLS.
-type tlsFiles struct {
-	ca, cert, key string // paths of PEM files
-	serverName    string
-	skipVerify    bool
-}
-
-// load returns nil without TLS. Without a file of authorities those of the system count.
-func (f tlsFiles) load(on bool) (*tls.Config, error) {
-	if !on {
-		if f != (tlsFiles{}) {
-			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for etcds://")
-		}
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("ca_file: it has no certificate")
-		}
-	}
-	if f.cert != "" || f.key != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file and key_file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

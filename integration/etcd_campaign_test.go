@@ -96,6 +96,9 @@ func (s *etcdService) strike(t *testing.T, fault etcdFault) []outcome {
 			if o := r.outcome; o.early > 0 && !o.usual {
 				t.Errorf("%s: it believed in its lease when another had the lock, and would have for %v", r.struck.label, o.early)
 			}
+			if r.outcome.slow {
+				t.Errorf("%s: its Done was still open when another had the lock, though its deadline had come", r.struck.label)
+			}
 			outcomes = append(outcomes, r.outcome)
 		case <-time.After(hang):
 			t.Fatalf("nobody gets a lock that is free")

@@ -2,13 +2,10 @@ package redisbackend
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -47,9 +44,7 @@ type target struct {
 }
 
 func parse(u *url.URL) (target, error) {
-	addrs, u := takeAddrs(u)
 	p := driver.NewParams(u)
-	p.String("addr", "") // is known
 	t := target{
 		config: config{
 			prefix:        p.String("prefix", defaultPrefix),
@@ -72,37 +67,18 @@ func parse(u *url.URL) (target, error) {
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 		},
 	}
-	files := tlsFiles{
-		ca:         p.String("ca_file", ""),
-		cert:       p.String("cert_file", ""),
-		key:        p.String("key_file", ""),
-		serverName: p.String("server_name", ""),
-		skipVerify: p.Bool("skip_verify", false),
-	}
+	addrs, files := p.Strings("addr"), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return t, err
 	}
 	err := t.complete(u, addrs)
 	if err == nil {
-		t.options.TLSConfig, err = files.load(u.Scheme == "rediss")
+		t.options.TLSConfig, err = files.Load(u.Scheme == "rediss", "rediss")
 	}
 	if err != nil {
 		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	return t, nil
-}
-
-// takeAddrs takes further addresses out of the query: the one parameter that may be given more than once.
-func takeAddrs(u *url.URL) ([]string, *url.URL) {
-	query, err := url.ParseQuery(u.RawQuery)
-	addrs := query["addr"]
-	if err != nil || len(addrs) == 0 {
-		return nil, u // what can't be parsed is refused later
-	}
-	delete(query, "addr")
-	rest := *u
-	rest.RawQuery = query.Encode()
-	return addrs, &rest
 }
 
 // complete adds what doesn't stand in parameters, and refuses what doesn't fit together.
@@ -179,40 +155,4 @@ func (t *target) network(u *url.URL, addrs []string) error {
 		return errors.New("a Cluster has no database but 0")
 	}
 	return nil
-}
-
-// tlsFiles is what a URL says about TLS.
-type tlsFiles struct {
-	ca, cert, key string // paths of PEM files
-	serverName    string
-	skipVerify    bool
-}
-
-// load returns nil without TLS. Without a file of authorities those of the system count.
-func (f tlsFiles) load(on bool) (*tls.Config, error) {
-	if !on {
-		if f != (tlsFiles{}) {
-			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for rediss://")
-		}
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("ca_file: it has no certificate")
-		}
-	}
-	if f.cert != "" || f.key != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file and key_file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }

@@ -3,13 +3,10 @@ package redlockbackend
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 
@@ -58,9 +55,7 @@ type target struct {
 }
 
 func parse(u *url.URL) (target, error) {
-	urls, u := takeServers(u)
 	p := driver.NewParams(u)
-	p.String("server", "") // is known
 	t := target{config: config{
 		prefix:        p.String("prefix", defaultPrefix),
 		ttl:           p.Duration("ttl", defaultTTL),
@@ -69,7 +64,8 @@ func parse(u *url.URL) (target, error) {
 		newCluster:    p.Bool("new_cluster", false),
 		allowEviction: p.Bool("allow_eviction", false),
 	}}
-	db, poolSize, files := p.Int("db", 0), p.Int("pool_size", 0), readFiles(p)
+	urls := p.Strings("server")
+	db, poolSize, files := p.Int("db", 0), p.Int("pool_size", 0), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return t, err
 	}
@@ -97,25 +93,12 @@ func parse(u *url.URL) (target, error) {
 	return t, errors.Join(t.check(), checkServers(addrs)) // a client may look up its address when it is made
 }
 
-// takeServers takes the URLs of servers out of the query: the one parameter that may be given more than once.
-func takeServers(u *url.URL) ([]string, *url.URL) {
-	query, err := url.ParseQuery(u.RawQuery)
-	urls := query["server"]
-	if err != nil || len(urls) == 0 {
-		return nil, u // what can't be parsed is refused later
-	}
-	delete(query, "server")
-	rest := *u
-	rest.RawQuery = query.Encode()
-	return urls, &rest
-}
-
 // hosts reads the servers that differ in their address only.
-func (t *target) hosts(u *url.URL, db int, files tlsFiles) error {
+func (t *target) hosts(u *url.URL, db int, files driver.TLSFiles) error {
 	if u.Opaque != "" || u.Fragment != "" {
 		return errors.New("it is redlock://[USER:PASSWORD@]HOST[:PORT],…[/DB] or redlocks:// likewise, and only parameters may follow")
 	}
-	config, err := files.load(u.Scheme == "redlocks")
+	config, err := files.Load(u.Scheme == "redlocks", "redlocks")
 	if err != nil {
 		return err
 	}
@@ -190,7 +173,7 @@ func parseServer(text string) (o redis.Options, err error) {
 		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and escaped")
 	}
 	p := driver.NewParams(u)
-	db, files := p.Int("db", 0), readFiles(p)
+	db, files := p.Int("db", 0), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return o, err
 	}
@@ -211,53 +194,7 @@ func parseServer(text string) (o redis.Options, err error) {
 		return o, errors.New("its scheme is none of redis, rediss and unix")
 	}
 	if o.DB, err = database(u, db); err == nil {
-		o.TLSConfig, err = files.load(u.Scheme == "rediss")
+		o.TLSConfig, err = files.Load(u.Scheme == "rediss", "rediss")
 	}
 	return o, err
-}
-
-// tlsFiles is what a URL says about TLS.
-type tlsFiles struct {
-	ca, cert, key string // paths of PEM files
-	serverName    string
-	skipVerify    bool
-}
-
-func readFiles(p *driver.Params) tlsFiles {
-	return tlsFiles{
-		ca:         p.String("ca_file", ""),
-		cert:       p.String("cert_file", ""),
-		key:        p.String("key_file", ""),
-		serverName: p.String("server_name", ""),
-		skipVerify: p.Bool("skip_verify", false),
-	}
-}
-
-// load returns nil without TLS. Without a file of authorities those of the system count.
-func (f tlsFiles) load(on bool) (*tls.Config, error) {
-	if !on {
-		if f != (tlsFiles{}) {
-			return nil, errors.New("ca_file, cert_file, key_file, server_name and skip_verify are for TLS: redlocks:// or rediss://")
-		}
-		return nil, nil
-	}
-	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.serverName, InsecureSkipVerify: f.skipVerify} //nolint:gosec // it was asked for
-	if f.ca != "" {
-		pem, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("ca_file: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("ca_file: it has no certificate")
-		}
-	}
-	if f.cert != "" || f.key != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("cert_file and key_file: %w", err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	return c, nil
 }
