@@ -97,13 +97,14 @@ func (a *attempt) second(granted tally) (decision, tally) {
 	var which servers
 	answers := make(tally, len(granted))
 	for i, r := range granted {
-		if _, ok := r.last(a.token); ok {
+		if r.ours() {
 			which = which.with(i)
 		} else {
 			answers[i] = reply{err: errNotAsked}
 		}
 	}
-	token, outcome := granted.larger(a.token), undecided
+	token, _ := granted.larger()
+	outcome := undecided
 	for coming := a.ask(raiseScript, which, token); outcome == undecided; outcome = answers.second() {
 		r := <-coming
 		answers[r.i] = r.reply
@@ -143,6 +144,9 @@ func (a *attempt) ask(s *script, which servers, token locker.Token) <-chan answe
 	a.mu.Unlock()
 	a.each(which, func(ctx context.Context, i int) {
 		r := a.l.d.nodes[i].ask(ctx, s, it)
+		if r.verdict == raised {
+			r.counter = token
+		}
 		late := a.heard(i, s, r, token)
 		answers <- answer{i, r}
 		if late {

@@ -125,6 +125,9 @@ func (d *redlock) explain(answers tally) error {
 			why[i] = errBuried
 		}
 	}
+	if answers.apart() {
+		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than an hour apart", why)
+	}
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't", len(why), len(d.nodes)), why)
 }
 

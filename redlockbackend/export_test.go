@@ -46,6 +46,8 @@ func (s Settings) Config() (prefix string, ttl, maxTTL, nodeTimeout time.Duratio
 	return c.prefix, c.ttl, c.maxTTL, c.nodeTimeout, c.newCluster, c.allowEviction
 }
 
+const proposed = 100 // the token of those who have raised their counters
+
 // Reply is what a server answers; the zero value: nothing yet.
 type Reply struct {
 	Text string // as the scripts answer
@@ -61,6 +63,9 @@ func tallyOf(replies []Reply) tally {
 				panic(err)
 			}
 		}
+		if t[i].verdict == raised {
+			t[i].counter = proposed
+		}
 		t[i].err = r.Err
 	}
 	return t
@@ -74,8 +79,9 @@ var decisions = map[decision]string{
 	undecided: "undecided", won: "won", short: "short", taken: "taken", split: "split", failed: "failed",
 }
 
-func Larger(proposed locker.Token, replies []Reply) locker.Token {
-	return tallyOf(replies).larger(proposed)
+func Larger(replies []Reply) locker.Token {
+	token, _ := tallyOf(replies).larger()
+	return token
 }
 
 func MayRecover(replies []Reply) bool { return tallyOf(replies).mayRecover() }

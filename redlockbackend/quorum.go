@@ -76,7 +76,13 @@ func (t tally) first() decision {
 	case t.count(raised) >= quorum:
 		return won
 	case ours >= quorum:
-		return short
+		switch {
+		case !t.apart():
+			return short
+		case coming > 0:
+			return undecided
+		}
+		return failed
 	case most >= quorum:
 		return taken
 	case ours+coming >= quorum, ours+others < quorum && ours+others+coming >= quorum:
@@ -119,21 +125,27 @@ func (t tally) second() decision {
 }
 
 // mayRecover reports whether a majority answers, but some have forgotten who has the lock: somebody may have it.
-func (t tally) mayRecover() bool { return t.count(raised, granted, held, waits) >= majority(len(t)) }
+func (t tally) mayRecover() bool {
+	return t.count(raised, granted, held, waits) >= majority(len(t)) && !t.apart()
+}
 
-// larger is the token of the second phase: one more than a counter, but not behind that server's clock, and such that most
-// servers can be raised to it. (Not simply beyond all: one whose clock is far ahead may have a counter that the others
-// can't be raised to.)
-func (t tally) larger(proposed locker.Token) (best locker.Token) {
-	most := 0
+// apart reports whether a majority has granted the lock, but could never agree to a token: one whose clock was far ahead has
+// a counter that the others can't be raised to, and too few are left without it.
+func (t tally) apart() bool {
+	_, most := t.larger()
+	return most < majority(len(t)) && t.count(raised, granted) >= majority(len(t))
+}
+
+// larger is the token of the second phase, and how many servers can be raised to it. It is one more than a counter, but not
+// behind that server's clock, and such that these are most. (Not simply beyond all counters, see apart.)
+func (t tally) larger() (best locker.Token, most int) {
 	for _, r := range t {
-		last, ok := r.last(proposed)
-		if !ok {
+		if !r.ours() {
 			continue
 		}
-		token, n := max(last+1, r.limit-maxAhead), 0
+		token, n := max(r.counter+1, r.limit-maxAhead), 0
 		for _, other := range t {
-			if last, ok := other.last(proposed); ok && last < token && (other.verdict == raised || token <= other.limit) {
+			if other.ours() && other.counter < token && (other.verdict == raised || token <= other.limit) {
 				n++
 			}
 		}
@@ -141,22 +153,14 @@ func (t tally) larger(proposed locker.Token) (best locker.Token) {
 			best, most = token, n
 		}
 	}
-	return best
+	return best, most
 }
 
 // maxAhead is how far beyond its clock a server's counter can be raised, in microseconds, as in token.lua.
 const maxAhead = 3_600_000_000
 
-// last is the counter of a server that has granted the lock.
-func (r reply) last(proposed locker.Token) (locker.Token, bool) {
-	switch {
-	case r.err != nil:
-		return 0, false
-	case r.verdict == raised:
-		return proposed, true
-	}
-	return r.counter, r.verdict == granted
-}
+// ours reports whether the server has granted the lock.
+func (r reply) ours() bool { return r.err == nil && (r.verdict == raised || r.verdict == granted) }
 
 // backing is what a lease hangs on.
 type backing struct {

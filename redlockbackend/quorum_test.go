@@ -13,11 +13,12 @@ import (
 
 var errDown = errors.New("down")
 
-// replies makes answers of words: r raised, g granted, A and B held by those, w waits, d differs, ! an error, . none yet.
+// replies makes answers of words: r raised, g granted, m granted with a counter that the others can't be raised to, A and B held
+// by those, w waits, d differs, ! an error, . none yet.
 func replies(words string) (list []redlockbackend.Reply) {
 	texts := map[rune]redlockbackend.Reply{
-		'r': {Text: "raised"}, 'g': {Text: "granted 7 100"}, 'A': {Text: "held 5 0 A"}, 'B': {Text: "held 5 0 B"},
-		'w': {Text: "waits 5"}, 'd': {Text: "differs 5"}, 'x': {Text: "gone"}, '!': {Err: errDown}, '.': {},
+		'r': {Text: "raised"}, 'g': {Text: "granted 170 200"}, 'm': {Text: "granted 5000 200"},
+		'A': {Text: "held 5 0 A"}, 'B': {Text: "held 5 0 B"}, 'w': {Text: "waits 5"}, 'd': {Text: "differs 5"}, 'x': {Text: "gone"}, '!': {Err: errDown}, '.': {},
 	}
 	for _, w := range words {
 		list = append(list, texts[w])
@@ -41,6 +42,10 @@ func TestFirstPhase(t *testing.T) {
 
 		// The lock is ours, but not all have agreed to the token.
 		"rg.": "short", "gg.": "short", "rrg..": "short", "rggA!": "short", "ggg": "short",
+
+		// As long as no majority of those could agree to another, it waits for those that are still to answer.
+		"rrm..": "undecided", "rrmg.": "short", "rrmr.": "won", "rrm!.": "undecided", "rm.": "undecided", "rmg": "short",
+		"rrm!!": "failed", "rm!": "failed", "rmA": "failed",
 
 		// Somebody has it, or may have it.
 		"AA.": "taken", "rAA": "taken", ".AA": "taken", "AAA..": "taken", "rrAAA": "taken", "AAA!!": "taken", "AAAww": "taken",
@@ -74,7 +79,7 @@ func TestSecondPhase(t *testing.T) {
 // A verdict never changes when the answers that are still to come arrive, except that the service is found to have failed
 // or the lock to be split instead of taken; and in the end there is one.
 func TestVerdictsStand(t *testing.T) {
-	const words = "rgABwd!"
+	const words = "rgmABwd!"
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
 		n := []int{3, 5, 7}[random.IntN(3)]
@@ -113,7 +118,7 @@ func TestLargerToken(t *testing.T) {
 		{"two far ahead of three", 31, []redlockbackend.Reply{granted("10 99"), granted("20 99"), granted("30 99"), granted("5000 9999"), granted("6000 9999")}},
 		{"not behind the clock", 5 * hour, []redlockbackend.Reply{granted("200 21600000000"), granted("209 21600000000"), away}},
 	} {
-		if got := redlockbackend.Larger(100, c.replies); got != c.want {
+		if got := redlockbackend.Larger(c.replies); got != c.want {
 			t.Errorf("%s: the second token is %d, want %d", c.what, got, c.want)
 		}
 	}
@@ -171,7 +176,7 @@ func TestBaseExcludes(t *testing.T) {
 }
 
 func TestMayRecover(t *testing.T) {
-	for answers, want := range map[string]bool{"www": true, "Aww": true, "rw!": true, "w!!": false, "A!!": false, "www!!": true, "dww": true, "ddw": false} {
+	for answers, want := range map[string]bool{"www": true, "Aww": true, "rw!": true, "w!!": false, "A!!": false, "www!!": true, "dww": true, "ddw": false, "rrm!!": false, "rrm!w": false} {
 		if got := redlockbackend.MayRecover(replies(answers)); got != want {
 			t.Errorf("%s may recover: %v, want %v", answers, got, want)
 		}

@@ -121,7 +121,7 @@ const (
 // reply is a server's answer about an item, or what came instead.
 type reply struct {
 	verdict verdict
-	counter locker.Token  // granted: what a token must exceed
+	counter locker.Token  // granted: what a token must exceed; raised: the token
 	limit   locker.Token  // granted: what it must not
 	left    time.Duration // held: of the holder's lease, negative where somebody has taken its end away; waits: of the wait
 	rank    int           // held: how many came to wait before
