@@ -51,6 +51,19 @@ func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit ti
 	return c.sent(), c.maybeDone(err), err
 }
 
+// KeepAlive sends a keepalive to one member, on a new stream.
+func KeepAlive(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) error {
+	m, err := dial(client, addr)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	return new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
+		_, _, err := m.keepAlive(ctx, 1)
+		return err
+	})
+}
+
 // Txn sends a Txn to one member after the other, as a driver does with its first request.
 func Txn(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
 	s := &server{client: client}

@@ -163,9 +163,15 @@ func (m *member) keepAlive(ctx context.Context, id clientv3.LeaseID) (driver.Ins
 
 // pulse opens a stream that outlives ctx.
 func (m *member) pulse(ctx context.Context) (*pulse, error) {
+	limit := maxAttempt
+	if end, ok := ctx.Deadline(); ok {
+		limit = max(time.Until(end), time.Millisecond)
+	}
 	long, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, cancel)
-	stream, err := m.leases.LeaseKeepAlive(long, options(ctx)...)
+	stream, err := openStream(long, limit/(openings+1), func(ctx context.Context) (pb.Lease_LeaseKeepAliveClient, error) {
+		return m.leases.LeaseKeepAlive(ctx, options(ctx)...)
+	})
 	if err != nil || !stop() {
 		cancel()
 		if err == nil {

@@ -3,6 +3,7 @@ package etcdbackend_test
 import (
 	"context"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,64 @@ func TestWhatWasSent(t *testing.T) {
 			t.Errorf("%s: sent %v, late %v, with the error %v; want sent %v", c.why, sent, late, err, c.sent)
 		}
 		_ = client.Close()
+	}
+}
+
+// pulsing is a member that logs users in, as long as it isn't frozen, and answers keepalives.
+type pulsing struct {
+	pb.UnimplementedAuthServer
+	pb.UnimplementedLeaseServer
+	frozen atomic.Bool
+	logins atomic.Int32
+}
+
+func (p *pulsing) Authenticate(ctx context.Context, _ *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	if p.logins.Add(1); p.frozen.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &pb.AuthenticateResponse{Token: "token"}, nil
+}
+
+func (p *pulsing) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&pb.LeaseKeepAliveResponse{Header: &pb.ResponseHeader{}, ID: r.ID, TTL: 1}); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *pulsing) start(t *testing.T) (addr string) {
+	l, server := listen(t), grpc.NewServer()
+	pb.RegisterAuthServer(server, p)
+	pb.RegisterLeaseServer(server, p)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	return l.Addr().String()
+}
+
+// The client logs in for each stream at any member: one that is frozen costs a moment there, and not a keepalive of another.
+func TestLoginAtAFrozenMember(t *testing.T) {
+	var well, ill pulsing
+	at, elsewhere := well.start(t), ill.start(t)
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{at, elsewhere}, Username: "u", Password: "p", Logger: zap.NewNop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ill.frozen.Store(true)
+	before := ill.logins.Load()
+	for range 6 {
+		if err := etcdbackend.KeepAlive(t.Context(), client, at, 2*time.Second); err != nil {
+			t.Errorf("a keepalive at the member that is well: %v", err)
+		}
+	}
+	if ill.logins.Load() == before {
+		t.Errorf("nobody came to log in at the other member, so this proves nothing")
 	}
 }
 

@@ -87,7 +87,9 @@ func (w *watches) serve(m *member) error {
 		return errClosing
 	}
 	defer w.broke()
-	stream, err := m.watch.Watch(ctx, options(ctx)...)
+	stream, err := openStream(ctx, confirmLimit/(openings+1), func(ctx context.Context) (pb.Watch_WatchClient, error) {
+		return m.watch.Watch(ctx, options(ctx)...)
+	})
 	if err != nil {
 		return err
 	}
