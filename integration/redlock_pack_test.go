@@ -45,6 +45,8 @@ func (s *redlockService) pack() []conformance.Case {
 			Why: "a client whose clock is behind the others' must get larger tokens than theirs all the same"},
 		{ID: "I13", Name: "unfit-server-is-refused-at-open", Run: s.unfit,
 			Why: "one server that drops keys when its memory is short, or is a replica, is a vote that can't be trusted"},
+		{ID: "I14", Name: "release-leaves-the-next-its-place", Run: s.nextOfTheSameLocker,
+			Why: "a Locker has one place in a lock's queue; the holder that lets go must not take away that of the next in its own process"},
 	}, s.forgetPack())
 }
 
@@ -397,6 +399,34 @@ func (s *redlockService) clientsKilled(t conformance.T, _ *conformance.Harness) 
 	}
 	release(t, waiter.granted(t, soon))
 	free(t, soon, l, name)
+}
+
+// nextOfTheSameLocker has the same Locker hold a lock and wait for it, and another that came later.
+func (s *redlockService) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	queue := func(want int) {
+		t.Helper()
+		eventually(t, soon, func() error {
+			if n := s.waiters(t, name); n != want {
+				return fmt.Errorf("%d wait, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	lease := acquire(t, l, name)
+	for range 5 {
+		next := wait(t, l, name)
+		queue(1)
+		later := wait(t, other, name)
+		queue(2)
+		release(t, lease)
+		lease = next.granted(t, soon)
+		later.pending(t)
+		later.cancel()
+		later.returned(soon)
+		queue(0)
+	}
+	release(t, lease)
 }
 
 // countersAhead has the servers agree to tokens before, of a client whose clock is ahead.

@@ -6,12 +6,20 @@ local me = string.match(ARGV[2], '%x+$')
 -- turn is for how many milliseconds a lock is kept for who was told that it is free, so that nobody else comes first.
 local turn = 100
 
+-- standing is the ticket that a Locker has a place with: that of the one of its acquisitions that waits. Those that
+-- don't wait any more come here too, to release, or late, and leave that place alone.
+local function standing(waiters)
+  return tonumber(redis.pcall('ZSCORE', waiters, ARGV[2]) or nil)
+end
+
 -- place writes down that somebody waits, and returns how many came before.
 local function place(lock, ttl, ticket)
   if ticket == '' or not me then return 0 end
   local waiters = lock .. ':waiters'
-  if type(redis.pcall('ZADD', waiters, 'NX', ticket, ARGV[2])) == 'table' then
-    return 0 -- an error: somebody has put something else there
+  if (standing(waiters) or 0) < tonumber(ticket) then
+    if type(redis.pcall('ZADD', waiters, ticket, ARGV[2])) == 'table' then
+      return 0 -- an error: somebody has put something else there
+    end
   end
   if redis.call('PTTL', waiters) < tonumber(ttl) then
     redis.call('PEXPIRE', waiters, ttl)
@@ -20,7 +28,8 @@ local function place(lock, ttl, ticket)
 end
 
 local function leave(lock, ticket)
-  if ticket ~= '' and me then redis.pcall('ZREM', lock .. ':waiters', ARGV[2]) end
+  local waiters = lock .. ':waiters'
+  if ticket ~= '' and me and standing(waiters) == tonumber(ticket) then redis.call('ZREM', waiters, ARGV[2]) end
 end
 
 -- wake tells the first of those who wait, and still listen, that the lock is free, and keeps it for that one for a moment.
