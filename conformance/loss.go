@@ -98,10 +98,10 @@ func deadlineFromRequest(t T, h *Harness) {
 		wantFree(t, other, name) // and both connect
 		var lease locker.Lease
 		var sent time.Time
-		late := func(call func() error) {
+		late := func(limit time.Duration, call func() error) {
 			link.Delay(0, h.TTL/20)
 			var err error
-			eventually(t, h.TTL/2, func() bool { // a busy machine may make it too late for the client
+			eventually(t, limit, func() bool { // a busy machine may make it too late for the client
 				sent = time.Now()
 				err = call()
 				return err == nil
@@ -113,9 +113,9 @@ func deadlineFromRequest(t T, h *Harness) {
 		}
 		if renewed {
 			lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-			late(func() error { return renew(t, lease) })
+			late(h.TTL/2, func() error { return renew(t, lease) })
 		} else {
-			late(get)
+			late(h.slack(), get)
 		}
 		link.Cut() // so that the service can't tell
 		next := takes(t, h.expiry(), other, name)

@@ -386,13 +386,14 @@ func (s *redlockService) scriptFlush(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *redlockService) clientsKilled(t conformance.T, _ *conformance.Harness) {
+	const ttl = 3 * shortTTL // whose renewals fail each time
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
-	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
+	lease := acquire(t, l, name, locker.WithTTL(ttl))
 	waiter := wait(t, other, name)
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 		s.all(t, "client", "kill", "type", "pubsub")
-		pass(t, shortTTL/2)
+		pass(t, ttl/2)
 		held(t, lease, keep(t, s.open(t)))
 	}
 	waiter.pending(t)
