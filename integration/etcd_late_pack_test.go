@@ -111,7 +111,7 @@ func (s *etcdService) lostOnALiveSession(t conformance.T, _ *conformance.Harness
 	network.Heal()
 	for _, lease := range leases {
 		free(t, 2*etcdTTL+soon, other, lease.Name())
-		free(t, soon, l, lease.Name())
+		free(t, 2*etcdTTL+soon, l, lease.Name()) // its connections still bring what was kept back
 	}
 }
 
