@@ -29,6 +29,8 @@ type etcdDriver struct {
 	closed   bool
 	sessions map[*session]struct{}
 	shared   map[int64]*session // by TTL in seconds
+	strays   []clientv3.LeaseID // to revoke
+	revokers int                // goroutines that do it
 	tasks    sync.WaitGroup
 }
 
@@ -161,13 +163,37 @@ func (d *etcdDriver) confirmLater(locks []*lock) {
 	})
 }
 
-// revokeLater ends an etcd lease on which no lock hangs. If that fails, it ends with its TTL.
+const (
+	maxRevokers = 4
+	maxStrays   = 1024
+)
+
+// revokeLater ends an etcd lease on which no lock hangs. If that fails, or there are too many, it ends with its TTL. While the cluster
+// is down each Grant leaves some, so they wait in a line.
 func (d *etcdDriver) revokeLater(id clientv3.LeaseID) {
-	d.background(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, patience)
-		defer cancel()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.strays) < maxStrays {
+		d.strays = append(d.strays, id)
+	}
+	if d.revokers < maxRevokers && d.goLocked(d.revokeStrays) {
+		d.revokers++
+	}
+}
+
+func (d *etcdDriver) revokeStrays(life context.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for len(d.strays) > 0 {
+		id := d.strays[0]
+		d.strays = d.strays[1:]
+		d.mu.Unlock()
+		ctx, cancel := context.WithTimeout(life, patience)
 		_ = d.server.revoke(ctx, attemptLimit(maxTTL), id)
-	})
+		cancel()
+		d.mu.Lock()
+	}
+	d.revokers--
 }
 
 // closeLimit is how long Close waits for tasks in the background and for the revocation of etcd leases. What isn't

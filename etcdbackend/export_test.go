@@ -64,6 +64,14 @@ func KeepAlive(ctx context.Context, client *clientv3.Client, addr string, limit 
 	})
 }
 
+// Grant has an etcd lease granted, and returns those that may have been granted in vain.
+func Grant(ctx context.Context, client *clientv3.Client) (strays int, err error) {
+	s := &server{client: client}
+	defer s.close()
+	_, err = s.grant(ctx, time.Second, 10, func(clientv3.LeaseID) { strays++ })
+	return strays, err
+}
+
 // Txn sends a Txn to one member after the other, as a driver does with its first request.
 func Txn(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
 	s := &server{client: client}

@@ -97,6 +97,9 @@ func (c *call) attempt(ctx context.Context, limit time.Duration, m *member, requ
 	return rpctypes.Error(request(ctx, m))
 }
 
+// callOf is the call that a request belongs to.
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
 func (c *call) sent() bool { return c.handed.Load() > 0 }
 
 // maybeDone reports whether a copy of the request may be carried out beside the one whose answer is err.

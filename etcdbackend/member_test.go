@@ -8,6 +8,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -124,6 +125,48 @@ func TestLoginAtAFrozenMember(t *testing.T) {
 	}
 	if ill.logins.Load() == before {
 		t.Errorf("nobody came to log in at the other member, so this proves nothing")
+	}
+}
+
+// granting answers Grants, or not, in a cluster that nobody leads.
+type granting struct {
+	pb.UnimplementedLeaseServer
+	mute  bool
+	asked atomic.Int32
+}
+
+func (g *granting) LeaseGrant(ctx context.Context, _ *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	g.asked.Add(1)
+	if g.mute {
+		<-ctx.Done()
+	}
+	return nil, rpctypes.ErrGRPCNoLeader
+}
+
+// While nobody leads, members refuse at once. What they have refused is not revoked, and they are not asked without pause.
+func TestNoLeader(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		l, server, g := listen(t), grpc.NewServer(), &granting{mute: mute}
+		pb.RegisterLeaseServer(server, g)
+		go func() { _ = server.Serve(l) }()
+		t.Cleanup(server.Stop)
+		client, err := clientv3.New(clientv3.Config{Endpoints: []string{l.Addr().String()}, Logger: zap.NewNop()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		strays, err := etcdbackend.Grant(ctx, client)
+		cancel()
+		if err == nil {
+			t.Errorf("mute %v: Grant = nil, want an error", mute)
+		}
+		if mute != (strays > 0) {
+			t.Errorf("mute %v: %d etcd leases may have been granted", mute, strays)
+		}
+		if n := g.asked.Load(); n == 0 || n > 8 {
+			t.Errorf("mute %v: it was asked %d times in 1.5 s, want some", mute, n)
+		}
+		_ = client.Close()
 	}
 }
 

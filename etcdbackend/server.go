@@ -114,8 +114,11 @@ func (s *server) close() {
 	}
 }
 
-// pause is between two rounds through all members.
-const pause = 50 * time.Millisecond
+// A pause comes between two rounds through all members, and each is twice as long as the one before.
+const (
+	firstPause   = 50 * time.Millisecond
+	longestPause = 400 * time.Millisecond
+)
 
 // try asks one member after the other until one answers, each for limit at most, and all until ctx is over. It goes round
 // again while a member lets hope that it will answer later: no leader has been elected yet, say.
@@ -123,7 +126,7 @@ const pause = 50 * time.Millisecond
 // late says that a copy of the request, for which no answer was waited, may still be carried out: also when this one has
 // been answered.
 func (s *server) try(ctx context.Context, limit time.Duration, request func(context.Context, *member) error) (late bool, err error) {
-	for {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		hope := false
 		for tried := 0; tried == 0 || tried < s.count(); tried++ { // they are known from the first time on
 			m, missing := s.best()
@@ -223,11 +226,13 @@ func (s *server) grant(ctx context.Context, limit time.Duration, seconds int64, 
 
 func (s *server) grantOnce(ctx context.Context, limit time.Duration, seconds int64, stray func(clientv3.LeaseID)) (*generation, error) {
 	var g *generation
-	var tried []clientv3.LeaseID // one for each attempt: a copy that is late must not be taken for the one that is used
+	var tried []clientv3.LeaseID // those that may be granted: one for each attempt, so that a late copy is not taken for the one that is used
 	_, err := s.try(ctx, limit, func(ctx context.Context, m *member) error {
 		id, sent := newLeaseID(), driver.Now()
-		tried = append(tried, id)
 		resp, err := m.grant(ctx, id, seconds)
+		if err == nil || callOf(ctx).maybeDone(rpctypes.Error(err)) {
+			tried = append(tried, id)
+		}
 		if err != nil {
 			return err
 		}
