@@ -85,14 +85,21 @@ func (s *zkService) waiting(t conformance.T, name string, want int) error {
 	return nil
 }
 
+// sessionEnded has each of the servers end the session, one of which is that of the client: there nothing else tells it.
 func (s *zkService) sessionEnded(t conformance.T, _ *conformance.Harness) {
+	for _, addr := range s.addrs() {
+		s.endedAt(t, addr)
+	}
+}
+
+func (s *zkService) endedAt(t conformance.T, addr string) {
 	spy := new(zkSpy)
 	l, other := keep(t, s.through(t, spy.dial, s.addrs())), keep(t, s.open(t))
 	lease, taken := acquire(t, l, lockName(t)), acquire(t, other, lockName(t))
 	waiter := wait(t, l, taken.Name())
 	eventually(t, soon, func() error { return s.waiting(t, taken.Name(), 1) })
 	before := time.Now()
-	must(t, func(ctx context.Context) error { return spy.end(ctx, s.addrs()[0]) })
+	must(t, func(ctx context.Context) error { return spy.end(ctx, addr) })
 	lost(t, soon, lease)
 	if !before.Before(lease.Deadline()) {
 		t.Errorf("it was lost by its deadline, not by the end of its session")

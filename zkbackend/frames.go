@@ -49,6 +49,17 @@ func isEvent(head []byte) bool {
 	return len(head) >= 4 && int32(binary.BigEndian.Uint32(head)) == -1
 }
 
+// isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one. A
+// server that follows another may say so and answer pings all the same, for ever.
+func isOfNoSession(head []byte) bool {
+	const expired, moved = -112, -118
+	if len(head) < 16 {
+		return false
+	}
+	code := int32(binary.BigEndian.Uint32(head[12:]))
+	return code == expired || code == moved
+}
+
 // isGetData reports whether a packet that is sent, other than the first, reads the data of a node: length, number, what is
 // asked for, path, and whether to watch that.
 func isGetData(packet []byte) bool {

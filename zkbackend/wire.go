@@ -73,8 +73,12 @@ func (w *wire) packet(head []byte) {
 		w.waiting--
 		return
 	}
-	if !isEvent(head) {
-		w.waiting--
+	if isEvent(head) {
+		return
+	}
+	w.waiting--
+	if isOfNoSession(head) {
+		_ = w.Close() // go-zookeeper goes on with it, and hears nothing of its session from this server
 	}
 }
 

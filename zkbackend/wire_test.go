@@ -83,11 +83,13 @@ func greeting(timeout int32, session int64) []byte {
 	return packet(w.data)
 }
 
-func reply(xid int32) []byte {
+func reply(xid int32) []byte { return replyWith(xid, 0) }
+
+func replyWith(xid, code int32) []byte {
 	w := new(writer)
 	w.int32(xid)
 	w.int64(1)
-	w.int32(0)
+	w.int32(code)
 	return packet(w.data)
 }
 
@@ -98,6 +100,29 @@ func late(t *testing.T, c net.Conn, what string) {
 	if took, err := reads(c); !errors.Is(err, os.ErrDeadlineExceeded) || took != patience {
 		t.Errorf("%s: Read = %v after %v, want that it gives up after %v", what, err, took, patience)
 	}
+}
+
+// A server that says that the session has ended, or moved, may go on to answer pings.
+func TestSessionOfAnotherConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for code, ends := range map[int32]bool{0: false, -101: false, -112: true, -118: true} {
+			near, far := pipe(t, patience)
+			write(t, near, []byte("connect"))
+			write(t, far, greeting(1000, 7))
+			if _, err := reads(near); err != nil {
+				t.Fatal(err)
+			}
+			write(t, near, []byte("request"))
+			write(t, far, replyWith(1, code))
+			if _, err := reads(near); err != nil {
+				t.Errorf("after the error %d: Read = %v, want the reply", code, err)
+			}
+			_, _ = far.Write(reply(-2)) // a pong
+			if _, err := reads(near); (err != nil) != ends {
+				t.Errorf("after the error %d: Read = %v, want that the connection ends: %v", code, err, ends)
+			}
+		}
+	})
 }
 
 // A server that takes the connection and says nothing would hold up go-zookeeper for ten times its own limit; one that
