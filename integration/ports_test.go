@@ -7,28 +7,41 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // freePorts finds ports of 127.0.0.1 for servers whose port must be known before they start, because they announce it to
 // others, or must stay the same over a restart. They are below those that systems give to outgoing connections, so that
-// none of these takes one while its server is down.
+// none of these takes one while its server is down; and none is found twice, for the same reason.
 func freePorts(n int) ([]int, error) {
 	const first, last = 20_000, 32_000
+	found.Lock()
+	defer found.Unlock()
 	var ports []int
 	for range 1000 {
 		if len(ports) == n {
 			return ports, nil
 		}
 		port := first + rand.IntN(last-first)
+		if found.ports[port] {
+			continue
+		}
 		l, err := net.Listen("tcp", local(port))
 		if err != nil {
 			continue
 		}
-		defer l.Close() // in the end, so that none is found twice
+		_ = l.Close()
+		found.ports[port] = true
 		ports = append(ports, port)
 	}
 	return nil, fmt.Errorf("there are no %d free ports from %d to %d", n, first, last)
 }
+
+// found are the ports that this process has given away.
+var found = struct {
+	sync.Mutex
+	ports map[int]bool
+}{ports: make(map[int]bool)}
 
 // local is the address of a port of this host.
 func local(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
