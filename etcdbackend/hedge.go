@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// openings is how often a stream is tried to be opened at the same time.
+// openings is how many streams are opened side by side, at most, to get one.
 const openings = 3
 
-// openStream opens a stream; ctx is the stream's.
+// openStream opens a stream, which ends with ctx. Another is begun each time that wait has passed; those that are not the first are
+// cancelled.
 //
 // The client logs in anew for each stream, and not at the stream's own member but at any of the cluster, one after the other.
-// That one may be frozen, and then nothing of the stream is sent. So after a while another is opened beside it, whose login
-// goes elsewhere, and the first that is open counts.
+// That one may be frozen, and then nothing of the stream is sent, though its own member is well. The next login goes elsewhere.
 func openStream[S any](ctx context.Context, wait time.Duration, dial func(context.Context) (S, error)) (S, error) {
 	type result struct {
 		i      int
@@ -20,7 +20,7 @@ func openStream[S any](ctx context.Context, wait time.Duration, dial func(contex
 		err    error
 	}
 	results := make(chan result, openings)
-	var cancels []context.CancelFunc // of the winner: when ctx ends
+	var cancels []context.CancelFunc // that of the first isn't called: its context ends with ctx
 	begin := func() {
 		i := len(cancels)
 		ctx, cancel := context.WithCancel(ctx)

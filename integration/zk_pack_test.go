@@ -85,7 +85,7 @@ func (s *zkService) waiting(t conformance.T, name string, want int) error {
 	return nil
 }
 
-// sessionEnded has each of the servers end the session, one of which is that of the client: there nothing else tells it.
+// sessionEnded has each of the servers end a session, one of which is that which the client is connected with.
 func (s *zkService) sessionEnded(t conformance.T, _ *conformance.Harness) {
 	for _, addr := range s.addrs() {
 		s.endedAt(t, addr)

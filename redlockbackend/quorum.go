@@ -124,7 +124,7 @@ func (t tally) second() decision {
 	return failed
 }
 
-// mayRecover reports whether a majority answers, but some have forgotten who has the lock: somebody may have it.
+// mayRecover reports whether a majority answers and could agree, but some have forgotten who has the lock: somebody may have it.
 func (t tally) mayRecover() bool {
 	return t.count(raised, granted, held, waits) >= majority(len(t)) && !t.apart()
 }

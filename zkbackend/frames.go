@@ -49,8 +49,7 @@ func isEvent(head []byte) bool {
 	return len(head) >= 4 && int32(binary.BigEndian.Uint32(head)) == -1
 }
 
-// isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one. A
-// server that follows another may say so and answer pings all the same, for ever.
+// isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one.
 func isOfNoSession(head []byte) bool {
 	const expired, moved = -112, -118
 	if len(head) < 16 {

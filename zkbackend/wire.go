@@ -78,7 +78,7 @@ func (w *wire) packet(head []byte) {
 	}
 	w.waiting--
 	if isOfNoSession(head) {
-		_ = w.Close() // go-zookeeper goes on with it, and hears nothing of its session from this server
+		_ = w.Close() // go-zookeeper would stay, and each request be refused; where it connects next it hears what became of the session
 	}
 }
 
