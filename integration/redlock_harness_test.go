@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"errors"
+	"io"
 	"net/url"
 	"strconv"
 	"strings"
@@ -109,4 +111,15 @@ func (s *redlockService) linked(t conformance.T) (locker.Locker, conformance.Lin
 		t.Fatalf("New = %v", err)
 	}
 	return withClient{l, clients}, network
+}
+
+// closers are closed together.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range c {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
 }

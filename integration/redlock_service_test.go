@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -246,4 +247,16 @@ func (s *redlockService) holders(t conformance.T, name string) map[string]int {
 		})
 	})
 	return owners
+}
+
+// calls adds up how often a server has carried some commands out, as it says in INFO commandstats.
+func calls(commandstats string, commands ...string) (n int64) {
+	stats := infoFields(commandstats)
+	for _, command := range commands {
+		count, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
+		if calls, err := strconv.ParseInt(count, 10, 64); err == nil {
+			n += calls
+		}
+	}
+	return n
 }

@@ -48,18 +48,27 @@ func (c *zkSpiedConn) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// end connects to a server as the client, and closes the session.
+// end connects to a server as the client, and closes the session. The client may take it back before it is closed; then it is tried again.
 func (s *zkSpy) end(ctx context.Context, addr string) error {
+	for {
+		ended, err := s.tryEnd(ctx, addr)
+		if ended || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error) {
 	s.mu.Lock()
 	g := s.greeting
 	s.mu.Unlock()
 	if g == nil {
-		return errors.New("the client has not been greeted")
+		return false, errors.New("the client has not been greeted")
 	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(soon))
@@ -68,14 +77,29 @@ func (s *zkSpy) end(ctx context.Context, addr string) error {
 	connect = append(connect, 0, 0, 0, 0, 0, 0, 0, 0) // last zxid
 	connect = append(connect, g[8:]...)               // timeout, session, password
 	if _, err := conn.Write(connect); err != nil {
-		return err
+		return false, err
 	}
-	if _, err := io.ReadFull(conn, make([]byte, zkGreeting)); err != nil {
-		return err
+	answer, err := zkPacket(conn)
+	if err != nil {
+		return false, err
+	}
+	if session := binary.BigEndian.Uint64(answer[8:]); session == 0 {
+		return true, nil
 	}
 	if _, err := conn.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}); err != nil { // close
-		return err
+		return false, err
 	}
-	_, err = io.Copy(io.Discard, conn)
-	return err
+	_, err = zkPacket(conn)
+	return err == nil, err
+}
+
+// zkPacket reads a packet of a server's, without its length.
+func zkPacket(r io.Reader) ([]byte, error) {
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(r, size); err != nil {
+		return nil, err
+	}
+	packet := make([]byte, binary.BigEndian.Uint32(size))
+	_, err := io.ReadFull(r, packet)
+	return packet, err
 }

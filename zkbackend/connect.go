@@ -47,11 +47,15 @@ func (s *session) begin(ctx context.Context) error {
 			if s.isOver() {
 				return s.whyOver()
 			}
+			on := s.present()
 			if err == nil && a.scheme != "" {
 				err = s.conn.AddAuth(a.scheme, []byte(a.secret))
 			}
-			if err == nil {
+			if err == nil && on == s.present() {
 				break
+			}
+			if err == nil { // the next connection may have been made before go-zookeeper had noted what to give on it
+				continue
 			}
 			if !broken(err) || ctx.Err() != nil {
 				return err
@@ -92,12 +96,17 @@ func (s *session) sleep(d time.Duration) {
 	}
 }
 
-// hangUp closes the present connection.
-func (s *session) hangUp() {
+// present is the present connection, or the last one.
+func (s *session) present() *wire {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.wire != nil {
-		_ = s.wire.Close()
+	return s.wire
+}
+
+// hangUp closes it.
+func (s *session) hangUp() {
+	if w := s.present(); w != nil {
+		_ = w.Close()
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 const (
 	MaxSessions = maxSessions
 	MaxChecks   = maxChecks
+	HeadSize    = headSize
 )
 
 var (

@@ -8,8 +8,9 @@ type frames struct {
 	got  int                // bytes of the present packet
 }
 
-// headSize is how much is looked at: the header of a reply, and what matters of the answer to a request to connect.
-const headSize = 16
+// headSize is how much is looked at: the header of a reply with the result of its first operation, and what matters of the answer to a
+// request to connect.
+const headSize = 25
 
 // feed takes in the next bytes of the stream, and calls each with the first bytes of every packet that is complete.
 func (f *frames) feed(data []byte, each func(head []byte)) {
@@ -49,13 +50,18 @@ func isEvent(head []byte) bool {
 	return len(head) >= 4 && int32(binary.BigEndian.Uint32(head)) == -1
 }
 
-// isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one.
+// isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one. Where
+// several operations were asked for in one request the header doesn't say it, but the result of the first: -1 for an error, a byte that is
+// 0, and which one. (The data of a node that has none begins with -1 as well; the zxid that follows never looks like these errors.)
 func isOfNoSession(head []byte) bool {
 	const expired, moved = -112, -118
 	if len(head) < 16 {
 		return false
 	}
 	code := int32(binary.BigEndian.Uint32(head[12:]))
+	if code == 0 && len(head) >= headSize && int32(binary.BigEndian.Uint32(head[16:])) == -1 && head[20] == 0 {
+		code = int32(binary.BigEndian.Uint32(head[21:]))
+	}
 	return code == expired || code == moved
 }
 

@@ -30,6 +30,7 @@ type server struct {
 	script   func(r request) verdict
 	requests []request
 	connects []int64        // the session of each request to connect
+	keeps    bool           // a connection is kept when its session ends
 	down     bool           // nobody listens
 	muted    bool           // nothing is answered, not even a request to connect
 	all      sync.WaitGroup // its goroutines
@@ -134,7 +135,7 @@ func (s *server) endSession(session int64) {
 			s.remove(name)
 		}
 	}
-	if c != nil {
+	if c != nil && !s.keeps {
 		s.drop(c)
 	}
 }
@@ -272,8 +273,8 @@ func (s *server) take(c *conn, r *reader) bool {
 	code := noAuth
 	switch {
 	case v == refuse:
-	case s.sessions[c.session] == nil:
-		code = expired
+	case s.sessions[c.session] == nil && !slices.Contains([]string{"ping", "exists", "get", "children", "sync", "multi"}, q.op):
+		code = expired // a follower answers reads all the same, and says it of a multi in the result
 	default:
 		code = s.do(c, q.op, r, w)
 	}
@@ -392,6 +393,10 @@ func (s *server) multi(c *conn, r *reader, w *writer) code {
 		op, done := r.int32(), r.bool()
 		r.int32()
 		if done {
+			break
+		}
+		if s.sessions[c.session] == nil {
+			results, failed = []result{{code: expired}}, true
 			break
 		}
 		out := new(writer)

@@ -129,6 +129,55 @@ func TestSilence(t *testing.T) {
 	})
 }
 
+// A follower may keep the connection of a session that has ended, and go on to answer reads; go-zookeeper stays with it for as long.
+func TestConnectionOfAnEndedSession(t *testing.T) {
+	for _, before := range []string{"idle", "holding", "held by another"} {
+		t.Run(before, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				l, other := open(t, s), open(t, s, zkbackend.WithTTL(2*ttl))
+				var lease locker.Lease
+				switch before {
+				case "idle":
+					release(t, acquire(t, l, "a"))
+				case "holding":
+					lease = acquire(t, l, "b")
+				case "held by another":
+					lease = acquire(t, other, "a")
+				}
+				s.mu.Lock()
+				s.keeps = true
+				s.endSession(3) // that of l; two were probes
+				asked := 0
+				s.script = func(r request) verdict {
+					if r.session == 3 && (r.op == "multi" || r.op == "delete") {
+						if asked++; asked > 10 {
+							return ignore // and time goes on
+						}
+					}
+					return serve
+				}
+				s.mu.Unlock()
+				waiter := wait(t, l, "a")
+				if lease != nil {
+					if before == "held by another" {
+						s.nodesAre(t, "a", 2)
+						release(t, lease)
+					} else { // the node has gone, so this is no failure
+						release(t, lease)
+					}
+				}
+				release(t, waiter.granted(t))
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				if asked == 0 || asked > 2 {
+					t.Errorf("the ended session was asked %d writes, want one, or two at the same time", asked)
+				}
+			})
+		})
+	}
+}
+
 // The timeout that the servers grant is private.
 func TestGrantedTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

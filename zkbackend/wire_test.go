@@ -15,19 +15,19 @@ import (
 
 func TestHeadsOfPackets(t *testing.T) {
 	packets := [][]byte{
-		bytes.Repeat([]byte{1}, 37), {}, {2}, bytes.Repeat([]byte{3}, 16), bytes.Repeat([]byte{4}, 17), {5, 5, 5, 5}, bytes.Repeat([]byte{6}, 5000),
+		bytes.Repeat([]byte{1}, 37), {}, {2}, bytes.Repeat([]byte{3}, zkbackend.HeadSize), bytes.Repeat([]byte{4}, zkbackend.HeadSize+1), {5, 5, 5, 5}, bytes.Repeat([]byte{6}, 5000),
 	}
 	var stream []byte
 	for _, p := range packets {
 		stream = append(stream, packet(p)...)
 	}
-	for _, piece := range []int{1, 2, 3, 4, 5, 7, 16, 19, 20, 21, 100, len(stream)} {
+	for _, piece := range []int{1, 2, 3, 4, 5, 7, 16, 28, 29, 30, 100, len(stream)} {
 		heads := zkbackend.Heads(stream, piece)
 		if len(heads) != len(packets) {
 			t.Fatalf("in pieces of %d: %d packets, want %d", piece, len(heads), len(packets))
 		}
 		for i, p := range packets {
-			if want := p[:min(len(p), 16)]; !bytes.Equal(heads[i], want) {
+			if want := p[:min(len(p), zkbackend.HeadSize)]; !bytes.Equal(heads[i], want) {
 				t.Errorf("in pieces of %d: packet %d begins with %v, want %v", piece, i, heads[i], want)
 			}
 		}
@@ -102,10 +102,47 @@ func late(t *testing.T, c net.Conn, what string) {
 	}
 }
 
-// A server that says that the session has ended, or moved, may go on to answer pings.
+// replyToMulti is what servers say to several operations of which the first has failed.
+func replyToMulti(xid, code int32) []byte {
+	w := new(writer)
+	w.int32(xid)
+	w.int64(1)
+	w.int32(0)
+	w.int32(-1)
+	w.bool(false)
+	w.int32(code)
+	w.int32(code)
+	return packet(w.data)
+}
+
+// replyWithStat is the answer to a read of a node that has no data, which begins in the same way.
+func replyWithStat(xid int32) []byte {
+	w := new(writer)
+	w.int32(xid)
+	w.int64(1)
+	w.int32(0)
+	w.int32(-1)
+	w.int64(0x0000007f_ffffffff) // its czxid
+	return packet(w.data)
+}
+
+// A server that says that the session has ended, or moved, may go on to answer reads and pings.
 func TestSessionOfAnotherConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for code, ends := range map[int32]bool{0: false, -101: false, -112: true, -118: true} {
+		for _, c := range []struct {
+			says string
+			data []byte
+			ends bool
+		}{
+			{"done", replyWith(1, 0), false},
+			{"no node", replyWith(1, -101), false},
+			{"expired", replyWith(1, -112), true},
+			{"moved", replyWith(1, -118), true},
+			{"no data", replyWithStat(1), false},
+			{"several: no node", replyToMulti(1, -101), false},
+			{"several: expired", replyToMulti(1, -112), true},
+			{"several: moved", replyToMulti(1, -118), true},
+		} {
 			near, far := pipe(t, patience)
 			write(t, near, []byte("connect"))
 			write(t, far, greeting(1000, 7))
@@ -113,13 +150,13 @@ func TestSessionOfAnotherConnection(t *testing.T) {
 				t.Fatal(err)
 			}
 			write(t, near, []byte("request"))
-			write(t, far, replyWith(1, code))
+			write(t, far, c.data)
 			if _, err := reads(near); err != nil {
-				t.Errorf("after the error %d: Read = %v, want the reply", code, err)
+				t.Errorf("%s: Read = %v, want the reply", c.says, err)
 			}
 			_, _ = far.Write(reply(-2)) // a pong
-			if _, err := reads(near); (err != nil) != ends {
-				t.Errorf("after the error %d: Read = %v, want that the connection ends: %v", code, err, ends)
+			if _, err := reads(near); (err != nil) != c.ends {
+				t.Errorf("%s: Read = %v, want that the connection ends: %v", c.says, err, c.ends)
 			}
 		}
 	})

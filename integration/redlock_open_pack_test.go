@@ -1,0 +1,106 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// openPack is what a Locker is told, and what it finds, when it opens.
+func (s *redlockService) openPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I7", Name: "one-longest-ttl-for-all", Run: s.longestTTL,
+			Why: "a server that waits for the longest TTL must know it; a Locker with longer leases would be let down"},
+		{ID: "I8", Name: "mistakes-in-the-url-are-named", Run: s.mistakes,
+			Why: "whoever reads the error must know what to correct, and on which server"},
+		{ID: "I9", Name: "servers-are-independent", Run: s.sameServer,
+			Why: "a server that is asked under two names has two votes"},
+		{ID: "I13", Name: "unfit-server-is-refused-at-open", Run: s.unfit,
+			Why: "one server that drops keys when its memory is short, or is a replica, is a vote that can't be trusted"},
+	}
+}
+
+func (s *redlockService) longestTTL(t conformance.T, _ *conformance.Harness) {
+	refusedAtOpen(t, s.with("max_ttl", (2*redlockTTL).String()), "longest TTL", redlockTTL.String(), "max_ttl")
+	l := keep(t, s.open(t))
+	if _, err := locker.TryAcquire(t.Context(), l, lockName(t), locker.WithTTL(redlockTTL+1)); !errors.Is(err, locker.ErrOption) {
+		t.Errorf("TryAcquire with more than the longest TTL = %v, want ErrOption", err)
+	}
+
+	// Servers that were told another one meanwhile grant nothing.
+	u := s.with("prefix", lockName(t)+":", "max_ttl", "10s")
+	must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
+	old := keep(t, openURL(t, u))
+	free(t, 0, old, "a")
+	s.forget(t, u, s.nodes)
+	other := changed(u, setParam("max_ttl", "20s"))
+	must(t, func(ctx context.Context) error { return s.waive(ctx, other) })
+	if err := refused(t, soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
+		t.Errorf("TryAcquire = %v, want ErrOption, and the longest TTL of the servers", err)
+	}
+	free(t, 0, keep(t, openURL(t, other)), "a")
+}
+
+func (s *redlockService) mistakes(t conformance.T, h *conformance.Harness) {
+	refusedAtOpen(t, h.BadURLs["port"], "connection refused", "0 of 5 servers can be reached")
+	refusedAtOpen(t, h.BadURLs["password"], "WRONGPASS")
+	refusedAtOpen(t, h.BadURLs["user"], "WRONGPASS")
+	refusedAtOpen(t, h.BadURLs["database"], "DB index")
+	refusedAtOpen(t, h.BadURLs["TLS"], "redlock://")
+	refusedAtOpen(t, h.BadURLs["number"], "twice")
+
+	// Each server with a URL of its own, and a mistake in one of them.
+	var urls, wrong []string
+	for i, n := range s.nodes {
+		urls = append(urls, "redis://:"+redisPassword+"@"+n.addr)
+		if i == 3 {
+			wrong = append(wrong, "redis://:open-sesame@"+n.addr)
+		} else {
+			wrong = append(wrong, urls[i])
+		}
+	}
+	free(t, 0, keep(t, openURL(t, serversURL(urls))), lockName(t))
+	refusedServers(t, wrong, "WRONGPASS", s.nodes[3].addr)
+}
+
+func (s *redlockService) sameServer(t conformance.T, _ *conformance.Harness) {
+	urls := []string{"redis://:" + redisPassword + "@" + strings.Replace(s.nodes[0].addr, "127.0.0.1", "localhost", 1)}
+	for _, n := range s.nodes[:2] {
+		urls = append(urls, "redis://:"+redisPassword+"@"+n.addr)
+	}
+	refusedServers(t, urls, "are one server", s.nodes[0].addr)
+}
+
+func (s *redlockService) unfit(t conformance.T, _ *conformance.Harness) {
+	one := s.nodes[2]
+	do := func(args ...any) {
+		t.Helper()
+		must(t, func(ctx context.Context) error { return one.admin.Do(ctx, args...).Err() })
+	}
+	t.Cleanup(func() { do("config", "set", "maxmemory-policy", "noeviction") })
+	do("config", "set", "maxmemory-policy", "allkeys-lru")
+	refusedAtOpen(t, s.url, "allkeys-lru", one.addr)
+	free(t, 0, keep(t, openURL(t, s.with("allow_eviction", "true"))), lockName(t))
+	do("config", "set", "maxmemory-policy", "noeviction")
+
+	t.Cleanup(func() { do("replicaof", "no", "one") })
+	do("replicaof", "127.0.0.1", "1")
+	refusedAtOpen(t, s.url, "replica", one.addr)
+	do("replicaof", "no", "one")
+
+	const acl = "joe"
+	t.Cleanup(func() { s.all(t, "acl", "deluser", acl) })
+	s.all(t, "acl", "setuser", acl, "on", ">secret-of-joe", "~*", "&*", "+@all")
+	u := changed(s.url, setUser(acl, "secret-of-joe"))
+	free(t, 0, keep(t, openURL(t, u)), lockName(t))
+	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "subscribe", "eval"} {
+		do("acl", "setuser", acl, "-"+command)
+		refusedAtOpen(t, u, "permission", one.addr)
+		do("acl", "setuser", acl, "+"+command)
+	}
+}
