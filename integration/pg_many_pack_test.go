@@ -37,6 +37,8 @@ func (s *pgService) closePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I46", Name: "close-leaves-no-connection", Run: s.closed,
 			Why: "a program that opens and closes Lockers must not pile up sessions on the server"},
+		{ID: "I47", Name: "blocked-connect-leaves-no-processes", Run: s.blockedConnect,
+			Why: "a server doesn't notice that a client has gone while its statement waits for a lock; one such process for each try, and nobody gets a connection any more"},
 	}
 }
 
@@ -163,6 +165,45 @@ func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
 		free(t, soon, l, name)
 	}
 	s.allHeld(t, leases)
+}
+
+// blockedConnect has somebody lock the table that each connection reads, for longer than several tries take.
+func (s *pgService) blockedConnect(t conformance.T, _ *conformance.Harness) {
+	l := keep(t, s.open(t))
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	before := s.sessions(t)
+	tx, err := n.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	back := sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(back)
+	if _, err := tx.Exec(t.Context(), "lock table "+pgStored[1]+" in access exclusive mode"); err != nil {
+		t.Fatalf("%v", err)
+	}
+	const ttl = 4 * shortTTL // which needs a connection that isn't there yet
+	tries := 0
+	for end := time.Now().Add(17 * time.Second); time.Now().Before(end); tries++ {
+		if lease, err := locker.TryAcquire(t.Context(), l, lockName(t), locker.WithTTL(ttl)); err == nil {
+			_ = lease.Release(t.Context())
+			t.Fatalf("TryAcquire = a lease: nobody can connect, so this case proves nothing")
+		}
+	}
+	if more := s.sessions(t) - before; more > 2 {
+		t.Errorf("%d tries have left %d processes on the server, want one that is being tried", tries, more)
+	}
+	back()
+	name := lockName(t)
+	eventually(t, soon, func() error {
+		lease, err := locker.TryAcquire(t.Context(), l, name, locker.WithTTL(ttl))
+		if err == nil {
+			release(t, lease)
+		}
+		return err
+	})
 }
 
 // shared waits for half of the leases.

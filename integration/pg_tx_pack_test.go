@@ -35,6 +35,10 @@ func (s *pgService) txPack() []conformance.Case {
 			Why: "that only one transaction at a time has the lock is what it is for"},
 		{ID: "I65", Name: "transaction-may-wait-for-longer-than-the-ttl", Run: s.txWaits,
 			Why: "the server ends a Locker's idle connection after its TTL, and the token must be had all the same when the wait is over"},
+		{ID: "I66", Name: "snapshot-of-before-the-lock-is-refused", Run: s.txSnapshot,
+			Why: "at REPEATABLE READ the request for the lock fixes what the transaction sees, so it would not see what the last holder has done"},
+		{ID: "I67", Name: "transaction-that-has-ended-gets-no-token", Run: s.txGone,
+			Why: "its lock may be another's by then, whose token would be the smaller one"},
 	}
 }
 
@@ -55,7 +59,12 @@ func (s *pgService) txPool(t conformance.T) *pgxpool.Pool {
 
 func begin(t conformance.T, pool *pgxpool.Pool) pgx.Tx {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
+	return beginAt(t, pool, "")
+}
+
+func beginAt(t conformance.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
+	t.Helper()
+	tx, err := pool.BeginTx(t.Context(), pgx.TxOptions{IsoLevel: level})
 	if err != nil {
 		t.Fatalf("Begin = %v", err)
 	}
@@ -317,4 +326,68 @@ func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error
 	time.Sleep(time.Millisecond) // so that another would come between
 	_, err = tx.Exec(ctx, "update work set n = $1, token = $2", n+1, int64(token))
 	return err
+}
+
+func (s *pgService) txSnapshot(t conformance.T, _ *conformance.Harness) {
+	pool, l, name := s.txPool(t), keep(t, s.open(t)), lockName(t)
+	for level, refused := range map[pgx.TxIsoLevel]bool{
+		pgx.ReadUncommitted: false, pgx.ReadCommitted: false, pgx.RepeatableRead: true, pgx.Serializable: false,
+	} {
+		tx := beginAt(t, pool, level)
+		_, err := pgbackend.TryLockTx(t.Context(), l, tx, name)
+		if errors.Is(err, errors.ErrUnsupported) != refused || err != nil != refused {
+			t.Errorf("TryLockTx at the level %s = %v, want that it is refused: %v", level, err, refused)
+		}
+		if refused {
+			free(t, 0, l, name)
+		}
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Errorf("Rollback = %v, want nil", err)
+		}
+	}
+}
+
+// txGone ends the transaction while its token is kept waiting by somebody who alters the sequence.
+func (s *pgService) txGone(t conformance.T, _ *conformance.Harness) {
+	pool, l, name := s.txPool(t), keep(t, s.open(t)), lockName(t)
+	tx := begin(t, pool)
+	pid := 0
+	if err := tx.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
+		t.Fatalf("%v", err)
+	}
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	alter, err := n.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	back := sync.OnceFunc(func() { _ = alter.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(back)
+	if _, err := alter.Exec(t.Context(), "alter sequence "+pgSequence+" cache 2"); err != nil {
+		t.Fatalf("%v", err)
+	}
+	asked := make(chan error, 1)
+	go func() {
+		token, err := pgbackend.TryLockTx(t.Context(), l, tx, name)
+		if err == nil {
+			err = fmt.Errorf("token %v", token)
+		} else {
+			err = nil
+		}
+		asked <- err
+	}()
+	eventually(t, soon, func() error {
+		if s.heldLocks(t) == 0 {
+			return errors.New("nobody has the lock")
+		}
+		return nil
+	})
+	admin[bool](t, s, "select pg_terminate_backend($1, 10000)", pid)
+	back()
+	if err := <-asked; err != nil {
+		t.Errorf("TryLockTx of a transaction that has ended = %v, want an error", err)
+	}
+	free(t, soon, l, name)
 }

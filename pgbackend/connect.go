@@ -76,6 +76,9 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 			c.end(errClosed)
 			return nil, errClosed
 		}
+		if c.err() != nil { // before it was noted
+			d.forgetConn(c)
+		}
 		now, err := c.look(ctx)
 		stillborn := isEnd(err) // a pooler may have given us a session that the server was just ending
 		if err == nil {
@@ -122,7 +125,8 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 // set sets what the session needs, whatever the role, the database or the caller's configuration says.
 //
 //   - idle_session_timeout is the TTL. In a transaction another timeout would count; there is none here, and that one is the same.
-//   - A statement that blocks, of a waiter, may take any time.
+//   - A statement that blocks, of a waiter, may take any time. What makes the connection ready may not: a server doesn't notice that the
+//     client has given up while it waits for a lock, and each try would leave a process there.
 //   - Whoever finds that another has just raised the epoch goes on with that. Under other isolation levels it would fail.
 //   - Tokens must be on disk before others hand out what comes after them (see skip.go). On a standby they need not be: a failover
 //     begins a new epoch; and to wait for a standby that hangs would cost leases.
@@ -130,7 +134,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 	settings := [][2]string{
 		{"search_path", "pg_catalog"},
 		{"statement_timeout", "0"},
-		{"lock_timeout", "0"},
+		{"lock_timeout", milliseconds(connectLimit * 4 / 5)},
 		{"synchronous_commit", "local"},
 		{"client_min_messages", "error"},
 		{"default_transaction_isolation", "read committed"},

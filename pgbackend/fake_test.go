@@ -30,9 +30,11 @@ type fake struct {
 	seq      int
 	locks    map[string]*fakeConn
 	conns    map[*fakeConn]bool
+	waited   *fakeConn               // the last one that has waited for a lock
 	seen     []string                // statements
-	before   func(sql string) string // what to do: "" answers; "silence", "hang up", or the text of an error
+	before   func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", or the text of an error
 	slow     time.Duration           // for each answer
+	late     time.Duration           // for one that is late
 }
 
 type fakeConn struct {
@@ -174,24 +176,34 @@ func (c *fakeConn) fail(severity, code, text string) {
 	c.backend.Send(&pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: text})
 }
 
-// answer carries a message out.
-func (f *fake) answer(c *fakeConn, sql string) error {
-	f.mu.Lock()
-	slow := f.slow
-	f.mu.Unlock()
-	time.Sleep(slow)
+// verdict is what to do with a message, and how long to wait before.
+func (f *fake) verdict(sql string) (what string, wait time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.seen = append(f.seen, sql)
-	what := ""
 	if f.before != nil {
 		what = f.before(sql)
 	}
+	if what == "late" {
+		return "", f.late
+	}
+	return what, f.slow
+}
+
+// answer carries a message out.
+func (f *fake) answer(c *fakeConn, sql string) error {
+	what, wait := f.verdict(sql)
+	time.Sleep(wait)
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	switch what {
 	case "silence":
 		return nil
 	case "hang up":
 		return net.ErrClosed
+	case "no":
+		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f"), []byte("f")}})
+		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	case "":
 		for _, row := range f.rows(c, sql) {
 			values := make([][]byte, len(row))
@@ -215,7 +227,8 @@ var (
 	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
 	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
 	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock\(.*pg_advisory_lock\('(-?\d+)'::int8`)
-	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock\('(-?\d+)'::int8\)`)
+	fakeShare  = regexp.MustCompile(`pg_(?:try_)?advisory_lock_shared\('(-?\d+)'::int8\)`)
+	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(?:_shared)?\('(-?\d+)'::int8\)`)
 	fakeStep   = regexp.MustCompile(`generate_series\(1, (\d+)\)`)
 )
 
@@ -249,7 +262,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)
+		f.waited = c
 		return [][]string{{f.try(c, key)}}
+	case fakeShare.MatchString(sql): // of the two who have it then the last one counts
+		f.locks[fakeShare.FindStringSubmatch(sql)[1]] = c
+		return [][]string{{"t"}}
+	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock_shared("):
+		return [][]string{{"t", "t"}}
 	case fakeTry.MatchString(sql):
 		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
 	case strings.Contains(sql, "pg_advisory_unlock_all()"):

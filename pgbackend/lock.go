@@ -31,6 +31,7 @@ type lock struct {
 	own     *conn      // the waiter's connection on which it may be held, and its gate
 	blocked *call      // the statement on it that waits, or has waited
 	mode    mode       // what it has on its own connection
+	moving  *call      // the step of a move whose answer has not come in time
 	unseen  bool       // the server didn't find it waiting at the last look, and had not answered either
 	hangs   *conn      // whichever of the two the lease hangs on; nil: there is none
 }
@@ -41,7 +42,9 @@ type mode int
 const (
 	unknown   mode = iota // nothing, or anything
 	exclusive             // the lock and its gate
+	becoming              // the same, or already what follows
 	sharing               // the lock in shared mode and its gate
+	leaving               // the same, or nothing any more: the shared connection has the lock
 )
 
 // maxTries is how often something is asked for when the connection turns out to be broken.
@@ -145,30 +148,28 @@ func (l *lock) held(ctx context.Context) error {
 // hang makes the lease hang on c, where it was granted or has moved to. It fails, and leaves it where it was, if c has ended
 // meanwhile: then nobody else tells.
 func (l *lock) hang(c *conn) error {
-	c.leases.Add(1)
-	before := l.swap(c)
-	if err := c.err(); err != nil {
-		l.swap(before)
-		c.leases.Add(-1)
-		return err
-	}
-	if before != nil {
-		before.leases.Add(-1)
-	}
-	return nil
-}
-
-func (l *lock) swap(c *conn) (before *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before, l.hangs = l.hangs, c
-	return before
+	if err := c.err(); err != nil {
+		return err
+	}
+	c.leases.Add(1)
+	l.drop()
+	l.hangs = c
+	return nil
 }
 
 // unhang is the end of the lease, as far as the connections are concerned.
 func (l *lock) unhang() {
-	if c := l.swap(nil); c != nil {
-		c.leases.Add(-1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drop()
+}
+
+func (l *lock) drop() {
+	if l.hangs != nil {
+		l.hangs.leases.Add(-1)
+		l.hangs = nil
 	}
 }
 

@@ -22,6 +22,10 @@ import (
 // bound the wait, and are what they were when LockTx returns. When ctx ends during the wait, pgx closes the connection of tx. After an
 // error the transaction may hold the lock all the same, and should be rolled back.
 //
+// A transaction of the level REPEATABLE READ is refused with [errors.ErrUnsupported]: its snapshot is taken by the first statement, which is
+// the request for the lock, so after a wait it would not see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres
+// ends one of those transactions with a serialization error then.
+//
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
 func LockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
 	return lockTx(ctx, l, tx, name, true)
@@ -56,7 +60,11 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 	if err != nil {
 		return 0, err
 	}
-	return d.tokenFor(ctx, home)
+	token, err := d.tokenFor(ctx, home)
+	if err == nil { // a transaction that has ended meanwhile had lost the lock before its token was taken, which may be larger than that of the next holder
+		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
+	}
+	return token, err
 }
 
 // tryTx asks for the lock, where the Locker's connection leads. If the server was restarted since, that can't be known before.
@@ -93,17 +101,13 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 	}
 }
 
-// txConn returns the shared connection of the default TTL.
+// txConn returns a shared connection, that of the default TTL if it can be had.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 	ttl := roundUp(d.ttl)
 	if !d.server.ttl {
 		ttl = 0
 	}
-	s, err := d.session(ttl)
-	if err != nil {
-		return nil, err
-	}
-	c, err := s.conn(ctx)
+	c, err := d.anyConn(ctx, ttl)
 	if err != nil && ctx.Err() != nil {
 		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
@@ -116,6 +120,7 @@ var errElsewhere = errors.New("the transaction is on another server, or in anoth
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
+		WHEN pg_catalog.current_setting('transaction_isolation') = 'repeatable read' THEN 'snapshot'
 		WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
 		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> %d THEN 'elsewhere'
 		WHEN %s <> %d THEN 'elsewhere'
@@ -127,6 +132,8 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 		return err
 	case answer == "held":
 		return locker.ErrHeld
+	case answer == "snapshot":
+		return fmt.Errorf("%w: at REPEATABLE READ the transaction sees the data of before the lock; begin it as READ COMMITTED", errors.ErrUnsupported)
 	case answer == "standby":
 		return errors.New("the transaction is on a standby, where locks keep nobody out who is on the primary")
 	case answer == "elsewhere":

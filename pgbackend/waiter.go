@@ -276,6 +276,12 @@ func (l *lock) leaveOwn(ctx context.Context) error {
 		l.ownLeft()
 		return nil
 	}
+	l.giveOwn(c)
+	return nil
+}
+
+// giveOwn gives l's own connection, on which nothing of it is left, to the next waiter.
+func (l *lock) giveOwn(c *conn) {
 	c.unclaim(l)
 	l.ownLeft()
 	if s, err := l.d.session(l.ttl); err == nil {
@@ -283,14 +289,13 @@ func (l *lock) leaveOwn(ctx context.Context) error {
 	} else {
 		c.leave()
 	}
-	return nil
 }
 
 // ownLeft notes that nothing is left on l's own connection.
 func (l *lock) ownLeft() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own, l.blocked, l.queued, l.mode = nil, nil, false, unknown
+	l.own, l.blocked, l.moving, l.queued, l.mode = nil, nil, nil, false, unknown
 }
 
 // unblock ends the wait of a statement. The server is told over the shared connection. Whether the statement has won all the same is

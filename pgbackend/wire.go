@@ -184,7 +184,7 @@ func (w *wire) receive(message pgproto3.BackendMessage) error {
 		c.rows = append(c.rows, row)
 	case *pgproto3.ErrorResponse:
 		err := pgconn.ErrorResponseToPgError(m)
-		if err.Severity == "FATAL" || err.Severity == "PANIC" || c == nil {
+		if err.SeverityUnlocalized == "FATAL" || err.SeverityUnlocalized == "PANIC" || c == nil {
 			return err
 		}
 		if c.err == nil {
