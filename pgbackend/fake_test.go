@@ -32,9 +32,10 @@ type fake struct {
 	conns    map[*fakeConn]bool
 	waited   *fakeConn               // the last one that has waited for a lock
 	seen     []string                // statements
-	before   func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", or the text of an error
+	before   func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error
 	slow     time.Duration           // for each answer
 	late     time.Duration           // for one that is late
+	last     *pgproto3.ErrorResponse // what is said before the end
 }
 
 type fakeConn struct {
@@ -109,7 +110,7 @@ func (f *fake) endAll(code string) {
 	defer f.mu.Unlock()
 	for c := range f.conns {
 		if code != "" {
-			c.fail("FATAL", code, "terminating connection")
+			c.backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: "terminating connection"})
 			_ = c.backend.Flush()
 		}
 		_ = c.Close()
@@ -172,10 +173,6 @@ func (f *fake) serve(conn net.Conn) {
 	}
 }
 
-func (c *fakeConn) fail(severity, code, text string) {
-	c.backend.Send(&pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: text})
-}
-
 // verdict is what to do with a message, and how long to wait before.
 func (f *fake) verdict(sql string) (what string, wait time.Duration) {
 	f.mu.Lock()
@@ -201,6 +198,10 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 		return nil
 	case "hang up":
 		return net.ErrClosed
+	case "end":
+		c.backend.Send(f.last)
+		_ = c.backend.Flush()
+		return net.ErrClosed
 	case "no":
 		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f"), []byte("f")}})
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
@@ -217,7 +218,7 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	default:
 		code, text, _ := strings.Cut(what, " ")
-		c.fail("ERROR", code, text)
+		c.backend.Send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: text})
 	}
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	return c.backend.Flush()

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgproto3"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -120,6 +122,29 @@ func TestEndOfTheSessionIsPushed(t *testing.T) {
 		lost(t, lease, "57P05")
 		if err := lease.Release(t.Context()); !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release = %v, want ErrLost", err)
+		}
+	}
+}
+
+// A server may end the session in the middle of a statement, in its own language; a pooler says less.
+func TestLastWordIsHeard(t *testing.T) {
+	for who, last := range map[string]*pgproto3.ErrorResponse{
+		"a server":           {Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"},
+		"a server in German": {Severity: "SCHWERWIEGEND", SeverityUnlocalized: "FATAL", Code: "57P01"},
+		"a pooler":           {Severity: "FATAL", Code: "57P01"},
+	} {
+		f := newFake(t)
+		l := open(t, f)
+		lease, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.change(func(f *fake) {
+			f.last = last
+			f.before = func(string) string { return "end" }
+		})
+		if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) || !strings.Contains(err.Error(), "57P01") {
+			t.Errorf("%s ends the session: Renew = %v, want ErrLost that names the reason", who, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package pgbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,7 +185,8 @@ func (w *wire) receive(message pgproto3.BackendMessage) error {
 		c.rows = append(c.rows, row)
 	case *pgproto3.ErrorResponse:
 		err := pgconn.ErrorResponseToPgError(m)
-		if err.SeverityUnlocalized == "FATAL" || err.SeverityUnlocalized == "PANIC" || c == nil {
+		severity := cmp.Or(err.SeverityUnlocalized, err.Severity) // the latter is in the server's language; poolers give it alone
+		if severity == "FATAL" || severity == "PANIC" || c == nil {
 			return err
 		}
 		if c.err == nil {
