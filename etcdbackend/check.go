@@ -13,6 +13,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc/codes"
+
+	"github.com/fencedlock/locker"
 )
 
 // oldest is the first version that is known to do what is relied upon here.
@@ -26,7 +28,36 @@ func (d *etcdDriver) open(ctx context.Context) error {
 	if err := d.probe(ctx); err != nil {
 		return err
 	}
+	if err := d.countVoters(ctx); err != nil {
+		return err
+	}
 	return d.measure(ctx)
+}
+
+// countVoters finds out whether the cluster goes on when it has lost a member. Who may not ask for the members has to be content with those
+// whose addresses are known here.
+func (d *etcdDriver) countVoters(ctx context.Context) error {
+	voters := 0
+	_, err := d.server.try(ctx, maxAttempt, func(ctx context.Context, m *member) error {
+		list, err := m.cluster.MemberList(ctx, &pb.MemberListRequest{}, options(ctx)...)
+		if err != nil {
+			return err
+		}
+		voters = 0
+		for _, one := range list.Members {
+			if !one.IsLearner {
+				voters++
+			}
+		}
+		return nil
+	})
+	if code(err) == codes.PermissionDenied {
+		voters, err = len(d.server.client.Endpoints()), nil
+	}
+	if voters < 3 {
+		d.guarantees.Tolerance = locker.ToleranceNone
+	}
+	return err
 }
 
 func (d *etcdDriver) checkVersion(ctx context.Context) error {

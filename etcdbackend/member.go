@@ -25,6 +25,7 @@ type member struct {
 	leases      pb.LeaseClient
 	watch       pb.WatchClient
 	maintenance pb.MaintenanceClient
+	cluster     pb.ClusterClient
 
 	mu     sync.Mutex
 	free   []*pulse
@@ -45,6 +46,7 @@ func dial(client *clientv3.Client, addr string) (*member, error) {
 		leases:      pb.NewLeaseClient(conn),
 		watch:       pb.NewWatchClient(conn),
 		maintenance: pb.NewMaintenanceClient(conn),
+		cluster:     pb.NewClusterClient(conn),
 	}, nil
 }
 

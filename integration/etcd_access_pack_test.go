@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"net/url"
 	"strings"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -23,6 +24,8 @@ func (s *etcdService) accessPack() []conformance.Case {
 			Why: "a role that was changed is not somebody else's lease, and all must go on when it is changed back"},
 		{ID: "I32", Name: "full-cluster-is-an-error", Run: s.noSpace,
 			Why: "a cluster without space takes no new locks; that is not somebody else's lease, and those that stand go on"},
+		{ID: "I33", Name: "members-are-counted", Run: s.membersCounted,
+			Why: "two members or one survive no loss, and whoever requires that must be told; how many addresses a URL has says nothing of it"},
 	}
 }
 
@@ -178,6 +181,15 @@ func (s *etcdService) alarm(t conformance.T, action pb.AlarmRequest_AlarmAction)
 		_, err = clientv3.RetryMaintenanceClient(c, c.ActiveConnection()).Alarm(ctx, request)
 		return err
 	})
+}
+
+func (s *etcdService) membersCounted(t conformance.T, _ *conformance.Harness) {
+	one := changed(s.url, func(u *url.URL) { u.Host, _, _ = strings.Cut(u.Host, ",") })
+	for _, u := range []string{s.url, one} {
+		if g := keep(t, openURL(t, u)).Guarantees(); g.Tolerance != locker.ToleranceMinority {
+			t.Errorf("a cluster of three survives the loss of: %v", g.Tolerance)
+		}
+	}
 }
 
 func (s *etcdService) noSpace(t conformance.T, _ *conformance.Harness) {

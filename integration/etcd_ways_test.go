@@ -75,6 +75,9 @@ func TestEtcdClients(t *testing.T) {
 			}
 			l, client := open()
 			other, _ := open()
+			if g := l.Guarantees(); g.Tolerance != locker.ToleranceNone {
+				t.Errorf("a cluster of one survives the loss of: %v", g.Tolerance)
+			}
 			handsOver(t, l, other, lockName(t))
 			if err := l.Close(); err != nil {
 				t.Errorf("Close = %v", err)

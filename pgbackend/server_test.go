@@ -146,6 +146,7 @@ func TestLastWordIsHeard(t *testing.T) {
 		if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) || !strings.Contains(err.Error(), "57P01") {
 			t.Errorf("%s ends the session: Renew = %v, want ErrLost that names the reason", who, err)
 		}
+		f.change(func(f *fake) { f.before = nil })
 	}
 }
 
