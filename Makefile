@@ -1,4 +1,4 @@
-# make test     everything, with the race detector; brings up what it needs
+# make test     all packages, with the race detector; brings up what it needs
 # make integration  the suite on all servers
 # make images   the servers that the tests run, pulled, or built where they can't be
 # make lint     the linters, at pinned versions

@@ -12,7 +12,7 @@ type Requirement interface {
 	Check(g Guarantees) error
 }
 
-// Require checks guarantees against requirements. Its error names all that is missing and matches [ErrGuarantee].
+// Require checks guarantees against requirements. Its error names each that is not met and matches [ErrGuarantee].
 func Require(g Guarantees, reqs ...Requirement) error {
 	var missing []error
 	for _, r := range reqs {

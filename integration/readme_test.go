@@ -28,3 +28,22 @@ func TestReadmeMatrix(t *testing.T) {
 		t.Errorf("the matrix in README.md is not that of the code, which is:\n%s", want)
 	}
 }
+
+// The program with which the README begins is one that compiles.
+func TestReadmeProgram(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	example, err := os.ReadFile("../fence/fencepg/example_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, found := strings.Cut(string(example), "\nfunc addToInvoice(")
+	if !found {
+		t.Fatal("the example has no addToInvoice")
+	}
+	if !strings.Contains(string(readme), "\nfunc addToInvoice("+program+"```\n") {
+		t.Error("README.md doesn't show addToInvoice as it is in the example of package fencepg")
+	}
+}

@@ -16,7 +16,7 @@ import (
 //
 // l is a Locker of this package, as [New] or [locker.Open] returned it, in the same database as tx: the token is taken on a connection
 // of its own, because one that is taken within a transaction may be given out again after a crash. No other connection is needed, so
-// tx may come through PgBouncer in transaction mode, when l doesn't.
+// tx may come through PgBouncer in transaction mode, when l doesn't. One with something around it, [locker.TokenBase] say, is refused.
 //
 // The transaction is the holder: to ask again in the same one gives a new, larger token. Its lock_timeout and statement_timeout don't
 // bound the wait, and are what they were when LockTx returns. When ctx ends during the wait, pgx closes the connection of tx. After an

@@ -12,7 +12,7 @@
 // What the server forgets it can grant again: a restart without persistence, a failover to a replica that had missed the
 // latest, FLUSHALL, and a clock that jumps ahead let a second holder in while the first believes in its lease, until
 // its next renewal. So without fencing these locks are for efficiency ([locker.Efficiency]); with the token checked
-// where the data lives, no stale write gets in.
+// where the data lives, no stale write gets in for as long as tokens rise.
 //
 // # Waiting
 //

@@ -13,8 +13,8 @@
 // The fencing token is not a matter of clocks. It is a number that a majority of the servers have agreed to, in the same
 // request that takes the lock: each raises a counter to it, and never lowers that. So tokens are unique, and rise from
 // lease to lease, whatever clocks do, as long as no majority loses its data; where data is lost, they go on by the clocks.
-// With the token checked where the data lives, no stale write gets in. quorum.go has the reasons, docs/redlock.md what was
-// proved about them.
+// With the token checked where the data lives, no stale write gets in for as long as they rise. quorum.go has the reasons,
+// docs/redlock.md what was proved about them.
 //
 // # Servers that forget
 //

@@ -21,7 +21,7 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0, 116, or 1 when their output can't be written.
+// The other commands return 0; 1 when a case of the suite has failed, or output can't be written; 116; 117.
 package main
 
 import (

@@ -21,8 +21,8 @@ import (
 	"github.com/fencedlock/locker/fence/internal/postgres"
 )
 
-// Schema is the SQL that makes the table of marks, locker_fence. Put it into your migrations; it may be run again.
-// Writers need SELECT, INSERT and UPDATE on the table.
+// Schema is the SQL that makes the table of marks, locker_fence. Put it into your migrations; it may be run again, but not
+// twice at the same time. Writers need SELECT, INSERT and UPDATE on the table.
 func Schema() string { return postgres.Schema }
 
 // Claim raises the mark of a resource to token within tx, or fails with an error that matches [fence.ErrStale]; see
