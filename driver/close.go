@@ -67,7 +67,10 @@ func (e *engine) shutDown() error {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
-	if e.unconfirmed > 0 {
+	switch {
+	case e.unconfirmed > 0 && e.obstacle != nil:
+		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed: %w", e.unconfirmed, e.obstacle))
+	case e.unconfirmed > 0:
 		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed))
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -104,6 +107,9 @@ func (e *engine) abandonRemovals() {
 func (e *engine) giveUpRemoval(l *lease) {
 	if !l.free {
 		e.unconfirmed++
+		if l.removeErr != nil {
+			e.obstacle = l.removeErr
+		}
 	}
 	e.moments.remove(l)
 	e.forget(l)

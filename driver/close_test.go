@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,6 +145,22 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 		matches(t, "Close", l.Close(), errService)
 		if !f.lock(0).isRemoved() {
 			t.Error("the lease was not removed")
+		}
+	})
+}
+
+// What can't be removed by the end is said, with the reason.
+func TestCloseNamesWhatIsInTheWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{release: func(context.Context, *fakeLock) error { return errService }}
+		f.leaves = true
+		l := open(t, f)
+		mustAcquire(t, l, "a")
+		mustAcquire(t, l, "b")
+		err := l.Close()
+		matches(t, "Close", err, errService)
+		if !strings.Contains(err.Error(), "2 leases") {
+			t.Errorf("Close = %v, want it to say that 2 leases are left", err)
 		}
 	})
 }

@@ -56,6 +56,7 @@ type engine struct {
 	closeBy     time.Time     // when the time for closing is up
 	abandoned   bool          // Close has run out of time: failed removals are not tried again
 	unconfirmed int           // removals that were given up because of that
+	obstacle    error         // what came of the last try of one of them
 	busy        int           // goroutines that may call the driver
 	closing     chan struct{} // closed when Close begins
 	drained     chan struct{} // closed when Close has begun and nothing is left to do
