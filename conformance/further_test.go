@@ -38,7 +38,7 @@ func furtherSabotages() []sabotage {
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
 		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, unburied: true}), named: "D39a.4"},
 		{bug: "late copy of a request on a live session", harness: toy(flaws{sessions: true, repeats: true}), named: "D39a.4"},
-		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53 G54", perhaps: "E44"},
+		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53", perhaps: "E44 G54"},
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
 		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C32 F47 F47.1"},
 		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1"},
