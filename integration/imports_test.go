@@ -41,6 +41,7 @@ func imports(t *testing.T, pkg string, tests bool) []string {
 // The house's rules: who may import whom. They keep a consumer of one backend from paying for the others.
 func TestImports(t *testing.T) {
 	root, driver := module, module+"/driver"
+	redisclient := module + "/internal/redisclient"
 	for _, tc := range []struct {
 		pkg     string
 		allowed []string // outside the standard library
@@ -51,8 +52,9 @@ func TestImports(t *testing.T) {
 		{module + "/middleware", []string{root}, ""},
 		{module + "/membackend", []string{root, driver}, ""},
 		{module + "/filebackend", []string{root, driver}, ""},
-		{module + "/redisbackend", []string{root, driver}, redisClient},
-		{module + "/redlockbackend", []string{root, driver}, redisClient},
+		{module + "/redisbackend", []string{root, driver, redisclient}, redisClient},
+		{module + "/redlockbackend", []string{root, driver, redisclient}, redisClient},
+		{redisclient, []string{root, driver}, redisClient},
 		{module + "/etcdbackend", []string{root, driver}, etcdClient},
 		{module + "/pgbackend", []string{root, driver}, pgClient + "/pgxpool"},
 		{module + "/zkbackend", []string{root, driver}, zkClient},

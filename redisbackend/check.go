@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost: they
@@ -73,14 +74,14 @@ func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool)
 func askFacts(ctx context.Context, c redis.Cmdable) (facts, error) {
 	var f facts
 	if err := c.Ping(ctx).Err(); err != nil {
-		if says(err, "NOPERM") {
+		if redisclient.Says(err, "NOPERM") {
 			err = fmt.Errorf("a permission is missing (ACL: +ping): %w", err)
 		}
 		return f, err
 	}
 	for _, section := range []string{"server", "memory"} {
 		info, err := c.Info(ctx, section).Result()
-		if err != nil && !says(err, "NOPERM") {
+		if err != nil && !redisclient.Says(err, "NOPERM") {
 			return f, err
 		}
 		f.read(info)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/internal/redisclient"
 	"github.com/fencedlock/locker/redisbackend"
 )
 
@@ -32,7 +33,7 @@ func TestRefusedThenBroken(t *testing.T) {
 	defer client.Close()
 	errs := redisbackend.Exchange(t.Context(), client, 3)
 	for i, err := range errs {
-		if err == nil || redisbackend.Certain(err) {
+		if err == nil || redisclient.Certain(err) {
 			t.Errorf("request %d of a message that was sent: %v, want an error that leaves in doubt whether it was carried out", i, err)
 		}
 	}
@@ -42,7 +43,7 @@ func TestRefusedThenBroken(t *testing.T) {
 
 	f.answers("-MOVED 1 " + f.addr + "\r\n")
 	for i, err := range redisbackend.Exchange(t.Context(), client, 3) {
-		if err == nil || !redisbackend.Certain(err) || !strings.Contains(err.Error(), "MOVED") {
+		if err == nil || !redisclient.Certain(err) || !strings.Contains(err.Error(), "MOVED") {
 			t.Errorf("request %d: %v, want MOVED: it was refused each time", i, err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 var _ driver.Sequencer = (*redisDriver)(nil)
@@ -28,7 +29,7 @@ func (d *redisDriver) Current(ctx context.Context, name string) (locker.Token, e
 	if left := d.server.call(ctx, func() {
 		value, err = readScript.Run(ctx, d.server.client, []string{lockKey(d.prefix, name)}).Text()
 	}); left != nil {
-		return 0, overdue(left)
+		return 0, redisclient.Overdue(left)
 	}
 	if errors.Is(err, redis.Nil) {
 		return 0, nil

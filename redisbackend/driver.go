@@ -91,7 +91,7 @@ func (d *redisDriver) Close(ctx context.Context) error {
 	close(d.server.closing)
 	var err error
 	if d.grants != nil {
-		err = d.grants.close(ctx)
+		err = d.grants.Close(ctx)
 	}
 	if d.done != nil {
 		err = errors.Join(err, d.done())

@@ -16,9 +16,6 @@ var (
 	LockKey     = lockKey
 	KeysOf      = keysOf
 	CheckPrefix = checkPrefix
-	Certain     = certain
-	Broken      = broken
-	Overdue     = overdue
 	Probed      = probed
 )
 

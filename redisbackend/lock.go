@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // lock is one acquisition.
@@ -34,7 +35,7 @@ type lock struct {
 func (l *lock) request(s *script, sent driver.Instant) request {
 	r := request{script: s, key: l.key, owner: l.owner, ttl: l.ttl, sent: sent}
 	if l.d.grants != nil {
-		r.channel = l.d.grants.channel
+		r.channel = l.d.grants.Channel()
 	}
 	return r
 }
@@ -78,7 +79,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	defer l.mu.Unlock()
 	l.late = l.late || a.late
 	if a.err != nil {
-		l.asked = l.late || !certain(a.err)
+		l.asked = l.late || !redisclient.Certain(a.err)
 		return driver.Grant{}, a.err
 	}
 	switch a.standing {

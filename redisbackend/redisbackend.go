@@ -72,6 +72,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const (
@@ -142,7 +143,7 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
-		return nil, hint(overdue(err))
+		return nil, hint(redisclient.Overdue(err))
 	}
 	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
@@ -157,7 +158,7 @@ func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
 	if s.failsOver() {
 		d.guarantees.Tolerance = locker.ToleranceFailover
 	}
-	channel, pushes := d.grants.channel, false
+	channel, pushes := d.grants.Channel(), false
 	if s.cluster == nil {
 		var err error
 		if pushes, err = s.hears(ctx, d.prefix, channel); err != nil {

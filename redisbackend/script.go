@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // The scripts, whose lines "-- include FILE" stand for that file.
@@ -93,7 +94,7 @@ func (*command) NoRetry() bool { return true }
 // was not carried out.
 func (c *command) SetErr(err error) {
 	c.passed = nil
-	if err != nil && (unsent(err) || says(err, "MOVED", "ASK")) {
+	if err != nil && (redisclient.Unsent(err) || redisclient.Says(err, "MOVED", "ASK")) {
 		c.passed, err = err, nil
 	}
 	c.Cmd.SetErr(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const (
@@ -85,7 +86,7 @@ func (s *server) ask(ctx context.Context, r request) answer {
 	}
 	a, err := l.group.Do(ctx, r)
 	if err != nil { // the message goes on without us, and may be sent again
-		a.err, a.late = overdue(err), !errors.Is(err, driver.ErrNotSent)
+		a.err, a.late = redisclient.Overdue(err), !errors.Is(err, driver.ErrNotSent)
 	}
 	return a
 }
@@ -161,25 +162,25 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 		for j, values := range s.exchange(ctx, reqs, open, whole) {
 			i := open[j]
 			a := &answers[i]
-			if a.err = overdue(values.err); a.err == nil {
+			if a.err = redisclient.Overdue(values.err); a.err == nil {
 				a.reply, a.err = parseReply(values.list)
 				continue
 			}
-			patient := len(reqs) == 1 && says(a.err, "TRYAGAIN")
+			patient := len(reqs) == 1 && redisclient.Says(a.err, "TRYAGAIN")
 			switch {
 			case ctx.Err() != nil || try >= tries && !patient:
-			case says(a.err, "NOSCRIPT"):
+			case redisclient.Says(a.err, "NOSCRIPT"):
 				whole = true
 				again = append(again, i)
-			case says(a.err, "READONLY", "TRYAGAIN"):
+			case redisclient.Says(a.err, "READONLY", "TRYAGAIN"):
 				pause = time.Duration(min(try*try, 10)) * 10 * time.Millisecond
 				again = append(again, i)
-			case broken(a.err):
+			case redisclient.Broken(a.err):
 				a.late = true
 				again = append(again, i)
 			}
 		}
-		if open = again; len(open) == 0 || !sleep(ctx, pause) {
+		if open = again; len(open) == 0 || !redisclient.Sleep(ctx, pause) {
 			return answers
 		}
 	}
@@ -226,7 +227,7 @@ func (s *server) process(ctx context.Context, cmds []redis.Cmder) {
 // the client's own timeouts.
 func (s *server) call(ctx context.Context, do func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, driver.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, driver.ErrNotSent)
 	}
 	until, ends := ctx.Deadline()
 	if s.bounded && ends || s.limited && (!ends || time.Until(until) > maxLimit/2) {
@@ -242,23 +243,8 @@ func (s *server) call(ctx context.Context, do func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return errNoAnswer
+		return redisclient.ErrNoAnswer
 	case <-s.closing:
-		return errClosing
-	}
-}
-
-// sleep is false when ctx was over first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
+		return redisclient.ErrClosing
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // attempt is one try to get the lock on a majority of the servers, under an owner and with a token of its own: so a late
@@ -81,7 +82,7 @@ func (d *redlock) expect() tally {
 	answers := make(tally, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			answers[i].err = errNoAnswer
+			answers[i].err = redisclient.ErrNoAnswer
 		}
 	}
 	if answers.outstanding() < majority(len(answers)) {
@@ -193,7 +194,7 @@ func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late boo
 	a.asked, a.last[i] = a.asked.minus(i), driver.Exact()
 	switch {
 	case r.err != nil:
-		if s == acquireScript && certain(r.err) {
+		if s == acquireScript && redisclient.Certain(r.err) {
 			a.left = a.left.minus(i)
 		}
 	case r.verdict == raised:

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost.
@@ -60,7 +61,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 			switch {
 			case err == nil:
 			case unreachable(err):
-				away[i] = overdue(err)
+				away[i] = redisclient.Overdue(err)
 			default:
 				unfit[i] = err
 			}
@@ -81,7 +82,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 func unreachable(err error) bool {
 	var reply redis.Error
 	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&
-		(!errors.As(err, &reply) || says(err, "LOADING", "BUSY", "max number of clients"))
+		(!errors.As(err, &reply) || redisclient.Says(err, "LOADING", "BUSY", "max number of clients"))
 }
 
 // check looks at one server, and returns which process it is.
@@ -132,7 +133,7 @@ func (f *facts) read(info string) {
 func askFacts(ctx context.Context, c *redis.Client) (facts, error) {
 	var f facts
 	if err := c.Ping(ctx).Err(); err != nil {
-		if says(err, "NOPERM") {
+		if redisclient.Says(err, "NOPERM") {
 			err = permission(err, "+ping")
 		}
 		return f, err
@@ -140,7 +141,7 @@ func askFacts(ctx context.Context, c *redis.Client) (facts, error) {
 	for _, section := range []string{"server", "memory"} {
 		info, err := c.Info(ctx, section).Result()
 		if err != nil {
-			if says(err, "NOPERM") {
+			if redisclient.Says(err, "NOPERM") {
 				err = permission(err, "+info")
 			}
 			return f, err
@@ -209,7 +210,7 @@ func (d *redlock) probe(ctx context.Context, n *node) error {
 			return err
 		}
 		failed, err := cmd.Slice()
-		if err != nil && (how[0] == "eval" || !says(err, "NOSCRIPT")) {
+		if err != nil && (how[0] == "eval" || !redisclient.Says(err, "NOSCRIPT")) {
 			return d.explainDenial(err, nil)
 		}
 		if err := d.probed(failed); err != nil {
@@ -266,7 +267,7 @@ func permission(err error, missing string) error {
 
 // hint adds what a connection on which nothing makes sense may mean.
 func hint(err error) error {
-	if silent(err) && !errors.Is(err, driver.ErrNotSent) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
+	if redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
 		return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://, one that doesn't redlock:// or redis://", err)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // redlock is the contact of one Locker with its servers.
@@ -101,7 +102,7 @@ func (d *redlock) Close(ctx context.Context) error {
 	close(d.closing)
 	errs := []error{d.wait(ctx)}
 	for _, n := range d.nodes {
-		errs = append(errs, n.listener.close(ctx))
+		errs = append(errs, n.listener.Close(ctx))
 	}
 	if d.done != nil {
 		errs = append(errs, d.done())
@@ -154,7 +155,7 @@ func (d *redlock) failure(what string, why map[int]error) error {
 	for i, n := range d.nodes {
 		if err, ok := why[i]; ok {
 			if err == nil {
-				err = errNoAnswer
+				err = redisclient.ErrNoAnswer
 			}
 			e.causes = append(e.causes, fmt.Errorf("%s: %w", n.name(), err))
 		}

@@ -15,8 +15,6 @@ var (
 	LockKey      = lockKey
 	MemoryKey    = memoryKey
 	CheckPrefix  = checkPrefix
-	Certain      = certain
-	Overdue      = overdue
 	CheckServers = checkServers
 	Majority     = majority
 )

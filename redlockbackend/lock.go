@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // lock is one acquisition: several attempts, of which the last may win.
@@ -86,24 +87,12 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, answers tally) {
 	pause := firstBack
 	for range splits {
-		if a, outcome, answers = l.try(); outcome != split || !sleep(ctx, rand.N(pause)) {
+		if a, outcome, answers = l.try(); outcome != split || !redisclient.Sleep(ctx, rand.N(pause)) {
 			break
 		}
 		pause *= 2
 	}
 	return a, outcome, answers
-}
-
-// sleep is false when ctx was over first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // add begins an attempt. Those of which nothing is left are forgotten.

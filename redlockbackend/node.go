@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const (
@@ -31,7 +32,7 @@ type node struct {
 	silent atomic.Bool // the latest request was not answered in time
 
 	acquiring, releasing *lane
-	listener             *listener // nil: this server tells nobody that a lock is free
+	listener             *redisclient.Listener // nil: this server tells nobody that a lock is free
 }
 
 // lane is the way of one kind of requests.
@@ -65,7 +66,7 @@ func (n *node) ask(ctx context.Context, s *script, it item) reply {
 	}
 	r, err := l.group.Do(ctx, it)
 	if err != nil { // the message goes on without us
-		r.err = overdue(err)
+		r.err = redisclient.Overdue(err)
 	}
 	return r
 }
@@ -85,20 +86,20 @@ func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
 
 // channel is where this server can tell us that a lock is free; "" if it can't.
 func (n *node) channel() string {
-	if n.listener == nil || !n.listener.stands() {
+	if n.listener == nil || !n.listener.Stands() {
 		return ""
 	}
-	return n.listener.turns.channel
+	return n.listener.Channel()
 }
 
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
-	n.silent.Store(silent(overdue(err)))
-	if says(err, "NOSCRIPT") && ctx.Err() == nil {
+	n.silent.Store(redisclient.Silent(redisclient.Overdue(err)))
+	if redisclient.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
 	if err != nil {
-		return nil, overdue(err)
+		return nil, redisclient.Overdue(err)
 	}
 	return parseReplies(val, max(len(c.items), 1))
 }
@@ -116,7 +117,7 @@ func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
 // client's own timeouts.
 func (n *node) do(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, driver.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, driver.ErrNotSent)
 	}
 	if n.bounded {
 		call()
@@ -131,9 +132,9 @@ func (n *node) do(ctx context.Context, call func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return errNoAnswer
+		return redisclient.ErrNoAnswer
 	case <-n.closing:
-		return errClosing
+		return redisclient.ErrClosing
 	}
 }
 

@@ -174,7 +174,7 @@ func newDriver(servers []*redis.Client, c config, done func() error) *redlock {
 	d.turns = newTurns(d)
 	for i, client := range servers {
 		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout, d.closing)
-		n.listener = newListener(d.turns, i, client)
+		n.listener = d.turns.listener(i, client)
 		d.nodes = append(d.nodes, n)
 	}
 	return d

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const (
@@ -27,9 +28,8 @@ type turns struct {
 	d       *redlock
 	channel string
 
-	mu      sync.Mutex
-	byKey   map[string]*turn
-	started bool
+	mu    sync.Mutex
+	byKey map[string]*turn
 }
 
 // turn is one acquisition that waits.
@@ -53,11 +53,8 @@ func (t *turns) expect(key string) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byKey[key] = w
-	if !t.started {
-		t.started = true
-		for _, n := range t.d.nodes {
-			n.listener.start()
-		}
+	for _, n := range t.d.nodes {
+		n.listener.Start()
 	}
 	return w
 }
@@ -68,6 +65,15 @@ func (t *turns) forget(w *turn) {
 	if t.byKey[w.key] == w {
 		delete(t.byKey, w.key)
 	}
+}
+
+// listener is the subscription on one server.
+func (t *turns) listener(server int, client redisclient.Subscriber) *redisclient.Listener {
+	return redisclient.NewListener(client, t.channel, redisclient.Events{
+		Waiting: t.waiting,
+		Stands:  func(context.Context) { t.poke() },
+		Hears:   func(_ context.Context, key string) { t.told(server, key) },
+	})
 }
 
 // waiting reports whether anybody does.

@@ -1,4 +1,4 @@
-package redisbackend_test
+package redisclient_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 // serverError is an error reply.
@@ -75,13 +75,13 @@ func TestErrors(t *testing.T) {
 
 		// Nothing was heard.
 		{op("read", timeout), false, false},
-		{redisbackend.Overdue(context.DeadlineExceeded), false, false},
-		{redisbackend.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
+		{redisclient.Overdue(context.DeadlineExceeded), false, false},
+		{redisclient.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
 	} {
-		if got := redisbackend.Certain(c.err); got != c.certain {
+		if got := redisclient.Certain(c.err); got != c.certain {
 			t.Errorf("%v: it is certain that nothing was carried out: %v, want %v", c.err, got, c.certain)
 		}
-		if got := redisbackend.Broken(c.err); got != c.broken {
+		if got := redisclient.Broken(c.err); got != c.broken {
 			t.Errorf("%v: the connection is broken: %v, want %v", c.err, got, c.broken)
 		}
 	}
@@ -90,21 +90,21 @@ func TestErrors(t *testing.T) {
 // An error of a context would say that the caller gave up, and it was the driver's own time limit.
 func TestOwnTimeLimitIsNoCallers(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
-		got := redisbackend.Overdue(errors.Join(driver.ErrNotSent, err))
+		got := redisclient.Overdue(errors.Join(driver.ErrNotSent, err))
 		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
 			t.Errorf("%v became %v, which still matches the error of a context", err, got)
 		}
-		if !redisbackend.Certain(got) {
+		if !redisclient.Certain(got) {
 			t.Errorf("%v became %v, which hides that nothing was sent", err, got)
 		}
-		if redisbackend.Certain(redisbackend.Overdue(err)) {
+		if redisclient.Certain(redisclient.Overdue(err)) {
 			t.Errorf("%v became certain", err)
 		}
 	}
-	if got := redisbackend.Overdue(io.EOF); !errors.Is(got, io.EOF) {
+	if got := redisclient.Overdue(io.EOF); !errors.Is(got, io.EOF) {
 		t.Errorf("Overdue(EOF) = %v", got)
 	}
-	if got := redisbackend.Overdue(nil); got != nil {
+	if got := redisclient.Overdue(nil); got != nil {
 		t.Errorf("Overdue(nil) = %v", got)
 	}
 }
