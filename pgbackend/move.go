@@ -156,7 +156,7 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 // leaveFor is the last step: W gives back what it has, and the lease hangs on S.
 func (l *lock) leaveFor(ctx context.Context, own, c *conn) (driver.Instant, error) {
 	r, err := l.step(ctx, own, fmt.Sprintf("SELECT pg_advisory_unlock_shared(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
-	if err == nil && !(r.bool(0, 0) && r.bool(0, 1)) {
+	if err == nil && (!r.bool(0, 0) || !r.bool(0, 1)) {
 		own.end(errNotThere)
 		err = own.err()
 	}
