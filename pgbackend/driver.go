@@ -239,3 +239,12 @@ func (d *pgDriver) Close(ctx context.Context) error {
 func callContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
+
+// halfOf has half of the time that ctx has.
+func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, limited := ctx.Deadline()
+	if !limited {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, time.Until(until)/2)
+}

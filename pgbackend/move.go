@@ -127,8 +127,11 @@ func (l *lock) setMode(m mode) {
 	l.mode = m
 }
 
-// takeOver takes the lock on S. If it is not known whether S has it, Release will give it back, or the next try, before it takes it again.
+// takeOver takes the lock on S, in half of the time: if S is silent, W has to be renewed. If it is not known whether S has the lock, Release
+// will give it back, or the next try, before it takes it again.
 func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
 	l.mu.Lock()
 	l.at, l.shared = c, true
 	l.mu.Unlock()
@@ -172,9 +175,14 @@ func (l *lock) leaveFor(ctx context.Context, own, c *conn) (driver.Instant, erro
 	return c.lastAnswered(), nil
 }
 
-// moveOne moves the lease of some waiter's connection, which is free then. It is false when there is none.
+// moveOne moves the lease of some waiter's connection, which is free then. It is false when there is none. A renewal has to wait for that,
+// so it may not take long.
 func (s *session) moveOne(ctx context.Context) bool {
-	ctx, cancel := callContext(ctx, maxCall)
+	limit := maxCall
+	if s.ttl > 0 {
+		limit = min(limit, s.ttl/8)
+	}
+	ctx, cancel := callContext(ctx, limit)
 	defer cancel()
 	for _, l := range s.d.leasesOfWaiters(s) {
 		if !l.settling.TryLock() { // it is being moved, or released

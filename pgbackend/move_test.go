@@ -1,6 +1,7 @@
 package pgbackend_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // it had the lock until then: if that had ended before, somebody else may have had the lock meanwhile.
 func TestMove(t *testing.T) {
 	const (
-		ttl   = 2 * time.Second // whose renewals are shorter than a connection without leases may be silent
+		ttl   = time.Second // whose renewals are shorter than a connection without leases may be silent
 		share = "SELECT CASE WHEN pg_advisory_lock_shared("
 		take  = "pg_try_advisory_lock_shared("
 		leave = "SELECT pg_advisory_unlock_shared("
@@ -35,6 +36,7 @@ func TestMove(t *testing.T) {
 		"the second step is refused":             {step: take, is: "no"},
 		"the second step fails":                  {step: take, is: "53200 out of shared memory", repeats: again},
 		"the second step's answer is late":       {step: take, is: "late", repeats: again},
+		"the second step is never answered":      {step: take, is: "silence"},
 		"the last step's answer is late":         {step: leave, is: "late"},
 		"the last step fails":                    {step: leave, is: "57014 canceling statement due to user request", repeats: leave},
 		"the waiter's session had not the lock":  {step: leave, is: "no", lost: "any more"},
@@ -93,4 +95,44 @@ func TestMove(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A waiter who has to make room for itself keeps no lease from being renewed, though the shared connection is silent.
+func TestMakingRoomKeepsNoRenewalWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		f, config := piped(t)
+		l, err := pgbackend.New(config, pgbackend.WithWaiterConnections(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.somebodyHas("a")
+		lease, err := l.Acquire(t.Context(), "a", locker.WithTTL(ttl))
+		if err != nil {
+			t.Fatalf("Acquire = %v, want a lease", err)
+		}
+		silent := false
+		f.change(func(f *fake) {
+			f.before = func(sql string) string {
+				if !silent && strings.Contains(sql, "pg_try_advisory_lock_shared(") {
+					silent = true
+					return "silence"
+				}
+				return ""
+			}
+		})
+		f.somebodyHas("b")
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/5) // before any renewal
+		defer cancel()
+		if _, err := l.Acquire(ctx, "b", locker.WithTTL(ttl)); err == nil || !silent {
+			t.Fatalf("Acquire of a lock that is held = %v, and room was made: %v; this test proves nothing", err, silent)
+		}
+		time.Sleep(3 * ttl)
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err = %v, want nil", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
 }
