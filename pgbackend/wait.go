@@ -1,0 +1,198 @@
+package pgbackend
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// A waiter has a connection of its own, on which a statement blocks, first at the gate of the name, then at the lock. Whoever is past
+// the gate is the only one who waits for the lock itself; what that is good for is in move.go.
+
+// await waits for the grant on a connection of l's own. When that ends the wait begins anew, with another acquisition.
+func (l *lock) await(ctx context.Context) (driver.Grant, error) {
+	var none driver.Grant
+	c, err := l.takeOwn(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return none, context.Cause(ctx)
+		}
+		return none, driver.Held{After: time.Second} // no connection is to be had: it polls
+	}
+	blocked, err := l.block(ctx, c)
+	if err == nil {
+		err = c.wait(ctx, blocked)
+	}
+	var grant driver.Grant
+	if err == nil {
+		grant, err = l.awaited(ctx, c, blocked)
+	}
+	switch {
+	case err == nil:
+		return grant, nil
+	case c.err() != nil:
+		l.tellLost(lostWith(c.err()))
+	case ctx.Err() != nil:
+		return none, context.Cause(ctx)
+	}
+	return none, err
+}
+
+// block begins the statement that waits.
+func (l *lock) block(ctx context.Context, c *conn) (*call, error) {
+	if err := c.claim(l); err != nil {
+		return nil, err
+	}
+	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
+		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN %s END END", l.key.gate(), l.key.lock(), c.next))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.blocked, l.mode = blocked, unknown
+	return blocked, err
+}
+
+// takeOwn returns the connection that was reserved.
+func (l *lock) takeOwn(ctx context.Context) (*conn, error) {
+	l.mu.Lock()
+	c := l.own
+	l.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	s, err := l.d.session(l.ttl)
+	if err == nil {
+		c, err = s.makeWaiter(ctx)
+	} else {
+		l.d.unreserveWaiter()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own, l.queued = c, err == nil
+	return c, err
+}
+
+// awaited makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
+// that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more.
+func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, error) {
+	var none driver.Grant
+	token, err := token(c.epoch, r.int(0, 0))
+	if err != nil {
+		return none, err
+	}
+	base := r.sent
+	if c.ttl > 0 && driver.Now().Sub(base) > c.ttl/20 {
+		limited, cancel := callContext(ctx, maxCall)
+		defer cancel()
+		if base, err = c.stands(limited); err != nil {
+			return none, err
+		}
+	}
+	l.mu.Lock()
+	l.mode = exclusive
+	l.mu.Unlock()
+	return driver.Grant{Token: token, Base: base, TTL: c.ttl}, l.hang(c)
+}
+
+// leaveOwn takes back the wait, or what was granted by it, and gives the connection to the next waiter.
+func (l *lock) leaveOwn(ctx context.Context) error {
+	l.mu.Lock()
+	c, blocked, mode, queued := l.own, l.blocked, l.mode, l.queued
+	l.mu.Unlock()
+	if c == nil {
+		if queued {
+			l.d.unreserveWaiter()
+			l.ownLeft()
+		}
+		return nil
+	}
+	if c.err() == nil && blocked != nil {
+		if err := l.unblock(ctx, c, blocked); err != nil {
+			c.end(err) // so that the server ends the session
+		}
+	}
+	if c.err() == nil && blocked != nil {
+		if err := l.clear(ctx, c, mode); err != nil {
+			c.end(err)
+		}
+	}
+	if c.err() != nil {
+		if blocked != nil {
+			if err := l.bury(ctx, c); err != nil {
+				return err
+			}
+		}
+		l.ownLeft()
+		return nil
+	}
+	l.giveOwn(c)
+	return nil
+}
+
+// giveOwn gives l's own connection, on which nothing of it is left, to the next waiter.
+func (l *lock) giveOwn(c *conn) {
+	c.unclaim(l)
+	l.ownLeft()
+	if s, err := l.d.session(l.ttl); err == nil {
+		s.putIdle(c)
+	} else {
+		c.leave()
+	}
+}
+
+// ownLeft notes that nothing is left on l's own connection.
+func (l *lock) ownLeft() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.own, l.blocked, l.moving, l.queued, l.mode = nil, nil, nil, false, unknown
+}
+
+// unblock ends the wait of a statement. The server is told over the shared connection. Whether the statement has won all the same is
+// none of its concern.
+func (l *lock) unblock(ctx context.Context, c *conn, blocked *call) error {
+	select {
+	case <-blocked.done:
+		return nil
+	default:
+	}
+	shared, err := l.d.anyConn(ctx, l.ttl)
+	if err != nil {
+		return err
+	}
+	// As in bury: while somebody has the sign of life, the process is that session's.
+	_, err = shared.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)"+
+		" ELSE pg_cancel_backend(%d) END", lifePair(c.life), c.pid))
+	if err != nil {
+		return err
+	}
+	select {
+	case <-blocked.done:
+		return nil
+	case <-ctx.Done():
+		return errSilent
+	}
+}
+
+// clear gives back what the session has of l. In doubt that is everything but the sign of life, which is taken anew at once.
+func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
+	if m == exclusive {
+		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
+		if err == nil || !failed(err) {
+			return err
+		}
+	}
+	for range 3 {
+		r, err := c.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_unlock_all() IS NOT NULL THEN pg_try_advisory_lock(%s) END",
+			lifePair(c.life)))
+		switch {
+		case err == nil && r.bool(0, 0):
+			return nil
+		case err == nil:
+			return fmt.Errorf("somebody has the sign of life of process %d", c.pid)
+		case !says(err, codeCancelled): // that was meant for the statement before
+			return err
+		}
+	}
+	return errSilent
+}
