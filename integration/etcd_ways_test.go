@@ -4,10 +4,12 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -54,7 +56,7 @@ func TestEtcdClients(t *testing.T) {
 		"as it is":            func(*clientv3.Config) {},
 		"an address by name":  func(c *clientv3.Config) { c.Endpoints = []string{"http://" + addr} },
 		"retries":             func(c *clientv3.Config) { c.MaxUnaryRetries, c.BackoffWaitBetween = 20, time.Millisecond },
-		"finds members":       func(c *clientv3.Config) { c.AutoSyncInterval = 20 * time.Millisecond },
+		"finds members":       func(c *clientv3.Config) { c.AutoSyncInterval = 2 * time.Second }, // so that none is dialled at the next time
 		"one that is no more": func(c *clientv3.Config) { c.Endpoints = []string{"127.0.0.1:1", addr, "no-such-host.invalid:2379"} },
 		"pings":               func(c *clientv3.Config) { c.DialKeepAliveTime, c.PermitWithoutStream = time.Second, true },
 	} {
@@ -70,6 +72,14 @@ func TestEtcdClients(t *testing.T) {
 				l, err := etcdbackend.New(client)
 				if err != nil {
 					t.Fatal(err)
+				}
+				if config.AutoSyncInterval > 0 { // then it has other addresses, and the Locker follows
+					eventually(t, hang, func() error {
+						if slices.Equal(client.Endpoints(), config.Endpoints) {
+							return errors.New("the client has found nothing")
+						}
+						return nil
+					})
 				}
 				return keep(t, l), client
 			}
