@@ -120,8 +120,9 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, done func
 	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
-// Guarantees is what a Locker of an etcd cluster of three members or more promises. With less, none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of 1 s; where the
-// cluster has a longer one, the Locker's own Guarantees say more.
+// Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer, none may fail
+// ([locker.ToleranceNone]). The slack is for the default election timeout of 1 s; where the cluster has a longer one, the
+// Locker's own Guarantees say more.
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

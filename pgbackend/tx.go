@@ -61,7 +61,7 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 		return 0, err
 	}
 	token, err := d.tokenFor(ctx, home)
-	if err == nil { // a transaction that has ended meanwhile had lost the lock before its token was taken, which may be larger than that of the next holder
+	if err == nil { // one that has ended meanwhile had lost the lock before its token was taken, which may be above the next holder's
 		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
 	}
 	return token, err

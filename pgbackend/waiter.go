@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// The connections of waiters, of which there may be so many at most. Those whose waiters have gone are kept for the next ones, a few for a TTL.
+// The connections of waiters, whose number is bounded. When a waiter has gone its connection is for the next one; a few are kept, for a TTL.
 
 // waiterFor reserves a connection for a waiter, which is nil when it has yet to be made. If there are as many as may be, it makes
 // the lease of another move, so that one becomes free. It is false when none can be had: then the waiter polls.
