@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,37 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 					t.Errorf("Release after the loss = %v, want %v", err, lease.Err())
 				}
 			})
+		})
+	}
+}
+
+// Whoever reads why a lease has ended has to know whom to ask: the service, the network or this process.
+func TestTheCauseOfADeadline(t *testing.T) {
+	stale := driver.Instant(0)
+	for _, tc := range []struct {
+		want  string
+		opts  []locker.Option
+		renew func(context.Context, *fakeLock) (driver.Instant, error)
+	}{
+		{want: "no answer in ", renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
+			<-ctx.Done()
+			time.Sleep(ttl)
+			return driver.Now(), nil
+		}},
+		{want: errService.Error(), renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }},
+		{want: "prove no renewal that is new enough", renew: func(context.Context, *fakeLock) (driver.Instant, error) { return stale, nil }},
+		{want: "by the caller", opts: []locker.Option{locker.WithoutRenewal()}},
+	} {
+		bubble(t, func(t *testing.T) {
+			f := &fake{renew: tc.renew}
+			began := time.Now()
+			stale = driver.Now()
+			lease := mustAcquire(t, open(t, f), "name", tc.opts...)
+			err := endsAt(t, lease, began, validity)
+			matches(t, "Err", err, locker.ErrLost)
+			if !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Err = %q, want in it %q", err, tc.want)
+			}
 		})
 	}
 }

@@ -52,7 +52,7 @@ func (e *engine) tick() {
 		case l.phase == holding && now >= Instant(l.deadline.Load()): // also when this timer is later than it should be
 			e.checkDeadline(l)
 		case l.phase == holding, l.phase == queued:
-			l.renewing = true
+			l.renewing, l.asked = true, now
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
 		case l.phase == removing:
@@ -183,7 +183,7 @@ func (l *lease) extend() { l.deadline.Store(int64(min(l.expiry(), l.limit))) }
 
 // hold begins the life of a granted lease.
 func (e *engine) hold(l *lease) {
-	l.phase, l.cancel = holding, nil
+	l.phase, l.cancel, l.asked = holding, nil, l.base
 	l.extend()
 	e.plan(l, max(l.renewal(l.base), Now()))
 }
@@ -197,14 +197,26 @@ func (e *engine) checkDeadline(l *lease) {
 	switch {
 	case now >= l.limit:
 		e.lose(l, locker.ErrMaxHold)
-	case l.lastErr != nil:
-		e.lose(l, fmt.Errorf("not renewed before its deadline: %w", l.lastErr))
 	default:
-		e.lose(l, errDeadline)
+		e.lose(l, l.unrenewed(now))
 	}
 }
 
-var errDeadline = errors.New("not renewed before its deadline")
+// unrenewed tells a service that fails from one that is silent, and both from a process that stood still.
+func (l *lease) unrenewed(now Instant) error {
+	const what = "not renewed before its deadline"
+	switch {
+	case l.lastErr != nil:
+		return fmt.Errorf(what+": %w", l.lastErr)
+	case l.renewing:
+		return fmt.Errorf(what+": no answer in %v", now.Sub(l.asked).Round(time.Millisecond))
+	case l.req.NoRenewal:
+		return errors.New(what + ", by the caller")
+	case l.asked > l.base:
+		return errors.New(what + ": the service's answers prove no renewal that is new enough")
+	}
+	return fmt.Errorf(what+": this process was late by %v to ask", now.Sub(l.renewal(l.base)).Round(time.Millisecond))
+}
 
 // lost is what the driver calls when an acquisition is dead.
 func (l *lease) lost(cause error) {

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +18,9 @@ func TestErrSeesASuspensionBeforeAnyTimer(t *testing.T) {
 		driver.Suspend(time.Hour)
 		err := lease.Err()
 		matches(t, "Err", err, locker.ErrLost)
+		if want := "this process was late by "; !strings.Contains(err.Error(), want) {
+			t.Errorf("Err = %q, want in it %q", err, want)
+		}
 		select {
 		case <-lease.Done():
 		default:
