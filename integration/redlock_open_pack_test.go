@@ -37,8 +37,11 @@ func (s *redlockService) longestTTL(t conformance.T, _ *conformance.Harness) {
 	must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
 	old := keep(t, openURL(t, u))
 	free(t, 0, old, "a")
-	s.forget(t, u, s.nodes)
 	other := changed(u, setParam("max_ttl", "20s"))
+	s.forget(t, u, s.nodes[2:3])
+	refusedAtOpen(t, other, "longest TTL", "10s") // and leaves nothing on the server that has forgotten it
+	keep(t, openURL(t, u))
+	s.forget(t, u, s.nodes)
 	must(t, func(ctx context.Context) error { return s.waive(ctx, other) })
 	if err := refused(t, soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
 		t.Errorf("TryAcquire = %v, want ErrOption, and the longest TTL of the servers", err)

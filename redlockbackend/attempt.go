@@ -64,11 +64,18 @@ func (l *lock) try() (*attempt, decision, tally) {
 }
 
 func (a *attempt) first() (decision, tally) {
-	answers := a.l.d.expect()
+	answers, doubted := a.l.d.expect()
 	token, outcome := a.token, undecided
-	for coming := a.ask(acquireScript, allOf(len(answers)), token); outcome == undecided; outcome = answers.first() {
+	for coming := a.ask(acquireScript, allOf(len(answers)), token); outcome == undecided; {
 		r := <-coming
-		answers[r.i] = r.reply
+		answers[r.i], doubted = r.reply, doubted.minus(r.i)
+		outcome = answers.first()
+		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) { // without them nothing else can be said
+			for doubted != 0 {
+				answers[doubted.next()] = reply{}
+			}
+			outcome = answers.first()
+		}
 	}
 	if outcome == won {
 		a.win(token)
@@ -76,19 +83,20 @@ func (a *attempt) first() (decision, tally) {
 	return outcome, answers
 }
 
-// expect begins a tally. A server that was silent the last time may answer again, but nobody waits for that where the others are a
-// majority. Where they aren't, all have been cut off, and may be back by now.
-func (d *redlock) expect() tally {
-	answers := make(tally, len(d.nodes))
+// expect begins a tally, and returns which servers are not to be waited for: those that were silent the last time, as long as the
+// others can decide. Where those are no majority, all have been cut off, and may be back by now.
+func (d *redlock) expect() (answers tally, doubted servers) {
+	answers = make(tally, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			answers[i].err = redisclient.ErrNoAnswer
+			answers[i].err, doubted = redisclient.ErrNoAnswer, doubted.with(i)
 		}
 	}
 	if answers.outstanding() < majority(len(answers)) {
 		clear(answers)
+		doubted = 0
 	}
-	return answers
+	return answers, doubted
 }
 
 var errNotAsked = errors.New("it was not asked")
@@ -205,7 +213,7 @@ func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late boo
 		}
 	case r.verdict != granted && s == acquireScript:
 		a.left = a.left.minus(i)
-		if r.verdict == held {
+		if r.verdict == held && a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
 		}
 	}

@@ -274,22 +274,28 @@ func hint(err error) error {
 }
 
 // enter has the servers say whether they take part. Those that don't begin to wait; that is no error, and Acquire says so.
+// They are looked at before: a Locker that is refused by one must not have set what another goes by from then on.
 func (d *redlock) enter(ctx context.Context) error {
+	replies, err := d.enterAll(ctx, "look")
+	if err != nil {
+		return err
+	}
+	mode := ""
 	if d.newCluster {
-		if fresh, err := d.isNew(ctx); err != nil || fresh {
+		fresh, err := d.isNew(replies)
+		if err != nil {
 			return err
 		}
+		if fresh {
+			mode = "waive"
+		}
 	}
-	_, err := d.enterAll(ctx, "")
+	_, err = d.enterAll(ctx, mode)
 	return err
 }
 
-// isNew waives the wait if no server knows anything.
-func (d *redlock) isNew(ctx context.Context) (bool, error) {
-	replies, err := d.enterAll(ctx, "look")
-	if err != nil {
-		return false, err
-	}
+// isNew reports whether no server knows anything.
+func (d *redlock) isNew(replies []reply) (bool, error) {
 	away := make(map[int]error)
 	for i, r := range replies {
 		switch {
@@ -302,8 +308,7 @@ func (d *redlock) isNew(ctx context.Context) (bool, error) {
 	if len(away) > 0 {
 		return false, d.failure("all servers must be there when a cluster is new", away)
 	}
-	_, err = d.enterAll(ctx, "waive")
-	return true, err
+	return true, nil
 }
 
 func (d *redlock) enterAll(ctx context.Context, mode string) ([]reply, error) {

@@ -82,6 +82,13 @@ func Larger(replies []Reply) locker.Token {
 	return token
 }
 
+// LookAfter is how long after these answers who waits asks again.
+func LookAfter(replies []Reply) time.Duration {
+	w := new(turn)
+	w.lookAfter(tallyOf(replies))
+	return time.Until(w.look)
+}
+
 func MayRecover(replies []Reply) bool { return tallyOf(replies).mayRecover() }
 
 // Base is what the stamps of those servers prove that have the lease; those of the others are negative.

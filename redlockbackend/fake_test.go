@@ -29,11 +29,13 @@ type fake struct {
 	mu    sync.Mutex
 	says  map[string]func() string // what to reply to a script; see silent, hangUp and text
 	calls []call
+	locks map[string]int // that scripts were about, by their names
+	deaf  bool           // subscriptions aren't confirmed
 
 	listeners map[net.Conn]string // channels, by connection
 }
 
-// call is one of a script, about one lock.
+// call is one of a script, and the first of the locks that it is about.
 type call struct {
 	script, owner string
 	token         locker.Token
@@ -54,7 +56,8 @@ func newFake(t *testing.T) *fake {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fake{addr: listener.Addr().String(), says: make(map[string]func() string), listeners: make(map[net.Conn]string)}
+	f := &fake{addr: listener.Addr().String(), says: make(map[string]func() string), locks: make(map[string]int),
+		listeners: make(map[net.Conn]string)}
 	f.answers("release", text("released"))
 	var all sync.WaitGroup
 	ctx, end := context.WithCancel(context.Background())
@@ -85,7 +88,7 @@ func (f *fake) serve(ctx context.Context, conn net.Conn) {
 			return
 		}
 		reply := f.reply(command)
-		if strings.EqualFold(command[0], "subscribe") {
+		if strings.EqualFold(command[0], "subscribe") && !f.isDeaf() {
 			reply = message("subscribe", command[1], ":1\r\n")
 			f.mu.Lock()
 			f.listeners[conn] = command[1]
@@ -104,17 +107,26 @@ func (f *fake) reply(command []string) string {
 	switch strings.ToLower(command[0]) {
 	case "eval", "evalsha":
 		name := nameOf(command[1])
-		token, _ := strconv.ParseInt(command[8], 10, 64)
+		keys, _ := strconv.Atoi(command[2])
+		args, locks := command[3+keys:], keys-1
+		token, _ := strconv.ParseInt(args[3], 10, 64)
 		f.mu.Lock()
-		f.calls = append(f.calls, call{name, command[7], locker.Token(token), command[6] != "" && command[10] != ""})
+		f.calls = append(f.calls, call{name, args[2], locker.Token(token), args[1] != "" && args[5] != ""})
+		f.locks[name] += locks
 		say := f.says[strings.TrimPrefix(name, "whole ")]
 		f.mu.Unlock()
 		if say == nil {
 			return silent
 		}
-		return say()
+		reply := say()
+		if one, of := strings.CutPrefix(reply, "*1\r\n"); of {
+			reply = fmt.Sprintf("*%d\r\n%s", locks, strings.Repeat(one, locks))
+		}
+		return reply
 	case "hello":
 		return "-ERR unknown command 'hello'\r\n" // an old one, which go-redis bears
+	case "subscribe":
+		return silent
 	case "ping":
 		return "+PONG\r\n"
 	}
@@ -198,6 +210,19 @@ func (f *fake) does(script string, say func() string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.says[script] = say
+}
+
+func (f *fake) isDeaf() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.deaf
+}
+
+// asked is about how many locks a script was called.
+func (f *fake) asked(script string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.locks[script]
 }
 
 // called is how often a script was called.

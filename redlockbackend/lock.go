@@ -3,6 +3,7 @@ package redlockbackend
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,7 +18,8 @@ type lock struct {
 	key    string
 	ttl    time.Duration
 	ticket int64 // when it began to want the lock, for those who wait; 0: it doesn't
-	turn   *turn // nil until it has to wait
+	turn   *turn // where it hears that it may ask again; nil: it doesn't listen
+	waits  bool  // it has had to wait
 
 	mu       sync.Mutex
 	attempts []*attempt // that may have left something, and the last
@@ -40,8 +42,11 @@ const patience = 20 * time.Millisecond
 // servers have a time limit of their own.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var failing time.Time // since when no majority answers
+	if l.turn == nil && l.ticket != 0 && l.d.turns.hear() {
+		l.turn = l.d.turns.expect(l.key) // whom the servers know may be told before it has been told to wait
+	}
 	for {
-		if l.turn != nil {
+		if l.waits {
 			if err := l.turn.wait(ctx); err != nil {
 				return driver.Grant{}, err
 			}
@@ -55,10 +60,11 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			l.mu.Lock()
 			l.winner = a
 			l.mu.Unlock()
+			l.d.turns.forget(l.turn)
 			return driver.Grant{Token: a.token, Base: a.sent, TTL: l.ttl}, nil
 		case outcome != failed:
 			failing = time.Time{}
-		case l.turn == nil && (l.ticket == 0 || !answers.mayRecover()):
+		case !l.waits && (l.ticket == 0 || !answers.mayRecover()):
 			return driver.Grant{}, l.d.explain(answers)
 		case answers.mayRecover():
 		case failing.IsZero(): // who waits already bears a service that fails for a moment
@@ -69,12 +75,13 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		if l.ticket == 0 {
 			return driver.Grant{}, locker.ErrHeld
 		}
-		first := l.turn == nil
-		if first {
+		if l.turn == nil {
+			l.d.turns.start()
 			l.turn = l.d.turns.expect(l.key)
 		}
 		l.turn.lookAfter(answers)
-		if first {
+		if !l.waits {
+			l.waits = true
 			return driver.Grant{}, driver.Held{}
 		}
 	}
@@ -95,6 +102,10 @@ func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, answers 
 	return a, outcome, answers
 }
 
+// mostAttempts is how many may have left something: more than are made in two TTLs of the usual length. With a longer TTL and a server
+// that never answers they would be thousands. What the oldest may have left there ends by itself.
+const mostAttempts = 100
+
 // add begins an attempt. Those of which nothing is left are forgotten.
 func (l *lock) add(a *attempt) {
 	l.mu.Lock()
@@ -108,6 +119,10 @@ func (l *lock) add(a *attempt) {
 		}
 	}
 	clear(l.attempts[len(kept):])
+	if len(kept) >= mostAttempts {
+		a.placed |= kept[0].takePlaces()
+		kept = slices.Delete(kept, 0, 1)
+	}
 	l.attempts = append(kept, a)
 }
 
@@ -133,11 +148,9 @@ func (l *lock) Release(ctx context.Context) error {
 	l.released = true
 	attempts := l.attempts
 	l.mu.Unlock()
-	if l.turn != nil {
-		l.d.turns.forget(l.turn)
-		for _, a := range attempts {
-			a.leave()
-		}
+	l.d.turns.forget(l.turn)
+	for _, a := range attempts {
+		a.leave()
 	}
 	pending := 0
 	done := make(chan struct{}, len(attempts)*len(l.d.nodes))

@@ -26,11 +26,16 @@ local function text(n) return string.format('%.0f', n) end
 -- since is when the present memory began; what came before may be forgotten.
 local since = 0
 
+-- remembered returns RUN, SINCE and MAX, or nothing.
+local function remembered()
+  local memory = redis.pcall('GET', KEYS[1])
+  return string.match(type(memory) == 'string' and memory or '', '^(%x+) (%d+) (%d+)$')
+end
+
 -- forgetful returns nil if the server remembers all that it must, or why not. It finds a loss and writes down that the
 -- wait has begun. A clock that was set back behind SINCE is a loss too: nobody knows when the wait is over by it.
 local function forgetful()
-  local memory = redis.pcall('GET', KEYS[1])
-  local run, began, max = string.match(type(memory) == 'string' and memory or '', '^(%x+) (%d+) (%d+)$')
+  local run, began, max = remembered()
   local info = redis.call('INFO', 'server')
   if not run or not string.find(info, 'run_id:' .. run .. '\r', 1, true) or tonumber(began) > now() then
     run, began, max = string.match(info, 'run_id:(%x+)'), text(now()), max or ARGV[1]

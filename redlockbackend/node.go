@@ -32,7 +32,7 @@ type node struct {
 	silent atomic.Bool // the latest request was not answered in time
 
 	acquiring, releasing *lane
-	listener             *redisclient.Listener // nil: this server tells nobody that a lock is free
+	listener             *redisclient.Listener // where it hears that a lock is free
 }
 
 // lane is the way of one kind of requests.
@@ -74,7 +74,11 @@ func (n *node) ask(ctx context.Context, s *script, it item) reply {
 // run sends a script for some locks, in one request, and once more, with its whole text, if the server doesn't know it:
 // then nothing was carried out.
 func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
-	replies, err := n.call(ctx, &call{script: s, memory: n.memory, max: n.max, channel: n.channel(), items: items})
+	channel := n.channel()
+	if s == releaseScript { // it gives up a place, whether a message would be heard or not
+		channel = n.listener.Channel()
+	}
+	replies, err := n.call(ctx, &call{script: s, memory: n.memory, max: n.max, channel: channel, items: items})
 	if err != nil {
 		replies = make([]reply, len(items))
 		for i := range replies {
@@ -86,7 +90,7 @@ func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
 
 // channel is where this server can tell us that a lock is free; "" if it can't.
 func (n *node) channel() string {
-	if n.listener == nil || !n.listener.Stands() {
+	if !n.listener.Stands() {
 		return ""
 	}
 	return n.listener.Channel()
@@ -94,7 +98,9 @@ func (n *node) channel() string {
 
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
-	n.silent.Store(redisclient.Silent(redisclient.Overdue(err)))
+	if !errors.Is(err, driver.ErrNotSent) {
+		n.silent.Store(redisclient.Silent(redisclient.Overdue(err)))
+	}
 	if redisclient.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
@@ -135,6 +141,15 @@ func (n *node) do(ctx context.Context, call func()) error {
 		return redisclient.ErrNoAnswer
 	case <-n.closing:
 		return redisclient.ErrClosing
+	}
+}
+
+func (n *node) isClosing() bool {
+	select {
+	case <-n.closing:
+		return true
+	default:
+		return false
 	}
 }
 

@@ -25,19 +25,26 @@ func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(in
 			byServer[server] = append(byServer[server], i)
 		}
 	}
+	// The engine's context ends when this returns, and servers that are slower than the majority are asked to the end all the same:
+	// or leases would end there one by one, and hang on the others alone.
+	ongoing, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
+	if end, ok := ctx.Deadline(); ok {
+		ongoing, cancel = context.WithDeadline(ongoing, end)
+	}
 	var asking sync.WaitGroup
 	for server, which := range byServer {
 		if len(which) > 0 {
 			asking.Add(1)
 			d.spawn(func() {
 				defer asking.Done()
-				r.ask(ctx, server, which)
+				r.ask(ongoing, server, which)
 			})
 		}
 	}
 	answered := make(chan struct{})
 	d.spawn(func() {
 		asking.Wait()
+		cancel()
 		close(answered)
 	})
 	select {
@@ -71,7 +78,7 @@ type renewal struct {
 // ask asks one server about some leases.
 func (r *round) ask(ctx context.Context, server int, which []int) {
 	n := r.d.nodes[server]
-	for len(which) > 0 {
+	for len(which) > 0 && ctx.Err() == nil && !n.isClosing() {
 		part := which[:min(len(which), batchSize)]
 		which = which[len(part):]
 		items := make([]item, len(part))

@@ -116,6 +116,7 @@ const (
 	waits   verdict = "waits"
 	differs verdict = "differs"
 	unknown verdict = "new"
+	known   verdict = "known"
 )
 
 // reply is a server's answer about an item, or what came instead.
@@ -163,7 +164,7 @@ func parseReply(s string) (reply, error) {
 	r := reply{verdict: verdict(word)}
 	var err error
 	switch r.verdict {
-	case raised, gone, renewed, released, ready, unknown:
+	case raised, gone, renewed, released, ready, unknown, known:
 		if rest != "" {
 			err = strconv.ErrSyntax
 		}

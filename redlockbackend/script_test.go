@@ -45,6 +45,7 @@ func TestAnswers(t *testing.T) {
 		{"differs 60000", 1, []string{"differs"}},
 		{"ready", 1, []string{"ready"}},
 		{"new", 1, []string{"new"}},
+		{"known", 1, []string{"known"}},
 
 		// None that they give.
 		{[]any{"raised"}, 2, nil},

@@ -15,6 +15,7 @@ import (
 const (
 	pollEvery = time.Second           // the first of those who wait asks that often, the second half as often, and so on
 	stagger   = 50 * time.Millisecond // by which each of them is later than the one before, when a lease has expired
+	steps     = 8                     // of that, at most: those who came before may be dead
 	gather    = 5 * time.Millisecond  // from the first message that a lock is free, for those of the other servers
 )
 
@@ -28,8 +29,9 @@ type turns struct {
 	d       *redlock
 	channel string
 
-	mu    sync.Mutex
-	byKey map[string]*turn
+	mu      sync.Mutex
+	started bool
+	byKey   map[string]*turn
 }
 
 // turn is one acquisition that waits.
@@ -45,7 +47,24 @@ func newTurns(d *redlock) *turns {
 	return &turns{d: d, channel: channelOf(d.prefix, driver.NewOwner()), byKey: make(map[string]*turn)}
 }
 
-// expect is called when an acquisition has to wait. The engine has one for each name at a time; that of before may not be
+// start begins to listen, once.
+func (t *turns) start() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.started = true
+	for _, n := range t.d.nodes {
+		n.listener.Start()
+	}
+}
+
+// hear reports whether messages may come.
+func (t *turns) hear() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.started
+}
+
+// expect is called for an acquisition that may have to wait. The engine has one for each name at a time; that of before may not be
 // forgotten yet.
 func (t *turns) expect(key string) *turn {
 	n := len(t.d.nodes)
@@ -53,13 +72,14 @@ func (t *turns) expect(key string) *turn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.byKey[key] = w
-	for _, n := range t.d.nodes {
-		n.listener.Start()
-	}
 	return w
 }
 
+// forget ends that, if there is one.
 func (t *turns) forget(w *turn) {
+	if w == nil {
+		return
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.byKey[w.key] == w {
@@ -159,6 +179,9 @@ func (w *turn) lookAfter(answers tally) {
 	after := poll*3/4 + rand.N(poll/2)
 	slices.Sort(left)
 	if needed := majority(len(answers)) - answers.count(raised, granted); needed > 0 && needed <= len(left) {
+		if rank > steps {
+			rank = steps/2 + rand.N(steps/2+1)
+		}
 		if expiry := left[needed-1]; expiry < after {
 			after = min(after, expiry+time.Millisecond+time.Duration(rank)*stagger+rand.N(stagger/4))
 		}

@@ -121,3 +121,103 @@ func TestWaiterAndFailingService(t *testing.T) {
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
+
+// Servers that know of a Locker's place may tell it before it has been told to wait.
+func TestWaiterIsToldAtOnce(t *testing.T) {
+	c := newCluster(t, 3, 5*time.Second)
+	first := waiter(t, c)
+	done := waiting(t.Context(), first)
+	placed(t, c)
+	c.answer("acquire", raised, raised, raised)
+	for _, s := range c.servers {
+		s.publish(t, redlockbackend.LockKey("redlock:", "a"))
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return first.Release(t.Context()) })
+
+	heldFor := text("held 3600000 100 A") // so it would ask by itself in a minute or two
+	for _, s := range c.servers {
+		s.does("acquire", func() string {
+			s.publish(t, redlockbackend.LockKey("redlock:", "a"))
+			time.Sleep(100 * time.Millisecond)
+			return heldFor
+		})
+	}
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want Held{}", err)
+	}
+	c.answer("acquire", raised, raised, raised)
+	select {
+	case err := <-waiting(t.Context(), l):
+		if err != nil {
+			t.Errorf("Acquire = %v, want a grant", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("Acquire has not returned, and all servers had said that the lock is free")
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// An acquisition that fails may have a place on a server all the same.
+func TestFailedOneLeaves(t *testing.T) {
+	const oom = "-OOM command not allowed\r\n"
+	c := newCluster(t, 3, time.Second)
+	first := waiter(t, c)
+	done := waiting(t.Context(), first)
+	placed(t, c)
+	c.answer("acquire", heldByA, oom, oom)
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want an error that is not ErrHeld", err)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if !slices.ContainsFunc(c.servers[0].list(), func(c call) bool { return c.script == "release" && c.waits }) {
+		t.Error("its place was not given up")
+	}
+	c.answer("acquire", raised, raised, raised)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	eventually(t, func() error { return first.Release(t.Context()) })
+}
+
+// A place is given up while the subscription is being made anew, too.
+func TestDeafOneLeaves(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	for _, s := range c.servers {
+		s.mu.Lock()
+		s.deaf = true
+		s.mu.Unlock()
+	}
+	l := waiter(t, c)
+	redlockbackend.Settle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	for i, s := range c.servers {
+		if !slices.ContainsFunc(s.list(), func(c call) bool { return c.script == "release" && c.waits }) {
+			t.Errorf("server %d was not told whose place it is: %+v", i, s.list())
+		}
+	}
+}
+
+// Those who came before may be dead: who wants a lock whose lease has expired asks within the time that Guarantees names.
+func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
+	const expiry = 500 * time.Millisecond
+	slack := redlockbackend.Guarantees().Expiry.Slack
+	for _, rank := range []int{0, 5, 20, 100} {
+		for range 100 {
+			held := redlockbackend.Reply{Text: fmt.Sprintf("held %d %d A", expiry.Milliseconds(), rank)}
+			after := redlockbackend.LookAfter([]redlockbackend.Reply{held, held, held})
+			if after > expiry+slack {
+				t.Fatalf("rank %d asks %v after the expiry, want %v at most", rank, after-expiry, slack)
+			}
+		}
+	}
+}

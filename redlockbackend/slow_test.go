@@ -1,0 +1,103 @@
+package redlockbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// A server that is slower than the majority, or was silent for a moment, is one of those that bear the loss of others.
+
+// late answers after a while, each time.
+func late(answer string) func() string {
+	return func() string {
+		time.Sleep(20 * time.Millisecond)
+		return answer
+	}
+}
+
+// A lease that the slowest server isn't asked to renew ends there, and then hangs on the others alone.
+func TestSlowServerRenewsAll(t *testing.T) {
+	const leases = 300 // in several requests
+	c := newCluster(t, 3, 5*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	var locks []driver.Lock
+	for i := range leases {
+		l, err := c.Lock(locker.Request{Name: fmt.Sprint(i), TTL: ttl}, func(cause error) { t.Errorf("lost: %v", cause) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		locks = append(locks, l)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	c.answer("renew", renewed, renewed)
+	c.servers[2].does("renew", late(renewed))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	c.Renew(ctx, locks, func(i int, _ driver.Instant, err error) {
+		if err != nil {
+			t.Errorf("Renew of %d = %v", i, err)
+		}
+	})
+	cancel() // as the engine does
+	redlockbackend.Settle(t.Context(), c.Driver)
+	for i, s := range c.servers {
+		if n := s.asked("renew"); n != leases {
+			t.Errorf("server %d was asked to renew %d leases, want %d", i, n, leases)
+		}
+	}
+}
+
+// Nobody waits for a server that was silent the last time, as long as the others can decide without it.
+func TestServerThatWasSilentDecides(t *testing.T) {
+	for _, tc := range []struct {
+		other  string
+		noWait bool
+	}{{hangUp, true}, {hangUp, false}, {heldByA, true}} {
+		c := newCluster(t, 3, time.Second)
+		c.answer("acquire", raised, raised, silent)
+		c.answer("release", text("released"), text("released"), silent)
+		l := c.lock(t, true)
+		if _, err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		redlockbackend.Settle(t.Context(), c.Driver)
+		c.answer("acquire", tc.other, raised)
+		c.servers[2].does("acquire", late(raised))
+		if _, err := c.lock(t, tc.noWait).Acquire(t.Context()); err != nil {
+			t.Errorf("Acquire when one server answers %q and two grant, one of them late = %v, want a lease", tc.other, err)
+		}
+	}
+}
+
+// Attempts that may have left something are not collected without end where one server never answers.
+func TestAttemptsAreBounded(t *testing.T) {
+	const most = 100
+	c := newCluster(t, 3, 30*time.Millisecond)
+	c.answer("acquire", heldByA, heldByA, silent)
+	c.answer("release", text("released"), text("released"), silent)
+	l := c.lock(t, true)
+	for range most + 50 {
+		if _, err := l.Acquire(t.Context()); err == nil {
+			t.Fatal("a lease that somebody has was granted")
+		}
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	before := c.servers[2].asked("release")
+	err := l.Release(t.Context())
+	if !errors.As(err, new(*driver.Remains)) {
+		t.Errorf("Release = %v, want what remains on the silent server", err)
+	}
+	redlockbackend.Settle(t.Context(), c.Driver)
+	if n := c.servers[2].asked("release") - before; n > most {
+		t.Errorf("Release asked the silent server about %d attempts, want %d at most", n, most)
+	}
+}
