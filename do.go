@@ -35,12 +35,14 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 
 // Context returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
 // cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased]. Its Err reads the clock, as
-// the lease's does: a process that was stopped past the deadline sees the end at its first look.
+// the lease's does: a process that was stopped past the deadline sees the end at its first look. So it is with contexts of leases that
+// parent comes from.
 //
 // Calling the cancel function frees what the context holds and leaves the lease alone; it may be called twice.
 func Context(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(parent)
 	ctx := &leaseContext{Context: inner, lease: l, cancel: cancel}
+	ctx.outer, _ = parent.Value(leaseKey{}).(*leaseContext)
 	if ctx.Err() == nil {
 		go func() {
 			select {
@@ -57,9 +59,23 @@ type leaseContext struct {
 	context.Context
 	lease  Lease
 	cancel context.CancelCauseFunc
+	outer  *leaseContext // that it comes from; nil: none
+}
+
+// leaseKey is that of the context of a lease in those that come from it.
+type leaseKey struct{}
+
+func (c *leaseContext) Value(key any) any {
+	if key == (leaseKey{}) {
+		return c
+	}
+	return c.Context.Value(key)
 }
 
 func (c *leaseContext) Err() error {
+	if c.outer != nil {
+		_ = c.outer.Err() // which ends this one, too, if its lease is over
+	}
 	if err := c.lease.Err(); err != nil {
 		c.cancel(err) // so that Done is closed, as the contract of context.Context wants, before Err says so
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/locker"
 )
@@ -163,6 +164,28 @@ func TestContextErrLooksAtTheLease(t *testing.T) {
 		}
 		if !errors.Is(context.Cause(ctx), locker.ErrLost) {
 			t.Errorf("cause = %v, want ErrLost", context.Cause(ctx))
+		}
+	})
+}
+
+// Who holds two locks sees the end of either at its first look.
+func TestContextErrLooksAtTheOuterLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := newFakeLease(), newFakeLease()
+		ctx, cancel := locker.Context(t.Context(), outer)
+		defer cancel()
+		limited, cancelLimited := context.WithTimeout(ctx, time.Hour)
+		defer cancelLimited()
+		nested, cancelNested := locker.Context(limited, inner)
+		defer cancelNested()
+		apart, cancelApart := locker.Context(context.WithoutCancel(ctx), inner)
+		defer cancelApart()
+		outer.err = lost("its deadline has passed") // and Done isn't closed yet
+		if nested.Err() == nil || !errors.Is(context.Cause(nested), locker.ErrLost) {
+			t.Errorf("Err = %v, cause = %v, and the outer lease is lost", nested.Err(), context.Cause(nested))
+		}
+		if err := apart.Err(); err != nil {
+			t.Errorf("Err of a context that doesn't end with the outer one = %v", err)
 		}
 	})
 }

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -240,4 +241,43 @@ func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
 		behind := giveUpAfter(t, l, 1500*time.Millisecond)
 		matchesNone(t, "Acquire", behind.failed(), locker.ErrHeld)
 	})
+}
+
+// Beside a head that is queued nothing is asked, so its renewals tell a service that has failed from a lock that is held.
+func TestAnOutageBesideAQueuedHead(t *testing.T) {
+	for _, failing := range []func(context.Context) error{hang, func(context.Context) error { return errService }} {
+		bubble(t, func(t *testing.T) {
+			var out atomic.Bool
+			f := &fake{
+				renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
+					if out.Load() {
+						return 0, failing(ctx)
+					}
+					return driver.Now(), nil
+				},
+				acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+					if l.n > 0 {
+						return driver.Grant{}, errService
+					}
+					return queues(nil)(ctx, l)
+				},
+			}
+			l := open(t, f)
+			start(t, l, "name").waits()
+			try := func() error {
+				_, err := locker.TryAcquire(t.Context(), l, "name")
+				return err
+			}
+			time.Sleep(2 * ttl)
+			matches(t, "TryAcquire while all is well", try(), locker.ErrHeld)
+			matches(t, "Acquire while all is well", giveUpAfter(t, l, ttl).failed(), locker.ErrHeld)
+			out.Store(true)
+			time.Sleep(ttl)
+			matchesNone(t, "TryAcquire in an outage", try(), locker.ErrHeld)
+			matchesNone(t, "Acquire in an outage", giveUpAfter(t, l, ttl).failed(), locker.ErrHeld)
+			out.Store(false)
+			time.Sleep(ttl)
+			matches(t, "TryAcquire after it", try(), locker.ErrHeld)
+		})
+	}
 }

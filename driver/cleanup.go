@@ -12,7 +12,8 @@ import (
 // goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
 
 const (
-	maxRemovers      = 16
+	maxRemovers      = 16  // while nothing is confirmed
+	mostRemovers     = 512 // while the service answers, so that thousands don't wait for each other
 	firstRemovePause = 10 * time.Millisecond
 )
 
@@ -42,7 +43,12 @@ func (e *engine) discard(l *lease) {
 // queueRemoval hands a removal that is due to the removers.
 func (e *engine) queueRemoval(l *lease) {
 	e.removals = append(e.removals, l)
-	if e.removers < maxRemovers {
+	e.hireRemover(maxRemovers)
+}
+
+// hireRemover starts another one if there is work and there are fewer than most.
+func (e *engine) hireRemover(most int) {
+	if len(e.removals) > 0 && e.removers < most {
 		e.removers++
 		e.busy++
 		go e.remover()
@@ -53,20 +59,22 @@ func (e *engine) queueRemoval(l *lease) {
 //
 //nolint:contextcheck
 func (e *engine) remover() {
+	confirmed := true
 	for {
-		l, call, cancel := e.nextRemoval()
+		l, call, cancel := e.nextRemoval(confirmed)
 		if l == nil {
 			return
 		}
-		e.remove(l, call, cancel)
+		confirmed = e.remove(l, call, cancel)
 	}
 }
 
-// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go.
-func (e *engine) nextRemoval() (*lease, context.Context, context.CancelFunc) {
+// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go: nothing is due, or its last one was not
+// confirmed, and those that are there for a service that answers are too many for one that doesn't.
+func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.removals) > 0 {
+	for len(e.removals) > 0 && (confirmed || e.removers <= maxRemovers) {
 		l := e.removals[0]
 		e.removals[0] = nil
 		e.removals = e.removals[1:]
@@ -74,7 +82,9 @@ func (e *engine) nextRemoval() (*lease, context.Context, context.CancelFunc) {
 			return l, call, cancel
 		}
 	}
-	e.removals = nil
+	if len(e.removals) == 0 {
+		e.removals = nil
+	}
 	e.removers--
 	e.busy--
 	e.checkDrained()
@@ -103,8 +113,9 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, c
 	return call, cancel
 }
 
-// remove makes the call that was claimed. It cancels call when that has returned, which wakes those who wait for it.
-func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFunc) {
+// remove makes the call that was claimed, and reports whether that has confirmed the removal. It cancels call when that has returned,
+// which wakes those who wait for it.
+func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFunc) bool {
 	defer cancel()
 	err := l.lock.Release(call)
 	e.mu.Lock()
@@ -114,6 +125,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	switch {
 	case err == nil:
 		e.forget(l)
+		e.hireRemover(mostRemovers)
 	case e.abandoned || e.closed && l.free:
 		e.giveUpRemoval(l)
 	default:
@@ -121,6 +133,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 		e.moments.set(l, Now().Add(l.pause/2+rand.N(l.pause)))
 		e.arm()
 	}
+	return err == nil
 }
 
 // forget is the end of an acquisition.

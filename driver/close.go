@@ -24,7 +24,7 @@ func (e *engine) Close() error {
 		e.endAll()
 		e.checkDrained()
 	}
-	e.mu.Unlock()
+	e.unlock()
 	if first {
 		e.closeErr = e.shutDown()
 		close(e.down)

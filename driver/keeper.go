@@ -52,7 +52,9 @@ func (e *engine) tick() {
 		case l.phase == holding && now >= Instant(l.deadline.Load()): // also when this timer is later than it should be
 			e.checkDeadline(l)
 		case l.phase == holding, l.phase == queued:
-			l.renewing, l.asked = true, now
+			if l.renewing = true; l.lastErr == nil {
+				l.asked = now
+			}
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
 		case l.phase == removing:
@@ -123,7 +125,7 @@ func renewLimit(ttl time.Duration) time.Duration {
 // renewed takes in what the service said about one lock. An answer that comes after the end is void.
 func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	defer e.unlock()
 	void := false // it began before the grant, which may hang on an older refresh: its base says nothing of the lease
 	if background {
 		void = l.renewedQueued
@@ -183,7 +185,10 @@ func (l *lease) extend() { l.deadline.Store(int64(min(l.expiry(), l.limit))) }
 
 // hold begins the life of a granted lease.
 func (e *engine) hold(l *lease) {
-	l.phase, l.cancel, l.asked = holding, nil, l.base
+	l.phase, l.cancel, l.lastErr = holding, nil, nil
+	if !l.renewing {
+		l.asked = l.base
+	}
 	l.extend()
 	e.plan(l, max(l.renewal(l.base), Now()))
 }
@@ -224,11 +229,11 @@ func (l *lease) lost(cause error) {
 		cause = errors.New("the driver named no cause")
 	}
 	l.e.mu.Lock()
-	defer l.e.mu.Unlock()
+	defer l.e.unlock()
 	l.e.lose(l, cause)
 }
 
-// lose ends a lease that was held, or an acquisition that was not granted yet, whose Acquire then ends.
+// lose ends a lease that was held, or an acquisition that was not granted yet, whose Acquire then ends; see unlock.
 func (e *engine) lose(l *lease, cause error) {
 	switch l.phase {
 	case prepared, asking, queued:
@@ -236,8 +241,8 @@ func (e *engine) lose(l *lease, cause error) {
 		if l.cause == nil {
 			l.cause = cause
 		}
-		if l.cancel != nil {
-			l.cancel(cause)
+		if cancel := l.cancel; cancel != nil {
+			e.cancels = append(e.cancels, func() { cancel(cause) })
 		}
 	case holding:
 		if !errors.Is(cause, locker.ErrLost) {

@@ -47,7 +47,7 @@ type lease struct {
 	ttl           time.Duration // in force; 0: no end by time
 	limit         Instant       // when the longest hold is over
 	renewing      bool          // a background renewal is under way
-	asked         Instant       // when the last one was begun, or base when none was
+	asked         Instant       // when that was begun, or the first of those that have failed since one succeeded; base before the first
 	renewedQueued bool          // and it began before the grant
 	lastErr       error         // of the last renewal, when it failed
 

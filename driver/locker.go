@@ -52,6 +52,8 @@ type engine struct {
 	removals []*lease // whose removal is due, in order
 	removers int      // goroutines at work on removals
 
+	cancels []func() // what unlock calls
+
 	closed      bool
 	closeBy     time.Time     // when the time for closing is up
 	abandoned   bool          // Close has run out of time: failed removals are not tried again
@@ -97,6 +99,17 @@ func (e *engine) leave() {
 	defer e.mu.Unlock()
 	e.busy--
 	e.checkDrained()
+}
+
+// unlock releases the mutex, and then ends the contexts of acquisitions that have been lost under it: that calls methods of a caller's
+// context.
+func (e *engine) unlock() {
+	cancels := e.cancels
+	e.cancels = nil
+	e.mu.Unlock()
+	for _, cancel := range cancels {
+		cancel()
+	}
 }
 
 func (e *engine) fail(op, name string, err error) *locker.Error {

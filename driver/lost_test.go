@@ -236,3 +236,37 @@ func TestLossesFromSeveralGoroutines(t *testing.T) {
 		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost)
 	}
 }
+
+// nosy is a context that does something when it is asked.
+type nosy struct {
+	context.Context
+	look func()
+}
+
+func (n nosy) Done() <-chan struct{} {
+	n.look()
+	return n.Context.Done()
+}
+
+// The context of an acquisition that dies is ended while no mutex is held: its methods are the caller's, and may look at a lease.
+func TestALossAndANosyContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.n == 0 {
+				return grant(l), nil
+			}
+			return queues(nil)(ctx, l)
+		}}
+		l := open(t, f)
+		lease := mustAcquire(t, l, "held", locker.WithoutRenewal())
+		ctx, cancel := context.WithCancel(callerContext(t))
+		defer cancel()
+		p := startWith(t, nosy{ctx, func() { _ = lease.Err() }}, l, "name")
+		p.waits()
+		driver.Suspend(time.Hour) // the deadline is over, and nobody has noticed
+		f.tell(1, errRevoked)
+		matches(t, "Err", lease.Err(), locker.ErrLost)
+		cancel()
+		p.failed()
+	})
+}

@@ -45,9 +45,21 @@ func (w *waiter) over() error { return contextError(w.ctx) }
 // isHead is true for a waiter that runs and has not left: its answers are those that the others behind it wait for.
 func (w *waiter) isHead() bool { return w.q != nil && !w.left }
 
-// patience is how long a new head may be without an answer before those behind it stop believing the answer of the
-// head before: from then on their time-out is a failure of the service, not ErrHeld.
+// patience is how long a new head, or the renewals of one that is queued, may be without an answer before those behind it stop
+// believing the last one: from then on their time-out is a failure of the service, not ErrHeld.
 const patience = time.Second
+
+// believed reports whether the service's last answer still goes, that somebody has the lock. While the head has its place in the
+// service's queue, nothing is asked, but its renewals show whether the service answers at all.
+func (q *queue) believed() bool {
+	since := q.asked
+	if since == Never && q.head != nil && q.head.current != nil {
+		if l := q.head.current; l.phase == queued && (l.renewing || l.lastErr != nil) {
+			since = l.asked
+		}
+	}
+	return q.held && (since == Never || Exact().Sub(since) <= patience)
+}
 
 // join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the
 // lock to be held, and asks by itself otherwise.
@@ -59,7 +71,7 @@ func (e *engine) join(w *waiter) error {
 	}
 	q := e.queues[w.req.Name]
 	if w.req.NoWait {
-		if q != nil && q.held && q.asked == Never {
+		if q != nil && q.asked == Never && q.believed() {
 			return locker.ErrHeld
 		}
 		return nil
@@ -106,9 +118,8 @@ func (e *engine) leaveQueue(w *waiter) {
 // gaveUp is the error of a caller whose context is over, and has this error. It matches ErrHeld only when the caller
 // ran out of time and the service had said that the lock is held.
 func (e *engine) gaveUp(w *waiter, over error) error {
-	q := w.q
 	switch {
-	case q == nil || !q.held || q.asked != Never && Exact().Sub(q.asked) > patience:
+	case w.q == nil || !w.q.believed():
 		return fmt.Errorf("no answer from the service: %w", over)
 	case ranOut(over):
 		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
