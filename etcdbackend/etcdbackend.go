@@ -48,7 +48,8 @@
 //
 // A client that New is given keeps its settings, and other parts of a program may use it at the same time. The driver
 // makes connections of its own with it, one for each member, so that it can leave a member that doesn't answer; they are
-// closed with the Locker. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
+// closed with the Locker. Where it has grpc.WithBlock, a member that can't be reached is one that doesn't answer, and the
+// others are asked. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
 package etcdbackend
 
 import (

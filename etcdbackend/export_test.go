@@ -2,8 +2,10 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"strings"
+	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -11,7 +13,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-const Near = near
+const (
+	Near        = near
+	MaxParallel = maxParallel
+)
 
 var (
 	DirOf        = dirOf
@@ -38,10 +43,7 @@ func MaybeDone(handed int32, err error) bool {
 
 // Attempt sends a Txn to one member, and reports whether it was sent, and whether it may be carried out late.
 func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) (sent, late bool, err error) {
-	m, err := dial(client, addr)
-	if err != nil {
-		return false, false, err
-	}
+	m := newMember(client, addr)
 	defer m.close()
 	var c call
 	err = c.attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
@@ -53,15 +55,33 @@ func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit ti
 
 // KeepAlive sends a keepalive to one member, on a new stream.
 func KeepAlive(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) error {
-	m, err := dial(client, addr)
-	if err != nil {
-		return err
-	}
+	m := newMember(client, addr)
 	defer m.close()
 	return new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
 		_, _, err := m.keepAlive(ctx, 1)
 		return err
 	})
+}
+
+// KeepAlives sends rounds of as many keepalives to one member as a Renew has under way. Each begins with a call of begin.
+func KeepAlives(ctx context.Context, client *clientv3.Client, addr string, rounds int, limit time.Duration, begin func(n int)) error {
+	m := newMember(client, addr)
+	defer m.close()
+	errs := make([]error, maxParallel)
+	for range rounds {
+		begin(len(errs))
+		var all sync.WaitGroup
+		for i := range errs {
+			all.Go(func() {
+				errs[i] = new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
+					_, _, err := m.keepAlive(ctx, clientv3.LeaseID(i+1))
+					return err
+				})
+			})
+		}
+		all.Wait()
+	}
+	return errors.Join(errs...)
 }
 
 // Grant has an etcd lease granted, and returns those that may have been granted in vain.

@@ -185,7 +185,7 @@ func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.
 	won := l.place.read(l.key, keys, more)
 	l.mu.Unlock()
 	if won {
-		return l.granted(), nil
+		return l.granted()
 	}
 	l.listen(revision)
 	return driver.Grant{}, driver.Held{}
@@ -199,12 +199,19 @@ func (l *lock) stands() bool {
 
 // granted is the grant of a lock whose turn it is. Its Base is that of the etcd lease that it hangs on, which need not be
 // the newest one.
-func (l *lock) granted() driver.Grant {
+//
+// The key may have gone in the same revision as the last one before it. Both are told in one response, which hold waits for:
+// so that is known by then. What is deleted later, the watch of a key that is held tells.
+func (l *lock) granted() (driver.Grant, error) {
 	l.d.watches.hold(l)
 	l.mu.Lock()
-	token, g := locker.Token(l.revision), l.gen
+	token, g, lost := locker.Token(l.revision), l.gen, l.place.lost
 	l.mu.Unlock()
-	return driver.Grant{Token: token, Base: l.session.baseOf(g), TTL: g.ttl}
+	if lost {
+		l.tellLost(errGone) // no failure of the wait, which goes on with a new acquisition
+		return driver.Grant{}, errGone
+	}
+	return driver.Grant{Token: token, Base: l.session.baseOf(g), TTL: g.ttl}, nil
 }
 
 // Handle is what [locker.As] finds.

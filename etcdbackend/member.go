@@ -19,7 +19,11 @@ import (
 
 // member is one server of the cluster.
 type member struct {
-	addr        string // as the client has it
+	addr    string // as the client has it
+	client  *clientv3.Client
+	dialing shared
+
+	// From connected on.
 	conn        *grpc.ClientConn
 	kv          clientv3.KV
 	leases      pb.LeaseClient
@@ -33,23 +37,6 @@ type member struct {
 	closed bool
 }
 
-// dial makes a connection with the settings of the client; it does no I/O yet.
-func dial(client *clientv3.Client, addr string) (*member, error) {
-	conn, err := client.Dial(addr)
-	if err != nil {
-		return nil, err
-	}
-	return &member{
-		addr:        addr,
-		conn:        conn,
-		kv:          clientv3.NewKVFromKVClient(kvClient{pb.NewKVClient(conn)}, client),
-		leases:      pb.NewLeaseClient(conn),
-		watch:       pb.NewWatchClient(conn),
-		maintenance: pb.NewMaintenanceClient(conn),
-		cluster:     pb.NewClusterClient(conn),
-	}, nil
-}
-
 func (m *member) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,7 +45,9 @@ func (m *member) close() {
 		p.cancel()
 	}
 	m.free = nil
-	_ = m.conn.Close()
+	if m.conn != nil {
+		_ = m.conn.Close()
+	}
 }
 
 // nudge makes a connection that has failed try again now, and not when its back-off says, which may be two minutes
@@ -93,9 +82,12 @@ type callKey struct{}
 
 // attempt makes the request. A member without a leader refuses at once: it couldn't do it.
 func (c *call) attempt(ctx context.Context, limit time.Duration, m *member, request func(context.Context, *member) error) error {
-	m.nudge()
 	ctx, cancel := context.WithTimeout(context.WithValue(clientv3.WithRequireLeader(ctx), callKey{}, c), limit)
 	defer cancel()
+	if err := m.connected(ctx); err != nil {
+		return err
+	}
+	m.nudge()
 	return rpctypes.Error(request(ctx, m))
 }
 
@@ -141,15 +133,16 @@ func (m *member) revoke(ctx context.Context, id clientv3.LeaseID) error {
 	return err
 }
 
-// pulse is a stream of keepalives. One is kept for the next, because the client authenticates anew for each stream,
-// which costs the cluster a write and a slow hash.
+// pulse is a stream of keepalives. It is kept for the next, because the client authenticates anew for each stream, which
+// costs the cluster a write and a slow hash.
 type pulse struct {
 	pb.Lease_LeaseKeepAliveClient
 	cancel context.CancelFunc
 }
 
-// maxFree bounds the streams that are kept to a member.
-const maxFree = 4
+// maxFree bounds the streams that are kept to a member. A Renew of locks with etcd leases of their own uses as many at once.
+// An idle one costs a goroutine here and some in the member, and sends nothing.
+const maxFree = maxParallel
 
 // keepAlive sends one keepalive. A stream that was kept may have ended meanwhile: then a new one is tried.
 func (m *member) keepAlive(ctx context.Context, id clientv3.LeaseID) (driver.Instant, *pb.LeaseKeepAliveResponse, error) {

@@ -155,7 +155,8 @@ func (l *lock) mustLook() {
 	l.place.tell()
 }
 
-// deletedBefore takes in that a key of the name is gone. The keys of a name are told in order, so the own one stood then.
+// deletedBefore takes in that a key of the name is gone. The keys of a name are told in order: so the own one stood then, unless
+// it went before, or goes with the same revision and is told next (see granted).
 func (l *lock) deletedBefore(key string, revision int64) {
 	if key == l.key {
 		l.isGone()
@@ -163,6 +164,8 @@ func (l *lock) deletedBefore(key string, revision int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stood = max(l.stood, revision)
+	if !l.place.lost {
+		l.stood = max(l.stood, revision)
+	}
 	l.place.ended(key)
 }

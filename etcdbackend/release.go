@@ -10,6 +10,9 @@ import (
 
 // Release deletes the key. Where a request that puts it may still be on its way, the guard key is written before, which
 // stops that request. A lock with an etcd lease of its own goes with that.
+//
+// Which create revision the key has makes no difference: its name is that of this acquisition alone, and a request that was
+// late may have put it a second time after somebody had deleted it.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {
 		return nil
@@ -34,9 +37,9 @@ func (l *lock) remove(ctx context.Context) error {
 		return l.session.end(ctx)
 	}
 	l.mu.Lock()
-	asked, late, revision, holds := l.asked, l.late, l.revision, slices.Clone(l.holds)
+	asked, late, holds := l.asked, l.late, slices.Clone(l.holds)
 	l.mu.Unlock()
-	if !asked {
+	if !asked && !late {
 		return nil
 	}
 	var err error
@@ -45,12 +48,8 @@ func (l *lock) remove(ctx context.Context) error {
 			err = errors.Join(err, l.guardFrom(ctx, g))
 		}
 	}
-	var cmps []clientv3.Cmp
-	if revision != 0 {
-		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.key), "=", revision))
-	}
 	// Also when the guard key couldn't be written: a cluster without space lets nobody write, and everybody delete.
-	_, failed := l.d.server.txn(ctx, attemptLimit(l.session.ttl()), cmps, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
+	_, failed := l.d.server.txn(ctx, attemptLimit(l.session.ttl()), nil, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
 	return errors.Join(err, failed)
 }
 

@@ -2,7 +2,6 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -49,7 +48,7 @@ func (s *session) renew(ctx context.Context, left []renewal, report func(int, dr
 			}
 		}
 		g, b := s.newest()
-		left, err = s.renewOn(ctx, g, b, left, report)
+		left = s.renewOn(ctx, g, b, left, report)
 	}
 	switch {
 	case err != nil:
@@ -58,14 +57,19 @@ func (s *session) renew(ctx context.Context, left []renewal, report func(int, dr
 	default:
 		err = errSuperseded
 	}
-	for _, r := range left {
+	fail(left, err, report)
+}
+
+// fail reports the locks of a request that it is no use to try again.
+func fail(locks []renewal, err error, report func(int, driver.Instant, error)) {
+	for _, r := range locks {
 		report(r.i, 0, err)
 	}
 }
 
-// renewOn checks the keys that hang on g, and moves the others to it. It returns those about which nothing could be said,
-// and an error if it is no use to try again.
-func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []renewal, report func(int, driver.Instant, error)) ([]renewal, error) {
+// renewOn checks the keys that hang on g, and moves the others to it. It returns those for which a newer etcd lease is worth a
+// try, and reports the others.
+func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []renewal, report func(int, driver.Instant, error)) []renewal {
 	var here, elsewhere []renewal
 	for _, r := range locks {
 		if r.l.on(g) {
@@ -74,29 +78,27 @@ func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []re
 			elsewhere = append(elsewhere, r)
 		}
 	}
-	var tasks []func() ([]renewal, error)
+	var tasks []func() []renewal
 	for part := range slices.Chunk(here, maxChecks) {
-		tasks = append(tasks, func() ([]renewal, error) { return s.check(ctx, g, b, part, report) })
+		tasks = append(tasks, func() []renewal { return s.check(ctx, g, b, part, report) })
 	}
 	for part := range slices.Chunk(elsewhere, maxMoves) {
-		tasks = append(tasks, func() ([]renewal, error) { return s.move(ctx, g, b, part, report) })
+		tasks = append(tasks, func() []renewal { return s.move(ctx, g, b, part, report) })
 	}
 	var mu sync.Mutex
 	var left []renewal
-	var errs error
-	parallel(tasks, func(task func() ([]renewal, error)) {
-		rest, err := task()
+	parallel(tasks, func(task func() []renewal) {
+		rest := task()
 		mu.Lock()
 		defer mu.Unlock()
 		left = append(left, rest...)
-		errs = errors.Join(errs, err)
 	})
-	return left, errs
+	return left
 }
 
 // check asks whether keys on g stand. Those who wait are asked whether it is their turn, too: a message may have got
 // lost.
-func (s *session) check(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) ([]renewal, error) {
+func (s *session) check(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) []renewal {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
 	var waiting []*lock
@@ -113,11 +115,12 @@ func (s *session) check(ctx context.Context, g *generation, b beat, part []renew
 	}
 	r, err := s.d.server.txn(ctx, attemptLimit(s.ttl()), cmps, then, els)
 	if err != nil {
-		return part, err
+		fail(part, err, report)
+		return nil
 	}
 	base := s.prove(g, b, r.linear)
 	if compareTerms(g.term, r.term) == superseded {
-		return part, nil
+		return part
 	}
 	if !r.Succeeded {
 		for i, one := range part {
@@ -127,7 +130,7 @@ func (s *session) check(ctx context.Context, g *generation, b beat, part []renew
 				report(one.i, 0, errGone)
 			}
 		}
-		return nil, nil
+		return nil
 	}
 	for i, l := range waiting {
 		if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
@@ -138,7 +141,7 @@ func (s *session) check(ctx context.Context, g *generation, b beat, part []renew
 		one.l.stoodAt(r.Header.Revision)
 		report(one.i, base, nil)
 	}
-	return nil, nil
+	return nil
 }
 
 // checks are the compares by which keys stand, and what reads them if not all do.
@@ -152,25 +155,34 @@ func checks(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 
 // move puts keys anew under g, if they stand and hang on the etcd lease that is known. A move that is late does nothing:
 // by then the key hangs on another one. The Base of g is newer than any that was reported before.
-func (s *session) move(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) ([]renewal, error) {
+func (s *session) move(ctx context.Context, g *generation, b beat, locks []renewal, report func(int, driver.Instant, error)) (left []renewal) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
-	for _, r := range part {
-		from := r.l.moves(g)
+	var part []renewal
+	for _, r := range locks {
+		from, ok := r.l.moves(g)
+		if !ok {
+			left = append(left, r)
+			continue
+		}
+		part = append(part, r)
 		cmps = append(cmps, Owner{r.l.key, r.l.revision}.IsOwner(), clientv3.Compare(clientv3.LeaseValue(r.l.key), "=", from))
 		then = append(then, clientv3.OpPut(r.l.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(g.id)))
 		els = append(els, clientv3.OpGet(r.l.key, clientv3.WithKeysOnly()))
+	}
+	if len(part) == 0 {
+		return left
 	}
 	r, err := s.d.server.txn(ctx, attemptLimit(s.ttl()), cmps, then, els)
 	switch {
 	case isLeaseNotFound(err):
 		s.retire(g)
-		return part, nil
+		return locks
 	case err != nil:
-		return part, err
+		fail(part, err, report)
+		return left
 	}
 	base := s.prove(g, b, r.linear)
-	var left []renewal
 	for i, one := range part {
 		if !r.Succeeded {
 			kvs := r.Responses[i].GetResponseRange().Kvs
@@ -188,7 +200,7 @@ func (s *session) move(ctx context.Context, g *generation, b beat, part []renewa
 		one.l.moved(g)
 		report(one.i, base, nil)
 	}
-	return left, nil
+	return left
 }
 
 var errGone = fmt.Errorf("%w: %w", locker.ErrLost, errDeleted)

@@ -70,11 +70,7 @@ func (s *server) follow(addrs []string) error {
 			members = append(members, s.members[i])
 			continue
 		}
-		m, err := dial(s.client, addr)
-		if err != nil {
-			return err
-		}
-		members = append(members, m)
+		members = append(members, newMember(s.client, addr))
 	}
 	for _, m := range s.members {
 		if !slices.Contains(members, m) {

@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -114,10 +115,9 @@ func (s *session) refresh(ctx context.Context) error {
 }
 
 func (s *session) extendOrReplace(ctx context.Context) error {
-	server, limit := s.d.server, attemptLimit(s.ttl())
 	g, _ := s.newest()
 	if g != nil && s.extendable(g) {
-		b, alive, err := server.beat(ctx, limit, g.id, g.term)
+		b, alive, err := s.d.server.beat(ctx, attemptLimit(s.ttl()), g.id, g.term)
 		if err != nil {
 			return err
 		}
@@ -128,12 +128,24 @@ func (s *session) extendOrReplace(ctx context.Context) error {
 			return nil
 		}
 	}
+	return s.replace(ctx, g)
+}
+
+// replace has an etcd lease granted in the place of g; nil: the first one. Who holds a lock counts on the TTL that was granted,
+// and how far a short one is raised is for each member to say: so the next is asked to be as long.
+func (s *session) replace(ctx context.Context, g *generation) error {
+	ttl := s.ttl()
 	if g != nil {
 		s.retire(g)
+		ttl = max(ttl, g.ttl)
 	}
-	next, err := server.grant(ctx, limit, s.seconds, s.d.revokeLater)
+	next, err := s.d.server.grant(ctx, attemptLimit(s.ttl()), int64(ttl/time.Second), s.d.revokeLater)
 	if err != nil {
 		return err
+	}
+	if next.ttl < ttl {
+		s.d.revokeLater(next.id)
+		return fmt.Errorf("the etcd lease was granted for %v, of %v asked", next.ttl, ttl)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

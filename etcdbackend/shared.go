@@ -31,24 +31,31 @@ func (s *shared) do(ctx context.Context, background func(func(context.Context)) 
 
 // once waits for the call that is under way, or begins one. joined tells which.
 func (s *shared) once(ctx context.Context, background func(func(context.Context)) bool, call func(context.Context) error) (joined bool, err error) {
-	s.mu.Lock()
-	c := s.current
-	joined = c != nil
-	if !joined {
-		c = &sharedCall{done: make(chan struct{})}
-		if !background(func(ctx context.Context) { s.run(ctx, c, call) }) {
-			s.mu.Unlock()
-			return false, errClosing
-		}
-		s.current = c
+	c, joined := s.begin(background, call)
+	if c == nil {
+		return false, errClosing
 	}
-	s.mu.Unlock()
 	select {
 	case <-c.done:
 		return joined, c.err
 	case <-ctx.Done():
 		return joined, overdue(context.Cause(ctx))
 	}
+}
+
+// begin returns the call that is under way, or begins one; nil when the driver is closed.
+func (s *shared) begin(background func(func(context.Context)) bool, call func(context.Context) error) (c *sharedCall, joined bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current != nil {
+		return s.current, true
+	}
+	c = &sharedCall{done: make(chan struct{})}
+	if !background(func(ctx context.Context) { s.run(ctx, c, call) }) {
+		return nil, false
+	}
+	s.current = c
+	return c, false
 }
 
 func (s *shared) run(ctx context.Context, c *sharedCall, call func(context.Context) error) {

@@ -16,20 +16,23 @@ func (l *lock) on(g *generation) bool {
 	return l.gen == g
 }
 
-// moves notes that the key may come to hang on g, and returns the etcd lease that it is known to hang on.
-func (l *lock) moves(g *generation) clientv3.LeaseID {
-	held := l.session.hold(g)
+// moves notes that the key may come to hang on g, and returns the etcd lease that it is known to hang on. It is false when g
+// is revoked: a key that is put on it would go with it.
+func (l *lock) moves(g *generation) (from clientv3.LeaseID, ok bool) {
+	if !l.session.hold(g) {
+		return 0, false
+	}
 	l.mu.Lock()
-	from := l.lease
-	if held && !l.released && !slices.Contains(l.holds, g) {
+	from = l.lease
+	keep := !l.released && !slices.Contains(l.holds, g)
+	if keep {
 		l.holds = append(l.holds, g)
-		held = false
 	}
 	l.mu.Unlock()
-	if held {
+	if !keep {
 		l.session.drop(g)
 	}
-	return from
+	return from, true
 }
 
 func (l *lock) hangsOn(lease clientv3.LeaseID) {
@@ -38,9 +41,14 @@ func (l *lock) hangsOn(lease clientv3.LeaseID) {
 	l.lease = lease
 }
 
-// moved notes that the key hangs on g. As long as a request may be late that puts it on another one, that is not let go.
+// moved notes that the key hangs on g. As long as a request may be late that puts it on another one, that is not let go. When
+// g was let go itself, the answer is old: a later move, or Release, has been faster.
 func (l *lock) moved(g *generation) {
 	l.mu.Lock()
+	if !slices.Contains(l.holds, g) {
+		l.mu.Unlock()
+		return
+	}
 	l.gen, l.lease = g, g.id
 	var rest []*generation
 	if !l.late {

@@ -17,6 +17,7 @@ type watchStream struct {
 	cancel  context.CancelFunc
 	queue   []*pb.WatchRequest
 	queued  chan struct{} // buffered
+	open    bool          // watches are created on it; until then overdue is the time limit of its opening
 	pending int           // watches that the server has not confirmed
 	overdue *time.Timer   // while there are some
 }
@@ -77,7 +78,6 @@ var errWatchRefused = errors.New("the watch is refused")
 //nolint:contextcheck
 func (w *watches) serve(m *member) error {
 	c := &call{}
-	m.nudge()
 	ctx, cancel := context.WithCancel(context.WithValue(clientv3.WithRequireLeader(w.life), callKey{}, c))
 	defer cancel()
 	s := &watchStream{at: m, cancel: cancel, queued: make(chan struct{}, 1)}
@@ -87,6 +87,10 @@ func (w *watches) serve(m *member) error {
 		return errClosing
 	}
 	defer w.broke()
+	if err := m.connected(ctx); err != nil {
+		return err
+	}
+	m.nudge()
 	stream, err := openStream(ctx, confirmLimit/(openings+1), func(ctx context.Context) (pb.Watch_WatchClient, error) {
 		return m.watch.Watch(ctx, options(ctx)...)
 	})
@@ -132,7 +136,7 @@ func (w *watches) begin(s *watchStream) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s.overdue.Stop()
-	s.queue, s.pending = nil, 0
+	s.open = true
 	for _, one := range w.all {
 		w.create(s, one)
 	}
@@ -170,8 +174,7 @@ func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
 		return nil
 	case resp.Canceled: // what it had to tell was compacted away
 		if !one.up {
-			w.confirmed(s)
-			one.subject.begun() // had it begun, it would now have ended
+			w.begun(s, one) // had it begun, it would now have ended
 			if w.all[one.id] != one {
 				return nil
 			}
@@ -183,12 +186,7 @@ func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
 		w.create(s, one)
 		return nil
 	case resp.Created:
-		one.up = true
-		w.confirmed(s)
-		one.subject.begun()
-		if s.pending == 0 {
-			w.held.confirm()
-		}
+		w.begun(s, one)
 	}
 	for _, e := range resp.Events {
 		if e.Type == mvccpb.DELETE {
@@ -196,4 +194,11 @@ func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
 		}
 	}
 	return nil
+}
+
+// begun takes in that the server has confirmed a watch. The subject may remove it at once, which is then no confirmation more.
+func (w *watches) begun(s *watchStream, one *watch) {
+	one.up = true
+	one.subject.begun()
+	w.confirmed(s)
 }

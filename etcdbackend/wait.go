@@ -116,7 +116,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 			l.tellLost(errGone) // no failure of the wait, which goes on with a new acquisition
 			return driver.Grant{}, errGone
 		case won:
-			return l.granted(), nil
+			return l.granted()
 		case look && ctx.Err() == nil:
 			if err := l.look(ctx); err != nil { // the place stands as long as renewals say so
 				l.sleep(ctx)

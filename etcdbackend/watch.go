@@ -71,8 +71,8 @@ func (w *watches) add(key, end string, subject subject) *watch {
 	w.last++
 	one := &watch{id: w.last, key: key, end: end, subject: subject}
 	w.all[one.id] = one
-	if w.stream != nil {
-		w.create(w.stream, one)
+	if s := w.stream; s != nil && s.open {
+		w.create(s, one)
 	}
 	select {
 	case w.wanted <- struct{}{}:
@@ -88,7 +88,7 @@ func (w *watches) add(key, end string, subject subject) *watch {
 
 func (w *watches) remove(one *watch) {
 	delete(w.all, one.id)
-	if s := w.stream; s != nil {
+	if s := w.stream; s != nil && s.open {
 		if !one.up {
 			w.confirmed(s)
 		}
@@ -117,13 +117,14 @@ func (w *watches) create(s *watchStream, one *watch) {
 	}
 }
 
-// confirmed takes in that one watch less is to be confirmed.
+// confirmed takes in that one watch less is to be confirmed: it was, or is not needed any more.
 func (w *watches) confirmed(s *watchStream) {
 	if s.pending--; s.pending > 0 {
 		s.overdue.Reset(confirmLimit)
-	} else {
-		s.overdue.Stop()
+		return
 	}
+	s.overdue.Stop()
+	w.held.confirm()
 }
 
 // leave ends the stream if it goes to a member that doesn't answer.

@@ -1,0 +1,258 @@
+package etcdbackend_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// cluster is a member that carries out the Txns of this package, and keeps etcd leases, which don't expire. It is disturbed by
+// hooks, which are called without the mutex.
+type cluster struct {
+	pb.UnimplementedKVServer
+	pb.UnimplementedLeaseServer
+
+	onTxn    func(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) // nil: txn
+	onRevoke func()
+	ttlOf    func(asked int64) int64 // nil: as asked
+
+	mu       sync.Mutex
+	term     uint64
+	revision int64
+	keys     map[string]*mvccpb.KeyValue
+	leases   map[int64]bool
+	asked    []int64 // the TTLs of all Grants
+}
+
+// start returns a driver whose only member c is.
+func (c *cluster) start(t *testing.T) driver.Driver {
+	c.term, c.revision, c.keys, c.leases = 5, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool)
+	l := listen(t)
+	c.serve(t, l)
+	return drive(t, clientv3.Config{Endpoints: []string{l.Addr().String()}})
+}
+
+func (c *cluster) serve(t *testing.T, l net.Listener) *grpc.Server {
+	server := grpc.NewServer()
+	pb.RegisterKVServer(server, c)
+	pb.RegisterLeaseServer(server, c)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func drive(t *testing.T, c clientv3.Config) driver.Driver {
+	t.Helper()
+	c.Logger = zap.NewNop()
+	client, err := clientv3.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := etcdbackend.NewDriver(client)
+	t.Cleanup(func() {
+		_ = d.Close(context.Background())
+		_ = client.Close()
+	})
+	return d
+}
+
+// acquire returns a lock that was granted.
+func acquire(t *testing.T, d driver.Driver, name string, ttl time.Duration) (driver.Lock, driver.Grant) {
+	t.Helper()
+	l := prepare(t, d, name, ttl)
+	g, err := l.Acquire(t.Context())
+	if err != nil {
+		t.Fatalf("Acquire = %v", err)
+	}
+	return l, g
+}
+
+func prepare(t *testing.T, d driver.Driver, name string, ttl time.Duration) driver.Lock {
+	t.Helper()
+	l, err := d.Lock(locker.Request{Name: name, TTL: ttl}, func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var errUnreported = errors.New("nothing was reported")
+
+// renew renews locks once.
+func renew(t *testing.T, d driver.Driver, locks ...driver.Lock) []error {
+	errs := slices.Repeat([]error{errUnreported}, len(locks))
+	d.Renew(t.Context(), locks, func(i int, _ driver.Instant, err error) { errs[i] = err })
+	return errs
+}
+
+// stands returns the keys.
+func (c *cluster) stands() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.keys))
+}
+
+// leaseOf is the etcd lease that a key hangs on; 0: there is no such key.
+func (c *cluster) leaseOf(key string) int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.get(key).Lease
+}
+
+// get is empty for a key that doesn't stand.
+func (c *cluster) get(key string) *mvccpb.KeyValue {
+	if kv := c.keys[key]; kv != nil {
+		return kv
+	}
+	return &mvccpb.KeyValue{}
+}
+
+func (c *cluster) delete(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision++
+	delete(c.keys, key)
+}
+
+// elect begins a new term.
+func (c *cluster) elect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term++
+}
+
+func (c *cluster) newestTerm() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.term
+}
+
+func (c *cluster) header() *pb.ResponseHeader {
+	return &pb.ResponseHeader{Revision: c.revision, RaftTerm: c.term}
+}
+
+func (c *cluster) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	if c.onTxn != nil {
+		return c.onTxn(ctx, r)
+	}
+	return c.txn(r)
+}
+
+func (c *cluster) txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	resp := &pb.TxnResponse{Succeeded: !slices.ContainsFunc(r.Compare, c.differs)}
+	ops := r.Success
+	if !resp.Succeeded {
+		ops = r.Failure
+	}
+	for _, op := range ops {
+		if put := op.GetRequestPut(); put != nil && !c.leases[put.Lease] {
+			return nil, rpctypes.ErrGRPCLeaseNotFound
+		}
+	}
+	if slices.ContainsFunc(ops, func(op *pb.RequestOp) bool { return op.GetRequestRange() == nil }) {
+		c.revision++
+	}
+	for _, op := range ops {
+		resp.Responses = append(resp.Responses, c.carryOut(op))
+	}
+	resp.Header = c.header()
+	return resp, nil
+}
+
+func (c *cluster) differs(cmp *pb.Compare) bool {
+	kv := c.get(string(cmp.Key))
+	switch cmp.Target {
+	case pb.Compare_CREATE:
+		return kv.CreateRevision != cmp.GetCreateRevision()
+	case pb.Compare_MOD:
+		return kv.ModRevision != cmp.GetModRevision()
+	case pb.Compare_LEASE:
+		return kv.Lease != cmp.GetLease()
+	}
+	panic("not needed so far")
+}
+
+func (c *cluster) carryOut(op *pb.RequestOp) *pb.ResponseOp {
+	if put := op.GetRequestPut(); put != nil {
+		kv := &mvccpb.KeyValue{Key: put.Key, CreateRevision: c.revision, ModRevision: c.revision, Lease: put.Lease}
+		if old := c.keys[string(put.Key)]; old != nil {
+			kv.CreateRevision = old.CreateRevision
+		}
+		c.keys[string(put.Key)] = kv
+		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}}
+	}
+	if del := op.GetRequestDeleteRange(); del != nil {
+		delete(c.keys, string(del.Key))
+		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseDeleteRange{ResponseDeleteRange: &pb.DeleteRangeResponse{}}}
+	}
+	r, found := op.GetRequestRange(), &pb.RangeResponse{}
+	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
+		if key == string(r.Key) || key > string(r.Key) && key < string(r.RangeEnd) {
+			if kv := c.keys[key]; r.MaxCreateRevision == 0 || kv.CreateRevision <= r.MaxCreateRevision {
+				found.Kvs = append(found.Kvs, kv)
+				found.Count++
+			}
+		}
+	}
+	return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: found}}
+}
+
+func (c *cluster) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leases[r.ID] = true
+	c.asked = append(c.asked, r.TTL)
+	ttl := r.TTL
+	if c.ttlOf != nil {
+		ttl = c.ttlOf(ttl)
+	}
+	return &pb.LeaseGrantResponse{Header: c.header(), ID: r.ID, TTL: ttl}, nil
+}
+
+func (c *cluster) LeaseRevoke(_ context.Context, r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, error) {
+	if c.onRevoke != nil {
+		c.onRevoke()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision++
+	delete(c.leases, r.ID)
+	maps.DeleteFunc(c.keys, func(_ string, kv *mvccpb.KeyValue) bool { return kv.Lease == r.ID })
+	return &pb.LeaseRevokeResponse{Header: c.header()}, nil
+}
+
+func (c *cluster) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		c.mu.Lock()
+		resp := &pb.LeaseKeepAliveResponse{Header: c.header(), ID: r.ID}
+		if c.leases[r.ID] {
+			resp.TTL = 1
+		}
+		c.mu.Unlock()
+		if err := stream.Send(resp); err != nil {
+			return err
+		}
+	}
+}
