@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -54,6 +55,9 @@ func (s *session) begin(ctx context.Context) error {
 			if err == nil && on == s.present() {
 				break
 			}
+			if errors.Is(err, zk.ErrAuthFailed) {
+				return errRefused
+			}
 			if err == nil { // the next connection may have been made before go-zookeeper had noted what to give on it
 				continue
 			}
@@ -82,7 +86,7 @@ func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		s.trouble = overdue(err)
 		return nil, err
 	}
-	s.wire = &wire{Conn: conn, patience: s.patience}
+	s.wire = &wire{Conn: conn, patience: s.patience, served: s.hosts.answered}
 	return s.wire, nil
 }
 

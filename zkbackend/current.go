@@ -16,7 +16,10 @@ var _ driver.Sequencer = (*zkDriver)(nil)
 //nolint:contextcheck // the client knows no contexts; ctx bounds the waiting
 func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, error) {
 	s, err := d.session(ctx, d.ttl)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return 0, context.Cause(ctx)
+	case err != nil:
 		return 0, err
 	}
 	type answer struct {

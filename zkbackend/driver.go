@@ -30,6 +30,7 @@ type zkDriver struct {
 	longest  time.Duration // the longest TTL that the servers allow, as far as is known
 	sessions map[time.Duration]*opening
 	all      map[*session]struct{} // those that have not ended yet; nil: no more are opened
+	openings sync.WaitGroup        // goroutines that open one; none begins when all is nil
 }
 
 var (
@@ -89,12 +90,9 @@ func (d *zkDriver) checkTTL(ttl time.Duration) error {
 //nolint:contextcheck
 func (d *zkDriver) session(ctx context.Context, ttl time.Duration) (*session, error) {
 	for {
-		o, mine, err := d.claim(ttl)
+		o, err := d.claim(ttl)
 		if err != nil {
 			return nil, err
-		}
-		if mine {
-			d.open(o, ttl)
 		}
 		select {
 		case <-o.done:
@@ -110,22 +108,23 @@ func (d *zkDriver) session(ctx context.Context, ttl time.Duration) (*session, er
 	}
 }
 
-// claim returns the session in use for a TTL. If there is none, the caller has to open it.
-func (d *zkDriver) claim(ttl time.Duration) (o *opening, mine bool, err error) {
+// claim returns the session in use for a TTL. If there is none, it begins to open one.
+func (d *zkDriver) claim(ttl time.Duration) (*opening, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all == nil {
-		return nil, false, errOver
+		return nil, errOver
 	}
 	if o := d.sessions[ttl]; o != nil {
-		return o, false, nil
+		return o, nil
 	}
 	if len(d.sessions) >= maxSessions && !d.evict() {
-		return nil, false, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
+		return nil, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
 	}
-	o = &opening{done: make(chan struct{})}
+	o := &opening{done: make(chan struct{})}
 	d.sessions[ttl] = o
-	return o, true, nil
+	d.openings.Go(func() { d.open(o, ttl) })
+	return o, nil
 }
 
 // evict ends a session that nobody uses.
@@ -140,7 +139,7 @@ func (d *zkDriver) evict() bool {
 	return false
 }
 
-// open opens the session that was claimed.
+// open opens the session that was claimed. It ends by its own limit, or when the driver is closed, which ends the session.
 func (d *zkDriver) open(o *opening, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit)
 	defer cancel()
@@ -224,5 +223,6 @@ func (d *zkDriver) Close(ctx context.Context) error {
 	for range all {
 		errs = append(errs, <-results)
 	}
+	d.openings.Wait() // not long, as their sessions are over
 	return errors.Join(errs...)
 }

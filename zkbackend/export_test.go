@@ -78,7 +78,7 @@ func Heads(stream []byte, piece int) (heads [][]byte) {
 
 // NewWire watches a connection.
 func NewWire(conn net.Conn, patience time.Duration) net.Conn {
-	return &wire{Conn: conn, patience: patience}
+	return &wire{Conn: conn, patience: patience, served: func() {}}
 }
 
 // Greeted returns what the answer to the request to connect says.
@@ -96,6 +96,10 @@ func Hosts(servers []string, over func() bool) zk.HostProvider {
 	_ = h.Init(servers)
 	return h
 }
+
+// Answered tells hosts that something was answered, and Pause returns how long it waits before the next dial.
+func Answered(h zk.HostProvider)            { h.(*hosts).answered() }
+func Pause(h zk.HostProvider) time.Duration { return h.(*hosts).pause() }
 
 // Settings is what a URL says.
 type Settings struct {

@@ -47,7 +47,15 @@ func parseGreeting(head []byte) (g greeting, ok bool) {
 
 // isEvent reports whether a packet is the event of a watch: no reply to anything.
 func isEvent(head []byte) bool {
-	return len(head) >= 4 && int32(binary.BigEndian.Uint32(head)) == -1
+	return xidOf(head) == -1
+}
+
+// xidOf is the number of a reply, or of a request after its length; 0: there is none.
+func xidOf(head []byte) int32 {
+	if len(head) < 4 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(head))
 }
 
 // isOfNoSession reports whether a reply says that the session isn't this connection's: it has ended, or moved to another one. Where
@@ -55,19 +63,40 @@ func isEvent(head []byte) bool {
 // 0, and which one. (The data of a node that has none begins with -1 as well; the zxid that follows never looks like these errors.)
 func isOfNoSession(head []byte) bool {
 	const expired, moved = -112, -118
-	if len(head) < 16 {
-		return false
-	}
-	code := int32(binary.BigEndian.Uint32(head[12:]))
+	code := codeOf(head)
 	if code == 0 && len(head) >= headSize && int32(binary.BigEndian.Uint32(head[16:])) == -1 && head[20] == 0 {
 		code = int32(binary.BigEndian.Uint32(head[21:]))
 	}
 	return code == expired || code == moved
 }
 
+// isRefusal reports whether a reply refuses credentials.
+func isRefusal(head []byte) bool {
+	const authFailed = -115
+	return codeOf(head) == authFailed
+}
+
+// codeOf is the error in the header of a reply.
+func codeOf(head []byte) int32 {
+	if len(head) < 16 {
+		return 0
+	}
+	return int32(binary.BigEndian.Uint32(head[12:]))
+}
+
 // isGetData reports whether a packet that is sent, other than the first, reads the data of a node: length, number, what is
 // asked for, path, and whether to watch that.
 func isGetData(packet []byte) bool {
 	const getData = 4
-	return len(packet) > 12 && binary.BigEndian.Uint32(packet[8:]) == getData
+	return isOf(packet, getData)
+}
+
+// isAuth reports the same of credentials.
+func isAuth(packet []byte) bool {
+	const setAuth = 100
+	return isOf(packet, setAuth)
+}
+
+func isOf(packet []byte, op uint32) bool {
+	return len(packet) > 12 && binary.BigEndian.Uint32(packet[8:]) == op
 }

@@ -20,13 +20,16 @@ import (
 // go-zookeeper makes something of the end of a round: it fails the requests that were waiting to be sent, and pauses for
 // a second. The former is wanted, because they would wait for ever, the latter not while a lease could still be saved. So
 // the first rounds after a connection has ended, until giveUp has passed, don't count as rounds.
+//
+// A connection counts when something was answered on it. Servers that confirm the session and hang up, because they
+// refuse its credentials or can't serve, are like those that can't be reached.
 type hosts struct {
 	over func() bool // nothing is to be connected any more
 
 	mu      sync.Mutex
 	servers []string
 	next    int
-	tried   int       // since the last connection
+	tried   int       // since the last answer
 	since   time.Time // when the first of these was
 }
 
@@ -61,7 +64,10 @@ func (h *hosts) Next() (server string, round bool) {
 	return server, round || h.over() // at the end of a round go-zookeeper looks whether it was closed, and only there
 }
 
-func (h *hosts) Connected() {
+func (*hosts) Connected() {} // the credentials have still to be given
+
+// answered is called when something other than the credentials was answered.
+func (h *hosts) answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 0

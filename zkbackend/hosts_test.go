@@ -46,7 +46,11 @@ func TestRoundsOfServers(t *testing.T) {
 		next("b", false)
 		next("c", false)
 		next("a", true)
-		hosts.Connected()
+		hosts.Connected() // which proves nothing yet
+		next("b", false)
+		next("c", false)
+		next("a", true)
+		zkbackend.Answered(hosts)
 		next("b", false) // the one after that which it was connected with
 		next("c", false)
 		next("a", false)

@@ -19,12 +19,12 @@ const acquireLimit = 5 * time.Second
 type lock struct {
 	d        *zkDriver
 	dir      string // the lock's node
-	owner    string
 	ttl      time.Duration
 	noWait   bool
 	tellLost func(cause error)
 
 	mu      sync.Mutex
+	owner   string       // in the node's name: another one once the servers have ended a session
 	session *session     // from the first request on
 	path    string       // of its node, once that is known
 	token   locker.Token // the node's czxid
@@ -37,7 +37,7 @@ type lock struct {
 // have stood, so that the next one begins anew.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if s, path := l.position(); path != "" {
-		return l.wait(ctx, s)
+		return l.wait(ctx, s, path)
 	}
 	limited, cancel := context.WithTimeout(ctx, acquireLimit)
 	defer cancel()
@@ -53,20 +53,11 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// enter makes l a user of its session, once.
+// enter makes l a user of a session, unless it is one already.
 func (l *lock) enter(ctx context.Context) (*session, error) {
-	l.mu.Lock()
-	old := l.session
-	if old != nil && old.isOver() {
-		l.session, l.path, l.asked, l.doubt = nil, "", false, false
-	}
-	s := l.session
-	l.mu.Unlock()
-	if s != nil {
+	l.part()
+	if s, _ := l.position(); s != nil {
 		return s, nil
-	}
-	if old != nil {
-		l.d.leave(old)
 	}
 	s, err := l.d.session(ctx, l.ttl)
 	if err != nil {
@@ -76,6 +67,24 @@ func (l *lock) enter(ctx context.Context) (*session, error) {
 	defer l.mu.Unlock()
 	l.session = s
 	return s, nil
+}
+
+// part leaves a session that is over. One that the servers have ended has taken with it all that may have stood. Should it
+// live on after all, as after an odd failover, its node must not be taken for one of the next session's. What stands under
+// any other remains to be removed.
+func (l *lock) part() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.session
+	if s == nil || !s.isOver() {
+		return
+	}
+	s.fall(l.path)
+	l.d.leave(s)
+	l.session, l.path, l.doubt = nil, "", l.asked
+	if errors.Is(s.whyOver(), errExpired) {
+		l.asked, l.doubt, l.owner = false, false, driver.NewOwner()
+	}
 }
 
 // ask makes a node. When the answer is lost it looks for it, on the same session: the servers carry out what one session
@@ -135,10 +144,11 @@ func (l *lock) place(s *session) (first bool, err error) {
 func (l *lock) make(s *session, version int32) (alone bool, err error) {
 	l.mu.Lock()
 	l.asked = true
+	name := l.dir + "/" + l.owner + "-"
 	l.mu.Unlock()
 	sent := driver.Now()
 	results, err := s.conn.Multi(
-		&zk.CreateRequest{Path: l.dir + "/" + l.owner + "-", Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.CreateRequest{Path: name, Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: l.dir, Version: version},
 	)
 	if err != nil {
@@ -154,23 +164,30 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 	return stat.NumChildren == 1, nil
 }
 
-// find looks for the node of l among all that are there, of which the server is made to know the latest.
+// find looks for the node that l has under this session, among all that are there, of which the server is made to know the
+// latest.
 func (l *lock) find(s *session) (found, first bool, err error) {
 	if _, err := s.conn.Sync(l.dir); err != nil {
 		return false, false, ignore(err, zk.ErrNoNode)
 	}
+	l.mu.Lock()
+	owner := l.owner
+	l.mu.Unlock()
 	queue, _, err := s.queue(l.dir)
 	if err != nil {
 		return false, false, ignore(err, zk.ErrNoNode)
 	}
 	for i, n := range queue {
-		if n.owner != l.owner {
+		if n.owner != owner {
 			continue
 		}
 		path := l.dir + "/" + n.name
 		there, stat, err := s.conn.Exists(path)
-		if err != nil || !there {
+		if err != nil {
 			return false, false, err
+		}
+		if !there || stat.EphemeralOwner != s.conn.SessionID() { // it is one of an earlier session
+			continue
 		}
 		l.stands(s, path, stat.Czxid)
 		return true, i == 0, nil
@@ -199,56 +216,6 @@ func (l *lock) grant(s *session) driver.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return driver.Grant{Token: l.token, Base: s.base(), TTL: l.ttl}
-}
-
-// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner. The servers remove the
-// lock's node, but only if there was ever one below it.
-func (l *lock) Release(ctx context.Context) error {
-	l.mu.Lock()
-	s, path, asked, bare := l.session, l.path, l.asked, l.bare
-	if l.doubt {
-		path = ""
-	}
-	l.mu.Unlock()
-	if s == nil {
-		return nil
-	}
-	if asked {
-		if err := l.remove(ctx, s, path); err != nil {
-			return err
-		}
-	}
-	if bare {
-		if err := l.remove(ctx, s, l.dir); err != nil {
-			return err
-		}
-	}
-	l.mu.Lock()
-	path = l.path
-	l.session, l.path, l.asked, l.doubt, l.bare = nil, "", false, false, false
-	l.mu.Unlock()
-	s.fall(path)
-	l.d.leave(s)
-	return nil
-}
-
-func (l *lock) remove(ctx context.Context, s *session, path string) error {
-	for {
-		err := s.ready(ctx)
-		switch {
-		case errors.Is(err, errExpired): // and took all of its nodes with it
-			return nil
-		case err != nil:
-			return err
-		case path != "":
-			err = s.conn.Delete(path, -1)
-		default:
-			err = s.removeAll(l.dir, l.owner)
-		}
-		if err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty); err == nil || !broken(err) { // somebody else uses the lock's node
-			return explain(err)
-		}
-	}
 }
 
 // position returns the path of the node, while it is to stand.

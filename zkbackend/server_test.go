@@ -56,6 +56,7 @@ const (
 	hangUpAfter
 	ignore // it isn't carried out, and nothing is heard on that connection any more
 	refuse // with noAuth
+	reject // with authFailed, and its connection ends
 )
 
 type conn struct {
@@ -149,19 +150,25 @@ func (s *server) remove(name string) code {
 	for c := range s.conns {
 		if c.watches[name] {
 			delete(c.watches, name)
-			s.tell(c, name)
+			s.tell(c, deleted, name)
 		}
 	}
 	return ok
 }
 
-func (s *server) tell(c *conn, name string) {
-	const deleted, syncConnected = 2, 3
+// Events of nodes.
+const (
+	deleted     = 2
+	dataChanged = 3
+)
+
+func (s *server) tell(c *conn, event int32, name string) {
+	const syncConnected = 3
 	w := new(writer)
 	w.int32(-1)
 	w.int64(-1)
 	w.int32(0)
-	w.int32(deleted)
+	w.int32(event)
 	w.int32(syncConnected)
 	w.string(name)
 	s.send(c, w.data)
@@ -273,6 +280,8 @@ func (s *server) take(c *conn, r *reader) bool {
 	code := noAuth
 	switch {
 	case v == refuse:
+	case v == reject:
+		code = authFailed
 	case s.sessions[c.session] == nil && !slices.Contains([]string{"ping", "exists", "get", "children", "sync", "multi"}, q.op):
 		code = expired // a follower answers reads all the same, and says it of a multi in the result
 	default:
@@ -289,7 +298,7 @@ func (s *server) take(c *conn, r *reader) bool {
 	if v != hangUpAfter {
 		s.send(c, h.data)
 	}
-	return v != hangUpAfter && q.op != "close"
+	return v != hangUpAfter && v != reject && q.op != "close"
 }
 
 // do carries out a request.
@@ -310,7 +319,7 @@ func (s *server) do(c *conn, op string, r *reader, w *writer) code {
 		r.int64()
 		for _, name := range r.list() {
 			if s.tree.nodes[name] == nil {
-				s.tell(c, name)
+				s.tell(c, deleted, name)
 			} else {
 				c.watches[name] = true
 			}

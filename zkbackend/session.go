@@ -53,6 +53,7 @@ var (
 	errOver     = errors.New("the session is over")
 	errNoServer = errors.New("no connection with a server")
 	errRemoved  = errors.New("its node was deleted")
+	errRefused  = errors.New("a server refuses the credentials")
 )
 
 // patienceFor is how long a server may take: so short that another one can still renew a lease that this one doesn't,
@@ -89,6 +90,8 @@ func (s *session) event(e zk.Event) {
 	switch {
 	case e.Type == zk.EventNodeDeleted:
 		s.deleted(e.Path)
+	case e.Type == zk.EventNodeDataChanged:
+		s.changed(e.Path)
 	case e.Type != zk.EventSession:
 	case e.State == zk.StateHasSession:
 		s.connected()
@@ -143,6 +146,10 @@ func (s *session) disconnected() {
 	defer s.mu.Unlock()
 	if h := s.wire; h != nil && h.greeted() == nil {
 		s.trouble = errors.New("a server doesn't answer as ZooKeeper, or has no leader")
+	}
+	if w := s.wire; w != nil && w.wasRefused() { // each further connect would keep the session, and its nodes, alive
+		s.retire(errRefused)
+		s.end(errRefused)
 	}
 	if s.isUp {
 		s.isUp = false

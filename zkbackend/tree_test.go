@@ -25,6 +25,7 @@ const (
 	nodeExists code = -110
 	notEmpty   code = -111
 	expired    code = -112
+	authFailed code = -115
 )
 
 // tree is what the servers agree on.

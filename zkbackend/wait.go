@@ -17,11 +17,11 @@ import (
 // lookAgain is how often a waiter looks at the queue by itself, should a watch ever be lost. Tests change it.
 var lookAgain = 30 * time.Second
 
-// wait waits until the node of l is the first: it watches the one before it and no other, so that a release wakes one
-// waiter. The place stands while renewals prove it, so errors of the connection are ridden out.
-func (l *lock) wait(ctx context.Context, s *session) (driver.Grant, error) {
+// wait waits until the node of l, which is path, is the first: it watches the one before it and no other, so that a release
+// wakes one waiter. The place stands while renewals prove it, so errors of the connection are ridden out.
+func (l *lock) wait(ctx context.Context, s *session, path string) (driver.Grant, error) {
 	for {
-		before, last, err := s.before(l)
+		before, last, err := s.before(l.dir, path)
 		switch {
 		case broken(err):
 			if err := s.ready(ctx); err != nil {
@@ -60,22 +60,23 @@ func (l *lock) gaveUp(ctx context.Context, err error) error {
 	return err
 }
 
-// before returns the watch on the node before that of l; nil: there is none. last says that there is no other before it.
-func (s *session) before(l *lock) (w *watch, last bool, err error) {
-	queue, _, err := s.queue(l.dir)
+// before returns the watch on the node before the one that is path; nil: there is none. last says that there is no other
+// before it.
+func (s *session) before(dir, path string) (w *watch, last bool, err error) {
+	queue, _, err := s.queue(dir)
 	if errors.Is(err, zk.ErrNoNode) {
 		return nil, false, errRemoved
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	i := slices.IndexFunc(queue, func(n node) bool { return n.owner == l.owner })
+	i := slices.IndexFunc(queue, func(n node) bool { return dir+"/"+n.name == path })
 	switch i {
 	case -1:
 		return nil, false, errRemoved
 	case 0:
 		return nil, true, nil
 	}
-	w, err = s.watch(l.dir + "/" + queue[i-1].name)
+	w, err = s.watch(dir + "/" + queue[i-1].name)
 	return w, i == 1, err
 }

@@ -42,6 +42,17 @@ func (s *session) unwatch(path string, deleted bool) {
 	}
 }
 
+// changed is called when somebody has written to such a node, which uses up the watch: who waits looks again, and one of
+// ours is watched anew at the next beat.
+func (s *session) changed(path string) {
+	s.unwatch(path, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.nodes[path]; l != nil {
+		s.fresh = append(s.fresh, l)
+	}
+}
+
 // deleted is called when a node has gone, be it one that is waited for, or one of ours.
 func (s *session) deleted(path string) {
 	s.unwatch(path, true)

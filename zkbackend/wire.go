@@ -20,6 +20,7 @@ import (
 type wire struct {
 	net.Conn
 	patience time.Duration // how long a server may leave a request without an answer while it answers nothing else either
+	served   func()        // is called for each answer to something other than credentials
 
 	mu      sync.Mutex
 	in      frames
@@ -27,6 +28,8 @@ type wire struct {
 	idle    time.Time // go-zookeeper's own limit
 	sent    driver.Instant
 	hello   *hello // nil: not yet
+	auth    int32  // the number of the last request that gives credentials
+	refused bool   // they were
 }
 
 // hello is the answer to the request to connect.
@@ -45,6 +48,8 @@ func (w *wire) Write(data []byte) (int, error) {
 	} else if isGetData(data) {
 		data = slices.Clone(data)
 		data[len(data)-1] = 1 // "watch"
+	} else if isAuth(data) {
+		w.auth = xidOf(data[4:])
 	}
 	w.waiting++ // go-zookeeper writes each packet by itself
 	if w.waiting == 1 {
@@ -77,8 +82,13 @@ func (w *wire) packet(head []byte) {
 		return
 	}
 	w.waiting--
-	if isOfNoSession(head) {
+	switch {
+	case isOfNoSession(head):
 		_ = w.Close() // go-zookeeper would stay, and each request be refused; where it connects next it hears what became of the session
+	case isRefusal(head):
+		w.refused = true
+	case xidOf(head) != w.auth:
+		w.served()
 	}
 }
 
@@ -87,6 +97,14 @@ func (w *wire) greeted() *hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hello
+}
+
+// wasRefused reports whether the server has refused the credentials. It hangs up then, and go-zookeeper, which gives
+// them again after each connect, keeps to itself why.
+func (w *wire) wasRefused() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.refused
 }
 
 // SetReadDeadline is called by go-zookeeper before and after it reads a packet.

@@ -1,0 +1,146 @@
+package zkbackend_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+func refusedAtOpen(t *testing.T, s *server) {
+	t.Helper()
+	began := time.Now()
+	l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithDigest("joe", "secret"))
+	if !contains(err, "credentials") || contains(err, "secret") {
+		t.Errorf("New = %v, %v, want an error that speaks of the credentials", l, err)
+	}
+	if took := time.Since(began); took > time.Second*3/2 {
+		t.Errorf("New took %v", took)
+	}
+}
+
+// A session that is refused when it connects again is left alone, so that the servers end it. It would live for ever by
+// connects that are of no use.
+func TestCredentialsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s, zkbackend.WithDigest("joe", "secret"))
+		lease := acquire(t, l, "a")
+		w := wait(t, l, "a")
+		script, count := storm(reject, "auth")
+		s.scripts(script)
+		s.sever()
+		lost(t, ttl/4, lease, "credentials")
+		<-w.done
+		if !contains(w.err, "credentials") {
+			t.Errorf("Acquire of a waiter = %v, want an error that speaks of the credentials", w.err)
+		}
+		for range 3 {
+			began := time.Now()
+			_, err := l.Acquire(t.Context(), "a")
+			if took := time.Since(began); !contains(err, "credentials") || errors.Is(err, locker.ErrHeld) || took > time.Second {
+				t.Errorf("Acquire = %v after %v, want soon an error that speaks of the credentials", err, took)
+			}
+		}
+		s.mu.Lock()
+		old := 0
+		for _, session := range s.connects {
+			if session == 3 {
+				old++
+			}
+		}
+		if old != 1 || count() > 20 {
+			t.Errorf("the session has connected again %d times, want once; %d times were the credentials refused", old, count())
+		}
+		s.mu.Unlock()
+		refusedAtOpen(t, s)
+
+		// What has been left is removed as soon as that can be.
+		s.scripts(nil)
+		s.nodesAre(t, "a", 0)
+		release(t, acquire(t, l, "a"))
+	})
+}
+
+func TestCloseWhileCredentialsAreRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDigest("joe", "secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		script, _ := storm(reject, "auth")
+		s.scripts(script)
+		s.sever()
+		began := time.Now()
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		if took := time.Since(began); took > 4*time.Second {
+			t.Errorf("Close took %v", took)
+		}
+	})
+}
+
+// A server that alone refuses the credentials: the acquisition goes on under another session, and the node that it may have
+// made under the first is not taken for its own.
+func TestRefusedWhileInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s, zkbackend.WithDigest("joe", "secret"))
+		release(t, acquire(t, l, "a"))
+		multis, auths := 0, 0
+		s.scripts(func(r request) verdict {
+			switch r.op {
+			case "multi":
+				if multis++; multis == 1 {
+					return hangUpAfter
+				}
+			case "auth":
+				if auths++; auths == 1 {
+					return reject
+				}
+			}
+			return serve
+		})
+		w := wait(t, l, "a")
+		s.nodesAre(t, "a", 2)
+		time.Sleep(time.Second) // longer than it takes to look at the queue
+		w.pending(t)
+		s.expire(3)
+		lease := w.granted(t)
+		if nodes := s.children("a"); len(nodes) != 1 {
+			t.Errorf("nodes %q, want one", nodes)
+		}
+		release(t, lease)
+		s.nodesAre(t, "a", 0)
+	})
+}
+
+// What it has left under both sessions is removed.
+func TestReleaseOfWhatWasLeftUnderTwoSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s, zkbackend.WithDigest("joe", "secret"))
+		release(t, acquire(t, l, "a"))
+		s.once("multi", hangUpAfter)
+		auths := 0
+		lostReply := s.script
+		s.scripts(func(r request) verdict {
+			if r.op == "auth" {
+				if auths++; auths == 1 {
+					return reject
+				}
+			}
+			return lostReply(r)
+		})
+		w := wait(t, l, "a")
+		s.nodesAre(t, "a", 2)
+		w.cancel()
+		<-w.done
+		s.nodesAre(t, "a", 0)
+	})
+}

@@ -1,0 +1,72 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner. The servers remove the
+// lock's node, but only if there was ever one below it. What outlasts a session is removed on the next one: the lock's node,
+// and nodes of a session that the servers have not ended yet.
+func (l *lock) Release(ctx context.Context) error {
+	l.part()
+	if l.isClear() {
+		return nil
+	}
+	s, err := l.enter(ctx)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	path, owner, asked, bare := l.path, l.owner, l.asked, l.bare
+	if l.doubt {
+		path = ""
+	}
+	l.mu.Unlock()
+	if asked {
+		if err := l.remove(ctx, s, path, owner); err != nil {
+			return err
+		}
+	}
+	if bare {
+		if err := l.remove(ctx, s, l.dir, ""); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	path = l.path
+	l.session, l.path, l.asked, l.doubt, l.bare = nil, "", false, false, false
+	l.mu.Unlock()
+	s.fall(path)
+	l.d.leave(s)
+	return nil
+}
+
+// isClear reports whether nothing can stand.
+func (l *lock) isClear() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.session == nil && !l.asked && !l.bare
+}
+
+// remove deletes a node, or all of an owner.
+func (l *lock) remove(ctx context.Context, s *session, path, owner string) error {
+	for {
+		err := s.ready(ctx)
+		switch {
+		case errors.Is(err, errExpired) && path != l.dir: // and took all of its nodes with it
+			return nil
+		case err != nil:
+			return err
+		case path != "":
+			err = s.conn.Delete(path, -1)
+		default:
+			err = s.removeAll(l.dir, owner)
+		}
+		if err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty); err == nil || !broken(err) { // somebody else uses the lock's node
+			return explain(err)
+		}
+	}
+}
