@@ -32,7 +32,7 @@ type setSize struct {
 
 var (
 	shortSets = setSize{sets: 1, adds: 20, pauses: 3}
-	longSets  = setSize{sets: 10, adds: 220, pauses: 60} // below LOCKER_SOAK, and once for each run of the tests
+	longSets  = setSize{sets: 4, adds: 220, pauses: 60} // below LOCKER_SOAK, and once for each run of the tests
 )
 
 const (
