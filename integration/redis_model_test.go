@@ -28,8 +28,11 @@ type model struct {
 
 type place struct {
 	owner, channel string
-	stale          bool
+	age            int // thirds of its TTL since its last refresh
 }
+
+func (p place) stale() bool { return p.age >= 2 }
+func (p place) dead() bool  { return p.age >= 3 }
 
 func (m *model) rank(owner string) int {
 	return slices.IndexFunc(m.places, func(p place) bool { return p.owner == owner })
@@ -47,7 +50,7 @@ func (m *model) leave(owner string) bool {
 func (m *model) advance(asker string, listens func(channel string) bool) (told string) {
 	for i := 0; m.holder == "" && i < len(m.places); {
 		switch p := m.places[i]; {
-		case p.owner != asker && p.stale:
+		case p.owner != asker && p.stale():
 			m.leave(p.owner)
 		case p.owner != asker && !listens(p.channel):
 			i++
@@ -60,6 +63,17 @@ func (m *model) advance(asker string, listens func(channel string) bool) (told s
 		}
 	}
 	return told
+}
+
+// sweep takes the dead out among the eight before a rank, and returns what is left of the rank.
+func (m *model) sweep(rank int) int {
+	for i, last := rank-1, max(rank-8, 0); i >= last; i-- {
+		if m.places[i].dead() {
+			m.places = slices.Delete(m.places, i, i+1)
+			rank--
+		}
+	}
+	return rank
 }
 
 // carryOut returns what the answer begins with, as far as the model foresees it.
@@ -93,8 +107,8 @@ func (m *model) carryOut(script, owner, channel string, late bool, listens func(
 	case rank < 0:
 		return []int64{isGone}, told
 	}
-	m.places[rank].stale, m.places[rank].channel = false, channel
-	return []int64{isQueued, -1, -1, int64(rank)}, told
+	m.places[rank].age, m.places[rank].channel = 0, channel
+	return []int64{isQueued, -1, -1, int64(m.sweep(rank))}, told
 }
 
 // ear is a connection that listens on a channel.
@@ -260,10 +274,11 @@ func TestRedisModel(t *testing.T) {
 			r.holder = ""
 		case what < 90 && len(r.places) > 0:
 			p := &r.places[r.rng.IntN(len(r.places))]
-			r.note("%s is stale", p.owner)
+			thirds := 2 + r.rng.IntN(2)
+			p.age += thirds
+			r.note("%s is stale: %v, dead: %v", p.owner, p.stale(), p.dead())
 			i := slices.IndexFunc(all, func(a *acquisition) bool { return a.owner == p.owner })
-			r.age(all[i], far*2/3)
-			p.stale = true
+			r.age(all[i], far/3*time.Duration(thirds))
 		case what < 96:
 			channel := channels[1+r.rng.IntN(len(channels)-1)]
 			r.note("%q listens: %v", channel, !r.listens(channel))

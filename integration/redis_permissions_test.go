@@ -26,6 +26,22 @@ func documentedACL(t *testing.T) (rules []string) {
 	return strings.Fields(strings.ReplaceAll(block, "billing:", "locker:"))
 }
 
+// probedWithoutATrace fails if something is left for ever of what a Locker tries when it is opened.
+func (b *bench) probedWithoutATrace(t *testing.T) {
+	t.Helper()
+	ctx, admin := t.Context(), b.admin
+	keys, err := admin.Keys(ctx, "locker:{probe *").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if left := admin.PTTL(ctx, k).Val(); left == -1 {
+			t.Errorf("%q is left for ever", k)
+			admin.Del(ctx, k)
+		}
+	}
+}
+
 // A user who may do what the docs say can use a Locker. If a single permission is missing, opening one fails and names it.
 func TestRedisPermissions(t *testing.T) {
 	b := newBench(t)
@@ -62,7 +78,10 @@ func TestRedisPermissions(t *testing.T) {
 		if name == "info" {
 			says = "can't be read"
 		}
-		t.Run(name, func(t *testing.T) { refusedAtOpen(t, rawURL, says, name) })
+		t.Run(name, func(t *testing.T) {
+			refusedAtOpen(t, rawURL, says, name)
+			b.probedWithoutATrace(t)
+		})
 	}
 	permit(append(append([]string(nil), rules...), "-info"))
 	l, err := locker.Open(t.Context(), rawURL+"?allow_eviction=true")

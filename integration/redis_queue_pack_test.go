@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 )
@@ -26,6 +28,8 @@ func (s *redisService) queuePack() []conformance.Case {
 			Why: "when a cable is cut the server sees a connection that stands; that may cost a TTL of that waiter, and no more"},
 		{ID: "I22.1", Name: "waiters-that-die-together-cost-one-ttl", Run: s.waitersHalfOpen,
 			Why: "a rack that loses its network takes many waiters away at once; together they may cost the others a TTL, and not one each"},
+		{ID: "I22.2", Name: "dead-places-cost-no-more-than-the-slack", Run: s.waitersDead,
+			Why: "when a lease has expired, nobody may be alive before the first who asks; the slack that Guarantees names counts all the same"},
 		{ID: "I23", Name: "killed-subscription-keeps-its-place", Run: s.subscriptionKilled,
 			Why: "a waiter whose subscription broke must not lose its place, nor sleep through the grant that was published meanwhile"},
 		{ID: "I24", Name: "cut-subscription-comes-back", Run: s.subscriptionCut,
@@ -167,6 +171,45 @@ func (s *redisService) waitersHalfOpen(t conformance.T, _ *conformance.Harness) 
 		passedOver(t, lease, next, c.after)
 		release(t, next.lease)
 	}
+}
+
+// waitersDead puts the places of many that don't listen before a waiter, which has nothing to wait for but the end of a lease. Its own
+// renewals are too late to matter.
+func (s *redisService) waitersDead(t conformance.T, _ *conformance.Harness) {
+	const (
+		dead  = 200
+		ttl   = 2 * shortTTL // of the lease
+		limit = ttl + time.Second + 100*time.Millisecond
+	)
+	l, name := keep(t, s.open(t)), lockName(t)
+	queue, waiters := key(name)+":queue", key(name)+":waiters"
+	must(t, func(ctx context.Context) error {
+		return s.where(ctx, func(ctx context.Context, node *redisNode) error {
+			pipe := node.admin.TxPipeline()
+			place := fmt.Sprintf("%d %d 1 nobody", far.Milliseconds(), node.admin.Time(ctx).Val().UnixMilli())
+			for i := range dead {
+				owner := fmt.Sprintf("%032d", i)
+				pipe.ZAdd(ctx, queue, redis.Z{Score: float64(i), Member: owner})
+				pipe.HSet(ctx, waiters, owner, place)
+			}
+			pipe.Set(ctx, key(name), fmt.Sprintf("%032d 1", dead), ttl)
+			_, err := pipe.Exec(ctx)
+			return err
+		})
+	})
+	t.Cleanup(func() {
+		must(t, func(ctx context.Context) error {
+			return s.where(ctx, func(ctx context.Context, node *redisNode) error { return node.admin.Del(ctx, queue, waiters).Err() })
+		})
+	})
+	began := time.Now()
+	lease := acquire(t, l, name, locker.WithTTL(far))
+	took := time.Since(began)
+	t.Logf("the one behind them had the lock after %v", took)
+	if took > limit {
+		t.Errorf("the one behind %d dead had the lock after %v, want at most %v", dead, took, limit)
+	}
+	release(t, lease)
 }
 
 // passedOver releases the lock, which the next one must have within the bound, and 100 ms.

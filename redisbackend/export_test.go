@@ -17,6 +17,7 @@ var (
 	KeysOf      = keysOf
 	CheckPrefix = checkPrefix
 	Probed      = probed
+	Stagger     = stagger
 )
 
 // Scripts are the texts of the scripts, by name.

@@ -91,7 +91,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 		return driver.Grant{}, driver.Held{}
 	case refused:
 		l.asked = l.late
-		return driver.Grant{}, driver.Held{After: max(a.left, time.Millisecond)}
+		return driver.Grant{}, driver.Held{After: max(l.untilFree(a.reply), time.Millisecond)}
 	default:
 		l.asked = l.late
 		return driver.Grant{}, errBuried
@@ -133,12 +133,6 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-func (l *lock) untilLook() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(l.look.Sub(driver.Now()), 0)
-}
-
 // ask renews the place, which advances the queue. Its error says that the place is gone.
 func (l *lock) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, maxLimit))
@@ -152,28 +146,6 @@ func (l *lock) ask(ctx context.Context) error {
 		return nil
 	}
 	return l.renewed(a, sent)
-}
-
-// lookAfter takes from a reply when to ask about the place again. The first in the queue asks when the holder's lease
-// is over. The others leave that to it, and come 50 ms later for each place before them, in case those are dead:
-// mostly their own renewals are earlier, and bring a new time.
-func (l *lock) lookAfter(r reply) {
-	left := r.left
-	if left < 0 {
-		left = l.ttl // somebody has taken the expiry off the key
-	}
-	l.lookIn(left + time.Duration(r.rank)*50*time.Millisecond)
-}
-
-// lookIn sets when to ask, a little later than left: Redis rounds milliseconds.
-func (l *lock) lookIn(left time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.look = driver.Now().Add(left + time.Millisecond)
-	select {
-	case l.moved <- struct{}{}:
-	default:
-	}
 }
 
 // renewed takes in the answer to a renewal. Its error is what is to be reported.

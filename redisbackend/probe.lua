@@ -1,5 +1,6 @@
 -- probe runs each command that the other scripts run, once and without effect, and returns those that fail, each
--- followed by its error.
+-- followed by its error. Whichever one is missing, nothing stays behind: what is made gets an expiry at once, or isn't
+-- made (XX).
 --
 -- KEYS as in args.lua, of a name that nobody uses; ARGV[4]: the channel, or ''.
 local failed = {}
@@ -18,12 +19,13 @@ try('INCR', KEYS[2])
 try('PTTL', KEYS[2])
 try('PEXPIRE', KEYS[2], 1000)
 try('DEL', KEYS[2])
-try('ZADD', KEYS[3], 1, ARGV[1])
+try('ZADD', KEYS[3], 'XX', 1, ARGV[1])
 try('ZRANGE', KEYS[3], 0, 0)
 try('ZRANK', KEYS[3], ARGV[1])
 try('ZCARD', KEYS[3])
 try('ZREM', KEYS[3], ARGV[1])
 try('HSET', KEYS[4], ARGV[1], '1')
+try('PEXPIRE', KEYS[4], 1000)
 try('HGET', KEYS[4], ARGV[1])
 try('HMGET', KEYS[4], ARGV[1])
 try('HDEL', KEYS[4], ARGV[1])

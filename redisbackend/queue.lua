@@ -30,14 +30,15 @@ local pattern = '^(%d+) (%d+) (%S+) (.+)$'
 
 -- alert tells those who come next when to ask again: when the lease that has just begun is over, of which they know
 -- nothing. Nobody else may be there to see it end. It is for those alone that won't renew their place before: those
--- with a longer TTL than the holder. More than one is told, because the first may be dead, and each a little later.
+-- with a longer TTL than the holder. More than one is told, because the first may be dead, and each a little later, by
+-- the step of look.go.
 local function alert(left)
   local next = redis.call('ZRANGE', KEYS[3], 0, 3)
   if #next == 0 then return end
   for i, place in ipairs(redis.call('HMGET', KEYS[4], unpack(next))) do
     local lease, refreshed, _, on = string.match(place or '', pattern)
     if lease and refreshed + lease / 3 - millis() > left then
-      messages[#messages + 1] = {on, next[i] .. ' ' .. left + (i - 1) * 50}
+      messages[#messages + 1] = {on, next[i] .. ' ' .. left + (i - 1) * 20}
     end
   end
 end
@@ -111,9 +112,29 @@ local function place()
   keep(KEYS[4], ttl)
 end
 
+-- sweep takes out the dead among the eight right before a rank, and returns what is left of the rank. While somebody
+-- holds the lock nobody's turn comes, and those who live keep the queue alive, so the dead would stay in it. Dead is who
+-- has not refreshed its place for its TTL: whatever it were granted would be over. Eight at a time keep a renewal short,
+-- and the next ones have their turn with the next renewal.
+--
+-- It comes after place, when KEYS[3] and KEYS[4] are known to be of their types: nothing in it can fail.
+local function sweep(rank)
+  if rank == 0 then return 0 end
+  local before = redis.call('ZRANGE', KEYS[3], math.max(rank - 8, 0), rank - 1)
+  for i, other in ipairs(redis.call('HMGET', KEYS[4], unpack(before))) do
+    local lease, refreshed = string.match(other or '', pattern)
+    if not lease or refreshed + lease <= millis() then
+      leave(before[i])
+      rank = rank - 1
+    end
+  end
+  return rank
+end
+
 -- refresh renews the caller's place and returns its rank, from 0, or false if it has none.
 local function refresh()
   local rank = redis.call('ZRANK', KEYS[3], owner)
-  if rank then place() end
-  return rank
+  if not rank then return false end
+  place()
+  return sweep(rank)
 end

@@ -84,15 +84,21 @@ func (r *request) command(ctx context.Context, whole bool) *command {
 // command is one that go-redis must not send again by itself: whoever asked has to know that it may arrive twice.
 type command struct {
 	*redis.Cmd
-	passed error // why it went on to another server of the Cluster, if nothing is known of that one
+	answered bool
+	passed   error // why it went on to another server of the Cluster, if nothing is known of that one
 }
 
 func (*command) NoRetry() bool { return true }
 
 // SetErr keeps the errors after which go-redis tries another server of a Cluster apart from those that end a command.
 // It gives a command on a connection that breaks no error if it has one, and one from before would say that the command
-// was not carried out.
+// was not carried out. It gives those of a message that were answered the error of one behind them; they keep their
+// answer, and as there are no retries they don't get another.
 func (c *command) SetErr(err error) {
+	if c.answered {
+		return
+	}
+	c.answered = err == nil && c.Val() != nil // all scripts answer something; nil also comes without an answer
 	c.passed = nil
 	if err != nil && (redisclient.Unsent(err) || redisclient.Says(err, "MOVED", "ASK")) {
 		c.passed, err = err, nil

@@ -238,6 +238,25 @@ func TestRenewIsOneMessage(t *testing.T) {
 	})
 }
 
+// When one answer of a message stays out, those that came before it count.
+func TestAnsweredBeforeTheRest(t *testing.T) {
+	for what, rest := range map[string]string{"silence": "", "a broken connection": hangUp} {
+		t.Run(what, func(t *testing.T) {
+			f := newFake(t)
+			d := f.driver(t, nil)
+			locks := []driver.Lock{newLock(t, d, time.Minute), newLock(t, d, time.Minute), newLock(t, d, time.Minute)}
+			f.answers(granted, gone, rest)
+			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+			defer cancel()
+			got := make([]error, len(locks))
+			d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) { got[i] = err })
+			if got[0] != nil || !errors.Is(got[1], locker.ErrLost) || got[2] == nil || errors.Is(got[2], locker.ErrLost) {
+				t.Errorf("Renew reports %v, want nil, ErrLost and an error that is not ErrLost", got)
+			}
+		})
+	}
+}
+
 func TestTTL(t *testing.T) {
 	f := newFake(t)
 	f.answers(granted)
