@@ -5,7 +5,9 @@ package integration
 import (
 	"context"
 	"errors"
+	"math"
 	"net/url"
+	"reflect"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -111,5 +113,42 @@ return {n, #KEYS, #ARGV}`)
 	}
 	if err := mark.Claim(t.Context(), 8); !errors.Is(err, fence.ErrStale) {
 		t.Errorf("Claim(8) = %v, want ErrStale: the claims of commands that failed stand", err)
+	}
+}
+
+// An integer that a script would round is not returned, and the error says that the command was carried out.
+func TestFenceRedisLargeIntegers(t *testing.T) {
+	needServers(t)
+	client := redisStandalone(t).nodes[0].admin
+	key := lockName(t)
+	mark := fenceredis.Mark{Client: client, Key: key + ":fence"}
+	const largest = 1<<53 - 1 // that is exact
+	for _, step := range []struct {
+		command string
+		args    []any
+		want    any // nil: ErrInexact
+		value   string
+	}{
+		{"SET", []any{largest - 1}, "OK", "9007199254740990"},
+		{"INCR", nil, int64(largest), "9007199254740991"},
+		{"INCR", nil, nil, "9007199254740992"},
+		{"INCR", nil, nil, "9007199254740993"},
+		{"GET", nil, "9007199254740993", "9007199254740993"},
+		{"INCRBY", []any{math.MaxInt64 - largest - 2}, nil, "9223372036854775807"},
+		{"SET", []any{-largest}, "OK", "-9007199254740991"},
+		{"DECRBY", []any{2}, nil, "-9007199254740993"},
+		{"BITFIELD", []any{"GET", "u8", 0, "GET", "u63", 0}, nil, "-9007199254740993"},
+		{"BITFIELD", []any{"GET", "u8", 0}, []any{int64('-')}, "-9007199254740993"},
+	} {
+		got, err := mark.Do(t.Context(), 1, step.command, key, step.args...)
+		switch {
+		case step.want == nil && !errors.Is(err, fenceredis.ErrInexact):
+			t.Errorf("Do(%s %v) = %v, %v, want ErrInexact", step.command, step.args, got, err)
+		case step.want != nil && (err != nil || !reflect.DeepEqual(got, step.want)):
+			t.Errorf("Do(%s %v) = %v, %v, want %v", step.command, step.args, got, err, step.want)
+		}
+		if value := client.Get(t.Context(), key).Val(); value != step.value {
+			t.Errorf("after %s %v there is %s, want %s: it was carried out", step.command, step.args, value, step.value)
+		}
 	}
 }

@@ -34,6 +34,10 @@ type Mark struct {
 	Key    string         // of the mark; in a Cluster with the hash tag of the data
 }
 
+// ErrInexact says that Do has carried the command out, and can't return the integer that came of it: a script rounds those from
+// 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
+var ErrInexact = errors.New("the command was carried out, but its result is too large an integer for a script to return")
+
 // Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard].
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	_, err := m.run(ctx, claimOnly, token, nil, nil)
@@ -43,13 +47,18 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 // Do claims, and sends one command whose first argument is its key, in one step: SET, HSET, DEL, INCRBY and most others.
 // When the token is stale, the command is not carried out. The result is the command's; a reply of nil is [redis.Nil].
 // When the command fails, the claim stands all the same. A command whose reply was lost may have been carried out, and by
-// a client that retries, twice.
+// a client that retries, twice. After an error that matches [ErrInexact] it has been carried out.
 func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, args ...any) (any, error) {
-	return m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
+	result, err := m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
+	if redis.HasErrorPrefix(err, "INEXACT") {
+		return nil, fmt.Errorf("fence: %q: %w", m.Key, ErrInexact)
+	}
+	return result, err
 }
 
 // Run claims, and runs a script of the caller's, in one step. In the script KEYS and ARGV are keys and args, as if it
-// were run by itself. When the token is stale, it is not run. The result is the script's.
+// were run by itself. When the token is stale, it is not run. The result is the script's, whose numbers are those of Lua:
+// it gets integers from 2^53 on rounded, and returns no fractions. Text stays as it is.
 func (m Mark) Run(ctx context.Context, token locker.Token, s *Script, keys []string, args ...any) (any, error) {
 	return m.run(ctx, s.script, token, keys, args)
 }
@@ -60,8 +69,12 @@ type Script struct{ script *redis.Script }
 // NewScript makes a Script of a text that would run by itself. It has no shebang line (#!lua).
 func NewScript(text string) *Script { return &Script{redis.NewScript(claimText + rest + text)} }
 
-//go:embed claim.lua
-var claimText string
+var (
+	//go:embed claim.lua
+	claimText string
+	//go:embed command.lua
+	commandText string
+)
 
 // rest makes the claim's own key and argument disappear for what follows.
 const rest = `
@@ -70,7 +83,7 @@ local KEYS, ARGV = {select(2, unpack(KEYS))}, {select(2, unpack(ARGV))}
 
 var (
 	claimOnly  = redis.NewScript(claimText + "return 1")
-	oneCommand = redis.NewScript(claimText + "return redis.call(ARGV[2], KEYS[2], unpack(ARGV, 3))")
+	oneCommand = redis.NewScript(claimText + commandText)
 )
 
 func (m Mark) run(ctx context.Context, s *redis.Script, token locker.Token, keys []string, args []any) (any, error) {
