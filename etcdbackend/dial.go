@@ -5,6 +5,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 )
 
 // newMember begins to make a connection with the settings of the client, which waits for nothing, as a rule. With grpc.WithBlock,
@@ -42,7 +43,7 @@ func (m *member) dial(context.Context) error {
 	case closed:
 		return errNoAnswer
 	}
-	conn, err := m.client.Dial(m.addr)
+	conn, err := m.dialAlone()
 	if err != nil {
 		return err
 	}
@@ -59,4 +60,13 @@ func (m *member) dial(context.Context) error {
 	m.maintenance = pb.NewMaintenanceClient(conn)
 	m.cluster = pb.NewClusterClient(conn)
 	return nil
+}
+
+// dialAlone keeps dialing apart from AutoSync as far as that can be done from here: Dial reads the client's endpoints without the
+// mutex under which AutoSync sets them, and Endpoints takes it.
+func (m *member) dialAlone() (*grpc.ClientConn, error) {
+	_ = m.client.Endpoints()
+	conn, err := m.client.Dial(m.addr)
+	_ = m.client.Endpoints()
+	return conn, err
 }
