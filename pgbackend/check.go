@@ -14,7 +14,6 @@ import (
 type server struct {
 	version int  // 170002 is 17.2
 	ttl     bool // it has idle_session_timeout
-	room    int  // locks that the lock table has room for, as documented
 }
 
 // facts is what a connection says of the server that it leads to.
@@ -69,7 +68,7 @@ func (f facts) room() int { return f.perTx * (f.connections + f.prepared) }
 // all modes. Then a second test tells them apart: while another connection is in a transaction, this one must still lead to the
 // process that it led to before, and the other to another.
 func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
-	if c.pid == keyPID || c.d.knowsPooler() {
+	if c.pid == keyPID || c.d.knowsPooler(c) {
 		return nil
 	}
 	if until, limited := ctx.Deadline(); limited { // there must be time to say what is wrong
@@ -92,20 +91,24 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 			return fmt.Errorf("what kind of pooler there is can't be found out; it may have no second connection to the server: %w", err)
 		}
 	}
-	c.d.setPooler()
+	c.d.trustPooler(c)
 	return nil
 }
 
-func (d *pgDriver) knowsPooler() bool {
+// knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until a shared connection
+// through it ends: it may be restarted as another kind. Until then connections for waiters need no second one each.
+func (d *pgDriver) knowsPooler(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.pooled
+	c.pooler = c.net.RemoteAddr().String()
+	_, known := d.poolers[c.pooler]
+	return known
 }
 
-func (d *pgDriver) setPooler() {
+func (d *pgDriver) trustPooler(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.pooled = true
+	d.poolers[c.pooler] = struct{}{}
 }
 
 func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {

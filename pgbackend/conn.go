@@ -17,14 +17,16 @@ import (
 // the server, and when that ends so do its locks.
 type conn struct {
 	*wire
-	d     *pgDriver
-	ttl   time.Duration // the server ends the session after this silence; 0: it doesn't
-	epoch int64         // of tokens that are taken here
-	next  string        // SQL: the next value of the sequence
-	life  uint32        // the sign of life: as long as somebody has the lock (ownSpace, life), the session stands
-	place place
+	d       *pgDriver
+	ttl     time.Duration // the server ends the session after this silence; 0: it doesn't
+	version int           // of the server
+	epoch   int64         // of tokens that are taken here
+	next    string        // SQL: the next value of the sequence
+	life    uint32        // the sign of life: as long as somebody has the lock (ownSpace, life), the session stands
+	place   place
 
 	waits   bool         // it is a waiter's
+	pooler  string       // the address of the pooler that it leads through; the driver's mutex guards it
 	base    atomic.Int64 // the last one that a renewal has reported for its leases: a driver.Instant
 	overdue atomic.Bool  // the last renewal had no answer in time
 	leases  atomic.Int32 // that hang on this connection

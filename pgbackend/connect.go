@@ -95,7 +95,7 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 }
 
 func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) error {
-	c.pid = now.pid
+	c.pid, c.version = now.pid, now.version
 	if err := errors.Join(now.check(), c.d.learn(now)); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 	if c.ttl > 0 {
 		settings = append(settings, [2]string{"idle_session_timeout", milliseconds(c.ttl)})
 	}
-	if c.d.server.version >= 170000 {
+	if c.version >= 170000 {
 		settings = append(settings, [2]string{"transaction_timeout", "0"})
 	}
 	if !waiter && c.ttl > 0 {
@@ -204,7 +204,7 @@ func (c *conn) noticing() [][2]string {
 		{"tcp_keepalives_interval", seconds},
 		{"tcp_keepalives_count", "3"},
 	}
-	if c.d.server.version >= 140000 {
+	if c.version >= 140000 {
 		settings = append(settings, [2]string{"client_connection_check_interval", milliseconds(interval)})
 	}
 	return settings

@@ -31,13 +31,15 @@ type pgDriver struct {
 
 	mu       sync.Mutex // guards the rest
 	closed   bool
-	pooled   bool // there is a pooler, in session mode
+	poolers  map[string]struct{} // addresses at which there is one in session mode
 	names    map[key]*named
 	sessions map[time.Duration]*session
 	conns    map[*conn]struct{} // that have not ended
 	waiters  int                // connections for waiters, and those about to be made
 	refused  driver.Instant     // when one couldn't be made
 	allowed  int                // locks that this Locker may have before the next look at the lock table
+
+	tableSize int // locks that it has room for
 }
 
 // named is a name in use by acquisitions of this Locker.
@@ -76,6 +78,7 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 		ttl:      roundUp(req.TTL), // 0 without a TTL
 		noWait:   req.NoWait,
 		tellLost: lost,
+		settling: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -199,6 +202,9 @@ func (d *pgDriver) forgetConn(c *conn) {
 	defer d.mu.Unlock()
 	if _, open := d.conns[c]; open && c.waits {
 		d.waiters--
+	}
+	if !c.waits {
+		delete(d.poolers, c.pooler)
 	}
 	delete(d.conns, c)
 }

@@ -89,7 +89,7 @@ func Message(kinds []string, keys []Key) string {
 // Room is the accounting of the lock table: of a server with room for so many locks, of which so many are taken, it returns how many a
 // Locker that has used may have before the next look.
 func Room(room, used, taken int) (allowed int, err error) {
-	d := &pgDriver{server: server{room: room}}
+	d := &pgDriver{tableSize: room}
 	err = d.allow(used, taken)
 	return d.allowed, err
 }

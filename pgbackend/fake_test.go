@@ -3,6 +3,7 @@ package pgbackend_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"regexp"
 	"strconv"
@@ -295,4 +296,11 @@ func (f *fake) try(c *fakeConn, key string) string {
 	f.locks[key] = c // reentrant, as in a session of Postgres
 	f.seq++
 	return fmt.Sprint(f.seq)
+}
+
+// connections are those that stand.
+func (f *fake) connections() map[*fakeConn]bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.conns)
 }

@@ -20,8 +20,7 @@ type lock struct {
 	noWait   bool
 	tellLost func(cause error)
 
-	// settling is held by whoever moves the lock, or removes it.
-	settling sync.Mutex
+	settling chan struct{} // full while somebody moves the lock, or removes it
 
 	mu      sync.Mutex // guards the rest
 	bound   bool       // the name is in use by it
@@ -34,6 +33,7 @@ type lock struct {
 	moving  *call      // the step of a move whose answer has not come in time
 	unseen  bool       // the server didn't find it waiting at the last look, and had not answered either
 	hangs   *conn      // whichever of the two the lease hangs on; nil: there is none
+	heir    *conn      // the shared one, while the lease is about to hang on it and may do so already
 }
 
 // mode is what a waiter's connection has of its lock.
@@ -167,10 +167,25 @@ func (l *lock) unhang() {
 }
 
 func (l *lock) drop() {
-	if l.hangs != nil {
-		l.hangs.leases.Add(-1)
-		l.hangs = nil
+	for _, c := range []**conn{&l.hangs, &l.heir} {
+		if *c != nil {
+			(*c).leases.Add(-1)
+			*c = nil
+		}
 	}
+}
+
+// inherits notes that the lease hangs on c from the moment on at which the other connection gives the lock back. It fails if c has
+// ended meanwhile: then that must not be asked to.
+func (l *lock) inherits(c *conn) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := c.err(); err != nil {
+		return err
+	}
+	c.leases.Add(1)
+	l.mode, l.heir = leaving, c
+	return nil
 }
 
 // letGo notes that the shared connection doesn't hold the lock.
@@ -184,7 +199,7 @@ func (l *lock) letGo(c *conn) {
 // connectionEnded is called when a connection that l claims a key of has ended.
 func (l *lock) connectionEnded(c *conn, cause error) {
 	l.mu.Lock()
-	dead := l.hangs == c || l.hangs == nil && l.own == c && l.queued
+	dead := l.hangs == c || l.heir == c || l.hangs == nil && l.own == c && l.queued
 	l.mu.Unlock()
 	if dead {
 		l.tellLost(lostWith(cause))
@@ -193,8 +208,10 @@ func (l *lock) connectionEnded(c *conn, cause error) {
 
 // Release removes what may stand in either place. Each is settled by an answer of its own session, or by the end of that.
 func (l *lock) Release(ctx context.Context) error {
-	l.settling.Lock()
-	defer l.settling.Unlock()
+	if err := l.settle(ctx); err != nil {
+		return err
+	}
+	defer l.settled()
 	l.unhang()
 	if err := errors.Join(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
 		return err
@@ -205,6 +222,18 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	return nil
 }
+
+// settle waits until nobody else moves the lock, or removes it.
+func (l *lock) settle(ctx context.Context) error {
+	select {
+	case l.settling <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return errors.Join(errNoAnswer, context.Cause(ctx))
+	}
+}
+
+func (l *lock) settled() { <-l.settling }
 
 // leaveShared gives the lock back on the shared connection. A repetition finds nothing to give back: nobody else has had the key on
 // that connection meanwhile, because it is claimed.

@@ -20,15 +20,18 @@ import (
 // waits for G, and W has that until all is done.
 //
 // It would also succeed if W's session had ended just before, and somebody else had had the lock since. So the lease hangs on W until W
-// itself says that it gives A back: with that it has had A for longer than S didn't.
+// itself says that it gives A back: with that it has had A for longer than S didn't. While that isn't known the lease may hang on S
+// alone as well, so S is kept like W, and the end of either is the end of the lease.
 //
 // S is asked after W was renewed for the last time, so a base that was reported for W stays true. While a lock moves, the move is its
 // renewal. A step whose answer doesn't come in time goes on, and the next renewal hears of it.
 
 // move moves the lease of l, and returns its base. Where it can't be moved now it is renewed where it is.
 func (l *lock) move(ctx context.Context) (driver.Instant, error) {
-	l.settling.Lock()
-	defer l.settling.Unlock()
+	if err := l.settle(ctx); err != nil {
+		return 0, err
+	}
+	defer l.settled()
 	return l.moveSettling(ctx)
 }
 
@@ -152,8 +155,7 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 		l.letGo(c)
 		return errOver
 	}
-	l.setMode(leaving)
-	return nil
+	return l.inherits(c)
 }
 
 // leaveFor is the last step: W gives back what it has, and the lease hangs on S.
@@ -185,11 +187,13 @@ func (s *session) moveOne(ctx context.Context) bool {
 	ctx, cancel := callContext(ctx, limit)
 	defer cancel()
 	for _, l := range s.d.leasesOfWaiters(s) {
-		if !l.settling.TryLock() { // it is being moved, or released
+		select {
+		case l.settling <- struct{}{}:
+		default: // it is being moved, or released
 			continue
 		}
 		_, err := l.moveSettling(ctx)
-		l.settling.Unlock()
+		l.settled()
 		if err == nil && !l.hasOwn() {
 			return true
 		}

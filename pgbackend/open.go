@@ -130,6 +130,7 @@ func newDriver(pool *pgxpool.Config, c config) *pgDriver {
 		looking:  make(chan struct{}, 1),
 		names:    make(map[key]*named),
 		sessions: make(map[time.Duration]*session),
+		poolers:  make(map[string]struct{}),
 		conns:    make(map[*conn]struct{}),
 		refused:  driver.Now().Add(-connectPause),
 	}
@@ -177,11 +178,14 @@ func hosts(c *pgx.ConnConfig) int {
 	return len(all)
 }
 
-// learn takes in what the first connection says of the server. Later ones may lead elsewhere, but not to something that promises
-// less.
+// learn takes in what a connection says of the server. Later ones may lead elsewhere, but not to something that promises less than
+// the first.
 func (d *pgDriver) learn(f facts) error {
+	d.mu.Lock()
+	d.tableSize = f.room()
+	d.mu.Unlock()
 	if d.server.version == 0 {
-		d.server = server{version: f.version, ttl: f.version >= firstWithTTL, room: f.room()}
+		d.server = server{version: f.version, ttl: f.version >= firstWithTTL}
 		return nil
 	}
 	if d.server.ttl && f.version < firstWithTTL {

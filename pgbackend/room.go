@@ -58,14 +58,13 @@ func (d *pgDriver) room() (used int, enough bool) {
 
 // allow takes in how many locks there are in the table. used are this Locker's.
 func (d *pgDriver) allow(used, inTable int) error {
-	half := d.server.room / 2
-	left := half - inTable
-	if left <= 0 {
-		return fmt.Errorf("%w: of %d locks it has room for, %d are taken, and more than half must stay free; raise max_locks_per_transaction",
-			ErrLockTable, d.server.room, inTable)
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	left := d.tableSize/2 - inTable
+	if left <= 0 {
+		return fmt.Errorf("%w: of %d locks it has room for, %d are taken, and more than half must stay free; raise max_locks_per_transaction",
+			ErrLockTable, d.tableSize, inTable)
+	}
 	d.allowed = used + left/lookShare
 	return nil
 }
