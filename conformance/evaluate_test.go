@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -70,5 +71,25 @@ func TestEvaluateEndsWithItsContext(t *testing.T) {
 	err := conformance.Evaluate(ctx, memHarness(plain), conformance.Cases(), func(conformance.Result) { cancel() })
 	if err == nil {
 		t.Errorf("Evaluate whose context was cancelled = nil, want its error")
+	}
+}
+
+// A case that was interrupted says nothing of the backend.
+func TestEvaluateDropsTheInterruptedCase(t *testing.T) {
+	stopped := errors.New("stopped")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cases := []conformance.Case{
+		{ID: "X1", Run: func(conformance.T, *conformance.Harness) {}},
+		{ID: "X2", Run: func(t conformance.T, _ *conformance.Harness) {
+			cancel(stopped)
+			<-t.Context().Done()
+			t.Fatalf("%v", t.Context().Err())
+		}},
+		{ID: "X3", Run: func(t conformance.T, _ *conformance.Harness) { t.Fatalf("this is run") }},
+	}
+	var reported []string
+	err := conformance.Evaluate(ctx, memHarness(plain), cases, func(r conformance.Result) { reported = append(reported, r.Case.ID) })
+	if !errors.Is(err, stopped) || !slices.Equal(reported, []string{"X1"}) {
+		t.Errorf("Evaluate = %v, reported %v, want %v and X1 alone", err, reported, stopped)
 	}
 }

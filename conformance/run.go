@@ -81,18 +81,25 @@ type Result struct {
 	Log     string
 }
 
-// Evaluate runs cases outside of a test, and hands each result to report as it comes. It ends early when ctx does. Wrap
-// and Pack of the harness are not used.
+// Evaluate runs cases outside of a test, and hands each result to report as it comes. It ends early when ctx does, with
+// the cause as its error; the case that was running then is not reported. Wrap and Pack of the harness are not used.
 func Evaluate(ctx context.Context, h Harness, cases []Case, report func(Result)) error {
 	var g locker.Guarantees
 	if r := record(ctx, "manifest", func(t T) { g = h.manifest(t) }); r.Failed() {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		return fmt.Errorf("the guarantees can't be read: %s", r.text())
 	}
 	for _, c := range cases {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		report(c.evaluate(ctx, h, g))
+		result := c.evaluate(ctx, h, g)
+		if ctx.Err() != nil { // whose end may be all that made the case fail
+			return context.Cause(ctx)
+		}
+		report(result)
 	}
 	return nil
 }

@@ -100,7 +100,13 @@ func duplicate(f *os.File) (dup *os.File, err error) {
 
 // touch wakes those who wait for f by a change of its mode, to what it is.
 func touch(f *os.File) error {
-	return control(f, "chmod", func(fd int) error { return syscall.Fchmod(fd, 0o600) })
+	return control(f, "chmod", func(fd int) error {
+		var st syscall.Stat_t
+		if err := syscall.Fstat(fd, &st); err != nil {
+			return err
+		}
+		return syscall.Fchmod(fd, uint32(st.Mode)&0o7777)
+	})
 }
 
 // control makes a system call on f, which stays open meanwhile.

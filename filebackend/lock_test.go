@@ -222,6 +222,33 @@ func TestHandle(t *testing.T) {
 	}
 }
 
+// Whoever opens a lock file to a group keeps it open: the release of a lease whose descriptor was given out changes the mode to
+// what it is.
+func TestModeIsKept(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	acquireRelease(t, l, "x")
+	path := filepath.Join(dir, filebackend.FileName("x"))
+	for _, mode := range []os.FileMode{0o600, 0o660} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		lease := acquire(t, l, "x")
+		h, _ := locker.As[filebackend.Handle](lease)
+		f, err := h.File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		release(t, lease)
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Mode() != mode {
+			t.Errorf("mode after the release = %v, %v, want %v", info.Mode(), err, mode)
+		}
+	}
+}
+
 func TestWaitTimesOut(t *testing.T) {
 	dir := t.TempDir()
 	acquire(t, open(t, dir), "x")

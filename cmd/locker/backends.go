@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/url"
 	"os"
+	"runtime"
 
 	"github.com/redis/go-redis/v9/logging"
 
@@ -51,6 +52,9 @@ func backendURL(flag string, given bool) (string, error) {
 			return "", errors.New(envURL + " is empty; unset it for locks on this machine")
 		}
 		return env, nil
+	}
+	if runtime.GOOS == "windows" { // where a directory makes no URL that could be refused for this reason
+		return "", errors.New("no file locks on windows; name a backend by --backend or " + envURL)
 	}
 	dir, err := filebackend.DefaultDir()
 	if err != nil {

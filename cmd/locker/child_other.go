@@ -56,18 +56,19 @@ func (c *child) look() (ended, stopped bool) {
 }
 
 // pass fails on Windows, where the console has sent Ctrl-C to CMD already.
-func (c *child) pass(sig os.Signal) { _ = c.cmd.Process.Signal(sig) }
+func (c *child) pass(sig os.Signal) error { return c.cmd.Process.Signal(sig) }
 
 func (c *child) proceed() {}
 
 // terminate kills CMD at once on Windows, which has no signal to ask for it.
-func (c *child) terminate() {
-	if c.cmd.Process.Signal(syscall.SIGTERM) != nil {
-		c.kill()
+func (c *child) terminate() error {
+	if c.cmd.Process.Signal(syscall.SIGTERM) == nil {
+		return nil
 	}
+	return c.kill()
 }
 
-func (c *child) kill() { _ = c.cmd.Process.Kill() }
+func (c *child) kill() error { return c.cmd.Process.Kill() }
 
 func (c *child) close() {}
 

@@ -135,37 +135,42 @@ func (c *child) suspend(pid int) {
 	}
 }
 
-// pass passes a signal on.
-func (c *child) pass(sig os.Signal) {
+// pass passes a signal on. The error is that of kill(2), as with terminate and kill.
+func (c *child) pass(sig os.Signal) error {
 	switch sig {
 	case syscall.SIGTSTP:
 		if c.ending {
-			return
+			return nil
 		}
 		c.halting = true
 	case syscall.SIGINT:
 		c.typed = true
 	}
-	c.signal(sig.(syscall.Signal))
+	return c.signal(sig.(syscall.Signal))
 }
 
-func (c *child) proceed() { c.signal(syscall.SIGCONT) }
+func (c *child) proceed() { _ = c.signal(syscall.SIGCONT) }
 
 // terminate asks CMD to end, also when it is stopped.
-func (c *child) terminate() {
+func (c *child) terminate() error {
 	c.ending, c.halting = true, false
-	c.signal(syscall.SIGTERM)
-	c.signal(syscall.SIGCONT)
+	err := c.signal(syscall.SIGTERM)
+	c.proceed()
+	return err
 }
 
 // kill ends what is left of CMD's group. It may be called right after CMD has ended: for another group to have
 // its number by then, all process ids would have to be used up meanwhile.
-func (c *child) kill() { c.signal(syscall.SIGKILL) }
+func (c *child) kill() error { return c.signal(syscall.SIGKILL) }
 
-func (c *child) signal(sig syscall.Signal) {
-	if syscall.Kill(-c.pid, sig) == syscall.ESRCH && !c.ended {
-		_ = syscall.Kill(c.pid, sig) // it has moved to another group
+// signal fails with EPERM when all of the group run as other users.
+func (c *child) signal(sig syscall.Signal) error {
+	err := syscall.Kill(-c.pid, sig)
+	if err != nil && !c.ended {
+		// It has moved to another group, or has ended and wasn't waited for yet, which macOS calls EPERM for a group alone.
+		err = syscall.Kill(c.pid, sig)
 	}
+	return err
 }
 
 // result is CMD's exit code; nil for 0.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
-	"os/signal"
 	"regexp"
 	"slices"
 	"time"
@@ -28,7 +28,8 @@ Faults are not made, as only whoever runs the servers can: what a backend does w
 cut, or its server paused or restarted, is shown as not tested. Processes of this program are killed
 and stopped, as holders of locks.
 
-The exit code is 0 when no case has failed, and 1 otherwise.`
+The exit code is 0 when no case has failed, and 1 otherwise; 130 after Ctrl-C, when it prints what
+there is.`
 
 // conformanceOptions are the flags of conformance.
 type conformanceOptions struct {
@@ -78,20 +79,12 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := untilInterrupted()
 	defer stop()
-	l, err := open(ctx, url, nil)
-	if err != nil {
-		return lockFailure(err)
-	}
-	g := l.Guarantees()
-	if err := l.Close(); err != nil {
-		return lockFailure(err)
-	}
 	results := &verdicts{w: cmd.OutOrStdout(), verbose: o.verbose, quiet: o.format == "json"}
-	results.line("%v\n", g)
-	err = conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add)
-	if err != nil {
+	err = o.evaluate(ctx, url, cases, results)
+	interrupt := interruption(ctx)
+	if err != nil && interrupt == nil {
 		return lockFailure(err)
 	}
 	if o.format == "json" {
@@ -100,12 +93,48 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 		results.sum()
 	}
 	switch {
+	case interrupt != nil:
+		return interrupt
 	case results.err != nil:
 		return &exitError{code: exitOutput, err: results.err}
 	case results.count[conformance.Failed] > 0:
 		return &exitError{code: exitOutput}
 	}
 	return nil
+}
+
+// evaluate runs the cases on what the URL opens.
+func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []conformance.Case, results *verdicts) (err error) {
+	l, err := open(ctx, url, nil)
+	if err != nil {
+		return err
+	}
+	g := l.Guarantees()
+	if err := l.Close(); err != nil {
+		return err
+	}
+	url, remove, err := scratch(url)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	results.line("%v\n", g)
+	return conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add)
+}
+
+// scratch makes a directory of the suite's own in the directory that a URL of the file backend names, because lock files stay,
+// and returns its URL and what removes it. It leaves other URLs alone. The URL is one that could be opened.
+func scratch(rawURL string) (own string, remove func() error, err error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Scheme != "file" {
+		return rawURL, func() error { return nil }, nil
+	}
+	dir, err := os.MkdirTemp(u.Path, "conformance-")
+	if err != nil {
+		return "", nil, err
+	}
+	u.Path, u.RawPath = dir, ""
+	return u.String(), func() error { return os.RemoveAll(dir) }, nil
 }
 
 // chosen are the cases that --run names.

@@ -5,6 +5,7 @@ package main
 import (
 	"os"
 	"os/exec"
+	"syscall"
 
 	"github.com/fencedlock/locker/conformance"
 )
@@ -18,6 +19,8 @@ func holders(url string) func(conformance.T) conformance.Process {
 		}
 		cmd := exec.Command(self, holderCommand)
 		cmd.Env = append(os.Environ(), envURL+"="+url)
+		// A group of its own, so that a Ctrl-C ends the case and not its holder, which the case would blame the backend for.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		return conformance.StartProcess(t, cmd)
 	}
 }

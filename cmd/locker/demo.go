@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
 	"strconv"
 	"time"
 
@@ -51,11 +49,14 @@ func newDemo() *cobra.Command {
 }
 
 func runDemo(cmd *cobra.Command, backend string, ttl time.Duration) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := untilInterrupted()
 	defer stop()
 	out := demo.NewText(cmd.OutOrStdout())
 	for _, fenced := range []bool{true, false} {
 		o, err := play(ctx, backend, ttl, fenced, out)
+		if interrupt := interruption(ctx); interrupt != nil {
+			return interrupt
+		}
 		if err != nil {
 			return lockFailure(err)
 		}

@@ -21,7 +21,8 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0; 1 when a case of the suite has failed, or output can't be written; 116; 117.
+// The other commands return 0; 1 when a case of the suite has failed, or output can't be written; 116; 117; and
+// conformance and demo 128+n when signal n ended them.
 package main
 
 import (

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -13,6 +15,9 @@ import (
 
 // stderrPatience is how long the end of this program waits for a line to be taken by a reader that has stalled.
 const stderrPatience = time.Second
+
+// cantSignal is said of a CMD that gets neither what is passed on nor TERM and KILL: only root may signal sudo(8).
+const cantSignal = "CMD can't be signalled, because it runs as another user"
 
 // supervise runs cmd until it has ended, passes signals on to it, and ends it when the lease is lost; told says that
 // this was reported. Everything that is sent to CMD is sent from here, so that nothing is sent to a process id that
@@ -38,23 +43,29 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 
 	done := lease.Done()
 	var kill <-chan time.Time
-	var printed chan struct{}
+	var said []chan struct{}
+	denied := false // stderr says that CMD can't be signalled
 	for {
 		var sig os.Signal
+		var signalErr error
 		select {
 		case <-c.changed:
 		case sig = <-r.signals:
 		case <-done:
 			done = nil
 		case <-kill:
-			c.kill()
+			signalErr = c.kill()
 		}
 		ended, stopped := c.look()
 		// Err reads the clock, so a CMD that was stopped together with this program isn't continued without its lock.
-		if lost := lease.Err(); lost != nil && printed == nil && !ended {
-			c.terminate()
+		if lost := lease.Err(); lost != nil && !told && !ended {
+			told = true
+			means := fmt.Sprintf("CMD gets TERM now and KILL after %v", r.grace)
+			if errors.Is(c.terminate(), fs.ErrPermission) {
+				denied, means = true, cantSignal
+			}
 			kill = time.After(r.grace)
-			printed = r.sayAside(fmt.Sprintf("%v; CMD gets TERM now and KILL after %v", lost, r.grace))
+			said = append(said, r.sayAside(fmt.Sprintf("%v; %s", lost, means)))
 		}
 		if ended {
 			break
@@ -63,19 +74,30 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 			c.proceed() // first, because it would undo a stop that sig asks for
 		}
 		if sig != nil {
-			c.pass(sig)
+			signalErr = c.pass(sig)
+		}
+		if errors.Is(signalErr, fs.ErrPermission) && !denied {
+			denied = true
+			said = append(said, r.sayAside(cantSignal))
 		}
 	}
 	if lease.Err() != nil {
-		c.kill() // whom CMD has left behind in its group
+		_ = c.kill() // whom CMD has left behind in its group
 	}
-	if printed != nil {
+	settle(said)
+	return told, c.result()
+}
+
+// settle waits until lines were printed, but not for ever.
+func settle(said []chan struct{}) {
+	patience := time.After(stderrPatience)
+	for _, printed := range said {
 		select {
 		case <-printed:
-		case <-time.After(stderrPatience):
+		case <-patience:
+			return
 		}
 	}
-	return printed != nil, c.result()
 }
 
 // sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not keep it from its work.
@@ -88,7 +110,8 @@ func (r *runner) sayAside(message string) chan struct{} {
 	return printed
 }
 
-// catch has signals sent to ch, but for those that are ignored, as under nohup(1): CMD inherits that.
+// catch has signals sent to ch, but for those that are ignored, as under nohup(1): CMD inherits that. It holds for HUP
+// and INT alone: of others the Go runtime forgets that they were ignored, so they are passed on.
 func catch(ch chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {

@@ -7,29 +7,44 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"net/url"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/fencedlock/locker"
-	_ "github.com/fencedlock/locker/filebackend" // file:///directory
+	_ "github.com/fencedlock/locker/etcdbackend"    // etcd://
+	_ "github.com/fencedlock/locker/filebackend"    // file:///directory
+	_ "github.com/fencedlock/locker/pgbackend"      // postgres://
+	_ "github.com/fencedlock/locker/redisbackend"   // redis://
+	_ "github.com/fencedlock/locker/redlockbackend" // redlock://
+	_ "github.com/fencedlock/locker/zkbackend"      // zk://
 )
 
 func main() {
-	url := os.Getenv("LOCKER_URL")
-	if url == "" {
-		dir, err := os.MkdirTemp("", "cron-example-") // a real job would name a directory that stays
-		if err != nil {
-			log.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		url = "file://" + dir
-	}
-	if err := run(context.Background(), url); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := job(ctx)
+	stop()
+	if err != nil {
 		log.Print(err)
+		os.Exit(1) // skips what is deferred, so nothing is in here
 	}
 }
 
-func run(ctx context.Context, url string) error {
-	l, err := locker.Open(ctx, url, locker.Efficiency)
+func job(ctx context.Context) error {
+	if u := os.Getenv("LOCKER_URL"); u != "" {
+		return run(ctx, u)
+	}
+	dir, err := os.MkdirTemp("", "cron-example-") // a real job would name a directory that stays
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	return run(ctx, (&url.URL{Scheme: "file", Path: dir}).String())
+}
+
+func run(ctx context.Context, lockURL string) error {
+	l, err := locker.Open(ctx, lockURL, locker.Efficiency)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,64 @@
 package main
 
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// asCron in the environment makes the test binary the program itself.
+const asCron = "CRON_TEST_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCron) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
 func Example() {
 	main()
 	// Output:
 	// page 1
 	// page 2
 	// page 3
+}
+
+// All backends are known, and cron learns from the code that the job wasn't done.
+func TestFailure(t *testing.T) {
+	for _, url := range []string{"redis://127.0.0.1:1", "etcd://127.0.0.1:1"} {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), asCron+"=1", "LOCKER_URL="+url)
+		out, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "refused") {
+			t.Errorf("%s: %v, %s, want code 1 and a refused connection", url, err, out)
+		}
+	}
+}
+
+// The directory may have any name, and is gone afterwards, also when the job is told to stop.
+func TestDirectory(t *testing.T) {
+	parent := filepath.Join(t.TempDir(), "50%25 #1")
+	if err := os.Mkdir(parent, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", parent)
+	t.Setenv("LOCKER_URL", "")
+	if err := job(t.Context()); err != nil {
+		t.Errorf("job = %v", err)
+	}
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := job(stopped); !errors.Is(err, context.Canceled) {
+		t.Errorf("job that is told to stop = %v, want %v", err, context.Canceled)
+	}
+	if left, err := os.ReadDir(parent); len(left) > 0 || err != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
 }

@@ -82,17 +82,25 @@ type bank struct {
 	conflicts atomic.Int64
 }
 
-// open gives each account 1000.
+// open makes what isn't there yet, with 1000 in each account. Others may be at work already.
 func (b *bank) open(ctx context.Context) error {
-	_, err := b.pool.Exec(ctx, `
-		CREATE TABLE IF NOT EXISTS accounts (name text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0), version bigint NOT NULL DEFAULT 1);
-		CREATE TABLE IF NOT EXISTS transfers (id text PRIMARY KEY)`)
-	for _, name := range accounts {
-		if err == nil {
-			_, err = b.pool.Exec(ctx, `INSERT INTO accounts VALUES ($1, 1000) ON CONFLICT (name) DO UPDATE SET balance = 1000`, name)
+	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
+		for _, statement := range []string{
+			`SELECT pg_advisory_xact_lock(hashtext('examples/money'))`, // two that make one table at once would collide
+			`CREATE TABLE IF NOT EXISTS accounts (name text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0), version bigint NOT NULL DEFAULT 1)`,
+			`CREATE TABLE IF NOT EXISTS transfers (id text PRIMARY KEY)`,
+		} {
+			if _, err := tx.Exec(ctx, statement); err != nil {
+				return err
+			}
 		}
-	}
-	return err
+		for _, name := range accounts {
+			if _, err := tx.Exec(ctx, `INSERT INTO accounts VALUES ($1, 1000) ON CONFLICT DO NOTHING`, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (b *bank) work(ctx context.Context, transfers int) error {
