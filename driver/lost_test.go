@@ -267,6 +267,6 @@ func TestALossAndANosyContext(t *testing.T) {
 		f.tell(1, errRevoked)
 		matches(t, "Err", lease.Err(), locker.ErrLost)
 		cancel()
-		p.failed()
+		_ = p.failed()
 	})
 }

@@ -105,7 +105,7 @@ func touch(f *os.File) error {
 		if err := syscall.Fstat(fd, &st); err != nil {
 			return err
 		}
-		return syscall.Fchmod(fd, uint32(st.Mode)&0o7777)
+		return syscall.Fchmod(fd, uint32(st.Mode)&0o7777) //nolint:unconvert // it has 16 bits on some systems
 	})
 }
 

@@ -20,13 +20,16 @@ var (
 	pgReplica    = lazily("postgres", startPgReplica)
 )
 
+// pgTTL is longer than elsewhere: three kinds of service are tested side by side, and a statement may take half a second then.
+const pgTTL = 3 * shortTTL / 2
+
 // pgHarness makes the suite's harness of a service.
 func pgHarness(service func(*testing.T) *pgService) func(*testing.T) conformance.Harness {
 	return func(t *testing.T) conformance.Harness {
 		s := service(t)
 		h := conformance.Harness{
 			Open:   s.open,
-			TTL:    shortTTL,
+			TTL:    pgTTL,
 			Strict: true,
 			Pack:   s.pack(t),
 			Setup: func(t conformance.T, _ *conformance.Harness) {

@@ -119,7 +119,7 @@ func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []c
 	}
 	defer func() { err = errors.Join(err, remove()) }()
 	results.line("%v\n", g)
-	return conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add)
+	return conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add) //nolint:contextcheck // cases have contexts of their own
 }
 
 // scratch makes a directory of the suite's own in the directory that a URL of the file backend names, because lock files stay,
