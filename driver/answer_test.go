@@ -281,3 +281,16 @@ func TestAnOutageBesideAQueuedHead(t *testing.T) {
 		})
 	}
 }
+
+// That holds for the head itself, too, whichever of its two goroutines hears first that its time is up.
+func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
+	for range 50 {
+		bubble(t, func(t *testing.T) {
+			f := &fake{
+				renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService },
+				acquire: queues(nil),
+			}
+			matchesNone(t, "Acquire in an outage", giveUpAfter(t, open(t, f), 2*ttl).failed(), locker.ErrHeld)
+		})
+	}
+}

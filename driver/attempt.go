@@ -130,8 +130,9 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 		e.discard(l)
 		return locker.ErrClosed
 	case over != nil:
+		err := e.gaveUp(w, over) // before what is known of l is changed
 		e.discard(l)
-		return e.gaveUp(w, over)
+		return err
 	case l.cause != nil:
 		e.discard(l)
 		return w.requeue(l.cause)

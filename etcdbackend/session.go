@@ -63,11 +63,11 @@ func (s *session) take(ctx context.Context, age time.Duration) (*generation, bea
 	}
 }
 
-// hold notes that a lock's key may come to hang on g. It is false when g is revoked.
+// hold notes that a lock's key may come to hang on g. It is false when g is over.
 func (s *session) hold(g *generation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.ended {
+	if g.over || g.ended {
 		return false
 	}
 	g.locks++

@@ -16,14 +16,17 @@ func (l *lock) on(g *generation) bool {
 	return l.gen == g
 }
 
-// moves notes that the key may come to hang on g, and returns the etcd lease that it is known to hang on. It is false when g
-// is revoked: a key that is put on it would go with it.
+// moves notes that the key may come to hang on g, and returns the etcd lease that it is known to hang on. It is false when g is
+// over: nothing extends it, or it is revoked. A later one can't be known before g is over, so a move that is slow doesn't take
+// the key back.
 func (l *lock) moves(g *generation) (from clientv3.LeaseID, ok bool) {
+	l.mu.Lock()
+	from = l.lease
+	l.mu.Unlock()
 	if !l.session.hold(g) {
 		return 0, false
 	}
 	l.mu.Lock()
-	from = l.lease
 	keep := !l.released && !slices.Contains(l.holds, g)
 	if keep {
 		l.holds = append(l.holds, g)

@@ -95,8 +95,8 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	return nil
 }
 
-// knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until a shared connection
-// through it ends: it may be restarted as another kind. Until then connections for waiters need no second one each.
+// knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until the last connection
+// through it has ended: then it may have been restarted as another kind. Until then no connection needs a second one.
 func (d *pgDriver) knowsPooler(c *conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -108,7 +108,9 @@ func (d *pgDriver) knowsPooler(c *conn) bool {
 func (d *pgDriver) trustPooler(c *conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.poolers[c.pooler] = struct{}{}
+	if _, open := d.conns[c]; open {
+		d.poolers[c.pooler] = struct{}{}
+	}
 }
 
 func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {

@@ -96,7 +96,10 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 
 func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) error {
 	c.pid, c.version = now.pid, now.version
-	if err := errors.Join(now.check(), c.d.learn(now)); err != nil {
+	if err := now.check(); err != nil {
+		return err
+	}
+	if err := c.d.learn(now); err != nil {
 		return err
 	}
 	if !c.d.server.ttl {

@@ -203,10 +203,13 @@ func (d *pgDriver) forgetConn(c *conn) {
 	if _, open := d.conns[c]; open && c.waits {
 		d.waiters--
 	}
-	if !c.waits {
-		delete(d.poolers, c.pooler)
-	}
 	delete(d.conns, c)
+	for other := range d.conns {
+		if other.pooler == c.pooler {
+			return
+		}
+	}
+	delete(d.poolers, c.pooler)
 }
 
 // begin counts a goroutine that ends by itself once the Locker is closed. It is false when that has happened.

@@ -181,15 +181,14 @@ func hosts(c *pgx.ConnConfig) int {
 // learn takes in what a connection says of the server. Later ones may lead elsewhere, but not to something that promises less than
 // the first.
 func (d *pgDriver) learn(f facts) error {
-	d.mu.Lock()
-	d.tableSize = f.room()
-	d.mu.Unlock()
 	if d.server.version == 0 {
 		d.server = server{version: f.version, ttl: f.version >= firstWithTTL}
-		return nil
 	}
 	if d.server.ttl && f.version < firstWithTTL {
 		return fmt.Errorf("%w: this server is older than the one of before, and has no idle_session_timeout", errors.ErrUnsupported)
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.tableSize = f.room()
 	return nil
 }

@@ -141,7 +141,7 @@ func (d *zkDriver) evict() bool {
 
 // open opens the session that was claimed. It ends by its own limit, or when the driver is closed, which ends the session.
 func (d *zkDriver) open(o *opening, ttl time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit-acquireLimit/10) // so that who waits hears why
 	defer cancel()
 	s, err := d.connect(ctx, ttl)
 	d.mu.Lock()
