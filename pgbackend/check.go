@@ -65,8 +65,9 @@ func (f facts) room() int { return f.perTx * (f.connections + f.prepared) }
 // comes before any setting, because those would reach others there.
 //
 // The number by which a connection was introduced is that of its server process. A pooler introduces itself with one of its own, in
-// all modes. Then a second test tells them apart: while another connection is in a transaction, this one must still lead to the
-// process that it led to before, and the other to another.
+// all modes. Then a second test tells them apart: right after this one was used, and while it is not, another connection must not
+// come to the same process in a transaction; and meanwhile this one must still lead to it. A pooler without sessions gives each the
+// process that was free last, as a rule, so that fails at once, unless somebody else asks in between: hence the rounds.
 func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	if c.pid == keyPID || c.d.knowsPooler(c) {
 		return nil
@@ -82,7 +83,7 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	}
 	other := newWire(stream, func(error) {})
 	defer func() { other.goodbye(ctx) }()
-	for range 5 {
+	for range poolerRounds {
 		mixed, err := c.mixedWith(ctx, other)
 		if mixed {
 			return fmt.Errorf("%w; connect to the server itself, or to a pool in session mode", ErrPooler)
@@ -94,6 +95,8 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	c.d.trustPooler(c)
 	return nil
 }
+
+const poolerRounds = 12
 
 // knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until the last connection
 // through it has ended: then it may have been restarted as another kind. Until then no connection needs a second one.
@@ -114,6 +117,9 @@ func (d *pgDriver) trustPooler(c *conn) {
 }
 
 func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {
+	if mixed, err := c.hasMoved(ctx); mixed || err != nil {
+		return mixed, err
+	}
 	theirs, err := other.do(ctx, "BEGIN; SELECT pg_backend_pid()")
 	if err != nil {
 		return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer in statement mode refuses transactions
@@ -121,10 +127,18 @@ func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {
 	if theirs.int(0, 0) == c.pid {
 		return true, nil
 	}
+	if mixed, err := c.hasMoved(ctx); mixed || err != nil {
+		return mixed, err
+	}
+	_, err = other.do(ctx, "COMMIT")
+	return false, err
+}
+
+// hasMoved reports whether c leads to another process than at first.
+func (c *conn) hasMoved(ctx context.Context) (bool, error) {
 	mine, err := c.exec(ctx, "SELECT pg_backend_pid()")
 	if err != nil {
 		return false, err
 	}
-	_, err = other.do(ctx, "COMMIT")
-	return mine.int(0, 0) != c.pid, err
+	return mine.int(0, 0) != c.pid, nil
 }
