@@ -8,8 +8,8 @@ import (
 )
 
 // After every acquisition that ended without a confirmed release, something may still stand on the service, or be on
-// its way there. So what it left is removed until the service has confirmed it, with growing pauses, by a few
-// goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
+// its way there. So what it left is removed until the service has confirmed it, with growing pauses, by a bounded number
+// of goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
 
 const (
 	maxRemovers      = 16  // while nothing is confirmed

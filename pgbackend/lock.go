@@ -229,7 +229,7 @@ func (l *lock) settle(ctx context.Context) error {
 	case l.settling <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errors.Join(errNoAnswer, context.Cause(ctx))
+		return errNoAnswer
 	}
 }
 

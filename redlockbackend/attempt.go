@@ -70,7 +70,8 @@ func (a *attempt) first() (decision, tally) {
 		r := <-coming
 		answers[r.i], doubted = r.reply, doubted.minus(r.i)
 		outcome = answers.first()
-		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) { // without them nothing else can be said
+		// A failure, and "held" to who doesn't ask again, is not said before they had their time as well.
+		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) {
 			for doubted != 0 {
 				answers[doubted.next()] = reply{}
 			}

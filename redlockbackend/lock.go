@@ -42,7 +42,7 @@ const patience = 20 * time.Millisecond
 // servers have a time limit of their own.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var failing time.Time // since when no majority answers
-	if l.turn == nil && l.ticket != 0 && l.d.turns.hear() {
+	if l.turn == nil && l.ticket != 0 && l.d.turns.listening() {
 		l.turn = l.d.turns.expect(l.key) // whom the servers know may be told before it has been told to wait
 	}
 	for {

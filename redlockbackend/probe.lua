@@ -22,7 +22,7 @@ try('SET', counter, '1', 'KEEPTTL')
 try('PEXPIRE', counter, 1000)
 try('PTTL', counter)
 try('DEL', counter)
-try('ZADD', waiters, 1, ARGV[1])
+try('ZADD', waiters, 'XX', 1, ARGV[1]) -- makes nothing that would stay where ZREM is forbidden
 try('ZSCORE', waiters, ARGV[1])
 try('ZRANK', waiters, ARGV[1])
 try('ZREM', waiters, ARGV[1])

@@ -57,8 +57,8 @@ func (t *turns) start() {
 	}
 }
 
-// hear reports whether messages may come.
-func (t *turns) hear() bool {
+// listening reports whether messages may come.
+func (t *turns) listening() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.started
