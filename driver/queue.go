@@ -118,8 +118,11 @@ func (e *engine) leaveQueue(w *waiter) {
 // gaveUp is the error of a caller whose context is over, and has this error. It matches ErrHeld only when the caller
 // ran out of time and the service had said that the lock is held.
 func (e *engine) gaveUp(w *waiter, over error) error {
-	switch {
-	case w.q == nil || !w.q.believed():
+	switch q := w.q; {
+	case q == nil || !q.believed():
+		if q != nil && q.head == w { // what its renewals have shown is gone with it, and not to be judged again
+			q.held = false
+		}
 		return fmt.Errorf("no answer from the service: %w", over)
 	case ranOut(over):
 		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
