@@ -33,6 +33,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	claims  map[key]*lock
+	retired bool          // nothing is claimed any more
 	asking  bool          // requests are under way
 	waiting []*request    // and these came meanwhile
 	burial  chan struct{} // full while somebody finds out whether the session has ended
@@ -46,13 +47,16 @@ type place struct {
 }
 
 // claim reserves a key of this connection for l. Advisory locks are reentrant: without that, a second acquisition on the
-// connection would be granted what the first one has, or has left behind. The error is ErrHeld when another has the key, or that of a
-// connection that has ended.
+// connection would be granted what the first one has, or has left behind. The error is ErrHeld when another has the key, and else says
+// that the connection has ended, or is about to.
 func (c *conn) claim(l *lock) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.err(); err != nil {
 		return err
+	}
+	if c.retired {
+		return errClosed
 	}
 	if other := c.claims[l.key]; other != nil && other != l {
 		return locker.ErrHeld

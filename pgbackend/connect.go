@@ -18,7 +18,7 @@ func (d *pgDriver) dial(ctx context.Context) (stream net.Conn, keyPID int64, err
 	cfg := d.pool.ConnConfig.Copy()
 	if d.pool.BeforeConnect != nil {
 		if err := d.pool.BeforeConnect(ctx, cfg); err != nil {
-			return nil, 0, err
+			return nil, 0, overdue(err)
 		}
 	}
 	if cfg.RuntimeParams == nil {
@@ -143,7 +143,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 		{"default_transaction_isolation", "read committed"},
 		{"idle_in_transaction_session_timeout", milliseconds(c.ttl)},
 	}
-	if c.ttl > 0 {
+	if c.version >= firstWithTTL {
 		settings = append(settings, [2]string{"idle_session_timeout", milliseconds(c.ttl)})
 	}
 	if c.version >= 170000 {
@@ -207,7 +207,7 @@ func (c *conn) noticing() [][2]string {
 		{"tcp_keepalives_interval", seconds},
 		{"tcp_keepalives_count", "3"},
 	}
-	if c.version >= 140000 {
+	if c.version >= firstWithTTL {
 		settings = append(settings, [2]string{"client_connection_check_interval", milliseconds(interval)})
 	}
 	return settings

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -173,6 +174,9 @@ func (d *pgDriver) findSession(ttl time.Duration) (s *session, retired []*conn, 
 // anyConn returns the shared connection of a TTL, or that of any other if there can be none, for what can be asked on all of them.
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
 	s, err := d.session(ttl)
+	if errors.Is(err, locker.ErrClosed) {
+		return nil, err
+	}
 	if err != nil {
 		d.mu.Lock()
 		for _, s = range d.sessions {

@@ -83,5 +83,14 @@ func overdue(err error) error {
 	return fmt.Errorf("%w (%s)", errNoAnswer, err.Error()) // which may be that of a time limit of our own
 }
 
+// callerGone says of an error that the caller's context is over, and why.
+func callerGone(ctx context.Context, err error) error {
+	over := ctx.Err()
+	if cause := context.Cause(ctx); !errors.Is(over, cause) {
+		over = fmt.Errorf("%w: %w", over, cause)
+	}
+	return fmt.Errorf("%w: %w", over, err)
+}
+
 // isEnd reports whether err is the end of the connection.
 func isEnd(err error) bool { return errors.Is(err, errConnection) }

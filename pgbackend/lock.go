@@ -95,11 +95,18 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 	if err != nil {
 		return g, false, err
 	}
-	if err := l.leaveShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
+	limited, cancel := callContext(ctx, maxCall)
+	defer cancel()
+	if err := l.leaveShared(limited); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
 	switch err := c.claim(l); {
 	case errors.Is(err, locker.ErrHeld):
+		if c.silence() >= maxCall/2 { // whoever has claimed it may have no answer either
+			if _, err := c.stands(limited); err != nil {
+				return g, c.err() != nil, err
+			}
+		}
 		return g, false, l.held(ctx)
 	case err != nil:
 		return g, true, err

@@ -15,6 +15,7 @@ type session struct {
 	shared *conn
 	making *making // the shared connection is being made
 	idle   []*conn // of waiters that have gone
+	over   bool    // it was retired: nobody finds it any more
 }
 
 // making is a connection under way, for all who want it.
@@ -88,16 +89,25 @@ func (s *session) made(m *making, c *conn, err error) {
 	close(m.done)
 }
 
-// retire returns the connections of a session, to be ended: nothing hangs on them. It is false when one is being made.
+// retire returns the connections of a session, to be ended: nothing hangs on them. It is false when one is being made, or something
+// has come to hang on one.
 func (s *session) retire() ([]*conn, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.making != nil {
+	if s.making != nil || s.shared != nil && !s.shared.retire() {
 		return nil, false
 	}
 	left := append(s.idle, s.shared)
-	s.idle, s.shared = nil, nil
+	s.idle, s.shared, s.over = nil, nil, true
 	return left, true
+}
+
+// retire makes sure that nothing will be claimed on a connection that somebody may be about to use. It is false when something is.
+func (c *conn) retire() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = len(c.claims) == 0 || c.err() != nil
+	return c.retired
 }
 
 func (c *conn) inUse() bool {

@@ -2,7 +2,6 @@ package pgbackend
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -196,6 +195,6 @@ func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
 	case err := <-asked:
 		return r.token, err
 	case <-ctx.Done():
-		return 0, errors.Join(errNoAnswer, context.Cause(ctx))
+		return 0, callerGone(ctx, errNoAnswer)
 	}
 }

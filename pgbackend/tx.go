@@ -78,7 +78,10 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err
 		if !errors.Is(err, errElsewhere) || try == maxTries {
 			return c.place, err
 		}
-		if _, gone := c.stands(ctx); gone == nil {
+		limited, cancel := context.WithTimeout(ctx, maxCall) // nobody else may ever ask on it
+		_, gone := c.stands(limited)
+		cancel()
+		if gone == nil {
 			return home, err
 		}
 	}
@@ -109,7 +112,7 @@ func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 	}
 	c, err := d.anyConn(ctx, ttl)
 	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		err = callerGone(ctx, err)
 	}
 	return c, err
 }
@@ -162,7 +165,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		err = fmt.Errorf("%w: %w: %w", locker.ErrHeld, ctx.Err(), err)
 	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		err = callerGone(ctx, err)
 	}
 	return err
 }

@@ -108,12 +108,12 @@ func (s *session) takeIdle() *conn {
 func (s *session) putIdle(c *conn) {
 	s.mu.Lock()
 	s.idle = slices.DeleteFunc(s.idle, func(c *conn) bool { return c.err() != nil })
-	full := len(s.idle) >= maxIdle
-	if !full {
+	keep := len(s.idle) < maxIdle && !s.over
+	if keep {
 		s.idle = append(s.idle, c)
 	}
 	s.mu.Unlock()
-	if full {
+	if !keep {
 		c.leave()
 	}
 }

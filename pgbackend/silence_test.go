@@ -1,0 +1,137 @@
+package pgbackend_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// What a server that says nothing must not lead to: a call that never returns, or a lock that is said to be held by somebody.
+
+// answeringTx is a transaction of the caller's that gives these answers to the request for the lock.
+type answeringTx struct {
+	pgx.Tx
+	answers []string
+}
+
+func (tx *answeringTx) QueryRow(context.Context, string, ...any) pgx.Row { return tx }
+
+func (tx *answeringTx) Exec(context.Context, string, ...any) (pgconn.CommandTag, error) {
+	return pgconn.CommandTag{}, nil
+}
+
+func (tx *answeringTx) Scan(dest ...any) error {
+	*(dest[0].(*string)), tx.answers = tx.answers[0], tx.answers[1:] //nolint:forcetypeassert // as tryTx asks
+	return nil
+}
+
+// After a failover the connection to the server of before may be silent, and nobody else asks on it.
+func TestLockTxBesideASilentConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone := f.connections()
+		f.change(func(f *fake) {
+			f.before = func(sql string) string {
+				for c := range gone {
+					if f.conns[c] && sql == "SELECT pg_backend_pid()" {
+						return "silence"
+					}
+				}
+				return ""
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := pgbackend.LockTx(ctx, l, &answeringTx{answers: []string{"elsewhere", "granted"}}, "a"); err != nil {
+			t.Errorf("LockTx = %v, want a token from the next connection", err)
+		}
+		_ = l.Close()
+	})
+}
+
+// An acquisition that was given up without an answer still has its name: to the next one of this Locker that is no holder.
+func TestSilenceIsNoHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), l, "x"); err != nil { // so that the connection isn't given up
+			t.Fatal(err)
+		}
+		f.silentAbout("")
+		try := func(kind string, within time.Duration, acquire func(context.Context) (locker.Lease, error)) {
+			ctx, cancel := context.WithTimeout(t.Context(), within)
+			defer cancel()
+			if _, err := acquire(ctx); err == nil || errors.Is(err, locker.ErrHeld) {
+				t.Errorf("%s while the server is silent = %v, want an error that isn't ErrHeld", kind, err)
+			}
+		}
+		tryAcquire := func(ctx context.Context) (locker.Lease, error) { return locker.TryAcquire(ctx, l, "a") }
+		try("TryAcquire", time.Second/2, tryAcquire)
+		time.Sleep(5 * time.Second / 2)
+		try("another TryAcquire", time.Second/2, tryAcquire)
+		try("TryAcquire with time", time.Minute, tryAcquire)
+		time.Sleep(time.Second)
+		try("Acquire", 3*time.Second, func(ctx context.Context) (locker.Lease, error) { return l.Acquire(ctx, "a") })
+		_ = l.Close()
+	})
+}
+
+// A time limit of our own is not the caller's.
+func TestCredentialsThatNeverCome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		never := false
+		config.BeforeConnect = func(ctx context.Context, _ *pgx.ConnConfig) error {
+			if never {
+				<-ctx.Done()
+			}
+			return ctx.Err()
+		}
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		never = true
+		f.endAll("57P01")
+		synctest.Wait()
+		if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("TryAcquire without credentials = %v, want an error that isn't the caller's deadline", err)
+		}
+		_ = l.Close()
+	})
+}
+
+// The causes of a caller's context are beside its error, not in place of it.
+func TestLockTxGivenUp(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	because := errors.New("because")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(because)
+	f.silentAbout("SELECT i, CASE") // the token
+	_, err := pgbackend.LockTx(ctx, l, &answeringTx{answers: []string{"granted"}}, "a")
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
+		t.Errorf("LockTx of somebody who has given up = %v, want Canceled and its cause", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pgbackend.TryLockTx(t.Context(), l, nil, "a"); !errors.Is(err, locker.ErrClosed) {
+		t.Errorf("TryLockTx of a closed Locker = %v, want ErrClosed", err)
+	}
+}
