@@ -2,6 +2,8 @@ package driver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/fencedlock/locker"
 )
@@ -32,11 +34,16 @@ func (e *engine) Current(ctx context.Context, name string) (locker.Token, error)
 		return 0, e.fail("current", name, locker.ErrClosed)
 	}
 	defer e.leave()
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	token, err := s.Current(ctx, name)
-	if err != nil {
-		return 0, e.fail("current", name, err)
+	token, err := s.Current(limited, name)
+	if err == nil {
+		return token, nil
 	}
-	return token, nil
+	if over := contextError(ctx); over != nil {
+		err = fmt.Errorf("%w: %w", errNoAnswer, over)
+	} else if errors.Is(err, context.DeadlineExceeded) { // that limit is none of the caller's
+		err = errNoAnswer
+	}
+	return 0, e.fail("current", name, err)
 }

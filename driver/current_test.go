@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -47,4 +49,29 @@ func TestCurrentOfADriverThatCantTell(t *testing.T) {
 	if _, err := locker.Current(t.Context(), l, "a"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Current = %v, want ErrUnsupported", err)
 	}
+}
+
+// silent is a driver whose service says nothing.
+type silent struct{ mute }
+
+func (silent) Current(ctx context.Context, _ string) (locker.Token, error) {
+	<-ctx.Done()
+	return 0, context.Cause(ctx)
+}
+
+// The engine's time limit is not the caller's; and the caller's own is told with its cause.
+func TestCurrentOfASilentService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := driver.New(silent{}, driver.Config{Backend: "silent"})
+		defer l.Close()
+		if _, err := locker.Current(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Current = %v, want an error that isn't the caller's deadline", err)
+		}
+		enough := errors.New("enough")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, enough)
+		defer cancel()
+		if _, err := locker.Current(ctx, l, "a"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, enough) {
+			t.Errorf("Current that ran out of time = %v, want DeadlineExceeded and the cause", err)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -115,6 +116,8 @@ func (e *engine) leaveQueue(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
+var errNoAnswer = errors.New("no answer from the service")
+
 // gaveUp is the error of a caller whose context is over, and has this error. It matches ErrHeld only when the caller
 // ran out of time and the service had said that the lock is held.
 func (e *engine) gaveUp(w *waiter, over error) error {
@@ -123,7 +126,7 @@ func (e *engine) gaveUp(w *waiter, over error) error {
 		if q != nil && q.head == w { // what its renewals have shown is gone with it, and not to be judged again
 			q.held = false
 		}
-		return fmt.Errorf("no answer from the service: %w", over)
+		return fmt.Errorf("%w: %w", errNoAnswer, over)
 	case ranOut(over):
 		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
 	}

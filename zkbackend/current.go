@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"context"
+	"errors"
 
 	"github.com/go-zookeeper/zk"
 
@@ -15,28 +16,29 @@ var _ driver.Sequencer = (*zkDriver)(nil)
 //
 //nolint:contextcheck // the client knows no contexts; ctx bounds the waiting
 func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, error) {
-	s, err := d.session(ctx, d.ttl)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return 0, context.Cause(ctx)
-	case err != nil:
-		return 0, err
-	}
-	type answer struct {
-		token locker.Token
-		err   error
-	}
-	answers := make(chan answer, 1)
-	go func() { // ends with the call, which is bounded by the connection
-		defer d.leave(s)
-		token, err := s.current(ctx, d.root+"/"+escape(name))
-		answers <- answer{token, err}
-	}()
-	select {
-	case a := <-answers:
-		return a.token, a.err
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+	for {
+		s, err := d.session(ctx, d.ttl)
+		if err != nil {
+			return 0, err
+		}
+		type answer struct {
+			token locker.Token
+			err   error
+		}
+		answers := make(chan answer, 1)
+		go func() { // ends with the call, which is bounded by the connection
+			defer d.leave(s)
+			token, err := s.current(ctx, d.root+"/"+escape(name))
+			answers <- answer{token, err}
+		}()
+		select {
+		case a := <-answers:
+			if !broken(a.err) && !errors.Is(a.err, errOver) || ctx.Err() != nil {
+				return a.token, a.err
+			}
+		case <-ctx.Done():
+			return 0, s.noServer()
+		}
 	}
 }
 

@@ -39,3 +39,51 @@ func TestCurrentWhileASessionOpens(t *testing.T) {
 		release(t, lease)
 	})
 }
+
+// What no server answers is no deadline of the caller's, unless it was that; and then the cause is there too.
+func TestCurrentWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		s.mu.Lock()
+		s.muted = true
+		s.mu.Unlock()
+		s.sever()
+		if _, err := locker.Current(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Current = %v, want an error that isn't the caller's deadline", err)
+		}
+		because := errors.New("because")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(100*time.Millisecond, func() { cancel(because) })
+		if _, err := locker.Current(ctx, l, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
+			t.Errorf("Current of somebody who gave up = %v, want Canceled and the cause", err)
+		}
+		s.mu.Lock()
+		s.muted = false
+		s.mu.Unlock()
+	})
+}
+
+// What ends a connection or a session isn't told; the next one answers.
+func TestCurrentGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, other := open(t, s), open(t, s)
+		lease := acquire(t, other, "a")
+		current := func(after string) {
+			if token, err := locker.Current(t.Context(), l, "a"); err != nil || token != lease.Token() {
+				t.Errorf("Current after %s = %v, %v, want %v", after, token, err, lease.Token())
+			}
+		}
+		s.once("multi", hangUp)
+		current("the end of the connection")
+		s.scripts(nil)
+		s.mu.Lock()
+		s.keeps = true
+		s.endSession(3)
+		s.keeps = false
+		s.mu.Unlock()
+		current("the end of the session, on a server that keeps the connection")
+		release(t, lease)
+	})
+}

@@ -120,7 +120,7 @@ func ParseURL(u *url.URL) (Settings, error) {
 }
 
 // NewDriver is New without the engine.
-func NewDriver(servers []string, opts ...Option) (driver.Driver, error) {
-	d, _, err := newDriver(context.Background(), newConfig(servers, opts))
+func NewDriver(ctx context.Context, servers []string, opts ...Option) (driver.Driver, error) {
+	d, _, err := newDriver(ctx, newConfig(servers, opts))
 	return d, err
 }

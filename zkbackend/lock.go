@@ -30,6 +30,7 @@ type lock struct {
 	token   locker.Token // the node's czxid
 	asked   bool         // something may stand
 	doubt   bool         // a request was sent that has no answer, so there may be a node
+	earlier bool         // there may be one under an earlier session, which the servers have not ended
 	bare    bool         // the lock's node was made, and may never have had one below
 }
 
@@ -82,7 +83,10 @@ func (l *lock) part() {
 	s.fall(l.path)
 	l.d.leave(s)
 	l.session, l.path, l.doubt = nil, "", l.asked
-	if errors.Is(s.whyOver(), errExpired) {
+	switch {
+	case !errors.Is(s.whyOver(), errExpired):
+		l.earlier = l.asked
+	case !l.earlier:
 		l.asked, l.doubt, l.owner = false, false, driver.NewOwner()
 	}
 }
@@ -119,7 +123,7 @@ func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
 
 // place makes a node, or finds the one that was made, and reports whether it is the first.
 func (l *lock) place(s *session) (first bool, err error) {
-	if l.inDoubt() {
+	if l.mayStand() {
 		if found, first, err := l.find(s); found || err != nil {
 			return first, err
 		}
@@ -198,18 +202,20 @@ func (l *lock) find(s *session) (found, first bool, err error) {
 // stands notes that the node is there.
 func (l *lock) stands(s *session, path string, czxid int64) {
 	l.mu.Lock()
-	known := l.path != ""
+	before := l.path
 	l.path, l.token, l.bare = path, locker.Token(czxid), false
 	l.mu.Unlock()
-	if !known {
+	if path != before {
+		s.fall(before)
 		s.stand(l, path)
 	}
 }
 
-func (l *lock) inDoubt() bool {
+// mayStand reports whether there may be a node already, by what was asked before.
+func (l *lock) mayStand() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doubt
+	return l.doubt || l.path != ""
 }
 
 func (l *lock) grant(s *session) driver.Grant {

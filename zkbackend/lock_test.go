@@ -332,3 +332,31 @@ func TestForeignNodes(t *testing.T) {
 		release(t, lease)
 	})
 }
+
+// TryAcquire doesn't take its own node for somebody else's when it has to look twice.
+func TestOwnNodeIsNoHolder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "a"))
+		s.mu.Lock()
+		_, _ = s.tree.create("/locker/a/notes", 0, 0) // so that it looks whether it is the first
+		s.mu.Unlock()
+		made, cut := false, false
+		s.scripts(func(r request) verdict {
+			if made = made || r.op == "multi"; made && !cut && r.op == "children" {
+				cut = true
+				return hangUp
+			}
+			return serve
+		})
+		lease, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil || !cut {
+			t.Fatalf("TryAcquire of a free lock = %v, want a lease (it was cut off: %v)", err, cut)
+		}
+		release(t, lease)
+		if n := len(s.children("a")); n != 1 {
+			t.Errorf("%d nodes, want that of somebody else", n)
+		}
+	})
+}

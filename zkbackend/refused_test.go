@@ -1,6 +1,7 @@
 package zkbackend_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -142,5 +143,53 @@ func TestReleaseOfWhatWasLeftUnderTwoSessions(t *testing.T) {
 		w.cancel()
 		<-w.done
 		s.nodesAre(t, "a", 0)
+	})
+}
+
+// The end of a session says nothing of what was left under an earlier one.
+func TestReleaseWhenTheLaterSessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl),
+			zkbackend.WithDigest("joe", "secret"), zkbackend.WithDialer(s.dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := d.Lock(locker.Request{Name: "a", TTL: ttl}, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		refuses, ended := true, false
+		s.scripts(func(r request) verdict {
+			switch {
+			case r.op == "auth" && refuses: // which ends the first session here, and not on the servers
+				refuses = false
+				return reject
+			case r.op == "sync" && !ended: // of the removal, on the next one
+				ended = true
+				s.endSession(r.session)
+				return hangUp
+			}
+			return serve
+		})
+		s.sever()
+		synctest.Wait()
+		for range 10 {
+			ctx, cancel := context.WithTimeout(t.Context(), ttl)
+			err = l.Release(ctx)
+			cancel()
+			if err == nil {
+				break
+			}
+		}
+		if n := len(s.children("a")); err != nil || n != 0 || !ended {
+			t.Errorf("Release = %v, and %d nodes stand; want nil and none (the later session was ended: %v)", err, n, ended)
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
 	})
 }

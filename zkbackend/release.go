@@ -20,24 +20,24 @@ func (l *lock) Release(ctx context.Context) error {
 		return err
 	}
 	l.mu.Lock()
-	path, owner, asked, bare := l.path, l.owner, l.asked, l.bare
+	path, owner, asked, bare, earlier := l.path, l.owner, l.asked, l.bare, l.earlier
 	if l.doubt {
 		path = ""
 	}
 	l.mu.Unlock()
 	if asked {
-		if err := l.remove(ctx, s, path, owner); err != nil {
+		if err := l.remove(ctx, s, path, owner, !earlier); err != nil {
 			return err
 		}
 	}
 	if bare {
-		if err := l.remove(ctx, s, l.dir, ""); err != nil {
+		if err := l.remove(ctx, s, l.dir, "", false); err != nil {
 			return err
 		}
 	}
 	l.mu.Lock()
 	path = l.path
-	l.session, l.path, l.asked, l.doubt, l.bare = nil, "", false, false, false
+	l.session, l.path, l.asked, l.doubt, l.bare, l.earlier = nil, "", false, false, false, false
 	l.mu.Unlock()
 	s.fall(path)
 	l.d.leave(s)
@@ -51,12 +51,12 @@ func (l *lock) isClear() bool {
 	return l.session == nil && !l.asked && !l.bare
 }
 
-// remove deletes a node, or all of an owner.
-func (l *lock) remove(ctx context.Context, s *session, path, owner string) error {
+// remove deletes a node, or all of an owner. ends says that what is removed ends with the session.
+func (l *lock) remove(ctx context.Context, s *session, path, owner string, ends bool) error {
 	for {
 		err := s.ready(ctx)
 		switch {
-		case errors.Is(err, errExpired) && path != l.dir: // and took all of its nodes with it
+		case errors.Is(err, errExpired) && ends:
 			return nil
 		case err != nil:
 			return err

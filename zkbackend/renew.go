@@ -61,21 +61,24 @@ func portion(checks []check) int {
 	return len(checks)
 }
 
-// renew reports each lock. The request fails as a whole when a node is missing, and names the first such; then it is
-// repeated without that one.
+// renew reports each lock. The request fails as a whole when a node is missing, or may not be read any more, and names the first
+// such; then it is repeated without that one.
 func (s *session) renew(ctx context.Context, checks []check, report func(int, driver.Instant, error)) {
 	checks = slices.Clone(checks)
 	for len(checks) > 0 {
-		base, missing, err := s.checkAll(ctx, checks)
+		base, bad, err := s.checkAll(ctx, checks)
 		switch {
 		case err == nil:
 			for _, c := range checks {
 				report(c.i, base, nil)
 			}
 			return
-		case missing >= 0:
-			report(checks[missing].i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
-			checks = slices.Delete(checks, missing, missing+1)
+		case bad >= 0:
+			if errors.Is(err, zk.ErrNoNode) {
+				err = fmt.Errorf("%w: %w", locker.ErrLost, errRemoved)
+			}
+			report(checks[bad].i, 0, explain(err))
+			checks = slices.Delete(checks, bad, bad+1)
 		case errors.Is(err, errExpired):
 			err = fmt.Errorf("%w: %w", locker.ErrLost, err)
 			fallthrough
@@ -88,8 +91,8 @@ func (s *session) renew(ctx context.Context, checks []check, report func(int, dr
 	}
 }
 
-// checkAll is one request. missing is the number of the first node that isn't there, or -1.
-func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Instant, missing int, err error) {
+// checkAll is one request. bad is the number of the node that it has failed for, or -1.
+func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Instant, bad int, err error) {
 	if err := s.ready(ctx); err != nil {
 		return 0, -1, err
 	}
@@ -99,9 +102,11 @@ func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Ins
 	}
 	sent := driver.Now()
 	results, err := s.conn.Multi(ops...)
-	if err != nil {
-		missing = slices.IndexFunc(results, func(r zk.MultiResponse) bool { return errors.Is(r.Error, zk.ErrNoNode) })
-		return 0, missing, err
+	if broken(err) {
+		return 0, -1, err
+	}
+	if err != nil { // those before it have none, those behind it another one
+		return 0, slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil }), err
 	}
 	return s.wrote(sent), -1, nil
 }

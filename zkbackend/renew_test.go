@@ -77,6 +77,30 @@ func TestRenewalFindsWhatIsMissing(t *testing.T) {
 	})
 }
 
+// A node that may not be read any more costs its own lease, and no other.
+func TestRenewalOfWhatMayNotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		leases := make(map[string]locker.Lease)
+		for _, name := range []string{"a", "b", "c"} {
+			leases[name] = acquire(t, l, name)
+		}
+		s.mu.Lock()
+		s.hidden = "/locker/b/" + s.tree.nodes["/locker/b"].children[0]
+		s.mu.Unlock()
+		time.Sleep(2 * ttl)
+		for name, lease := range leases {
+			if err := lease.Err(); errors.Is(err, locker.ErrLost) != (name == "b") || name == "b" && !contains(err, "permission") {
+				t.Errorf("Err of %q after two TTLs = %v; that of b may not be read, and wants ErrLost and the reason", name, err)
+			}
+		}
+		s.mu.Lock()
+		s.hidden = ""
+		s.mu.Unlock()
+	})
+}
+
 // A renewal proves nothing by itself: what proves a lease is a write after a sign of life that is old enough.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

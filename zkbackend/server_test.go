@@ -31,6 +31,7 @@ type server struct {
 	requests []request
 	connects []int64        // the session of each request to connect
 	keeps    bool           // a connection is kept when its session ends
+	hidden   string         // a node that nobody may read
 	down     bool           // nobody listens
 	muted    bool           // nothing is answered, not even a request to connect
 	all      sync.WaitGroup // its goroutines
@@ -380,8 +381,11 @@ func (s *server) write(c *conn, op string, r *reader, w *writer) code {
 		return code
 	case "check":
 		r.int32()
-		if s.tree.nodes[name] == nil {
+		switch {
+		case s.tree.nodes[name] == nil:
 			return noNode
+		case name == s.hidden:
+			return noAuth
 		}
 		return ok
 	}

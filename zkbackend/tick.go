@@ -73,10 +73,8 @@ func (d *zkDriver) probeServer(ctx context.Context, addr string, ask time.Durati
 		return 0, &dialError{err}
 	}
 	defer conn.Close()
-	limit, _ := ctx.Deadline()
-	if err := conn.SetDeadline(limit); err != nil {
-		return 0, err
-	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
+	defer stop()
 	granted, err := askTimeout(conn, ask)
 	if err != nil {
 		return 0, err

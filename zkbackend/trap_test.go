@@ -379,7 +379,7 @@ func TestClose(t *testing.T) {
 func TestCloseWhileASessionOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		d, err := zkbackend.NewDriver([]string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick))
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -210,14 +210,38 @@ func (d *zkDriver) begin(ctx context.Context, asked time.Duration) (ttl time.Dur
 	o := &opening{done: make(chan struct{}), s: s}
 	close(o.done)
 	d.sessions[ttl] = o
-	if err := s.check(); err != nil {
+	survives, err := s.inspect(ctx)
+	if err != nil {
 		return 0, explain(err)
 	}
 	d.guarantees = Guarantees(d.tick)
-	if !s.survives() {
+	if !survives {
 		d.guarantees.Tolerance = locker.ToleranceNone
 	}
 	return ttl, nil
+}
+
+// inspect tries what acquisitions need, and reports whether the ensemble goes on when it has lost a server. ctx bounds the waiting; what
+// was asked ends with the session.
+//
+//nolint:contextcheck // the client knows no contexts
+func (s *session) inspect(ctx context.Context) (survives bool, err error) {
+	survivor, failed := make(chan bool, 1), make(chan error, 1)
+	go func() {
+		if err := s.check(); err != nil {
+			failed <- err
+			return
+		}
+		survivor <- s.survives()
+	}()
+	select {
+	case survives = <-survivor:
+		return survives, nil
+	case err = <-failed:
+		return false, err
+	case <-ctx.Done():
+		return false, s.noServer()
+	}
 }
 
 // check tries what acquisitions need, on a node that is gone again in the same request.

@@ -1,0 +1,32 @@
+package zkbackend_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// Opening ends with its context, whatever it waits for at that moment.
+func TestOpeningIsGivenUp(t *testing.T) {
+	for what, stall := range map[string]func(*server){
+		"the first contact":           func(s *server) { s.muted = true },
+		"the trial of what is needed": func(s *server) { s.once("multi", ignore) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				stall(s)
+				ctx, cancel := context.WithCancel(t.Context())
+				time.AfterFunc(100*time.Millisecond, cancel)
+				began := time.Now()
+				_, err := zkbackend.NewDriver(ctx, []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDialer(s.dial))
+				if took := time.Since(began); !contains(err, "context canceled") || took > 150*time.Millisecond {
+					t.Errorf("NewDriver = %v after %v, want Canceled after 100ms", err, took)
+				}
+			})
+		})
+	}
+}
