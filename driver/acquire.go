@@ -24,7 +24,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if err != nil {
 		return nil, err
 	}
-	if err := contextError(ctx); err != nil {
+	if err := ContextError(ctx); err != nil {
 		return nil, err
 	}
 	if !e.enter() {

@@ -27,7 +27,7 @@ func (e *engine) Current(ctx context.Context, name string) (locker.Token, error)
 	if !ok {
 		return 0, e.fail("current", name, locker.ErrNoSequencer)
 	}
-	if err := contextError(ctx); err != nil {
+	if err := ContextError(ctx); err != nil {
 		return 0, e.fail("current", name, err)
 	}
 	if !e.enter() {
@@ -40,7 +40,7 @@ func (e *engine) Current(ctx context.Context, name string) (locker.Token, error)
 	if err == nil {
 		return token, nil
 	}
-	if over := contextError(ctx); over != nil {
+	if over := ContextError(ctx); over != nil {
 		err = fmt.Errorf("%w: %w", errNoAnswer, over)
 	} else if errors.Is(err, context.DeadlineExceeded) { // that limit is none of the caller's
 		err = errNoAnswer

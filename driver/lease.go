@@ -115,7 +115,7 @@ func (l *lease) Renew(ctx context.Context) error {
 		return err
 	}
 	if ctx.Err() != nil {
-		return e.fail("renew", l.req.Name, contextError(ctx))
+		return e.fail("renew", l.req.Name, ContextError(ctx))
 	}
 	if !e.enter() {
 		if err := l.err(); err != nil { // Close has ended it
@@ -139,7 +139,7 @@ func (l *lease) Renew(ctx context.Context) error {
 	select {
 	case err = <-result:
 	case <-ctx.Done():
-		err = contextError(ctx)
+		err = ContextError(ctx)
 	case <-l.done:
 	}
 	if ended := l.Err(); ended != nil {

@@ -119,10 +119,11 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 // callerGone is the error of a caller's context that is over.
 type callerGone struct{ err, cause error }
 
-// contextError is the error of a context that is over, together with its cause; nil while it isn't over. It must not be
-// called under the engine's mutex, and nor must any method of a caller's context: the context may be that of a lease of
-// this very locker, whose Err takes the mutex.
-func contextError(ctx context.Context) error {
+// ContextError is the error of a context that is over, and matches its cause as well; nil while it isn't over. It is for what
+// a backend does for a caller outside of a [Driver]: an Opener says with it that the caller gave up.
+func ContextError(ctx context.Context) error {
+	// Never under the engine's mutex, and nor any other method of a caller's context: that may be the context of a lease of
+	// this very locker, whose Err takes the mutex.
 	if err := ctx.Err(); err != nil {
 		return &callerGone{err, context.Cause(ctx)}
 	}

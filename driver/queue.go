@@ -41,7 +41,7 @@ type waiter struct {
 }
 
 // over is the error of the caller's context, if that is over. It must not be called under the engine's mutex.
-func (w *waiter) over() error { return contextError(w.ctx) }
+func (w *waiter) over() error { return ContextError(w.ctx) }
 
 // isHead is true for a waiter that runs and has not left: its answers are those that the others behind it wait for.
 func (w *waiter) isHead() bool { return w.q != nil && !w.left }

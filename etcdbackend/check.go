@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 )
 
 // oldest is the first version that is known to do what is relied upon here.
@@ -138,7 +139,7 @@ func (d *etcdDriver) openAll(ctx context.Context) error {
 	d.done = nil // the caller's
 	_ = d.Close(closing)
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	}
 	return hint(overdue(err))
 }

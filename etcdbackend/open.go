@@ -54,7 +54,7 @@ func (t *target) open(ctx context.Context) (locker.Locker, error) {
 	if err != nil {
 		end()
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), overdue(err))
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), overdue(err))
 		}
 		return nil, hint(overdue(err))
 	}

@@ -56,13 +56,21 @@ func (c *conn) claim(l *lock) error {
 		return err
 	}
 	if c.retired {
-		return errClosed
+		return errRetired
 	}
 	if other := c.claims[l.key]; other != nil && other != l {
 		return locker.ErrHeld
 	}
 	c.claims[l.key] = l
 	return nil
+}
+
+// isLeased reports whether whoever has claimed a key has a lease.
+func (c *conn) isLeased(k key) bool {
+	c.mu.Lock()
+	l := c.claims[k]
+	c.mu.Unlock()
+	return l != nil && l.isHeld()
 }
 
 // unclaim gives a key back when it is certain that the connection doesn't hold it.

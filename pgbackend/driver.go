@@ -173,21 +173,26 @@ func (d *pgDriver) findSession(ttl time.Duration) (s *session, retired []*conn, 
 
 // anyConn returns the shared connection of a TTL, or that of any other if there can be none, for what can be asked on all of them.
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
-	s, err := d.session(ttl)
-	if errors.Is(err, locker.ErrClosed) {
-		return nil, err
-	}
-	if err != nil {
-		d.mu.Lock()
-		for _, s = range d.sessions {
-			break
+	for {
+		s, err := d.session(ttl)
+		if errors.Is(err, locker.ErrClosed) {
+			return nil, err
 		}
-		d.mu.Unlock()
+		if err != nil {
+			d.mu.Lock()
+			for _, s = range d.sessions {
+				break
+			}
+			d.mu.Unlock()
+		}
+		if s == nil {
+			return nil, err
+		}
+		c, err := s.conn(ctx)
+		if !errors.Is(err, errRetired) {
+			return c, err
+		}
 	}
-	if s == nil {
-		return nil, err
-	}
-	return s.conn(ctx)
 }
 
 // addConn notes a connection that is to be ended by Close. It is false when the Locker is closed.

@@ -29,6 +29,7 @@ var (
 	errNoAnswer   = errors.New("no answer in time")
 	errConnection = errors.New("the connection has ended")
 	errClosed     = errors.New("it was closed")
+	errRetired    = errors.New("it gave way to the connection of another TTL")
 	errSilent     = errors.New("nothing was heard for too long")
 	errOver       = errors.New("it is not held here any more")
 )
@@ -81,15 +82,6 @@ func overdue(err error) error {
 		return errNoAnswer
 	}
 	return fmt.Errorf("%w (%s)", errNoAnswer, err.Error()) // which may be that of a time limit of our own
-}
-
-// callerGone says of an error that the caller's context is over, and why.
-func callerGone(ctx context.Context, err error) error {
-	over := ctx.Err()
-	if cause := context.Cause(ctx); !errors.Is(over, cause) {
-		over = fmt.Errorf("%w: %w", over, cause)
-	}
-	return fmt.Errorf("%w: %w", over, err)
 }
 
 // isEnd reports whether err is the end of the connection.

@@ -62,12 +62,12 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if err := l.bind(); err != nil {
 		return driver.Grant{}, err
 	}
-	if err := l.d.makeRoom(ctx, l); err != nil {
-		return driver.Grant{}, err
-	}
-	for try := 1; ; try++ {
+	for tries := 0; ; {
 		grant, again, err := l.try(ctx)
-		if err == nil || !again || try == maxTries {
+		if !errors.Is(err, errRetired) { // which may happen any number of times
+			tries++
+		}
+		if err == nil || !again || tries == maxTries || ctx.Err() != nil {
 			return grant, err
 		}
 	}
@@ -91,6 +91,9 @@ func (l *lock) bind() error {
 // try asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
 // maybe long ago.
 func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) {
+	if err := l.d.makeRoom(ctx, l); err != nil {
+		return g, isEnd(err), err
+	}
 	c, err := l.conn(ctx)
 	if err != nil {
 		return g, false, err
@@ -100,13 +103,15 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 	if err := l.leaveShared(limited); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
-	switch err := c.claim(l); {
-	case errors.Is(err, locker.ErrHeld):
-		if c.silence() >= maxCall/2 { // whoever has claimed it may have no answer either
-			if _, err := c.stands(limited); err != nil {
-				return g, c.err() != nil, err
-			}
+	err = c.claim(l)
+	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) { // whoever has claimed it may have no answer yet; this one comes after that
+		if _, err := c.stands(limited); err != nil {
+			return g, c.err() != nil, err
 		}
+		err = c.claim(l)
+	}
+	switch {
+	case errors.Is(err, locker.ErrHeld):
 		return g, false, l.held(ctx)
 	case err != nil:
 		return g, true, err
@@ -130,11 +135,16 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 
 // conn returns the shared connection of the lock's TTL.
 func (l *lock) conn(ctx context.Context) (*conn, error) {
-	s, err := l.d.session(l.ttl)
-	if err != nil {
-		return nil, err
+	for {
+		s, err := l.d.session(l.ttl)
+		if err != nil {
+			return nil, err
+		}
+		c, err := s.conn(ctx)
+		if !errors.Is(err, errRetired) {
+			return c, err
+		}
 	}
-	return s.conn(ctx)
 }
 
 // held is the answer to a request for a lock that somebody has.
@@ -164,6 +174,13 @@ func (l *lock) hang(c *conn) error {
 	l.drop()
 	l.hangs = c
 	return nil
+}
+
+// isHeld reports whether there is a lease.
+func (l *lock) isHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.hangs != nil
 }
 
 // unhang is the end of the lease, as far as the connections are concerned.

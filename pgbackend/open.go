@@ -104,7 +104,7 @@ func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Lock
 	if err := d.open(limited); err != nil {
 		_ = d.Close(ctx)
 		if ctx.Err() != nil {
-			return nil, callerGone(ctx, err)
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		}
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package pgbackend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -89,7 +90,9 @@ func TestRetiredBeforeItsWaiterHasConnected(t *testing.T) {
 		held.Store(false)
 		hold("e", next) // in the place of that TTL
 		giveUp()
-		<-gone
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("Acquire that was given up = %v, want Canceled", err)
+		}
 		close(connect)
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

@@ -32,7 +32,7 @@ const (
 )
 
 // conn returns the shared connection. ctx covers the waiting, which ends with the making at the latest. If it ends before, the
-// connection is made all the same, for the next one.
+// connection is made all the same, for the next one. The error is errRetired when the session is not to be used any more.
 func (s *session) conn(ctx context.Context) (*conn, error) {
 	c, m := s.get()
 	if c != nil {
@@ -57,11 +57,17 @@ func (s *session) get() (*conn, *making) {
 	begins := m == nil
 	if begins {
 		m = &making{done: make(chan struct{})}
+	}
+	over := s.over
+	if !over {
 		s.making = m
 	}
 	s.mu.Unlock()
 	switch {
 	case !begins:
+	case over:
+		m.err = errRetired
+		close(m.done)
 	case s.d.begin():
 		go s.make(m)
 	default:

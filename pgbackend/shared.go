@@ -195,6 +195,6 @@ func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
 	case err := <-asked:
 		return r.token, err
 	case <-ctx.Done():
-		return 0, callerGone(ctx, errNoAnswer)
+		return 0, fmt.Errorf("%w: %w", driver.ContextError(ctx), errNoAnswer)
 	}
 }

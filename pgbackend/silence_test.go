@@ -81,12 +81,15 @@ func TestSilenceIsNoHolder(t *testing.T) {
 			}
 		}
 		tryAcquire := func(ctx context.Context) (locker.Lease, error) { return locker.TryAcquire(ctx, l, "a") }
-		try("TryAcquire", time.Second/2, tryAcquire)
-		time.Sleep(5 * time.Second / 2)
-		try("another TryAcquire", time.Second/2, tryAcquire)
+		try("TryAcquire", 300*time.Millisecond, tryAcquire)
+		try("TryAcquire just after another one", 300*time.Millisecond, tryAcquire)
 		try("TryAcquire with time", time.Minute, tryAcquire)
-		time.Sleep(time.Second)
+		try("TryAcquire later", time.Second/2, tryAcquire)
 		try("Acquire", 3*time.Second, func(ctx context.Context) (locker.Lease, error) { return l.Acquire(ctx, "a") })
+		began := time.Now()
+		if _, err := locker.TryAcquire(t.Context(), l, "x"); !errors.Is(err, locker.ErrHeld) || time.Since(began) != 0 {
+			t.Errorf("TryAcquire of a lock that this Locker has = %v after %v, want ErrHeld at once", err, time.Since(began))
+		}
 		_ = l.Close()
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 )
 
 // LockTx takes the lock on name for a transaction of the caller's, which holds it until it is committed or rolled back (also to a
@@ -112,7 +113,7 @@ func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 	}
 	c, err := d.anyConn(ctx, ttl)
 	if err != nil && ctx.Err() != nil {
-		err = callerGone(ctx, err)
+		err = fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	}
 	return c, err
 }
@@ -131,6 +132,8 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 		WHEN pg_catalog.pg_try_advisory_xact_lock(%s) THEN 'granted'
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	case err != nil:
 		return err
 	case answer == "held":
@@ -163,9 +166,9 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	case err == nil:
 		_, err = tx.Exec(ctx, set, pgx.QueryExecModeExec, lockTimeout, statementTimeout)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = fmt.Errorf("%w: %w: %w", locker.ErrHeld, ctx.Err(), err)
+		err = fmt.Errorf("%w: %w: %w", locker.ErrHeld, driver.ContextError(ctx), err)
 	case ctx.Err() != nil:
-		err = callerGone(ctx, err)
+		err = fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	}
 	return err
 }

@@ -140,8 +140,8 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 	limited, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	if err := d.open(limited, c.allowEviction); err != nil {
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if over := redisclient.GivenUp(ctx); over != nil {
+			return nil, fmt.Errorf("%w: %w", over, err)
 		}
 		return nil, hint(redisclient.Overdue(err))
 	}

@@ -70,6 +70,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const (
@@ -160,8 +161,8 @@ func newLocker(ctx context.Context, servers []*redis.Client, c config, done func
 	if err := d.open(limited); err != nil {
 		d.done = nil // the caller closes what it gave
 		_ = d.Close(limited)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", context.Cause(ctx), err)
+		if over := redisclient.GivenUp(ctx); over != nil {
+			return nil, fmt.Errorf("%w: %w", over, err)
 		}
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, erro
 				return a.token, a.err
 			}
 		case <-ctx.Done():
-			return 0, s.noServer()
+			return 0, s.unanswered()
 		}
 	}
 }

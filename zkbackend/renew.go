@@ -20,6 +20,9 @@ const (
 	maxCheckBytes = 256 << 10
 )
 
+// maxRefused is how many nodes that may not be read are sorted out in one renewal: each costs a request, each time.
+const maxRefused = 10
+
 // check is a node that is to be looked at, for the lock of that number.
 type check struct {
 	i    int
@@ -65,6 +68,7 @@ func portion(checks []check) int {
 // such; then it is repeated without that one.
 func (s *session) renew(ctx context.Context, checks []check, report func(int, driver.Instant, error)) {
 	checks = slices.Clone(checks)
+	refused := 0
 	for len(checks) > 0 {
 		base, bad, err := s.checkAll(ctx, checks)
 		switch {
@@ -73,10 +77,11 @@ func (s *session) renew(ctx context.Context, checks []check, report func(int, dr
 				report(c.i, base, nil)
 			}
 			return
-		case bad >= 0:
-			if errors.Is(err, zk.ErrNoNode) {
-				err = fmt.Errorf("%w: %w", locker.ErrLost, errRemoved)
-			}
+		case bad >= 0 && errors.Is(err, zk.ErrNoNode):
+			report(checks[bad].i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
+			checks = slices.Delete(checks, bad, bad+1)
+		case bad >= 0 && refused < maxRefused:
+			refused++
 			report(checks[bad].i, 0, explain(err))
 			checks = slices.Delete(checks, bad, bad+1)
 		case errors.Is(err, errExpired):
@@ -84,7 +89,7 @@ func (s *session) renew(ctx context.Context, checks []check, report func(int, dr
 			fallthrough
 		case !broken(err) || ctx.Err() != nil:
 			for _, c := range checks {
-				report(c.i, 0, overdue(err))
+				report(c.i, 0, explain(overdue(err)))
 			}
 			return
 		}

@@ -201,14 +201,17 @@ func (s *session) ready(ctx context.Context) error {
 	if s.isOver() {
 		return fmt.Errorf("%w: %w", errOver, s.whyOver())
 	}
-	return s.noServer()
+	return s.unanswered()
 }
 
-// noServer is errNoServer, with what is known about it.
-func (s *session) noServer() error {
+// unanswered is the error of what was not answered in time. Without a connection it is errNoServer, with what is known about that.
+func (s *session) unanswered() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.trouble == nil {
+	switch {
+	case s.isUp:
+		return errNoAnswer
+	case s.trouble == nil:
 		return errNoServer
 	}
 	return fmt.Errorf("%w: %w", errNoServer, s.trouble)

@@ -169,7 +169,7 @@ func newDriver(ctx context.Context, c config) (*zkDriver, time.Duration, error) 
 	if err != nil {
 		_ = d.Close(limited)
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			err = fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 		}
 		return nil, 0, err
 	}
@@ -240,7 +240,7 @@ func (s *session) inspect(ctx context.Context) (survives bool, err error) {
 	case err = <-failed:
 		return false, err
 	case <-ctx.Done():
-		return false, s.noServer()
+		return false, s.unanswered()
 	}
 }
 

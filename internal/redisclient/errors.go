@@ -76,6 +76,14 @@ func Overdue(err error) error {
 	return ErrNoAnswer
 }
 
+// GivenUp is [driver.ContextError] for a call whose time limit was also the connection's: that may come a moment before the context's.
+func GivenUp(ctx context.Context) error {
+	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
+		<-ctx.Done()
+	}
+	return driver.ContextError(ctx)
+}
+
 // Silent reports whether err says no more than that nothing was heard in time.
 func Silent(err error) bool {
 	var network net.Error
