@@ -99,11 +99,7 @@ func (a *attempt) refused(t T, d time.Duration, targets ...error) error {
 func (h *Harness) queued(t T, name string, n int) {
 	t.Helper()
 	if h.Waiters == nil {
-		settle := h.Settle
-		if settle == 0 {
-			settle = 100 * time.Millisecond
-		}
-		pass(t, settle, "no hook tells whether the waiter is queued")
+		pass(t, h.settle(), "no hook tells whether the waiter is queued")
 		return
 	}
 	got := 0
@@ -119,6 +115,21 @@ func (h *Harness) requests(t T) int64 {
 		return 0
 	}
 	return h.Requests(t)
+}
+
+// requestsAtRest counts once nothing more comes of what was asked before. Where several servers are asked, an operation is done when
+// most of them have answered, and the last request may come later.
+func (h *Harness) requestsAtRest(t T) int64 {
+	t.Helper()
+	n := h.requests(t)
+	for range 20 {
+		before := n
+		pass(t, h.settle(), "requests of before may come late")
+		if n = h.requests(t); n == before {
+			break
+		}
+	}
+	return n
 }
 
 // noResidue fails when something stays on the service, where the harness can tell.

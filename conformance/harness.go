@@ -99,6 +99,14 @@ func (h *Harness) ttl(opts ...locker.Option) []locker.Option {
 	return opts
 }
 
+// settle is how long what nobody tells of may take to happen.
+func (h *Harness) settle() time.Duration {
+	if h.Settle > 0 {
+		return h.Settle
+	}
+	return 100 * time.Millisecond
+}
+
 // short is a time for a wait that is going to fail.
 func (h *Harness) short() time.Duration {
 	if h.TTL > 0 {

@@ -135,7 +135,7 @@ func overBefore(t T, h *Harness) {
 	gone := errors.New("the caller has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
-	before := h.requests(t)
+	before := h.requestsAtRest(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
 		if _, err := ask(t, ctx, l, name, opts...); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
 			t.Errorf("Acquire with a context that is over = %v, want its error and its cause", err)
@@ -227,7 +227,7 @@ func releaseCancelled(t T, h *Harness) {
 func badArguments(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
 	wantFree(t, l, name)
-	before := h.requests(t)
+	before := h.requestsAtRest(t)
 	for what, bad := range map[string]string{
 		"empty": "", "too long": strings.Repeat("x", locker.MaxName+1), "NUL": name + "\x00", "newline": name + "\n",
 		"escape": "\x1b" + name, "C1 control": name + "\u0085", "no UTF-8": name + "\xff", "half a rune": name + "\xc3",
