@@ -133,10 +133,8 @@ func (w *turn) wait(ctx context.Context) error {
 	timer := time.NewTimer(time.Until(w.look))
 	defer timer.Stop()
 	soon := func() {
-		if by := time.Now().Add(gather); by.Before(w.look) {
-			w.look = by
-			timer.Reset(gather)
-		}
+		w.lookWithin(gather)
+		timer.Reset(time.Until(w.look))
 	}
 	for {
 		select {
@@ -152,6 +150,13 @@ func (w *turn) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
+	}
+}
+
+// lookWithin brings the next look forward.
+func (w *turn) lookWithin(d time.Duration) {
+	if by := time.Now().Add(d); by.Before(w.look) {
+		w.look = by
 	}
 }
 

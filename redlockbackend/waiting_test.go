@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -107,7 +108,7 @@ func TestWaiterLeaves(t *testing.T) {
 // Who waits bears a service that fails for a moment, and not for long.
 func TestWaiterAndFailingService(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
-	l, err := c.Lock(request(40*time.Millisecond), func(error) {})
+	l, err := c.Lock(request(400*time.Millisecond), func(error) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +119,45 @@ func TestWaiterAndFailingService(t *testing.T) {
 	c.answer("acquire", hangUp, hangUp, hangUp)
 	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.Held{}) {
 		t.Errorf("Acquire = %v, want an error that is not ErrHeld", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// Connections that end now and then, between one look and the next, are no service that fails all the time.
+func TestWaiterWhoseConnectionsEnd(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	l, err := c.Lock(request(4*time.Second), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.answer("acquire", heldByA, heldByA, heldByA)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want Held{}", err)
+	}
+	var mu sync.Mutex
+	var ended time.Time
+	endings := 0
+	for _, s := range c.servers {
+		s.does("acquire", func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			if time.Since(ended) > 700*time.Millisecond { // a look comes every second or so
+				ended = time.Now()
+				endings++
+			}
+			if time.Since(ended) < 50*time.Millisecond {
+				return hangUp
+			}
+			return heldByA
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := l.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Acquire = %v, want that it waits", err)
+	}
+	if endings < 3 {
+		t.Errorf("connections have ended %d times only", endings)
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
