@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set { // the runs of the suite mostly wait; more than four at once keep two processors too busy for their TTLs
+	if !set { // the runs of the suite mostly wait; more than four at once gain nothing on two processors
 		_ = flag.Set("test.parallel", "4")
 	}
 	if url := os.Getenv(holderURL); url != "" {

@@ -20,7 +20,7 @@ var (
 	pgReplica    = lazily("postgres", startPgReplica)
 )
 
-// pgTTL is longer than elsewhere: three kinds of service are tested side by side, and a statement may take half a second then.
+// pgTTL is longer than elsewhere: three kinds of service are tested side by side, and answers were late for leases of that then.
 const pgTTL = 3 * shortTTL / 2
 
 // pgHarness makes the suite's harness of a service.

@@ -20,7 +20,8 @@ import (
 
 // Whoever is about to use the connection of a TTL when that is retired gets another one.
 func TestRetiredUnderAnAcquisition(t *testing.T) {
-	l := open(t, newFake(t))
+	f := newFake(t)
+	l := open(t, f)
 	for i := range 3 { // there is room for one of the two others
 		if _, err := locker.TryAcquire(t.Context(), l, fmt.Sprint("held", i), locker.WithTTL(time.Duration(10+i)*time.Second)); err != nil {
 			t.Fatal(err)
@@ -48,6 +49,12 @@ func TestRetiredUnderAnAcquisition(t *testing.T) {
 			})
 		}
 		all.Wait()
+	}
+	const most = 4 // a shared connection for each TTL that may be in use; nobody would find another one, nor end it
+	for end := time.Now().Add(10 * time.Second); len(f.connections()) > most; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections stand, want %d at most", len(f.connections()), most)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, erro
 		case a := <-answers:
 			if !broken(a.err) && !errors.Is(a.err, errOver) || ctx.Err() != nil {
 				return a.token, a.err
-			}
+			} // else the connection or the session has ended, and the next one is asked
 		case <-ctx.Done():
 			return 0, s.unanswered()
 		}

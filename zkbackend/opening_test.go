@@ -2,6 +2,7 @@ package zkbackend_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func TestOpeningIsGivenUp(t *testing.T) {
 				time.AfterFunc(100*time.Millisecond, cancel)
 				began := time.Now()
 				_, err := zkbackend.NewDriver(ctx, []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDialer(s.dial))
-				if took := time.Since(began); !contains(err, "context canceled") || took > 150*time.Millisecond {
+				if took := time.Since(began); !errors.Is(err, context.Canceled) || took > 150*time.Millisecond {
 					t.Errorf("NewDriver = %v after %v, want Canceled after 100ms", err, took)
 				}
 			})
