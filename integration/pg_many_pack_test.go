@@ -249,7 +249,7 @@ func (s *pgService) moves(t conformance.T, _ *conformance.Harness) {
 	for range rounds(t, 5, 100) {
 		name := lockName(t)
 		lease := acquire(t, other, name)
-		waiter := wait(t, l, name, locker.WithTTL(shortTTL))
+		waiter := wait(t, l, name, locker.WithTTL(pgTTL))
 		eventually(t, soon, func() error { return s.queued(t, name, 1) })
 		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
 		asked, stop := make(chan error, 1), make(chan struct{})
@@ -259,7 +259,7 @@ func (s *pgService) moves(t conformance.T, _ *conformance.Harness) {
 		eventually(t, soon, func() error {
 			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
 			if holder == blocked || holder == 0 {
-				return fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked)
+				return fmt.Errorf("the lock is held by session %d, and %d was the waiter's (the lease: %v)", holder, blocked, next.Err())
 			}
 			return nil
 		})

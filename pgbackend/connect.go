@@ -62,6 +62,9 @@ func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
 	}
 }
 
+// maxStillborn is how often a connection is made whose session the server was just ending. A pooler may have several of those to give.
+const maxStillborn = 10
+
 // connect makes a connection that is ready for locks: one that is to be shared, or a waiter's.
 func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) (*conn, error) {
 	for try := 1; ; try++ {
@@ -80,7 +83,7 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 			d.forgetConn(c)
 		}
 		now, err := c.look(ctx)
-		stillborn := isEnd(err) // a pooler may have given us a session that the server was just ending
+		stillborn := isEnd(err)
 		if err == nil {
 			err = c.setUp(ctx, now, keyPID, waiter)
 		}
@@ -88,7 +91,7 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 			return c, nil
 		}
 		c.end(errClosed)
-		if !stillborn || try == maxTries {
+		if !stillborn || try == maxStillborn {
 			return nil, explain(overdue(err), d.schema)
 		}
 	}
@@ -291,27 +294,13 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 
 // skip moves the sequence on, unless that has been done in this life of the server; skip.go says why, and why so.
 func (c *conn) skip(ctx context.Context, connections int) error {
-	mark := pair(ownSpace, int32(c.place.sequence)) //nolint:gosec // an OID has 32 bits
-	r, err := c.exec(ctx, "SELECT CASE WHEN "+stepLock+" IS NULL THEN NULL"+
-		fmt.Sprintf(" WHEN pg_try_advisory_lock(%s) THEN NOT pg_advisory_unlock(%[1]s) ELSE pg_advisory_lock_shared(%[1]s) IS NOT NULL END", mark))
-	if err != nil || r.bool(0, 0) {
-		return err
-	}
-	step := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipStep(connections))
-	for n := range skipSteps {
-		sql := "SELECT CASE WHEN " + stepLock + " IS NULL THEN NULL WHEN " + step + " IS NOT NULL THEN 1 END"
-		if n == skipSteps-1 {
-			sql = strings.Replace(sql, "THEN 1", fmt.Sprintf("THEN pg_advisory_lock_shared(%s)", mark), 1)
-		}
-		if _, err := c.exec(ctx, sql); err != nil {
-			return err
-		}
-	}
-	return nil
+	turn, mark := pair(ownSpace, 0), pair(ownSpace, int32(c.place.sequence)) //nolint:gosec // an OID has 32 bits
+	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipValues(connections))
+	_, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+");"+
+		fmt.Sprintf(" SELECT CASE WHEN pg_try_advisory_lock(%s) THEN CASE WHEN pg_advisory_unlock(%[1]s) THEN %s END END;", mark, values)+
+		" COMMIT; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+")")
+	return err
 }
-
-// stepLock is the lock under which the sequence is moved on. The server gives it back when the statement's work is on disk.
-var stepLock = "pg_advisory_xact_lock(" + pair(ownSpace, 0) + ")"
 
 func (d *pgDriver) sequence() string { return quoted(d.schema) + ".locker_token" }
 func (d *pgDriver) table() string    { return quoted(d.schema) + ".locker_epoch" }

@@ -19,7 +19,6 @@ type (
 const (
 	GroupSize = groupSize
 	LogAhead  = logAhead
-	SkipSteps = skipSteps
 	OwnSpace  = ownSpace
 	MaxValue  = maxValue
 	MaxEpoch  = maxEpoch
@@ -32,7 +31,7 @@ var (
 	Quoted      = quoted
 	Literal     = literal
 	MakeToken   = token
-	SkipStep    = skipStep
+	SkipValues  = skipValues
 )
 
 func (k key) Lock() string { return k.lock() }

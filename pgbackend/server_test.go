@@ -307,19 +307,19 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last. The first
-// one since the server was started takes three steps of the sequence besides, and that of a new Locker looks at the lock table.
+// What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last.
+// That of a new Locker looks at the lock table besides.
 func TestStatementsOfAConnection(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
-	if n := f.statements(""); n != 6+3+1 {
-		t.Errorf("a new Locker has sent %d statements, want 10", n)
+	if n := f.statements(""); n != 6+1 {
+		t.Errorf("a new Locker has sent %d messages, want 7", n)
 	}
 	before := f.statements("")
 	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); err != nil { // on another connection
 		t.Fatal(err)
 	}
-	if n := f.statements("") - before; n != 6+3+1 { // there is no mark on the fake
-		t.Errorf("a connection and an acquisition have sent %d statements, want 10", n)
+	if n := f.statements("") - before; n != 6+1 {
+		t.Errorf("a connection and an acquisition have sent %d messages, want 7", n)
 	}
 }
