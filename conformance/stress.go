@@ -105,48 +105,39 @@ func smallPool(t T, h *Harness) {
 	h.noResidue(t)
 }
 
-// baseline counts goroutines before the first Locker and after the last one's Close, and looks at the service while
-// they are still open.
+// baseline looks at the service while the Lockers are still open, and at the goroutines when they have been closed.
 func baseline(t T, h *Harness) {
-	before := len(stacks())
-	l, other, name := h.Open(t), h.Open(t), h.name(t)
-	defer l.Close()
-	defer other.Close()
-	attempt := func(i int) {
-		lease := acquire(t, l, name)
-		switch i % 4 {
-		case 0:
-			wantHeld(t, other, name)
-		case 1:
-			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond)
-			_, _ = ask(t, ctx, other, name)
-			cancel()
-		case 2:
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			_, _ = ask(t, ctx, other, name)
+	left := offspring(t.Context(), t.Name(), func() {
+		l, other, name := h.Open(t), h.Open(t), h.name(t)
+		defer l.Close()
+		defer other.Close()
+		for i := range h.rounds(1000) {
+			churn(t, l, other, name, i)
 		}
-		release(t, lease)
-	}
-	for i := range h.rounds(1000) {
-		attempt(i)
-	}
-	freeWithin(t, h.slack(), other, name)
-	h.noResidue(t)
-	shut(t, l)
-	shut(t, other)
-	eventually(t, hang/2, func() bool { return len(stacks()) <= before }, func() string {
-		now := stacks()
-		return fmt.Sprintf("%d goroutines, and there were %d before:\n%s", len(now), before, strings.Join(now, "\n\n"))
+		freeWithin(t, h.slack(), other, name)
+		h.noResidue(t)
+		shut(t, l)
+		shut(t, other)
+	})
+	eventually(t, hang/2, func() bool { return len(left()) == 0 }, func() string {
+		return "goroutines are left:\n" + strings.Join(left(), "\n\n")
 	})
 }
 
-// stacks has one text for each goroutine of the program. runtime.NumGoroutine counts some of the runtime's own as well.
-func stacks() []string {
-	for size := 1 << 20; ; size *= 2 {
-		text := make([]byte, size)
-		if n := runtime.Stack(text, true); n < size {
-			return strings.Split(string(text[:n]), "\n\n")
-		}
+// churn has l take the lock, and other fail to in one of several ways.
+func churn(t T, l, other locker.Locker, name string, i int) {
+	lease := acquire(t, l, name)
+	switch i % 4 {
+	case 0:
+		wantHeld(t, other, name)
+	case 1:
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond)
+		_, _ = ask(t, ctx, other, name)
+		cancel()
+	case 2:
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, _ = ask(t, ctx, other, name)
 	}
+	release(t, lease)
 }

@@ -4,9 +4,6 @@ package integration
 
 import (
 	"os"
-	"regexp"
-	"strings"
-	"sync"
 	"testing"
 
 	"github.com/fencedlock/locker/conformance"
@@ -56,26 +53,5 @@ func TestConformance(t *testing.T) {
 			}
 			conformance.Run(t, h)
 		})
-	}
-}
-
-// turn is taken by every case; one that counts the goroutines of the whole process has it for itself.
-var turn sync.RWMutex
-
-var (
-	isCase = regexp.MustCompile(`^[A-Z]+[0-9]`)
-	alone  = regexp.MustCompile(`^G57-`)
-)
-
-// takeTurn is called by Harness.Setup, which comes before each case, and before the first with the test of the whole run.
-func takeTurn(t conformance.T) {
-	name := t.Name()[strings.LastIndexByte(t.Name(), '/')+1:]
-	switch {
-	case alone.MatchString(name):
-		turn.Lock()
-		t.Cleanup(turn.Unlock)
-	case isCase.MatchString(name):
-		turn.RLock()
-		t.Cleanup(turn.RUnlock)
 	}
 }

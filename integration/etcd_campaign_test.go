@@ -42,8 +42,6 @@ func TestEtcdCampaign(t *testing.T) {
 			t.Run(fmt.Sprintf("%03d-%s", i, fault.name), func(t *testing.T) {
 				t.Parallel()
 				s := clusters.take(t) // for one fault at a time
-				turn.RLock()
-				defer turn.RUnlock()
 				must(t, s.wait)
 				tally.add(fault.name, s.strike(t, fault))
 			})

@@ -35,7 +35,6 @@ func etcdHarness(service func(*testing.T) *etcdService) func(*testing.T) conform
 				if ofCase(t) {
 					s = clusters.take(t)
 				}
-				takeTurn(t)
 				s.flush(t) // what a case that failed has left is not the next one's
 				h.Open, h.Hooks = s.open, s.hooks(t)
 			},

@@ -55,8 +55,6 @@ func TestEtcdSets(t *testing.T) {
 	for _, w := range setWriters {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			turn.RLock()
-			defer turn.RUnlock()
 			var all sync.WaitGroup
 			tests := make([]*setTest, size.sets)
 			for i := range tests {

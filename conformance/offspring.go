@@ -1,0 +1,32 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"runtime/pprof"
+	"strings"
+)
+
+// A goroutine hands its profiler labels down to those that it starts. So a case can tell its own from what other tests do beside it.
+
+const offspringLabel = "conformance"
+
+// offspring calls f, and returns what there is of the goroutines that f has started, itself or by others: a text for each kind, with
+// their number and the stack that they have.
+func offspring(ctx context.Context, name string, f func()) (left func() []string) {
+	pprof.Do(ctx, pprof.Labels(offspringLabel, name), func(context.Context) { f() })
+	mark := fmt.Sprintf("%q:%q", offspringLabel, name)
+	return func() []string {
+		var text bytes.Buffer
+		_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // to memory
+		_, stacks, _ := strings.Cut(text.String(), "\n") // the first line is their total
+		var found []string
+		for stack := range strings.SplitSeq(stacks, "\n\n") {
+			if _, labels, ok := strings.Cut(stack, "# labels: "); ok && strings.Contains(labels, mark) {
+				found = append(found, stack)
+			}
+		}
+		return found
+	}
+}
