@@ -19,7 +19,7 @@ func offspring(ctx context.Context, name string, f func()) (left func() []string
 	mark := fmt.Sprintf("%q:%q", offspringLabel, name)
 	return func() []string {
 		var text bytes.Buffer
-		_ = pprof.Lookup("goroutine").WriteTo(&text, 1) // to memory
+		_ = pprof.Lookup("goroutine").WriteTo(&text, 1)  // to memory
 		_, stacks, _ := strings.Cut(text.String(), "\n") // the first line is their total
 		var found []string
 		for stack := range strings.SplitSeq(stacks, "\n\n") {

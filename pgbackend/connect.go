@@ -130,7 +130,8 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 
 // set sets what the session needs, whatever the role, the database or the caller's configuration says.
 //
-//   - idle_session_timeout is the TTL. In a transaction another timeout would count; there is none here, and that one is the same.
+//   - idle_session_timeout is the TTL. In a transaction another timeout counts. The only ones here are in one message (see skip.go), and
+//     must not be left open.
 //   - A statement that blocks, of a waiter, may take any time. What makes the connection ready may not: a server doesn't notice that the
 //     client has given up while it waits for a lock, and each try would leave a process there.
 //   - Whoever finds that another has just raised the epoch goes on with that. Under other isolation levels it would fail.
@@ -144,7 +145,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 		{"synchronous_commit", "local"},
 		{"client_min_messages", "error"},
 		{"default_transaction_isolation", "read committed"},
-		{"idle_in_transaction_session_timeout", milliseconds(c.ttl)},
+		{"idle_in_transaction_session_timeout", milliseconds(connectLimit)},
 	}
 	if c.version >= firstWithTTL {
 		settings = append(settings, [2]string{"idle_session_timeout", milliseconds(c.ttl)})
@@ -295,10 +296,10 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 // skip moves the sequence on, unless that has been done in this life of the server; skip.go says why, and why so.
 func (c *conn) skip(ctx context.Context, connections int) error {
 	turn, mark := pair(ownSpace, 0), pair(ownSpace, int32(c.place.sequence)) //nolint:gosec // an OID has 32 bits
-	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipValues(connections))
-	_, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+");"+
-		fmt.Sprintf(" SELECT CASE WHEN pg_try_advisory_lock(%s) THEN CASE WHEN pg_advisory_unlock(%[1]s) THEN %s END END;", mark, values)+
-		" COMMIT; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+")")
+	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipStep(max(connections, leastConnections)))
+	step := "BEGIN; SELECT CASE WHEN pg_try_advisory_lock(" + mark + ") THEN CASE WHEN pg_advisory_unlock(" + mark + ") THEN " + values + " END END; COMMIT; "
+	_, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+"); COMMIT; "+strings.Repeat(step, skipSteps)+
+		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT")
 	return err
 }
 

@@ -19,6 +19,7 @@ type (
 const (
 	GroupSize = groupSize
 	LogAhead  = logAhead
+	SkipSteps = skipSteps
 	OwnSpace  = ownSpace
 	MaxValue  = maxValue
 	MaxEpoch  = maxEpoch
@@ -31,7 +32,7 @@ var (
 	Quoted      = quoted
 	Literal     = literal
 	MakeToken   = token
-	SkipValues  = skipValues
+	SkipStep    = skipStep
 )
 
 func (k key) Lock() string { return k.lock() }

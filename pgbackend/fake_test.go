@@ -254,8 +254,10 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.Contains(sql, "pg_control_system"):
 		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", "1", "70", "5", "900", "1"}}
 	case fakeSkip.MatchString(sql): // there is no mark
-		n, _ := strconv.Atoi(fakeSkip.FindStringSubmatch(sql)[1])
-		f.seq += n
+		for _, m := range fakeSkip.FindAllStringSubmatch(sql, -1) {
+			n, _ := strconv.Atoi(m[1])
+			f.seq += n
+		}
 		return nil
 	case strings.Contains(sql, "FROM pg_locks"):
 		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}

@@ -13,25 +13,32 @@ package pgbackend
 //
 //	C × (G + 32)
 //
-// ahead of the disk. It is moved on by three times that. The rest is for statements that are broken off in the middle: those leave
-// values behind that nobody waits for. The disk gets them with the next record of anybody's, or after 0.6 s at most (three times
-// wal_writer_delay).
+// ahead of the disk. But moving the sequence on is such a statement as well, and takes more values than any of these. So
 //
-// Moving the sequence on is such a statement as well, and takes more values than any of these, so nobody may give out values while it
-// is under way. And it is needed once in each life of the server, not by each connection: a crash has them all come back at the same
-// time, and if each wrote so much, one after the other, none might be ready before it gives up. Hence a mark, an advisory lock in
-// shared mode, which every connection takes before its first token, and keeps; locks don't outlive a crash. Under another lock, one
-// connection at a time looks for a mark (by trying for the same lock exclusively), moves the sequence on if there is none, and takes
-// one itself when that is on disk. While it does so nobody has a mark, so nobody gives out values; and whoever finds a mark finds all
-// on disk.
+//   - it is done in steps of S = C × (G + 32) values, each a transaction of its own, which is on disk before the next begins, and
+//   - one connection at a time takes steps: it has the turn, a lock, until the last one is on disk.
 //
-// It is one message, so the server comes to its end whether the client is still there or not. If it fails, the connection is ended, and
-// both locks go with that.
+// Then all that is not on disk is less than C × (G + 32) + S + 32 ≤ 2 S + 32 values, and three steps are more. What is left over, a
+// step less 32, is for statements that are broken off in the middle: those leave values behind that nobody waits for. The disk
+// gets them with the next record of anybody's, or after 0.6 s at most (three times wal_writer_delay).
+//
+// All that is needed once in each life of the server, not by each connection. A crash has them all come back at the same time: if
+// each took steps, one after the other, none might be ready before it gives up. Whoever has taken them takes a mark, an advisory lock in
+// shared mode; locks don't outlive a crash. Who has the turn looks for a mark before each step, by trying for the same lock
+// exclusively; if there is one it takes no step, but a mark too. It doesn't matter if marks are lost while the server lives (a waiter
+// that gives up drops its own): with the last one gone, somebody takes steps once more.
+//
+// It is one message, so that nobody has to wait for a client between two steps. Transactions surround all that may fail while it has
+// the turn, which is the session's and outlives an error: the server ends a session that is idle in a transaction in a few seconds.
+//
+// C may have been larger before the crash. Hence leastConnections.
 
 const (
-	groupSize = 64 // tokens taken by one statement, at most: G
-	logAhead  = 32 // values that one record covers besides the first
+	groupSize        = 64 // tokens taken by one statement, at most: G
+	logAhead         = 32 // values that one record covers besides the first
+	skipSteps        = 3
+	leastConnections = 1000
 )
 
-// skipValues is by how many values the sequence is moved on, on a server that takes so many connections.
-func skipValues(connections int) int { return 3 * max(connections, 1) * (groupSize + logAhead) }
+// skipStep is how many values each of skipSteps transactions takes from the sequence, on a server that takes so many connections.
+func skipStep(connections int) int { return max(connections, 1) * (groupSize + logAhead) }
