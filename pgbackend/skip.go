@@ -18,9 +18,9 @@ package pgbackend
 //   - it is done in steps of S = C × (G + 32) values, each a transaction of its own, which is on disk before the next begins, and
 //   - one connection at a time takes steps: it has the turn, a lock, until the last one is on disk.
 //
-// Then all that is not on disk is less than C × (G + 32) + S + 32 ≤ 2 S + 32 values, and three steps are more. What is left over, a
-// step less 32, is for statements that are broken off in the middle: those leave values behind that nobody waits for. The disk
-// gets them with the next record of anybody's, or after 0.6 s at most (three times wal_writer_delay).
+// Then all that is not on disk is less than C × (G + 32) + S + 32 ≤ 2 S + 32 values, and four steps are more. What is left over, two
+// steps less 32, is for statements that are broken off in the middle, a step or many others: those leave values behind that nobody waits
+// for. The disk gets them with the next record of anybody's, or after 0.6 s at most (three times wal_writer_delay).
 //
 // All that is needed once in each life of the server, not by each connection. A crash has them all come back at the same time: if
 // each took steps, one after the other, none might be ready before it gives up. Whoever has taken them takes a mark, an advisory lock in
@@ -36,7 +36,7 @@ package pgbackend
 const (
 	groupSize        = 64 // tokens taken by one statement, at most: G
 	logAhead         = 32 // values that one record covers besides the first
-	skipSteps        = 3
+	skipSteps        = 4
 	leastConnections = 1000
 )
 

@@ -155,7 +155,7 @@ func TestNoTokenTwiceOverCrashes(t *testing.T) {
 // Without the skip, with less than a crash can take back, with one large step, or without a turn, the model repeats tokens; otherwise
 // the test above proves nothing.
 func TestTokensRepeatWithoutTheSkip(t *testing.T) {
-	const connections = 16
+	const connections = 40
 	step := int64(pgbackend.SkipStep(connections))
 	for name, m := range map[string]model{
 		"no skip":        {},
