@@ -296,7 +296,7 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 // skip moves the sequence on, unless that has been done in this life of the server; skip.go says why, and why so.
 func (c *conn) skip(ctx context.Context, connections int) error {
 	turn, mark := pair(ownSpace, 0), pair(ownSpace, int32(c.place.sequence)) //nolint:gosec // an OID has 32 bits
-	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipStep(max(connections, leastConnections)))
+	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipStep(connections))
 	step := "BEGIN; SELECT CASE WHEN pg_try_advisory_lock(" + mark + ") THEN CASE WHEN pg_advisory_unlock(" + mark + ") THEN " + values + " END END; COMMIT; "
 	_, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+"); COMMIT; "+strings.Repeat(step, skipSteps)+
 		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT")

@@ -28,7 +28,7 @@ import (
 // that raises the epoch by hand.
 
 const (
-	valueBits = 48 // at 384,000 values for each life of the server, enough for 700 million of them
+	valueBits = 48 // at 38,400 values for each life of the server, enough for 7 thousand million of them
 	maxValue  = 1<<valueBits - 1
 	maxEpoch  = 1<<(63-valueBits) - 1
 )

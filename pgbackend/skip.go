@@ -31,13 +31,13 @@ package pgbackend
 // It is one message, so that nobody has to wait for a client between two steps. Transactions surround all that may fail while it has
 // the turn, which is the session's and outlives an error: the server ends a session that is idle in a transaction in a few seconds.
 //
-// C may have been larger before the crash. Hence leastConnections.
+// C must not be much smaller than before the crash: whoever lowers max_connections to less than a third stops the server in the ordinary
+// way for that. (A larger step for safety would cost every restart of a busy machine more than it can bring.)
 
 const (
-	groupSize        = 64 // tokens taken by one statement, at most: G
-	logAhead         = 32 // values that one record covers besides the first
-	skipSteps        = 4
-	leastConnections = 1000
+	groupSize = 64 // tokens taken by one statement, at most: G
+	logAhead  = 32 // values that one record covers besides the first
+	skipSteps = 4
 )
 
 // skipStep is how many values each of skipSteps transactions takes from the sequence, on a server that takes so many connections.
