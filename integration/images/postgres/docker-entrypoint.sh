@@ -14,7 +14,7 @@ if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
 	user=${POSTGRES_USER:-postgres}
 	database=${POSTGRES_DB:-$user}
 	: "${POSTGRES_PASSWORD:?is needed to make a cluster}"
-	initdb --username="$user" --pwfile=<(printf '%s\n' "$POSTGRES_PASSWORD") ${POSTGRES_INITDB_ARGS:-}
+	initdb --auth-host=scram-sha-256 --username="$user" --pwfile=<(printf '%s\n' "$POSTGRES_PASSWORD") ${POSTGRES_INITDB_ARGS:-}
 	printf 'host all all all scram-sha-256\n' >>"$PGDATA/pg_hba.conf"
 	printf "listen_addresses = '*'\n" >>"$PGDATA/postgresql.conf"
 	if [ "$database" != postgres ]; then
