@@ -384,7 +384,13 @@ func (s *pgService) txGone(t conformance.T, _ *conformance.Harness) {
 		}
 		return nil
 	})
-	admin[bool](t, s, "select pg_terminate_backend($1, 10000)", pid)
+	admin[bool](t, s, "select pg_terminate_backend($1)", pid)
+	eventually(t, soon, func() error {
+		if admin[bool](t, s, "select exists (select from pg_stat_activity where pid = $1)", pid) {
+			return errors.New("the session has not ended")
+		}
+		return nil
+	})
 	back()
 	if err := <-asked; err != nil {
 		t.Errorf("TryLockTx of a transaction that has ended = %v, want an error", err)
