@@ -1,11 +1,10 @@
 # make test     all packages, with the race detector; brings up what it needs
-# make integration  the suite on all servers
 # make images   the servers that the tests run, pulled, or built where they can't be
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
 # make fuzz     each fuzz target for FUZZTIME
 # make soak     the long campaigns
-.PHONY: test integration images lint vuln bench fuzz soak
+.PHONY: test images lint vuln bench fuzz soak
 
 GOLANGCI_LINT := v2.15.0
 BIN := $(CURDIR)/.bin
@@ -16,11 +15,6 @@ SOAK ?= 50
 test: images
 	go vet ./...
 	go test -race $$(go list ./... | grep -v '/integration$$')
-	go test -race -timeout 30m -skip '$(YOUNG)' ./integration
-
-# The suite on all servers. What "make test" leaves out has yet to pass many times in a row on a busy machine.
-YOUNG := TestConformance/(zookeeper|postgres)|^Test(Zk|Postgres)
-integration: images
 	go test -race -timeout 60m ./integration
 
 images:

@@ -259,7 +259,7 @@ func (s *pgService) moves(t conformance.T, _ *conformance.Harness) {
 		eventually(t, soon, func() error {
 			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
 			if holder == blocked || holder == 0 {
-				return fmt.Errorf("the lock is held by session %d, and %d was the waiter's (the lease: %v)", holder, blocked, next.Err())
+				return errors.Join(fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked), next.Err())
 			}
 			return nil
 		})

@@ -167,6 +167,9 @@ func (s *zkService) reaped(t conformance.T, _ *conformance.Harness) {
 			release(t, lease)
 		}
 		eventually(t, hang, func() error {
+			if _, err := s.admin.Sync("/"); err != nil { // its server may not have heard of the node yet
+				return err
+			}
 			there, _, err := s.admin.Exists(zkDir(name))
 			if there {
 				err = errors.New("its node is still there")
