@@ -9,11 +9,12 @@ import (
 )
 
 // A goroutine hands its profiler labels down to those that it starts. So a case can tell its own from what other tests do beside it.
+// What a timer starts (time.AfterFunc) has no labels, and isn't seen.
 
 const offspringLabel = "conformance"
 
-// offspring calls f, and returns what there is of the goroutines that f has started, itself or by others: a text for each kind, with
-// their number and the stack that they have.
+// offspring calls f, and returns a function that lists the goroutines that are left of those that f has started, and of those that
+// these have: a text for each kind, with their number and the stack that they have. No other call may use the name meanwhile.
 func offspring(ctx context.Context, name string, f func()) (left func() []string) {
 	pprof.Do(ctx, pprof.Labels(offspringLabel, name), func(context.Context) { f() })
 	mark := fmt.Sprintf("%q:%q", offspringLabel, name)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Goroutines that f has started count, whoever of them has; what others start meanwhile doesn't.
+// A goroutine counts that was started by one that f has started; one that another test starts meanwhile doesn't.
 func TestOffspring(t *testing.T) {
 	end, begin, begun := make(chan bool), make(chan bool), make(chan bool)
 	go func() {
