@@ -1,0 +1,291 @@
+package membackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// How calls of the driver end: with their context, with the connection, and without a ghost.
+
+// TestReleaseSendsNothingWhenNothingStands: after a loss that the service has told, a refusal, or an earlier Release.
+func TestReleaseSendsNothingWhenNothingStands(t *testing.T) {
+	broken := errors.New("broken")
+	tests := []struct {
+		name    string
+		prepare func(t *testing.T, s *membackend.Server, site site) acquisition
+	}{
+		{"not sent", func(t *testing.T, _ *membackend.Server, site site) acquisition {
+			l := site.lock(locker.Request{})
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := l.Acquire(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("Acquire = %v, want %v", err, context.Canceled)
+			}
+			return l
+		}},
+		{"released", func(t *testing.T, _ *membackend.Server, site site) acquisition {
+			l, _ := site.held(locker.Request{})
+			mustRelease(t, l)
+			return l
+		}},
+		{"pushed", func(t *testing.T, s *membackend.Server, site site) acquisition {
+			l, _ := site.held(locker.Request{})
+			s.Expire("name")
+			if len(l.lost) != 1 {
+				t.Errorf("lost was called %d times, want once", len(l.lost))
+			}
+			return l
+		}},
+		{"told by a renewal", func(t *testing.T, s *membackend.Server, site site) acquisition {
+			l, _ := site.held(locker.Request{})
+			s.Wipe()
+			if _, errs := site.renew(l.Lock); !errors.Is(errs[0], locker.ErrLost) {
+				t.Errorf("Renew = %v, want %v", errs[0], locker.ErrLost)
+			}
+			return l
+		}},
+		{"refused", func(t *testing.T, s *membackend.Server, site site) acquisition {
+			l := site.lock(locker.Request{})
+			s.Fail(broken)
+			if _, err := l.Acquire(t.Context()); !errors.Is(err, broken) {
+				t.Errorf("Acquire = %v, want %v", err, broken)
+			}
+			s.Fail(nil)
+			return l
+		}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			s := membackend.NewServer()
+			l := tt.prepare(t, s, newSite(t, s))
+			before := s.Requests()
+			mustRelease(t, l)
+			if n := s.Requests() - before; n != 0 {
+				t.Errorf("Release took %d requests, want none", n)
+			}
+			wantResidue(t, s, "")
+		})
+	}
+}
+
+// TestLateAcquireMakesNoGhost: the acquire request is carried out after its clean-up was confirmed.
+func TestLateAcquireMakesNoGhost(t *testing.T) {
+	for _, noWait := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := membackend.NewServer()
+			site := newSite(t, s)
+			site.Delay(ttl / 2)
+			l := site.lock(locker.Request{NoWait: noWait})
+			if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) {
+				t.Errorf("Acquire without an answer = %v, want a failure of the service", err)
+			}
+			site.Delay(0)
+			mustRelease(t, l)
+			before := s.Requests()
+			time.Sleep(ttl / 2)
+			synctest.Wait()
+			if n := s.Requests() - before; n != 1 {
+				t.Fatalf("%d requests were carried out late, want 1: the acquire", n)
+			}
+			wantResidue(t, s, "")
+		})
+	}
+}
+
+// TestCallsEndInTime: whatever hangs, a call returns well before a third of the TTL, and with its context.
+func TestCallsEndInTime(t *testing.T) {
+	faults := []struct {
+		name  string
+		cause func(*membackend.Server, site)
+	}{
+		{"paused", func(s *membackend.Server, _ site) { s.Pause() }},
+		{"cut", func(_ *membackend.Server, l site) { l.Cut() }},
+		{"delayed", func(_ *membackend.Server, l site) { l.Delay(time.Hour) }},
+		{"reply dropped", func(_ *membackend.Server, l site) { l.DropReplies(1) }},
+	}
+	calls := []struct {
+		name string
+		do   func(context.Context, site, acquisition, time.Duration) error
+	}{
+		{"Acquire", func(ctx context.Context, l site, _ acquisition, ttl time.Duration) error {
+			_, err := l.lock(locker.Request{Name: "other", TTL: ttl}).Acquire(ctx)
+			return err
+		}},
+		{"Renew", func(ctx context.Context, l site, held acquisition, _ time.Duration) (err error) {
+			l.Renew(ctx, []driver.Lock{held.Lock}, func(_ int, _ driver.Instant, e error) { err = e })
+			return err
+		}},
+		{"Release", func(ctx context.Context, _ site, held acquisition, _ time.Duration) error {
+			return held.Release(ctx)
+		}},
+	}
+	bounds := []struct{ ttl, caller, want time.Duration }{
+		{6 * time.Second, 0, time.Second},
+		{6 * time.Second, time.Second / 2, time.Second / 2},
+		{time.Hour, 0, 2 * time.Second},
+		{time.Hour, time.Second, time.Second},
+	}
+	for _, fault := range faults {
+		for _, call := range calls {
+			for _, bound := range bounds {
+				name := fmt.Sprintf("%s, %s, TTL %v, caller %v", call.name, fault.name, bound.ttl, bound.caller)
+				t.Run(name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						s := membackend.NewServer()
+						site := newSite(t, s)
+						held, _ := site.held(locker.Request{TTL: bound.ttl})
+						ctx := t.Context()
+						if bound.caller > 0 {
+							var cancel context.CancelFunc
+							ctx, cancel = context.WithTimeout(ctx, bound.caller)
+							defer cancel()
+						}
+						fault.cause(s, site)
+						start := time.Now()
+						err := call.do(ctx, site, held, bound.ttl)
+						if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, locker.ErrLost) {
+							t.Errorf("%v, want a failure of the service", err)
+						}
+						if errors.Is(err, context.DeadlineExceeded) != (bound.caller > 0) {
+							t.Errorf("%v, want the context's error only when that is over", err)
+						}
+						if took := time.Since(start); took != bound.want {
+							t.Errorf("it took %v, want %v", took, bound.want)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestBrokenConnectionLosesThePlace: and the waiter is told, by lost and by its Acquire, whether it was waiting already
+// or not.
+func TestBrokenConnectionLosesThePlace(t *testing.T) {
+	faults := []struct {
+		name  string
+		cause func(*membackend.Server, site)
+	}{
+		{"sever", func(_ *membackend.Server, l site) { l.Sever() }},
+		{"restart", func(s *membackend.Server, _ site) { s.Restart() }},
+	}
+	for _, fault := range faults {
+		for _, waiting := range []bool{true, false} {
+			t.Run(fault.name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := membackend.NewServer()
+					one, two := newSite(t, s), newSite(t, s)
+					first, _ := one.held(locker.Request{})
+					second := two.queued(locker.Request{})
+					if !waiting {
+						fault.cause(s, two)
+					}
+					result := make(chan error, 1)
+					go func() {
+						_, err := second.Acquire(t.Context())
+						result <- err
+					}()
+					synctest.Wait()
+					if waiting {
+						fault.cause(s, two)
+						synctest.Wait()
+					}
+					if err := <-result; err == nil || errors.Is(err, locker.ErrHeld) {
+						t.Errorf("Acquire = %v, want a failure", err)
+					}
+					if len(second.lost) == 0 {
+						t.Error("lost was not called")
+					}
+					wantResidue(t, s, `"name" is held, and 0 wait`)
+					if _, errs := one.renew(first.Lock); errs[0] != nil {
+						t.Errorf("Renew of the holder = %v", errs[0])
+					}
+					mustRelease(t, first, second)
+					wantResidue(t, s, "")
+				})
+			})
+		}
+	}
+}
+
+// TestGrantBeatsTheEndOfTheWait: a grant that has come is returned, even if the wait ended for another reason
+// meanwhile.
+func TestGrantBeatsTheEndOfTheWait(t *testing.T) {
+	s := membackend.NewServer()
+	one, two := newSite(t, s), newSite(t, s)
+	for range 20 { // a select picks at random
+		first, _ := one.held(locker.Request{})
+		second := two.queued(locker.Request{})
+		mustRelease(t, first)
+		two.Sever()
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := second.Acquire(ctx); err != nil {
+			t.Fatalf("Acquire = %v, want the grant", err)
+		}
+		mustRelease(t, second)
+	}
+}
+
+// TestCloseEndsTheConnection: calls under way return; the service learns it when it can, and finds the places dead when
+// it can't.
+func TestCloseEndsTheConnection(t *testing.T) {
+	const gone, stays = `"name" is held, and 0 wait`, `"name" is held, and 1 wait`
+	nothing := func(*membackend.Server, site) {}
+	tests := []struct {
+		name        string
+		fault, mend func(*membackend.Server, site)
+		closed      string // what is left after Close
+		mended      string // and when the fault is mended
+	}{
+		{"no fault", nothing, nothing, gone, gone},
+		{"paused",
+			func(s *membackend.Server, _ site) { s.Pause() },
+			func(s *membackend.Server, _ site) { s.Resume() }, stays, gone},
+		{"cut",
+			func(_ *membackend.Server, l site) { l.Cut() },
+			func(_ *membackend.Server, l site) { l.Heal() }, stays, stays},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := membackend.NewServer()
+				one, two := newSite(t, s), newSite(t, s)
+				first, _ := one.held(locker.Request{})
+				waiter := two.queued(locker.Request{})
+				tt.fault(s, two)
+				pending := make(chan error, 1)
+				go func() {
+					_, err := waiter.Acquire(t.Context())
+					pending <- err
+				}()
+				synctest.Wait()
+				if err := two.Close(t.Context()); err != nil {
+					t.Errorf("Close = %v", err)
+				}
+				if err := <-pending; err == nil {
+					t.Error("Acquire = nil after Close, want an error")
+				}
+				wantResidue(t, s, tt.closed)
+				tt.mend(s, two)
+				wantResidue(t, s, tt.mended)
+				time.Sleep(ttl / 2)
+				if _, errs := one.renew(first.Lock); errs[0] != nil {
+					t.Fatalf("Renew = %v", errs[0])
+				}
+				time.Sleep(ttl / 2)
+				synctest.Wait()
+				wantResidue(t, s, gone)
+				mustRelease(t, first)
+			})
+		})
+	}
+}

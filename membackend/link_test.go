@@ -1,0 +1,225 @@
+package membackend_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// Faults of the network between a Locker and its service.
+
+// TestRestartBehindACut: nobody tells the client, which learns it with its next request after Heal.
+func TestRestartBehindACut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := membackend.NewServer()
+		one, two := newSite(t, s), newSite(t, s)
+		first, _ := one.held(locker.Request{})
+		second := two.queued(locker.Request{})
+		one.Cut()
+		two.Cut()
+		s.Restart()
+		one.Heal()
+		two.Heal()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := second.Acquire(ctx); !errors.Is(err, context.DeadlineExceeded) || len(second.lost) > 0 {
+			t.Errorf("Acquire = %v, want to know of nothing yet", err)
+		}
+		if s.Expire("name"); len(first.lost) > 0 {
+			t.Error("a push came through a connection that the service has forgotten")
+		}
+		if _, errs := two.renew(second.Lock); errs[0] == nil || errors.Is(errs[0], locker.ErrLost) {
+			t.Errorf("first Renew = %v, want a failure that is not final", errs[0])
+		}
+		if _, err := second.Acquire(t.Context()); err == nil || len(second.lost) != 1 {
+			t.Errorf("Acquire = %v, want the broken connection to be known", err)
+		}
+		if _, errs := two.renew(second.Lock); !errors.Is(errs[0], locker.ErrLost) {
+			t.Errorf("second Renew = %v, want %v", errs[0], locker.ErrLost)
+		}
+	})
+}
+
+// TestCut: the holder knows that it has lost the lock before the rival gets it, and neither is confused by Heal.
+func TestCut(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		first := mustAcquire(t, a, "name")
+		waiter := wait(t, b, "name")
+		time.Sleep(ttl / 2)
+		a.Cut()
+		<-first.Done()
+		lost := time.Now()
+		second := <-waiter
+		if early := second.at.Sub(lost); early <= 0 {
+			t.Errorf("the rival was granted %v after the holder knew, want later", early)
+		}
+		wantOver(t, first, locker.ErrLost)
+		a.Heal()
+		time.Sleep(2 * ttl)
+		wantAlive(t, second.must(t))
+		if err := second.lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		wantResidue(t, s, "")
+		mustAcquire(t, a, "name")
+	})
+}
+
+func TestCutIsSurvivedBelowTheTTL(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		first := mustAcquire(t, a, "name")
+		waiter := wait(t, b, "name")
+		for range 5 {
+			a.Cut()
+			b.Cut()
+			time.Sleep(ttl / 2)
+			a.Heal()
+			b.Heal()
+			time.Sleep(ttl / 2)
+		}
+		wantAlive(t, first)
+		if err := first.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		(<-waiter).must(t)
+	})
+}
+
+func TestDropReplies(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		a.DropReplies(1)
+		before := s.Requests()
+		if _, err := a.Acquire(t.Context(), "name"); err == nil || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire = %v, want a failure of the service", err)
+		}
+		synctest.Wait()
+		if n := s.Requests() - before; n != 2 {
+			t.Errorf("%d requests were carried out, want 2: the acquire and its removal", n)
+		}
+		wantResidue(t, s, "")
+
+		lease := mustAcquire(t, b, "name")
+		b.DropReplies(1)
+		if err := lease.Release(t.Context()); err == nil || errors.Is(err, locker.ErrLost) {
+			t.Errorf("Release = %v, want a failure of the service", err)
+		}
+		second := mustAcquire(t, a, "name") // the release was carried out
+		time.Sleep(ttl)                     // and is repeated
+		wantAlive(t, second)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("second Release = %v", err)
+		}
+		wantAlive(t, second)
+	})
+}
+
+// TestDelayReorders: a request that is under way is overtaken when the delay ends.
+func TestDelayReorders(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		a.Delay(ttl / 4)
+		if _, err := a.Acquire(t.Context(), "name"); err == nil {
+			t.Error("Acquire = nil, want a failure: the answer takes longer than a call may")
+		}
+		a.Delay(0)
+		lease := mustAcquire(t, b, "name")
+		time.Sleep(ttl)
+		wantAlive(t, lease)
+		wantResidue(t, s, `"name" is held, and 0 wait`)
+	})
+}
+
+func TestDelayedRequestIsLostInACut(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
+		a.Delay(time.Second)
+		pending := wait(t, a, "name")
+		a.Cut()
+		time.Sleep(time.Second * 3 / 2)
+		a.Heal()
+		if got := <-pending; got.err == nil {
+			t.Error("Acquire = nil, want a failure")
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		wantResidue(t, s, "")
+		if n := s.Requests(); n != 1 {
+			t.Errorf("%d requests were carried out, want 1: the removal", n)
+		}
+	})
+}
+
+// TestReplyIsLostInACut: of a request that had arrived before.
+func TestReplyIsLostInACut(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
+		s.Pause()
+		pending := wait(t, a, "name")
+		a.Cut()
+		s.Resume()
+		wantResidue(t, s, `"name" is held, and 0 wait`)
+		if got := <-pending; got.err == nil {
+			t.Error("Acquire = nil, want a failure")
+		}
+		a.Heal()
+		time.Sleep(ttl)
+		wantResidue(t, s, "")
+	})
+}
+
+func TestSever(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		first := mustAcquire(t, a, "name")
+		waiter := wait(t, b, "name")
+		a.Sever()
+		b.Sever()
+		wantResidue(t, s, `"name" is held, and 0 wait`)
+		time.Sleep(2 * ttl)
+		wantAlive(t, first)
+		wantResidue(t, s, `"name" is held, and 1 wait`) // again
+		if err := first.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+		(<-waiter).must(t)
+	})
+}
+
+func TestSeverFailsWhatIsUnderWay(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
+		a.Delay(time.Second)
+		start := time.Now()
+		pending := wait(t, a, "name")
+		a.Sever()
+		a.Delay(0)
+		if got := <-pending; got.err == nil || errors.Is(got.err, locker.ErrHeld) || time.Since(start) > 0 {
+			t.Errorf("Acquire = %v after %v, want a failure of the service at once", got.err, time.Since(start))
+		}
+		time.Sleep(time.Minute)
+		wantResidue(t, s, "")
+		if n := s.Requests(); n != 1 {
+			t.Errorf("%d requests were carried out, want 1: the removal", n)
+		}
+		mustAcquire(t, a, "name")
+	})
+}
+
+// TestRenewalKeepsNothingOfTheCaller: a renewal is carried out after its call is over, when the caller may use its
+// slice for others.
+func TestRenewalKeepsNothingOfTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := membackend.NewServer()
+		site := newSite(t, s)
+		l, _ := site.held(locker.Request{})
+		other := site.lock(locker.Request{Name: "other"})
+		site.Delay(ttl / 2)
+		locks := []driver.Lock{l.Lock}
+		site.renew(locks...)
+		locks[0] = other.Lock
+		time.Sleep(ttl)
+		synctest.Wait()
+		wantResidue(t, s, `"name" is held, and 0 wait`) // since ttl/2
+	})
+}
