@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
-	"time"
 )
 
 // What the server must be like is found out when a Locker is opened, and again with each connection, which may lead elsewhere.
@@ -60,85 +58,3 @@ func (f facts) check() error {
 
 // room is how many locks the shared lock table has room for, as documented.
 func (f facts) room() int { return f.perTx * (f.connections + f.prepared) }
-
-// checkPooler finds out whether there is a pooler between here and the server that gives each transaction another connection. It
-// comes before any setting, because those would reach others there.
-//
-// The number by which a connection was introduced is that of its server process. A pooler introduces itself with one of its own, in
-// all modes. Then a second test tells them apart: right after this one was used, and while it is not, another connection must not
-// come to the same process in a transaction; and meanwhile this one must still lead to it. A pooler without sessions gives each the
-// process that was free last, as a rule, so that fails at once, unless somebody else asks in between: hence the rounds.
-func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
-	if c.pid == keyPID || c.d.knowsPooler(c) {
-		return nil
-	}
-	if until, limited := ctx.Deadline(); limited { // there must be time to say what is wrong
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*3/4)
-		defer cancel()
-	}
-	stream, _, err := c.d.dial(ctx)
-	if err != nil {
-		return fmt.Errorf("a second connection is needed to find out what kind of pooler there is: %w", err)
-	}
-	other := newWire(stream, func(error) {})
-	defer func() { other.goodbye(ctx) }()
-	for range poolerRounds {
-		mixed, err := c.mixedWith(ctx, other)
-		if mixed {
-			return fmt.Errorf("%w; connect to the server itself, or to a pool in session mode", ErrPooler)
-		}
-		if err != nil {
-			return fmt.Errorf("what kind of pooler there is can't be found out; it may have no second connection to the server: %w", err)
-		}
-	}
-	c.d.trustPooler(c)
-	return nil
-}
-
-const poolerRounds = 12
-
-// knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until the last connection
-// through it has ended: then it may have been restarted as another kind. Until then no connection needs a second one.
-func (d *pgDriver) knowsPooler(c *conn) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	c.pooler = c.net.RemoteAddr().String()
-	_, known := d.poolers[c.pooler]
-	return known
-}
-
-func (d *pgDriver) trustPooler(c *conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, open := d.conns[c]; open {
-		d.poolers[c.pooler] = struct{}{}
-	}
-}
-
-func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {
-	if mixed, err := c.hasMoved(ctx); mixed || err != nil {
-		return mixed, err
-	}
-	theirs, err := other.do(ctx, "BEGIN; SELECT pg_backend_pid()")
-	if err != nil {
-		return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer in statement mode refuses transactions
-	}
-	if theirs.int(0, 0) == c.pid {
-		return true, nil
-	}
-	if mixed, err := c.hasMoved(ctx); mixed || err != nil {
-		return mixed, err
-	}
-	_, err = other.do(ctx, "COMMIT")
-	return false, err
-}
-
-// hasMoved reports whether c leads to another process than at first.
-func (c *conn) hasMoved(ctx context.Context) (bool, error) {
-	mine, err := c.exec(ctx, "SELECT pg_backend_pid()")
-	if err != nil {
-		return false, err
-	}
-	return mine.int(0, 0) != c.pid, nil
-}

@@ -1,6 +1,7 @@
 package pgbackend_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -33,6 +34,8 @@ type fake struct {
 	conns    map[*fakeConn]bool
 	waited   *fakeConn               // the last one that has waited for a lock
 	seen     []string                // statements
+	asked    string                  // the last statement by which a connection makes sure that it has its session for itself
+	shown    string                  // what is shown instead, if anything
 	before   func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error
 	slow     time.Duration           // for each answer
 	late     time.Duration           // for one that is late
@@ -226,6 +229,7 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 }
 
 var (
+	fakeAsks   = regexp.MustCompile(`^SELECT pg_backend_pid\(\), \d+$`)
 	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
 	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
 	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock\(.*pg_advisory_lock\('(-?\d+)'::int8`)
@@ -243,10 +247,15 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	}
 	pid := strconv.Itoa(c.pid)
 	switch {
-	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), "):
+	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), current_setting("):
 		return [][]string{{pid, strconv.Itoa(f.version), yes(f.standby), yes(f.readOnly), "100", "64", "0"}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_backend_pid()":
 		return [][]string{{pid}}
+	case fakeAsks.MatchString(sql):
+		f.asked = sql
+		return [][]string{{pid}}
+	case strings.HasPrefix(sql, "SELECT query FROM "):
+		return [][]string{{cmp.Or(f.shown, f.asked)}}
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		return [][]string{{"", c.ttl}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):

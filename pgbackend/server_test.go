@@ -181,7 +181,9 @@ func TestPoolerIsRefused(t *testing.T) {
 		}
 	})
 	refused(t, f, pgbackend.ErrPooler, "session mode")
-	f.change(func(f *fake) { f.before = nil }) // each has a session of its own
+	f.change(func(f *fake) { f.before, f.shown = nil, "SELECT 1" }) // somebody else was there in between
+	refused(t, f, pgbackend.ErrPooler, "session mode")
+	f.change(func(f *fake) { f.shown = "" }) // each has a session of its own
 	if n := f.statements("set_config"); n != 0 {
 		t.Errorf("%d statements have set something for somebody else", n)
 	}

@@ -1,0 +1,89 @@
+package pgbackend
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+)
+
+// checkPooler finds out whether there is a pooler between here and the server that gives each transaction another connection. It
+// comes before any setting, because those would reach others there.
+//
+// The number by which a connection was introduced is that of its server process. A pooler introduces itself with one of its own, in
+// all modes. Then a second test tells them apart: right after this one was used, and while it is not, another connection must not
+// come to the same process in a transaction. A pooler without sessions gives each the process that was free last, as a rule, so that
+// fails at once, unless somebody else has got it in between: then it has carried out a statement that is not this one's, which the
+// server shows. One that chooses in another way sooner or later gives this one another process, or this one's to the other: hence the
+// rounds.
+func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
+	if c.pid == keyPID || c.d.knowsPooler(c) {
+		return nil
+	}
+	if until, limited := ctx.Deadline(); limited { // there must be time to say what is wrong
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*3/4)
+		defer cancel()
+	}
+	stream, _, err := c.d.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("a second connection is needed to find out what kind of pooler there is: %w", err)
+	}
+	other := newWire(stream, func(error) {})
+	defer func() { other.goodbye(ctx) }()
+	for range poolerRounds {
+		mixed, err := c.mixedWith(ctx, other)
+		if mixed {
+			return fmt.Errorf("%w; connect to the server itself, or to a pool in session mode", ErrPooler)
+		}
+		if err != nil {
+			return fmt.Errorf("what kind of pooler there is can't be found out; it may have no second connection to the server: %w", err)
+		}
+	}
+	c.d.trustPooler(c)
+	return nil
+}
+
+const poolerRounds = 6
+
+// knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until the last connection
+// through it has ended: then it may have been restarted as another kind. Until then no connection needs a second one.
+func (d *pgDriver) knowsPooler(c *conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c.pooler = c.net.RemoteAddr().String()
+	_, known := d.poolers[c.pooler]
+	return known
+}
+
+func (d *pgDriver) trustPooler(c *conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, open := d.conns[c]; open {
+		d.poolers[c.pooler] = struct{}{}
+	}
+}
+
+// mixedWith is one round: c asks, and then the other begins a transaction. The statement of c is like no other, so that it is known
+// again; the server shows it to whoever may see what this role does, unless track_activities is off.
+func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {
+	asks := fmt.Sprintf("SELECT pg_backend_pid(), %d", rand.Uint64())
+	mine, err := c.exec(ctx, asks)
+	if err != nil || mine.int(0, 0) != c.pid {
+		return err == nil, err
+	}
+	theirs, err := other.do(ctx, "BEGIN; SELECT pg_backend_pid()")
+	if err != nil {
+		return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer in statement mode refuses transactions
+	}
+	if theirs.int(0, 0) == c.pid {
+		return true, nil
+	}
+	last, err := other.do(ctx, fmt.Sprintf("SELECT query FROM pg_catalog.pg_stat_activity WHERE pid = %d AND state <> 'disabled'; COMMIT", c.pid))
+	if err != nil {
+		return false, err
+	}
+	shown := last.value(0, 0)
+	return shown != "" && shown != asks, nil
+}
