@@ -26,8 +26,6 @@ func (s *pgService) crashPack() []conformance.Case {
 			Why: "a sequence gives values out before they are written, and gives them again after a crash; a token that is given twice fences nobody"},
 		{ID: "I11", Name: "crash-is-noticed-at-once", Run: s.crashNoticed,
 			Why: "a crash frees all locks, so whoever held one must not believe in it for the rest of its TTL"},
-		{ID: "I12", Name: "all-come-back-after-a-crash", Run: s.comeBack,
-			Why: "a crash has all Lockers connect at the same time; if each did the work that one must do, all would give up, again and again"},
 	}
 }
 
@@ -308,43 +306,6 @@ func (s *pgService) crashNoticed(t conformance.T, _ *conformance.Harness) {
 			release(t, waiter.lease)
 		}
 		later(t, lease.Token(), free(t, soon, l, name))
-	}
-}
-
-// comeBack has many Lockers connect at once to a server whose disk is slow and which has just crashed.
-func (s *pgService) comeBack(t conformance.T, _ *conformance.Harness) {
-	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
-	lockers := make([]locker.Locker, 48)
-	for i := range lockers {
-		lockers[i] = keep(t, s.open(t))
-	}
-	s.exec(t, "alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()")
-	const value = "select last_value from locker.locker_token"
-	before := admin[int](t, s, value)
-	s.crash(t, true)
-	ctx, cancel := context.WithTimeout(t.Context(), hang)
-	defer cancel()
-	var all sync.WaitGroup
-	name, problems := lockName(t), make([]error, len(lockers))
-	for i, l := range lockers {
-		all.Go(func() {
-			tries, done := context.WithCancel(ctx)
-			defer done()
-			again(tries, func() error {
-				if _, problems[i] = drawToken(ctx, l, fmt.Sprint(name, "-", i)); problems[i] == nil {
-					done()
-				}
-				return problems[i]
-			})
-		})
-	}
-	all.Wait()
-	if err := errors.Join(problems...); err != nil {
-		t.Fatalf("%v after a crash some have not come back: %v", hang, err)
-	}
-	values := 4 * 96 * admin[int](t, s, "select current_setting('max_connections')::int") // see skip.go
-	if moved := admin[int](t, s, value) - before; moved > 4*values {                      // more than once, where a session has ended before all had seen it
-		t.Errorf("the sequence was moved on by %d, that is %d times", moved, moved/values)
 	}
 }
 

@@ -19,5 +19,5 @@ func (s *pgService) pack(t conformance.T) []conformance.Case {
 	case s.bouncer != nil:
 		return slices.Concat(s.bouncerPack(), s.silentPack(), s.manyPack(), s.txPack())
 	}
-	return slices.Concat(s.crashPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.txPack(), s.collisionPack())
+	return slices.Concat(s.crashPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.txPack(), s.collisionPack())
 }

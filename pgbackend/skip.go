@@ -29,7 +29,7 @@ package pgbackend
 // that gives up drops its own): with the last one gone, somebody takes steps once more.
 //
 // It is one message, so that nobody has to wait for a client between two steps. Transactions surround all that may fail while it has
-// the turn, which is the session's and outlives an error: the server ends a session that is idle in a transaction in a few seconds.
+// the turn, which is the session's and outlives an error: the server ends a session that is idle in a transaction after a second.
 //
 // C must not be much smaller than before the crash: whoever lowers max_connections to less than a third stops the server in the ordinary
 // way for that. (A larger step for safety would cost every restart of a busy machine more than it can bring.)

@@ -1,0 +1,128 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// turnPack is the work that one connection does for all after a crash, while it has the turn.
+func (s *pgService) turnPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I12", Name: "all-come-back-after-a-crash", Run: s.comeBack,
+			Why: "a crash has all Lockers connect at the same time; if each did the work that one must do, all would give up, again and again"},
+		{ID: "I13", Name: "silent-client-loses-the-turn", Run: s.stuckTurn,
+			Why: "a client that is cut off when its work has just failed can't give the turn back; without a limit nobody could connect any more"},
+	}
+}
+
+// comeBack has many Lockers connect at once to a server whose disk is slow and which has just crashed.
+func (s *pgService) comeBack(t conformance.T, _ *conformance.Harness) {
+	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
+	lockers := make([]locker.Locker, 48)
+	for i := range lockers {
+		lockers[i] = keep(t, s.open(t))
+	}
+	s.exec(t, "alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()")
+	const value = "select last_value from locker.locker_token"
+	before := admin[int](t, s, value)
+	s.crash(t, true)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	var all sync.WaitGroup
+	name, problems := lockName(t), make([]error, len(lockers))
+	for i, l := range lockers {
+		all.Go(func() {
+			tries, done := context.WithCancel(ctx)
+			defer done()
+			again(tries, func() error {
+				if _, problems[i] = drawToken(ctx, l, fmt.Sprint(name, "-", i)); problems[i] == nil {
+					done()
+				}
+				return problems[i]
+			})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(problems...); err != nil {
+		t.Fatalf("%v after a crash some have not come back: %v", hang, err)
+	}
+	values := 4 * 96 * admin[int](t, s, "select current_setting('max_connections')::int") // see skip.go
+	if moved := admin[int](t, s, value) - before; moved > 4*values {                      // more than once, where a session has ended before all had seen it
+		t.Errorf("the sequence was moved on by %d, that is %d times", moved, moved/values)
+	}
+}
+
+// pgTurn are the locks of those who have the turn or wait for it.
+const pgTurn = "pg_locks where locktype = 'advisory' and classid = 1819239275 and objid = 0 and objsubid = 2"
+
+// stuckTurn has a client do the work of after a crash with a sequence that has come to its end, and be cut off at that moment.
+func (s *pgService) stuckTurn(t conformance.T, _ *conformance.Harness) {
+	const sequence = "alter sequence " + pgSequence
+	end := fmt.Sprint(admin[int](t, s, "select seqmax from pg_sequence where seqrelid = $1::regclass", pgSequence))
+	mended := sync.OnceFunc(func() { s.exec(t, sequence+" maxvalue "+end) })
+	t.Cleanup(mended)
+	s.crash(t, true)
+	s.exec(t, sequence+" maxvalue "+fmt.Sprint(admin[int](t, s, "select last_value + 1 from "+pgSequence)))
+
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	config, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	config.ConnConfig.DialFunc = network.Dial
+	network.DropReplyTo("generate_series")
+	silent := make(chan error, 1)
+	go func() {
+		l, err := pgbackend.New(config)
+		if err == nil {
+			_ = l.Close()
+		}
+		silent <- err
+	}()
+	eventually(t, soon, func() error {
+		if n := admin[int](t, s, "select count(*) from pg_stat_activity where state = 'idle in transaction (aborted)' and pid in (select pid from "+pgTurn+")"); n != 1 {
+			return fmt.Errorf("%d sessions with the turn have failed, want 1", n)
+		}
+		return nil
+	})
+	network.Cut()
+	mended()
+
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	var failures []error
+	again(ctx, func() error {
+		l, err := locker.Open(ctx, s.url)
+		if err != nil {
+			failures = append(failures, err)
+			return err
+		}
+		_ = l.Close()
+		cancel()
+		return nil
+	})
+	if failures != nil {
+		t.Logf("others have failed before: %v", failures)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%v after a client fell silent that had the turn nobody else can connect", hang)
+	}
+	if err := <-silent; err == nil {
+		t.Errorf("New = nil, though its work has failed")
+	}
+}
