@@ -131,7 +131,7 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 // set sets what the session needs, whatever the role, the database or the caller's configuration says.
 //
 //   - idle_session_timeout is the TTL. In a transaction another timeout counts. The only ones here are in one message (see skip.go), and
-//     must not be left open: it is shorter than what others wait for them.
+//     must not be left open: whoever waits for the turn waits for longer than this timeout.
 //   - A statement that blocks, of a waiter, may take any time. What makes the connection ready may not: a server doesn't notice that the
 //     client has given up while it waits for a lock, and each try would leave a process there.
 //   - Whoever finds that another has just raised the epoch goes on with that. Under other isolation levels it would fail.

@@ -45,6 +45,8 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 	return nil
 }
 
+// poolerRounds is by far more than PgBouncer takes: ten that connect at the same time through one in transaction mode were let through
+// in 21 of 400 tries by one round, and in none of 1,000 by two. A pooler that chooses at random may take more.
 const poolerRounds = 6
 
 // knowsPooler notes that c leads through a pooler, and reports whether that has passed the test. It counts until the last connection
