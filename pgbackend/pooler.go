@@ -26,23 +26,34 @@ func (c *conn) checkPooler(ctx context.Context, keyPID int64) error {
 		ctx, cancel = context.WithTimeout(ctx, time.Until(until)*3/4)
 		defer cancel()
 	}
+	for try := 1; ; try++ {
+		mixed, err := c.mixed(ctx)
+		switch {
+		case mixed:
+			return fmt.Errorf("%w; connect to the server itself, or to a pool in session mode", ErrPooler)
+		case err == nil:
+			c.d.trustPooler(c)
+			return nil
+		case c.err() != nil || !isEnd(err) || try == maxStillborn: // else the second one's session was just ending
+			return fmt.Errorf("what kind of pooler there is can't be found out; it may have no second connection to the server: %w", err)
+		}
+	}
+}
+
+// mixed compares c with a second connection, some times.
+func (c *conn) mixed(ctx context.Context) (bool, error) {
 	stream, _, err := c.d.dial(ctx)
 	if err != nil {
-		return fmt.Errorf("a second connection is needed to find out what kind of pooler there is: %w", err)
+		return false, fmt.Errorf("a second connection is needed for that: %w", err)
 	}
 	other := newWire(stream, func(error) {})
 	defer func() { other.goodbye(ctx) }()
 	for range poolerRounds {
-		mixed, err := c.mixedWith(ctx, other)
-		if mixed {
-			return fmt.Errorf("%w; connect to the server itself, or to a pool in session mode", ErrPooler)
-		}
-		if err != nil {
-			return fmt.Errorf("what kind of pooler there is can't be found out; it may have no second connection to the server: %w", err)
+		if mixed, err := c.mixedWith(ctx, other); mixed || err != nil {
+			return mixed, err
 		}
 	}
-	c.d.trustPooler(c)
-	return nil
+	return false, nil
 }
 
 // poolerRounds is by far more than PgBouncer takes: ten that connect at the same time through one in transaction mode were let through

@@ -8,11 +8,13 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/pgbackend"
@@ -202,5 +204,32 @@ func TestStillbornConnection(t *testing.T) {
 	}
 	if looks != 4 {
 		t.Errorf("%d connections were made, want 4", looks)
+	}
+}
+
+// The same goes for the second connection that is made to find out what kind of pooler there is.
+func TestStillbornSecondConnection(t *testing.T) {
+	var stillborn, left atomic.Int32
+	f := newFake(t)
+	f.change(func(f *fake) {
+		f.keyPID = 7
+		f.last = &pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "invalid server parameter"} // of PgBouncer
+		f.before = func(sql string) string {
+			if !strings.HasPrefix(sql, "BEGIN; SELECT pg_backend_pid()") || left.Add(-1) < 0 {
+				return ""
+			}
+			stillborn.Add(1)
+			return "end"
+		}
+	})
+	left.Store(9)
+	open(t, f)
+	if n := stillborn.Swap(0); n != 9 {
+		t.Errorf("%d connections have ended: this test proves nothing", n)
+	}
+	left.Store(1000)
+	refused(t, f, nil, "08P01")
+	if n := stillborn.Load(); n != 10 {
+		t.Errorf("it was given up after %d connections, want 10", n)
 	}
 }
