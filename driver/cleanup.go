@@ -120,7 +120,10 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	err := l.lock.Release(call)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l.removal, l.removeErr = nil, err
+	l.removal = nil
+	if err == nil || l.removeErr == nil || call.Err() == nil { // that time is up says less than what was in the way before
+		l.removeErr = err
+	}
 	l.free = l.free || err == nil || isRemains(err)
 	switch {
 	case err == nil:

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -217,4 +218,20 @@ func TestAcquireRacesWithClose(t *testing.T) {
 		wg.Go(func() { l.Close() })
 		wg.Wait()
 	}
+}
+
+// The last try of a Close may have had no time for more than to say so.
+func TestCloseSaysWhatWasInTheWay(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{leaves: true, release: func(ctx context.Context, l *fakeLock) error {
+			if l.count(&l.releases) <= 3 {
+				return errService
+			}
+			<-ctx.Done()
+			return errors.New("there was no time")
+		}}
+		l := open(t, f)
+		mustAcquire(t, l, "name")
+		matches(t, "Close", l.Close(), errService)
+	})
 }

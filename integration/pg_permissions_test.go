@@ -41,6 +41,10 @@ func TestPostgresPermissions(t *testing.T) {
 	rawURL := changed(s.url, func(u *url.URL) { u.User = url.UserPassword(role, password) })
 	refusedAtOpen(t, rawURL, "locker", "Migration")
 
+	s.exec(t, "create schema locker", "grant usage, create on schema locker to "+role) // and none in the database
+	free(t, soon, keep(t, openURL(t, rawURL)), lockName(t))
+	s.exec(t, "drop schema locker cascade")
+
 	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker")) // again: it changes nothing
 	grants := documentedGrants(t, role)
 	s.exec(t, grants...)

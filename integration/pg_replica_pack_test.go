@@ -28,6 +28,12 @@ func (s *pgService) replicaPack() []conformance.Case {
 			Why: "who waits when the primary dies must get the lock from the new one, or be told"},
 		{ID: "I24", Name: "replica-is-refused-at-open", Run: s.replicaRefused,
 			Why: "a replica has no locks of its own; to find that out with the first acquisition is too late"},
+		{ID: "I25", Name: "primary-is-found-behind-a-replica", Run: s.primaryFound,
+			Why: "who names both servers survives a failover; it must not be up to the order of their names, or to one more parameter"},
+		{ID: "I26", Name: "tokens-rise-over-a-replica-that-knows-of-none", Run: s.unknownSequence,
+			Why: "a replica may have missed all that there is of locks, and begins with the first token"},
+		{ID: "I27", Name: "tokens-rise-over-an-old-dump", Run: s.oldDump,
+			Why: "a dump of before a failover brings back what the tokens were then, and that there was no failover"},
 	}
 }
 
@@ -154,4 +160,54 @@ func (s *pgService) replicaRefused(t conformance.T, _ *conformance.Harness) {
 		}
 		return err
 	})
+}
+
+func (s *pgService) primaryFound(t conformance.T, _ *conformance.Harness) {
+	must(t, func(ctx context.Context) error {
+		leader, err := s.leader(ctx)
+		if err != nil {
+			return err
+		}
+		replica, err := s.follower(ctx)
+		if err != nil {
+			return err
+		}
+		l := keep(t, openURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port, leader.port)))
+		free(t, soon, l, lockName(t))
+		if err := locker.ToleranceFailover.Check(l.Guarantees()); err != nil {
+			t.Errorf("a Locker that knows both servers doesn't survive a failover: %v", err)
+		}
+		return nil
+	})
+}
+
+func (s *pgService) unknownSequence(t conformance.T, _ *conformance.Harness) {
+	s.exec(t, "drop schema locker cascade")
+	must(t, func(ctx context.Context) error { return until(ctx, s.ready) })
+	must(t, s.lag)
+	last := spend(t, 200, keep(t, s.open(t)))
+	s.withoutPrimary(t)()
+	later(t, last, free(t, soon, keep(t, s.open(t)), lockName(t)))
+}
+
+func (s *pgService) oldDump(t conformance.T, _ *conformance.Harness) {
+	l := keep(t, s.open(t))
+	spend(t, 10, l)
+	var replica *pgNode
+	must(t, func(ctx context.Context) error {
+		if err := until(ctx, s.ready); err != nil { // it has all
+			return err
+		}
+		var err error
+		replica, err = s.follower(ctx)
+		return err
+	})
+	replica.shell(t, pgDumped)
+	s.withoutPrimary(t)()
+	last := spend(t, 200, l, keep(t, s.open(t)))
+	replica.shell(t, pgCleaned)
+	token := free(t, soon, keep(t, s.open(t)), lockName(t))
+	t.Logf("token %v when the dump was restored, and %v before", token, last)
+	later(t, last, token)
+	later(t, token, free(t, soon, l, lockName(t)))
 }

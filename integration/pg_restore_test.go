@@ -25,6 +25,7 @@ func (n *pgNode) shell(t conformance.T, command string) {
 const (
 	pgDumped   = "pg_dump --format=custom --file=/tmp/dump " + pgDatabase
 	pgRestored = "pg_restore --dbname=" + pgDatabase + " /tmp/dump"
+	pgCleaned  = "pg_restore --clean --if-exists --dbname=" + pgDatabase + " /tmp/dump" // over what is there
 	pgAfresh   = "dropdb --force " + pgDatabase + "; createdb --owner=" + pgUser + " " + pgDatabase
 )
 
@@ -44,7 +45,7 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 		to      *pgService
 		restore func()
 	}{
-		{"over what is there", s, func() { node.shell(t, "pg_restore --clean --if-exists --dbname="+pgDatabase+" /tmp/dump") }},
+		{"over what is there", s, func() { node.shell(t, pgCleaned) }},
 		{"into a new database", s, func() { node.shell(t, pgAfresh+"; "+pgRestored) }},
 		{"on another server", other, func() {
 			file := filepath.Join(t.TempDir(), "dump")

@@ -21,11 +21,12 @@ func (c *conn) bury(ctx context.Context, dead *conn) error {
 		return nil
 	}
 	sql := fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", lifePair(dead.life))
+	const alone = " END"
 	end := fmt.Sprintf(" WHEN pg_terminate_backend(%d) THEN false END", dead.pid)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		r, err := c.exec(ctx, sql+end)
-		if says(err, codePermission) { // the role has changed (SET ROLE); the server ends the session by itself
-			end = " END"
+		if says(err, codePermission) && end != alone { // the role has changed (SET ROLE); the server ends the session by itself
+			end = alone
 			continue
 		}
 		if err != nil {

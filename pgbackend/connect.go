@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // dial makes a connection as the caller's pool would, and takes over its stream.
@@ -26,6 +27,9 @@ func (d *pgDriver) dial(ctx context.Context) (stream net.Conn, keyPID int64, err
 	}
 	if _, named := cfg.RuntimeParams["application_name"]; !named {
 		cfg.RuntimeParams["application_name"] = "locker"
+	}
+	if cfg.ValidateConnect == nil && hosts(cfg) > 1 { // the first one that answers may be a standby
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	shareTime(ctx, cfg)
 	made, err := pgx.ConnectConfig(ctx, cfg)
@@ -222,17 +226,19 @@ func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseco
 // settle takes the sign of life, and finds out where the sequence is and which epoch it is in.
 func (c *conn) settle(ctx context.Context) error {
 	for {
-		c.life = rand.Uint32()
+		c.life = 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
 		var row epochRow
 		var now origin
 		alive := false
 		if err := c.readEpoch(ctx, &row, &now, &alive); err != nil {
 			return err
 		}
-		if !alive || c.life == 0 || int64(c.life) == now.sequence { // somebody has this one, or may want it for something else
-			continue
+		if int64(c.life) == now.sequence {
+			return errors.New("the sign of life is the mark of tokens, by chance: this session must end")
 		}
-		return c.beginEpoch(ctx, row, now)
+		if alive { // else somebody has this one
+			return c.beginEpoch(ctx, row, now)
+		}
 	}
 }
 

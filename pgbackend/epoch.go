@@ -12,20 +12,23 @@ import (
 //	63       48                      0
 //	| epoch  |  value of the sequence |
 //
-// and the epoch rises whenever the sequence may have gone back without a crash. (A crash is skip.go's matter.) It is kept in a row
-// beside the sequence, together with where the sequence was then. Each new connection compares that with where it is now:
+// and the epoch rises whenever the sequence may have gone back without a crash. (A crash is skip.go's matter.) It is the timeline, and
+// one more for each time that the sequence was carried somewhere. It is kept in a row beside the sequence, together with where the
+// sequence was then. Each new connection compares that with where it is now:
 //
 //   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion of a replica and at each recovery
 //     to a point in time, and all servers that descend from it share the number. The epoch rises by the difference of the numbers.
 //     Not by one: the row may lag as well as the sequence. A server that was promoted on timeline 2 has raised the row to epoch 2
 //     and given tokens out; a replica of it that has missed both and is promoted to timeline 3 reads epoch 1, timeline 1, and comes
-//     to epoch 3.
+//     to epoch 3. One that has missed even the first row begins with 3.
 //   - The system identifier is another, which initdb draws; or the database or the sequence is another object. The values were
-//     carried here by a dump or an upgrade, and the epoch rises by one.
+//     carried here by a dump or an upgrade, and the epoch rises by one, besides what the timelines differ: there may have been
+//     promotions here since the dump was made.
 //
-// What it can't see is a copy of the files that is put back, a dump that is restored for the second time, or a replica that was promoted
-// without ever having heard of the last promotion: then both the row and its place are as they were the last time. An operator who does
-// that raises the epoch by hand.
+// What it can't see is what the row has never heard of: that the files were put back; a restore that came after the dump which is
+// restored now, the same dump's first one say; promotions on a server from which a dump was carried to another; a replica's lag that
+// has such a thing in it; a promotion from the same timeline, of a sibling that was never followed. An operator who does that raises
+// the epoch by hand.
 
 const (
 	valueBits = 48 // at 38,400 values for each life of the server, enough for 7 thousand million of them
@@ -50,11 +53,14 @@ type epochRow struct {
 // at returns the row for connections to a server where the origin is now. It differs from r when it has to be written before any
 // token is given out there.
 func (r epochRow) at(now origin) epochRow {
-	step := now.timeline - r.timeline
+	if r.epoch == 0 {
+		return epochRow{now, now.timeline}
+	}
+	step := max(now.timeline-r.timeline, 0)
 	same := r.origin
 	same.timeline = now.timeline
-	if same != now || step < 0 {
-		step = 1
+	if same != now || now.timeline < r.timeline {
+		step++
 	}
 	return epochRow{now, r.epoch + step}
 }

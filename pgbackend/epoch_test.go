@@ -17,6 +17,7 @@ func TestEpoch(t *testing.T) {
 		want   int64
 	}{
 		"the first connection ever":               {row(at(0, 0, 0, 0), 0), first, 1},
+		"the first one after two promotions":      {row(at(0, 0, 0, 0), 0), at(70, 5, 900, 3), 3},
 		"nothing has changed":                     {row(first, 1), first, 1},
 		"a replica was promoted":                  {row(first, 1), at(70, 5, 900, 2), 2},
 		"a replica of one, which has missed it":   {row(first, 1), at(70, 5, 900, 3), 3},
@@ -25,7 +26,8 @@ func TestEpoch(t *testing.T) {
 		"pg_upgrade, which keeps all OIDs":        {row(first, 1), at(99, 5, 900, 1), 2},
 		"a dump into a database beside":           {row(first, 1), at(70, 6, 1800, 1), 2},
 		"a dump into the database of before":      {row(first, 1), at(70, 5, 1800, 1), 2},
-		"a dump of a promoted server":             {row(first, 1), at(99, 5, 900, 7), 2},
+		"a dump into a promoted server":           {row(first, 1), at(99, 5, 900, 7), 8},
+		"a dump of before a promotion":            {row(first, 1), at(70, 5, 1800, 2), 3}, // there was an epoch 2
 		"an older timeline, by a strange restore": {row(at(70, 5, 900, 4), 4), at(70, 5, 900, 3), 5},
 	} {
 		next := c.before.At(c.now)
@@ -45,22 +47,22 @@ func TestEpoch(t *testing.T) {
 // later one has the higher.
 func TestEpochOverPromotionsThatLag(t *testing.T) {
 	const promotions = 6
-	states := make([]pgbackend.EpochRow, 1, promotions+1)
-	states[0] = pgbackend.NewEpochRow(pgbackend.NewOrigin(70, 5, 900, 1), 0).At(pgbackend.NewOrigin(70, 5, 900, 1))
+	virgin := pgbackend.NewEpochRow(pgbackend.NewOrigin(0, 0, 0, 0), 0)
+	states := []pgbackend.EpochRow{virgin, virgin.At(pgbackend.NewOrigin(70, 5, 900, 1))}
 	// lag counts, in each promotion, how many of the rows before have never reached the replica.
 	var promote func(states []pgbackend.EpochRow)
 	tried := 0
 	promote = func(states []pgbackend.EpochRow) {
-		if tried++; len(states) > promotions {
+		if tried++; len(states) > promotions+1 {
 			return
 		}
 		newest := states[len(states)-1]
 		for lag := range states {
 			seen := states[len(states)-1-lag]
-			next := seen.At(pgbackend.NewOrigin(70, 5, 900, int64(len(states)+1)))
+			next := seen.At(pgbackend.NewOrigin(70, 5, 900, int64(len(states))))
 			if next.Epoch() <= newest.Epoch() {
-				t.Fatalf("after %d promotions a replica that has missed %d of them begins epoch %d, and there was epoch %d",
-					len(states), lag, next.Epoch(), newest.Epoch())
+				t.Fatalf("after %d promotions a replica that has missed %d rows begins epoch %d, and there was epoch %d",
+					len(states)-2, lag, next.Epoch(), newest.Epoch())
 			}
 			promote(append(states[:len(states):len(states)], next))
 		}
@@ -68,6 +70,31 @@ func TestEpochOverPromotionsThatLag(t *testing.T) {
 	promote(states)
 	if tried < 500 {
 		t.Errorf("only %d cases", tried)
+	}
+}
+
+// A dump that is restored on its server brings the row of then back, whatever number of promotions lies in between.
+func TestEpochOverDumps(t *testing.T) {
+	for before := range int64(4) {
+		for since := range int64(4) {
+			row, dump, timeline, sequence := pgbackend.EpochRow{}, pgbackend.EpochRow{}, int64(1), int64(900)
+			step := func() {
+				row = row.At(pgbackend.NewOrigin(70, 5, sequence, timeline))
+				timeline++
+			}
+			for range before + 1 {
+				step()
+			}
+			dump = row
+			for range since {
+				step()
+			}
+			timeline, sequence = timeline-1, 1800
+			if restored := dump.At(pgbackend.NewOrigin(70, 5, sequence, timeline)); restored.Epoch() <= row.Epoch() {
+				t.Errorf("a dump of after %d promotions, restored after %d more, begins epoch %d, and there was epoch %d",
+					before, since, restored.Epoch(), row.Epoch())
+			}
+		}
 	}
 }
 

@@ -86,10 +86,10 @@ func Message(kinds []string, keys []Key) string {
 	return c.message(some)
 }
 
-// Room is the accounting of the lock table: of a server with room for so many locks, of which so many are taken, it returns how many a
-// Locker that has used may have before the next look.
-func Room(room, used, taken int) (allowed int, err error) {
+// Room is the accounting of the lock table: of a server with room for so many locks, of which so many are taken, and so many connections
+// of Lockers, it returns how many a Locker that has used may have before the next look.
+func Room(room, used, taken, connections int) (allowed int, err error) {
 	d := &pgDriver{tableSize: room}
-	err = d.allow(used, taken)
+	err = d.allow(used, taken, connections)
 	return d.allowed, err
 }

@@ -210,7 +210,11 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f"), []byte("f")}})
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	case "":
-		for _, row := range f.rows(c, sql) {
+		rows := f.rows(c, sql)
+		if len(rows) > 0 { // which pgx wants to know
+			c.backend.Send(&pgproto3.RowDescription{Fields: make([]pgproto3.FieldDescription, len(rows[0]))})
+		}
+		for _, row := range rows {
 			values := make([][]byte, len(row))
 			for i, v := range row {
 				if v != "" {
@@ -249,6 +253,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), current_setting("):
 		return [][]string{{pid, strconv.Itoa(f.version), yes(f.standby), yes(f.readOnly), "100", "64", "0"}}
+	case sql == "show transaction_read_only": // by pgx
+		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_backend_pid()":
 		return [][]string{{pid}}
 	case fakeAsks.MatchString(sql):
@@ -269,7 +275,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		}
 		return nil
 	case strings.Contains(sql, "FROM pg_locks"):
-		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}
+		return [][]string{{strconv.Itoa(f.taken + len(f.locks)), strconv.Itoa(len(f.conns))}}
 	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)

@@ -268,18 +268,14 @@ func (l *lock) leaveShared(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	if c.err() == nil {
-		if err := c.unlock(l.key, shared); err != nil && c.err() == nil {
-			return err
-		}
+	err := c.unlock(l.key, shared)
+	if err != nil && c.err() != nil {
+		err = l.bury(ctx, c)
 	}
-	if c.err() != nil {
-		if err := l.bury(ctx, c); err != nil {
-			return err
-		}
+	if err == nil {
+		l.letGo(c)
 	}
-	l.letGo(c)
-	return nil
+	return err
 }
 
 // bury makes sure that the session of a connection that has ended is over, and its locks with it.

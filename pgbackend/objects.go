@@ -24,8 +24,12 @@ func (c *conn) makeObjects(ctx context.Context) error {
 		if there || err != nil {
 			return err
 		}
+		missing, err := c.missingObjects(ctx)
+		if err != nil {
+			return err
+		}
 		// In one message, which is one transaction; the lock keeps others out who find the same.
-		_, err = c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, Migration(c.d.schema)))
+		_, err = c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, missing))
 		switch {
 		case err == nil:
 		case says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3: // by somebody without that lock
@@ -33,6 +37,16 @@ func (c *conn) makeObjects(ctx context.Context) error {
 			return fmt.Errorf("the schema %s has to be made, by the SQL of pgbackend.Migration: %w", quoted(c.d.schema), err)
 		}
 	}
+}
+
+// missingObjects is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it makes none.
+func (c *conn) missingObjects(ctx context.Context) (string, error) {
+	sql := Migration(c.d.schema)
+	r, err := c.exec(ctx, "SELECT to_regnamespace("+literal(quoted(c.d.schema))+") IS NOT NULL")
+	if err == nil && r.bool(0, 0) {
+		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+quoted(c.d.schema)+";", "", 1)
+	}
+	return sql, err
 }
 
 // checkObjects refuses a sequence whose values don't rise from one to the next, or not over a crash, and an epoch that can't be raised

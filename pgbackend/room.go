@@ -7,9 +7,11 @@ import (
 
 // The lock table is one for all clients of the server, and when it is full, statements of others fail: inserts, even connects. As
 // documented it has room for max_locks_per_transaction × (max_connections + max_prepared_transactions) locks, and locks of this
-// package never fill more than half of that. How full it is, is looked up now and then: a look costs some milliseconds where there
-// are many locks. In between each Locker may take an eighth of what is left, so that several that look at the same time don't
-// overfill it together.
+// package stop at half of that. How full it is, is looked up now and then: a look costs some milliseconds where there are many locks.
+// In between each Locker may take an eighth of what is left, divided by the number of connections that Lockers have: so all of them
+// together may take an eighth beyond what they see. Those that have looked when there were fewer Lockers, and fewer locks, may take
+// more; but of a thousand that came one after the other all together less than what was left for the first one (1/8 + 1/16 + 1/24 …),
+// so the other half of the table doesn't get full.
 
 const (
 	lookShare = 8 // the part of what is left that may be taken before the next look
@@ -41,11 +43,12 @@ func (d *pgDriver) makeRoom(ctx context.Context, l *lock) error {
 
 func (d *pgDriver) lookForRoom(ctx context.Context, c *conn) error {
 	used, _ := d.room()
-	r, err := c.exec(ctx, "SELECT count(*) FROM pg_locks WHERE NOT fastpath")
+	r, err := c.exec(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE classid = %d AND objsubid = 2 AND objid <> 0 AND mode = 'ExclusiveLock')"+
+		" FROM pg_locks WHERE NOT fastpath", ownSpace))
 	if err != nil {
 		return err
 	}
-	return d.allow(used, int(r.int(0, 0)))
+	return d.allow(used, int(r.int(0, 0)), int(r.int(0, 1)))
 }
 
 // room returns how many locks this Locker has, and whether it may have one more without a look.
@@ -56,8 +59,9 @@ func (d *pgDriver) room() (used int, enough bool) {
 	return used, used <= d.allowed
 }
 
-// allow takes in how many locks there are in the table. used are this Locker's.
-func (d *pgDriver) allow(used, inTable int) error {
+// allow takes in how many locks there are in the table, and how many connections of Lockers, by their signs of life. used are this
+// Locker's locks.
+func (d *pgDriver) allow(used, inTable, connections int) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	left := d.tableSize/2 - inTable
@@ -65,6 +69,6 @@ func (d *pgDriver) allow(used, inTable int) error {
 		return fmt.Errorf("%w: of %d locks it has room for, %d are taken, and more than half must stay free; raise max_locks_per_transaction",
 			ErrLockTable, d.tableSize, inTable)
 	}
-	d.allowed = used + left/lookShare
+	d.allowed = used + left/(lookShare*max(connections, 1))
 	return nil
 }

@@ -279,16 +279,18 @@ func TestLockTxNeedsItsOwnLocker(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	for _, c := range []struct{ room, used, taken, allowed int }{
-		{6400, 0, 0, 400},
-		{6400, 400, 400, 750},
-		{6400, 10, 3199, 10},
+	for _, c := range []struct{ room, used, taken, connections, allowed int }{
+		{6400, 0, 0, 1, 400},
+		{6400, 0, 0, 0, 400}, // its own sign of life is hidden, say
+		{6400, 400, 400, 1, 750},
+		{6400, 0, 0, 100, 4},
+		{6400, 10, 3199, 1, 10},
 	} {
-		if got, err := pgbackend.Room(c.room, c.used, c.taken); err != nil || got != c.allowed {
+		if got, err := pgbackend.Room(c.room, c.used, c.taken, c.connections); err != nil || got != c.allowed {
 			t.Errorf("of %d locks %d are taken, %d by this Locker: it may have %d, %v, want %d", c.room, c.taken, c.used, got, err, c.allowed)
 		}
 	}
-	if _, err := pgbackend.Room(6400, 0, 3200); !errors.Is(err, pgbackend.ErrLockTable) {
+	if _, err := pgbackend.Room(6400, 0, 3200, 1); !errors.Is(err, pgbackend.ErrLockTable) {
 		t.Errorf("with a table that is half full: %v, want ErrLockTable", err)
 	}
 }

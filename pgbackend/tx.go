@@ -64,6 +64,7 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 	token, err := d.tokenFor(ctx, home)
 	if err == nil { // one that has ended meanwhile had lost the lock before its token was taken, which may be above the next holder's
 		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
+		err = gaveUp(ctx, err)
 	}
 	return token, err
 }
@@ -112,10 +113,7 @@ func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 		ttl = 0
 	}
 	c, err := d.anyConn(ctx, ttl)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-	}
-	return c, err
+	return c, gaveUp(ctx, err)
 }
 
 var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")
@@ -132,10 +130,8 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 		WHEN pg_catalog.pg_try_advisory_xact_lock(%s) THEN 'granted'
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	case err != nil:
-		return err
+		return gaveUp(ctx, err)
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
@@ -154,21 +150,27 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	var lockTimeout, statementTimeout string
 	err := tx.QueryRow(ctx, "SELECT pg_catalog.current_setting('lock_timeout'), pg_catalog.current_setting('statement_timeout')",
 		pgx.QueryExecModeExec).Scan(&lockTimeout, &statementTimeout)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = tx.Exec(ctx, set, pgx.QueryExecModeExec, "0", "0")
 	}
-	if _, err := tx.Exec(ctx, set, pgx.QueryExecModeExec, "0", "0"); err != nil {
-		return err
+	if err == nil {
+		_, err = tx.Exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_catalog.pg_advisory_xact_lock(%s) IS NOT NULL"+
+			" THEN pg_catalog.pg_advisory_xact_lock(%s) END", k.gate(), k.lock()), pgx.QueryExecModeExec)
 	}
-	_, err = tx.Exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_catalog.pg_advisory_xact_lock(%s) IS NOT NULL"+
-		" THEN pg_catalog.pg_advisory_xact_lock(%s) END", k.gate(), k.lock()), pgx.QueryExecModeExec)
-	switch {
-	case err == nil:
+	if err == nil {
 		_, err = tx.Exec(ctx, set, pgx.QueryExecModeExec, lockTimeout, statementTimeout)
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		err = fmt.Errorf("%w: %w: %w", locker.ErrHeld, driver.ContextError(ctx), err)
-	case ctx.Err() != nil:
-		err = fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
+		return gaveUp(ctx, err)
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("%w: %w", locker.ErrHeld, gaveUp(ctx, err))
+	}
+	return gaveUp(ctx, err)
+}
+
+// gaveUp makes an error match what ended ctx, if that has ended.
+func gaveUp(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
 	}
 	return err
 }
