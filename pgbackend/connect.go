@@ -119,6 +119,7 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 		return err
 	}
 	if !waiter {
+		c.d.forgetRoom()
 		if err := c.makeObjects(ctx); err != nil {
 			return err
 		}

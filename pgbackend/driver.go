@@ -39,6 +39,7 @@ type pgDriver struct {
 	waiters  int                // connections for waiters, and those about to be made
 	refused  driver.Instant     // when one couldn't be made
 	allowed  int                // locks that this Locker may have before the next look at the lock table
+	share    int                // and how many more than it has at any moment
 
 	tableSize int // locks that it has room for
 }

@@ -87,9 +87,14 @@ func Message(kinds []string, keys []Key) string {
 }
 
 // Room is the accounting of the lock table: of a server with room for so many locks, of which so many are taken, and so many connections
-// of Lockers, it returns how many a Locker that has used may have before the next look.
-func Room(room, used, taken, connections int) (allowed int, err error) {
-	d := &pgDriver{tableSize: room}
+// of Lockers, it returns how many a Locker that has used may have before the next look, and how many once it has given some back.
+func Room(room, used, taken, connections, back int) (allowed, then int, err error) {
+	d := &pgDriver{tableSize: room, names: make(map[key]*named)}
 	err = d.allow(used, taken, connections)
-	return d.allowed, err
+	allowed = d.allowed
+	for i := range used - back {
+		d.names[key(i)] = nil
+	}
+	_, _ = d.room()
+	return allowed, d.allowed, err
 }

@@ -92,7 +92,7 @@ func (l *lock) bind() error {
 // maybe long ago.
 func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) {
 	if err := l.d.makeRoom(ctx, l); err != nil {
-		return g, isEnd(err), err
+		return g, isEnd(err) || errors.Is(err, errRetired), err
 	}
 	c, err := l.conn(ctx)
 	if err != nil {

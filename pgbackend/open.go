@@ -147,6 +147,7 @@ func (d *pgDriver) open(ctx context.Context) error {
 	if err := d.lookForRoom(ctx, c); err != nil {
 		return err
 	}
+	d.forgetRoom() // there may be many more Lockers when the first lock is acquired
 	d.guarantees = Guarantees()
 	if d.server.ttl {
 		d.sessions[c.ttl] = &session{d: d, ttl: c.ttl, shared: c}

@@ -8,10 +8,11 @@ import (
 // The lock table is one for all clients of the server, and when it is full, statements of others fail: inserts, even connects. As
 // documented it has room for max_locks_per_transaction × (max_connections + max_prepared_transactions) locks, and locks of this
 // package stop at half of that. How full it is, is looked up now and then: a look costs some milliseconds where there are many locks.
-// In between each Locker may take an eighth of what is left, divided by the number of connections that Lockers have: so all of them
-// together may take an eighth beyond what they see. Those that have looked when there were fewer Lockers, and fewer locks, may take
-// more; but of a thousand that came one after the other all together less than what was left for the first one (1/8 + 1/16 + 1/24 …),
-// so the other half of the table doesn't get full.
+// In between each Locker may take an eighth of what is left, divided by the number of connections that Lockers have, beyond what it has at
+// that moment: so all of them together may take an eighth beyond what they see. What a Locker gives back isn't kept for it, as others may
+// have taken that since. Those that have looked when there were fewer Lockers, and fewer locks, may take more; but of a thousand that
+// came one after the other all together less than what was left for the first one (1/8 + 1/16 + 1/24 …), so the other half of the table
+// doesn't get full. A new connection, maybe to another server, begins with a look.
 
 const (
 	lookShare = 8 // the part of what is left that may be taken before the next look
@@ -38,7 +39,10 @@ func (d *pgDriver) makeRoom(ctx context.Context, l *lock) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxCall) // of the waiting
 	defer cancel()
-	return d.lookForRoom(ctx, c)
+	if err = d.lookForRoom(ctx, c); err != nil && c.isRetired() {
+		return errRetired
+	}
+	return err
 }
 
 func (d *pgDriver) lookForRoom(ctx context.Context, c *conn) error {
@@ -51,12 +55,20 @@ func (d *pgDriver) lookForRoom(ctx context.Context, c *conn) error {
 	return d.allow(used, int(r.int(0, 0)), int(r.int(0, 1)))
 }
 
-// room returns how many locks this Locker has, and whether it may have one more without a look.
+// room returns how many locks this Locker has, with the one that it is about to take, and whether it may have them without a look.
 func (d *pgDriver) room() (used int, enough bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	used = len(d.names) + perWaiter*d.waiters
+	d.allowed = min(d.allowed, used+d.share)
 	return used, used <= d.allowed
+}
+
+// forgetRoom has the next acquisition look.
+func (d *pgDriver) forgetRoom() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.allowed, d.share = 0, 0
 }
 
 // allow takes in how many locks there are in the table, and how many connections of Lockers, by their signs of life. used are this
@@ -69,6 +81,7 @@ func (d *pgDriver) allow(used, inTable, connections int) error {
 		return fmt.Errorf("%w: of %d locks it has room for, %d are taken, and more than half must stay free; raise max_locks_per_transaction",
 			ErrLockTable, d.tableSize, inTable)
 	}
-	d.allowed = used + left/(lookShare*max(connections, 1))
+	d.share = left / (lookShare * max(connections, 1))
+	d.allowed = used + d.share
 	return nil
 }

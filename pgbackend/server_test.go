@@ -279,18 +279,20 @@ func TestLockTxNeedsItsOwnLocker(t *testing.T) {
 }
 
 func TestRoom(t *testing.T) {
-	for _, c := range []struct{ room, used, taken, connections, allowed int }{
-		{6400, 0, 0, 1, 400},
-		{6400, 0, 0, 0, 400}, // its own sign of life is hidden, say
-		{6400, 400, 400, 1, 750},
-		{6400, 0, 0, 100, 4},
-		{6400, 10, 3199, 1, 10},
+	for _, c := range []struct{ room, used, taken, connections, allowed, back, then int }{
+		{6400, 0, 0, 1, 400, 0, 400},
+		{6400, 0, 0, 0, 400, 0, 400}, // its own sign of life is hidden, say
+		{6400, 400, 400, 1, 750, 390, 360},
+		{6400, 0, 0, 100, 4, 0, 4},
+		{6400, 10, 3199, 1, 10, 10, 0},
 	} {
-		if got, err := pgbackend.Room(c.room, c.used, c.taken, c.connections); err != nil || got != c.allowed {
-			t.Errorf("of %d locks %d are taken, %d by this Locker: it may have %d, %v, want %d", c.room, c.taken, c.used, got, err, c.allowed)
+		got, then, err := pgbackend.Room(c.room, c.used, c.taken, c.connections, c.back)
+		if err != nil || got != c.allowed || then != c.then {
+			t.Errorf("of %d locks %d are taken, %d by this Locker: it may have %d, and %d when it has given %d back, %v, want %d and %d",
+				c.room, c.taken, c.used, got, then, c.back, err, c.allowed, c.then)
 		}
 	}
-	if _, err := pgbackend.Room(6400, 0, 3200, 1); !errors.Is(err, pgbackend.ErrLockTable) {
+	if _, _, err := pgbackend.Room(6400, 0, 3200, 1, 0); !errors.Is(err, pgbackend.ErrLockTable) {
 		t.Errorf("with a table that is half full: %v, want ErrLockTable", err)
 	}
 }
@@ -312,7 +314,7 @@ func TestMessage(t *testing.T) {
 }
 
 // What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last.
-// That of a new Locker looks at the lock table besides.
+// That of a new Locker looks at the lock table besides, and so does the first acquisition on any.
 func TestStatementsOfAConnection(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
@@ -323,7 +325,7 @@ func TestStatementsOfAConnection(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); err != nil { // on another connection
 		t.Fatal(err)
 	}
-	if n := f.statements("") - before; n != 6+1 {
-		t.Errorf("a connection and an acquisition have sent %d messages, want 7", n)
+	if n := f.statements("") - before; n != 6+2 {
+		t.Errorf("a connection and an acquisition have sent %d messages, want 8", n)
 	}
 }

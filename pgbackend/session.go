@@ -116,6 +116,12 @@ func (c *conn) retire() bool {
 	return c.retired
 }
 
+func (c *conn) isRetired() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.retired
+}
+
 func (c *conn) inUse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
