@@ -97,6 +97,40 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// A lease stays, on a server whose answers come too late for the steps of a move, and for some renewals.
+func TestMoveOnASlowServer(t *testing.T) {
+	const ttl = time.Second
+	for _, answer := range []time.Duration{ttl / 8, ttl / 6, ttl / 5, ttl * 23 / 100} {
+		t.Run(answer.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, config := piped(t)
+				l, err := pgbackend.New(config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.somebodyHas("a")
+				f.change(func(f *fake) { f.slow = answer })
+				lease, err := l.Acquire(t.Context(), "a", locker.WithTTL(ttl))
+				if err != nil {
+					t.Fatalf("Acquire = %v, want a lease", err)
+				}
+				time.Sleep(20 * ttl)
+				if err := lease.Err(); err != nil {
+					t.Errorf("Err = %v, want nil", err)
+				}
+				f.change(func(f *fake) { f.slow = 0 })
+				time.Sleep(ttl)
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("Release = %v, want nil", err)
+				}
+				if err := l.Close(); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
 // A waiter who has to make room for itself keeps no lease from being renewed, though the shared connection is silent.
 func TestMakingRoomKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 // Renew proves leases by one statement for each connection, side by side; a lease that hangs on a waiter's connection is moved off it
 // by that. For those who wait, whose connections are busy, the shared one asks whether they still do.
 func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	leases := make(map[*conn][]int)
-	var waiting, moving []int
+	leases, moving := make(map[*conn][]int), make(map[int]*conn)
+	var waiting []int
 	for i, l := range locks {
 		hangs, own, queued := l.(*lock).standing()
 		switch {
@@ -24,7 +24,7 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 		case hangs == nil:
 			report(i, 0, errOver)
 		case hangs == own:
-			moving = append(moving, i)
+			moving[i] = own
 		default:
 			leases[hangs] = append(leases[hangs], i)
 		}
@@ -38,10 +38,10 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 			}
 		})
 	}
-	for _, i := range moving {
+	for i, own := range moving {
 		all.Go(func() {
-			base, err := locks[i].(*lock).move(ctx)
-			report(i, base, final(err))
+			base, err := locks[i].(*lock).renewMoving(ctx, own)
+			report(i, base, err)
 		})
 	}
 	if len(waiting) > 0 {
@@ -56,17 +56,27 @@ func (l *lock) standing() (hangs, own *conn, queued bool) {
 	return l.hangs, l.own, l.queued
 }
 
-// renewOn asks whether the session of leases stands. A busy server, or a statement that keeps this one waiting, may take longer for the
-// answer than a renewal may take; then it counts when it has come.
+// renewOn asks whether the session of leases stands.
 func renewOn(ctx context.Context, c *conn) (driver.Instant, error) {
-	late, news := c.lateAnswer()
+	return c.renew(ctx, c.stands, c.lateAnswer)
+}
+
+// renewMoving moves a lease off its waiter's connection, or renews it there.
+func (l *lock) renewMoving(ctx context.Context, own *conn) (driver.Instant, error) {
+	return own.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(own) })
+}
+
+// renew returns a base for leases that hang on c, by asking the server. A busy server, or a statement that keeps this one waiting, may take
+// longer for the answer than a renewal may take; then it counts when it has come.
+func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Instant, error), lateAnswer func() (driver.Instant, bool)) (driver.Instant, error) {
+	late, news := lateAnswer()
 	if news && c.overdue.Swap(false) {
 		c.base.Store(int64(late))
 		return late, nil
 	}
-	base, err := c.stands(ctx)
+	base, err := ask(ctx)
 	c.overdue.Store(errors.Is(err, errNoAnswer))
-	if late, news = c.lateAnswer(); news && errors.Is(err, errNoAnswer) {
+	if late, news = lateAnswer(); news && errors.Is(err, errNoAnswer) {
 		base, err = late, nil
 	}
 	if err == nil {
@@ -80,6 +90,15 @@ func renewOn(ctx context.Context, c *conn) (driver.Instant, error) {
 func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
 	sent = c.lastAnswered()
 	return sent, int64(sent) > c.base.Load()
+}
+
+// lateAnswer is that of the waiter's connection on which the lease hangs. Once that was told to give the lock back, its answers say nothing
+// of the session that has it from then on, whose timeout runs from an earlier statement.
+func (l *lock) lateAnswer(own *conn) (sent driver.Instant, news bool) {
+	sent, news = own.lateAnswer() // before the mode is looked at
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return sent, news && l.hangs == own && l.mode != leaving
 }
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.
