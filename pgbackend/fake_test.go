@@ -29,6 +29,7 @@ type fake struct {
 	readOnly bool
 	keyPID   int // added to the number by which a connection introduces itself
 	taken    int // locks in the lock table, of others
+	pids     int // that were given out
 	seq      int
 	locks    map[string]*fakeConn
 	conns    map[*fakeConn]bool
@@ -145,7 +146,8 @@ func (f *fake) statements(text string) (n int) {
 
 func (f *fake) serve(conn net.Conn) {
 	f.mu.Lock()
-	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + len(f.seen) + len(f.conns)}
+	f.pids++
+	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + f.pids}
 	f.conns[c] = true
 	f.mu.Unlock()
 	defer func() {
@@ -225,9 +227,16 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 		}
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	default:
-		code, text, _ := strings.Cut(what, " ")
-		c.backend.Send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: text})
+		return c.refuse(what)
 	}
+	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+	return c.backend.Flush()
+}
+
+// refuse answers with an error: its code and its text.
+func (c *fakeConn) refuse(what string) error {
+	code, text, _ := strings.Cut(what, " ")
+	c.backend.Send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: text})
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	return c.backend.Flush()
 }

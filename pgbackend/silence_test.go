@@ -3,6 +3,8 @@ package pgbackend_test
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,6 +93,54 @@ func TestSilenceIsNoHolder(t *testing.T) {
 			t.Errorf("TryAcquire of a lock that this Locker has = %v after %v, want ErrHeld at once", err, time.Since(began))
 		}
 		_ = l.Close()
+	})
+}
+
+// A server forgets a cancellation whose process hasn't read the statement yet. The next one counts.
+func TestCancelledTooEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const forgotten = 3
+		f, config := piped(t)
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.somebodyHas("a")
+		asked := 0
+		f.change(func(f *fake) {
+			f.before = func(sql string) string {
+				_, pid, cancels := strings.Cut(sql, "pg_cancel_backend(")
+				switch {
+				case fakeWait.MatchString(sql):
+					return "silence"
+				case !cancels:
+					return ""
+				}
+				if asked++; asked > forgotten {
+					for c := range f.conns {
+						if strings.HasPrefix(pid, strconv.Itoa(c.pid)+")") {
+							_ = c.refuse("57014 canceling statement due to user request")
+						}
+					}
+				}
+				return ""
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Acquire(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Acquire that was given up = %v, want DeadlineExceeded", err)
+		}
+		time.Sleep(time.Second)
+		if n := f.statements("pg_cancel_backend"); n != forgotten+1 {
+			t.Errorf("the wait was cancelled %d times, want %d: until it has an outcome", n, forgotten+1)
+		}
+		if n := f.statements("pg_terminate_backend"); n != 0 {
+			t.Errorf("a session was ended by force")
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
 	})
 }
 

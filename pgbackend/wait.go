@@ -89,6 +89,7 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, err
 			return none, err
 		}
 	}
+	c.base.Store(int64(base))
 	l.mu.Lock()
 	l.mode = exclusive
 	l.mu.Unlock()
@@ -148,30 +149,47 @@ func (l *lock) ownLeft() {
 	l.own, l.blocked, l.moving, l.queued, l.mode = nil, nil, nil, false, unknown
 }
 
-// unblock ends the wait of a statement. The server is told over the shared connection. Whether the statement has won all the same is
-// none of its concern.
+// A cancellation is repeated after firstRepeat, and then after twice as long each time, up to lastRepeat.
+const (
+	firstRepeat = 50 * time.Millisecond
+	lastRepeat  = 500 * time.Millisecond
+)
+
+// unblock ends the wait of a statement. Whether it has won all the same is none of its concern. The server forgets a cancellation whose
+// process has nothing to do at that moment; and one that is slow to read the statement has nothing to do yet. So the cancellation is
+// repeated until the statement has an outcome.
 func (l *lock) unblock(ctx context.Context, c *conn, blocked *call) error {
-	select {
-	case <-blocked.done:
-		return nil
-	default:
+	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
+		select {
+		case <-blocked.done:
+			return nil
+		default:
+		}
+		if ctx.Err() != nil {
+			return errSilent
+		}
+		if err := l.cancelStatement(ctx, c); err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, pause)
+		select {
+		case <-blocked.done:
+		case <-limited.Done():
+		}
+		cancel()
 	}
+}
+
+// cancelStatement asks the server, over the shared connection, to cancel what is under way on c. As in bury: while somebody has the sign of
+// life, the process is that session's.
+func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	shared, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {
 		return err
 	}
-	// As in bury: while somebody has the sign of life, the process is that session's.
 	_, err = shared.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)"+
 		" ELSE pg_cancel_backend(%d) END", lifePair(c.life), c.pid))
-	if err != nil {
-		return err
-	}
-	select {
-	case <-blocked.done:
-		return nil
-	case <-ctx.Done():
-		return errSilent
-	}
+	return err
 }
 
 // clear gives back what the session has of l. In doubt that is everything but the sign of life, which is taken anew at once.
