@@ -1,5 +1,11 @@
 package pgbackend
 
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
 // A crash makes a sequence go back, also with synchronous_commit on. nextval writes ahead: one record in the log covers its value
 // and 32 more (SEQ_LOG_VALS in sequence.c), and those are given out without any. Whoever wrote the record waits, at the end of its
 // statement, until it is on disk; whoever gets one of the other 32 meanwhile waits for nothing. After a crash at that moment the
@@ -42,3 +48,13 @@ const (
 
 // skipStep is how many values each of skipSteps transactions takes from the sequence, on a server that takes so many connections.
 func skipStep(connections int) int { return max(connections, 1) * (groupSize + logAhead) }
+
+// skip moves the sequence on, unless that has been done in this life of the server.
+func (c *conn) skip(ctx context.Context, connections int) error {
+	turn, mark := pair(ownSpace, 0), pair(ownSpace, int32(c.place.sequence)) //nolint:gosec // an OID has 32 bits
+	values := fmt.Sprintf("(SELECT max(%s) FROM generate_series(1, %d))", c.next, skipStep(connections))
+	step := "BEGIN; SELECT CASE WHEN pg_try_advisory_lock(" + mark + ") THEN CASE WHEN pg_advisory_unlock(" + mark + ") THEN " + values + " END END; COMMIT; "
+	_, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+"); COMMIT; "+strings.Repeat(step, skipSteps)+
+		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT")
+	return err
+}

@@ -1,0 +1,84 @@
+package pgbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+// settle takes the sign of life, and finds out where the sequence is and which epoch it is in.
+func (c *conn) settle(ctx context.Context) error {
+	for {
+		c.life = 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
+		var row epochRow
+		var now origin
+		alive := false
+		if err := c.readEpoch(ctx, &row, &now, &alive); err != nil {
+			return err
+		}
+		if int64(c.life) == now.sequence {
+			return errors.New("the sign of life is the mark of tokens, by chance: this session must end")
+		}
+		if alive { // else somebody has this one
+			return c.beginEpoch(ctx, row, now)
+		}
+	}
+}
+
+func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive *bool) error {
+	r, err := c.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
+		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
+		fmt.Sprintf(" %s::regclass::oid,", literal(c.d.sequence()))+
+		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
+		" "+startOfServer+","+
+		fmt.Sprintf(" pg_try_advisory_lock(%s),", lifePair(c.life))+
+		" e.epoch, e.system, e.database, e.sequence, e.timeline FROM "+c.d.table()+" e")
+	if err != nil {
+		return err
+	}
+	if len(r.rows) != 1 {
+		return fmt.Errorf("%s has %d rows, and must have one", c.d.table(), len(r.rows))
+	}
+	*now = origin{system: r.int(0, 0), database: r.int(0, 1), sequence: r.int(0, 2), timeline: r.int(0, 3)}
+	*alive = r.bool(0, 5)
+	*row = epochRow{epoch: r.int(0, 6), origin: origin{system: r.int(0, 7), database: r.int(0, 8), sequence: r.int(0, 9), timeline: r.int(0, 10)}}
+	c.place = place{*now, r.int(0, 4)}
+	return nil
+}
+
+// startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.
+const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::int8"
+
+// beginEpoch raises the epoch where it has to be, before any token is taken.
+func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
+	for range 10 {
+		next := row.at(now)
+		if next == row {
+			c.epoch = row.epoch
+			c.next = fmt.Sprintf("nextval(%d::regclass)", now.sequence)
+			return nil
+		}
+		if _, err := token(next.epoch, 1); err != nil {
+			return err
+		}
+		// On the standbys too, if there are synchronous ones: who is promoted should know of it. Others who have just done the same
+		// leave nothing to update.
+		for _, sql := range []string{
+			"SET synchronous_commit = on",
+			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d WHERE epoch = %d AND timeline = %d",
+				c.d.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
+			"SET synchronous_commit = local",
+		} {
+			if _, err := c.exec(ctx, sql); err != nil {
+				return err
+			}
+		}
+		r, err := c.exec(ctx, "SELECT epoch, system, database, sequence, timeline FROM "+c.d.table())
+		if err != nil {
+			return err
+		}
+		row = epochRow{epoch: r.int(0, 0), origin: origin{system: r.int(0, 1), database: r.int(0, 2), sequence: r.int(0, 3), timeline: r.int(0, 4)}}
+	}
+	return errors.New("the epoch of the fencing tokens doesn't come to rest: others change it all the time")
+}
