@@ -32,16 +32,6 @@ func (s *pgService) manyPack() []conformance.Case {
 	}
 }
 
-// closePack is for clients that have the server's connections to themselves.
-func (s *pgService) closePack() []conformance.Case {
-	return []conformance.Case{
-		{ID: "I46", Name: "close-leaves-no-connection", Run: s.closed,
-			Why: "a program that opens and closes Lockers must not pile up sessions on the server"},
-		{ID: "I47", Name: "blocked-connect-leaves-no-processes", Run: s.blockedConnect,
-			Why: "a server doesn't notice that a client has gone while its statement waits for a lock; one such process for each try, and nobody gets a connection any more"},
-	}
-}
-
 // sessions counts those of Lockers, on the server.
 func (s *pgService) sessions(t conformance.T) int {
 	t.Helper()
@@ -167,45 +157,6 @@ func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
 	s.allHeld(t, leases)
 }
 
-// blockedConnect has somebody lock the table that each connection reads, for longer than several tries take.
-func (s *pgService) blockedConnect(t conformance.T, _ *conformance.Harness) {
-	l := keep(t, s.open(t))
-	n, err := s.leader(t.Context())
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	before := s.sessions(t)
-	tx, err := n.admin.Begin(t.Context())
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	back := sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	t.Cleanup(back)
-	if _, err := tx.Exec(t.Context(), "lock table "+pgStored[1]+" in access exclusive mode"); err != nil {
-		t.Fatalf("%v", err)
-	}
-	const ttl = 4 * shortTTL // which needs a connection that isn't there yet
-	tries := 0
-	for end := time.Now().Add(17 * time.Second); time.Now().Before(end); tries++ {
-		if lease, err := locker.TryAcquire(t.Context(), l, lockName(t), locker.WithTTL(ttl)); err == nil {
-			_ = lease.Release(t.Context())
-			t.Fatalf("TryAcquire = a lease: nobody can connect, so this case proves nothing")
-		}
-	}
-	if more := s.sessions(t) - before; more > 2 {
-		t.Errorf("%d tries have left %d processes on the server, want one that is being tried", tries, more)
-	}
-	back()
-	name := lockName(t)
-	eventually(t, soon, func() error {
-		lease, err := locker.TryAcquire(t.Context(), l, name, locker.WithTTL(ttl))
-		if err == nil {
-			release(t, lease)
-		}
-		return err
-	})
-}
-
 // shared waits for half of the leases.
 func (s *pgService) shared(t conformance.T, _ *conformance.Harness) {
 	other := keep(t, s.open(t))
@@ -249,7 +200,7 @@ func (s *pgService) moves(t conformance.T, _ *conformance.Harness) {
 	for range rounds(t, 5, 100) {
 		name := lockName(t)
 		lease := acquire(t, other, name)
-		waiter := wait(t, l, name, locker.WithTTL(pgTTL))
+		waiter := wait(t, l, name, locker.WithTTL(4*shortTTL))
 		eventually(t, soon, func() error { return s.queued(t, name, 1) })
 		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
 		asked, stop := make(chan error, 1), make(chan struct{})
@@ -335,29 +286,4 @@ func (s *pgService) terminated(t conformance.T, _ *conformance.Harness) {
 		free(t, 0, other, lease.Name())
 		free(t, 0, l, lease.Name())
 	}
-}
-
-func (s *pgService) closed(t conformance.T, _ *conformance.Harness) {
-	other := keep(t, s.open(t))
-	lease := acquire(t, other, lockName(t))
-	before := s.sessions(t)
-	l := s.open(t)
-	acquire(t, l, lockName(t))
-	waiter := wait(t, l, lease.Name())
-	eventually(t, soon, func() error { return s.queued(t, lease.Name(), 1) })
-	if n := s.sessions(t); n <= before {
-		t.Errorf("a Locker that is open has %d sessions: this case proves nothing", n-before)
-	}
-	if err := l.Close(); err != nil {
-		t.Errorf("Close = %v, want nil", err)
-	}
-	if !waiter.returned(soon) || !errors.Is(waiter.err, locker.ErrClosed) {
-		t.Errorf("Acquire that waited = %v, want ErrClosed", waiter.err)
-	}
-	eventually(t, soon, func() error {
-		if n := s.sessions(t); n != before {
-			return fmt.Errorf("%d sessions are left", n-before)
-		}
-		return nil
-	})
 }

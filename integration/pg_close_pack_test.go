@@ -1,0 +1,134 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+)
+
+// closePack is for clients that have the server's connections to themselves.
+func (s *pgService) closePack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I46", Name: "close-leaves-no-connection", Run: s.closed,
+			Why: "a program that opens and closes Lockers must not pile up sessions on the server"},
+		{ID: "I47", Name: "blocked-connect-leaves-no-processes", Run: s.blockedConnect,
+			Why: "a server doesn't notice that a client has gone while its statement waits for a lock; one such process for each try, and nobody gets a connection any more"},
+		{ID: "I48", Name: "early-cancellation-is-repeated", Run: s.cancelledEarly,
+			Why: "a server forgets a cancellation whose process hasn't read the statement yet, and then the statement waits for good, on a connection that nobody gets back"},
+	}
+}
+
+// blockedConnect has somebody lock the table that each connection reads, for longer than several tries take.
+func (s *pgService) blockedConnect(t conformance.T, _ *conformance.Harness) {
+	l := keep(t, s.open(t))
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	before := s.sessions(t)
+	tx, err := n.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	back := sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(back)
+	if _, err := tx.Exec(t.Context(), "lock table "+pgStored[1]+" in access exclusive mode"); err != nil {
+		t.Fatalf("%v", err)
+	}
+	const ttl = 4 * shortTTL // which needs a connection that isn't there yet
+	tries := 0
+	for end := time.Now().Add(17 * time.Second); time.Now().Before(end); tries++ {
+		if lease, err := locker.TryAcquire(t.Context(), l, lockName(t), locker.WithTTL(ttl)); err == nil {
+			_ = lease.Release(t.Context())
+			t.Fatalf("TryAcquire = a lease: nobody can connect, so this case proves nothing")
+		}
+	}
+	if more := s.sessions(t) - before; more > 2 {
+		t.Errorf("%d tries have left %d processes on the server, want one that is being tried", tries, more)
+	}
+	back()
+	name := lockName(t)
+	eventually(t, soon, func() error {
+		lease, err := locker.TryAcquire(t.Context(), l, name, locker.WithTTL(ttl))
+		if err == nil {
+			release(t, lease)
+		}
+		return err
+	})
+}
+
+func (s *pgService) closed(t conformance.T, _ *conformance.Harness) {
+	other := keep(t, s.open(t))
+	lease := acquire(t, other, lockName(t))
+	before := s.sessions(t)
+	l := s.open(t)
+	acquire(t, l, lockName(t))
+	waiter := wait(t, l, lease.Name())
+	eventually(t, soon, func() error { return s.queued(t, lease.Name(), 1) })
+	if n := s.sessions(t); n <= before {
+		t.Errorf("a Locker that is open has %d sessions: this case proves nothing", n-before)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	if !waiter.returned(soon) || !errors.Is(waiter.err, locker.ErrClosed) {
+		t.Errorf("Acquire that waited = %v, want ErrClosed", waiter.err)
+	}
+	eventually(t, soon, func() error {
+		if n := s.sessions(t); n != before {
+			return fmt.Errorf("%d sessions are left", n-before)
+		}
+		return nil
+	})
+}
+
+// cancelledEarly stops a process of the server, so that it reads the statement after the first cancellation.
+func (s *pgService) cancelledEarly(t conformance.T, _ *conformance.Harness) {
+	l, other := keep(t, s.open(t)), keep(t, s.open(t))
+	lease := acquire(t, other, lockName(t), locker.WithTTL(far))
+	first := wait(t, l, lease.Name(), locker.WithTTL(far))
+	eventually(t, soon, func() error { return s.queued(t, lease.Name(), 1) })
+	pid := admin[int](t, s, "select min(pid) from "+pgAwaited)
+	first.cancel()
+	eventually(t, soon, func() error { // its connection is there for the next one
+		if state := admin[string](t, s, "select state from pg_stat_activity where pid = $1", pid); state != "idle" {
+			return fmt.Errorf("the waiter's session is %s, and not idle", state)
+		}
+		return nil
+	})
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	signal := func(name string) {
+		if _, err := images.Docker(context.WithoutCancel(t.Context()), "exec", n.id, "bash", "-c", fmt.Sprint("kill -", name, " ", pid)); err != nil {
+			t.Errorf("SIG%s: %v", name, err)
+		}
+	}
+	goOn := sync.OnceFunc(func() { signal("CONT") })
+	t.Cleanup(goOn)
+	signal("STOP")
+	second := wait(t, l, lease.Name(), locker.WithTTL(far))
+	pass(t, 200*time.Millisecond) // its statement is on the way
+	closed := make(chan error, 1)
+	go func() { closed <- l.Close() }()
+	pass(t, 200*time.Millisecond) // so is the cancellation
+	goOn()
+	if err := <-closed; err != nil {
+		t.Errorf("Close = %v, want nil", err)
+	}
+	if !second.returned(soon) || !errors.Is(second.err, locker.ErrClosed) {
+		t.Errorf("Acquire that waited = %v, want ErrClosed", second.err)
+	}
+	if n := admin[int](t, s, "select count(*) from "+pgAwaited); n != 0 {
+		t.Errorf("%d statements still wait, whose callers have gone", n)
+	}
+}
