@@ -42,10 +42,9 @@ func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, erro
 	}
 }
 
-// current begins with a request that the quorum has to carry out. The server that has answered it knows all that came
-// before; a server that has only been asked to sync may be cut off, and not know it.
+// current asks a server that is made to know the latest.
 func (s *session) current(ctx context.Context, dir string) (locker.Token, error) {
-	if _, _, err := s.checkAll(ctx, []check{{path: dir}}); err != nil {
+	if err := s.catchUp(ctx, dir); err != nil {
 		return 0, ignore(err, zk.ErrNoNode) // none: there is no such lock
 	}
 	for {

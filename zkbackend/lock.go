@@ -98,7 +98,7 @@ func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
 		if err := s.ready(ctx); err != nil {
 			return driver.Grant{}, err
 		}
-		first, err := l.place(s)
+		first, err := l.place(ctx, s)
 		switch {
 		case broken(err):
 		case errors.Is(err, zk.ErrNoNode):
@@ -122,9 +122,9 @@ func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
 }
 
 // place makes a node, or finds the one that was made, and reports whether it is the first.
-func (l *lock) place(s *session) (first bool, err error) {
+func (l *lock) place(ctx context.Context, s *session) (first bool, err error) {
 	if l.mayStand() {
-		if found, first, err := l.find(s); found || err != nil {
+		if found, first, err := l.find(ctx, s); found || err != nil {
 			return first, err
 		}
 	}
@@ -138,7 +138,7 @@ func (l *lock) place(s *session) (first bool, err error) {
 	if err != nil || alone || !l.noWait {
 		return alone, err
 	}
-	_, first, err = l.find(s)
+	_, first, err = l.find(ctx, s)
 	return first, err
 }
 
@@ -169,9 +169,9 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 }
 
 // find looks for the node that l has under this session, among all that are there, of which the server is made to know the
-// latest.
-func (l *lock) find(s *session) (found, first bool, err error) {
-	if _, err := s.conn.Sync(l.dir); err != nil {
+// latest: if one were missed, the next would wait for it.
+func (l *lock) find(ctx context.Context, s *session) (found, first bool, err error) {
+	if err := s.catchUp(ctx, l.dir); err != nil {
 		return false, false, ignore(err, zk.ErrNoNode)
 	}
 	l.mu.Lock()

@@ -168,7 +168,7 @@ func TestReleaseWhenTheLaterSessionEnds(t *testing.T) {
 			case r.op == "auth" && refuses: // which ends the first session here, and not on the servers
 				refuses = false
 				return reject
-			case r.op == "sync" && !ended: // of the removal, on the next one
+			case r.op == "multi" && !ended: // of the removal, on the next one
 				ended = true
 				s.endSession(r.session)
 				return hangUp

@@ -7,9 +7,10 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner. The servers remove the
-// lock's node, but only if there was ever one below it. What outlasts a session is removed on the next one: the lock's node,
-// and nodes of a session that the servers have not ended yet.
+// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner, once the quorum has
+// answered: a node that a server doesn't know which is cut off may stand all the same. The servers remove the lock's node, but
+// only if there was ever one below it. What outlasts a session is removed on the next one: the lock's node, and nodes of a session
+// that the servers have not ended yet.
 func (l *lock) Release(ctx context.Context) error {
 	l.part()
 	if l.isClear() {
@@ -63,9 +64,10 @@ func (l *lock) remove(ctx context.Context, s *session, path, owner string, ends 
 		case path != "":
 			err = s.conn.Delete(path, -1)
 		default:
-			err = s.removeAll(l.dir, owner)
+			err = s.removeAll(ctx, l.dir, owner)
 		}
-		if err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty); err == nil || !broken(err) { // somebody else uses the lock's node
+		err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty) // somebody else uses the lock's node
+		if !broken(err) && !errors.Is(err, errOver) {
 			return explain(err)
 		}
 	}

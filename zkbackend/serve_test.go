@@ -43,7 +43,11 @@ func (s *server) do(c *conn, op string, r *reader, w *writer) code {
 
 func (s *server) look(c *conn, op string, r *reader, w *writer) code {
 	name, watched := r.string(), r.bool()
-	z := s.tree.nodes[name]
+	known := s.tree
+	if c.stale != nil {
+		known = c.stale
+	}
+	z := known.nodes[name]
 	if z == nil {
 		return noNode
 	}

@@ -30,6 +30,8 @@ type server struct {
 	connects []int64        // the session of each request to connect
 	keeps    bool           // a connection is kept when its session ends
 	hidden   string         // a node that nobody may read
+	stale    *tree          // what the server of the next connection knows, which is cut off from the others
+	parting  bool           // that one ends the connection when it has listed nodes
 	down     bool           // nobody listens
 	muted    bool           // nothing is answered, not even a request to connect
 	all      sync.WaitGroup // its goroutines
@@ -63,6 +65,7 @@ type conn struct {
 	session int64
 	watches map[string]bool
 	mute    bool
+	stale   *tree // nil: the server is not cut off
 }
 
 func newServer(t *testing.T) *server {
@@ -240,6 +243,7 @@ func (s *server) greet(c *conn, r *reader) bool {
 		s.sessions[session] = c
 	}
 	c.session = session
+	c.stale, s.stale = s.stale, nil
 	w.int32(int32(min(max(asked, s.shortest), s.longest).Milliseconds()))
 	w.int64(session)
 	w.string(strings.Repeat("p", 16))
@@ -267,6 +271,9 @@ func (s *server) take(c *conn, r *reader) bool {
 	v := serve
 	if s.script != nil && q.op != "ping" {
 		v = s.script(q)
+	}
+	if c.stale != nil && !slices.Contains([]string{"ping", "auth", "exists", "get", "children", "sync"}, q.op) {
+		v = ignore // it waits for the others
 	}
 	switch v {
 	case hangUp:
@@ -296,6 +303,9 @@ func (s *server) take(c *conn, r *reader) bool {
 	c.mute = c.mute || v == loseReply
 	if v != hangUpAfter {
 		s.send(c, h.data)
+	}
+	if c.stale != nil && s.parting && q.op == "children" {
+		return false
 	}
 	return v != hangUpAfter && v != reject && q.op != "close"
 }

@@ -2,6 +2,7 @@ package zkbackend
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -13,6 +14,15 @@ import (
 )
 
 // What is asked about the nodes of a lock. All of these calls ignore contexts; they are bounded by the connection.
+
+// catchUp makes the next reads know all that was carried out before, of what this session has asked, too. A write does that: the
+// quorum has to agree, so the server that has answered it is not cut off, and has applied what came earlier; and a server that the session moves to
+// later doesn't take it unless it knows as much. A server that is only asked to sync may be cut off, and not know it. The lock's
+// node is checked for that, which changes nothing; when it is missing, the answer is no less the quorum's.
+func (s *session) catchUp(ctx context.Context, dir string) error {
+	_, _, err := s.checkAll(ctx, []check{{path: dir}})
+	return err
+}
 
 // queue lists the nodes of a lock, in the order in which they were made.
 func (s *session) queue(dir string) ([]node, *zk.Stat, error) {
@@ -39,6 +49,8 @@ func (s *session) queue(dir string) ([]node, *zk.Stat, error) {
 
 // count returns the version of a lock's node if nobody holds the lock or waits for it, else locker.ErrHeld. A server may
 // be a little behind; so it is not taken at its word when it knows somebody, and the version is compared when it doesn't.
+// That somebody may have gone when the server is cut off: to find that out would cost those who only try a write each time, and
+// nothing is granted or removed on the strength of it.
 func (s *session) count(dir string) (version int32, err error) {
 	there, stat, err := s.conn.Exists(dir)
 	switch {
@@ -97,9 +109,9 @@ func (s *session) makeNode(path string) error {
 	return ignore(err, zk.ErrNodeExists)
 }
 
-// removeAll deletes all nodes of an owner. Sync makes the server know what was carried out before.
-func (s *session) removeAll(dir, owner string) error {
-	if _, err := s.conn.Sync(dir); err != nil {
+// removeAll deletes all nodes of an owner.
+func (s *session) removeAll(ctx context.Context, dir, owner string) error {
+	if err := s.catchUp(ctx, dir); err != nil {
 		return err
 	}
 	names, _, err := s.conn.Children(dir)
