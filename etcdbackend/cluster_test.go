@@ -30,19 +30,20 @@ type cluster struct {
 
 	onTxn    func(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) // nil: txn
 	onRevoke func()
-	ttlOf    func(asked int64) int64 // nil: as asked
+	ttlOf    func(asked int64) int64 // what this member answers to a Grant; nil: as asked
 
 	mu       sync.Mutex
 	term     uint64
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
 	leases   map[int64]bool
-	asked    []int64 // the TTLs of all Grants
+	asked    []int64         // the TTLs of all Grants
+	least    map[int64]int64 // the TTL of each that every member has at least: the one that was asked for
 }
 
 // start returns a driver whose only member c is.
 func (c *cluster) start(t *testing.T) driver.Driver {
-	c.term, c.revision, c.keys, c.leases = 5, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool)
+	c.term, c.revision, c.keys, c.leases, c.least = 5, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool), make(map[int64]int64)
 	l := listen(t)
 	c.serve(t, l)
 	return drive(t, clientv3.Config{Endpoints: []string{l.Addr().String()}})
@@ -219,7 +220,7 @@ func (c *cluster) LeaseGrant(_ context.Context, r *pb.LeaseGrantRequest) (*pb.Le
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.leases[r.ID] = true
-	c.asked = append(c.asked, r.TTL)
+	c.asked, c.least[r.ID] = append(c.asked, r.TTL), r.TTL
 	ttl := r.TTL
 	if c.ttlOf != nil {
 		ttl = c.ttlOf(ttl)

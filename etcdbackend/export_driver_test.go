@@ -20,6 +20,13 @@ func KeyOf(l driver.Lock) string { return l.(*lock).key }
 // Gone tells a lock that its key was deleted, as a watch does.
 func Gone(l driver.Lock) { l.(*lock).isGone() }
 
+// Replace has the newest etcd lease of a lock's session replaced, as under a new leader.
+func Replace(ctx context.Context, l driver.Lock) error {
+	s := l.(*lock).session
+	old, _ := s.newest()
+	return s.replace(ctx, old)
+}
+
 // RenewOnEnded renews a lock on the newest etcd lease just after the revocation of that has begun, and reports whether it is
 // left for another try.
 func RenewOnEnded(ctx context.Context, l driver.Lock) (left bool, err error) {

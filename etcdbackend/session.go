@@ -30,7 +30,7 @@ type session struct {
 type generation struct {
 	id   clientv3.LeaseID
 	term uint64        // in which it was granted
-	ttl  time.Duration // as granted
+	ttl  time.Duration // as asked for and granted
 
 	base  driver.Instant
 	beat  beat  // the newest
@@ -131,21 +131,14 @@ func (s *session) extendOrReplace(ctx context.Context) error {
 	return s.replace(ctx, g)
 }
 
-// replace has an etcd lease granted in the place of g; nil: the first one. Who holds a lock counts on the TTL that was granted,
-// and how far a short one is raised is for each member to say: so the next is asked to be as long.
+// replace has an etcd lease granted in the place of g; nil: the first one.
 func (s *session) replace(ctx context.Context, g *generation) error {
-	ttl := s.ttl()
 	if g != nil {
 		s.retire(g)
-		ttl = max(ttl, g.ttl)
 	}
-	next, err := s.d.server.grant(ctx, attemptLimit(s.ttl()), int64(ttl/time.Second), s.d.revokeLater)
+	next, err := s.grant(ctx, s.needed())
 	if err != nil {
 		return err
-	}
-	if next.ttl < ttl {
-		s.d.revokeLater(next.id)
-		return fmt.Errorf("the etcd lease was granted for %v, of %v asked", next.ttl, ttl)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,6 +148,37 @@ func (s *session) replace(ctx context.Context, g *generation) error {
 	}
 	s.gen, s.live = next, append(s.live, next)
 	return nil
+}
+
+// needed is the TTL that the next etcd lease must have: who holds a lock counts on the one that was granted. When nobody does
+// any more, a TTL that was raised once is not asked for again.
+func (s *session) needed() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ttl := s.ttl()
+	for _, g := range s.live {
+		if g.locks > 0 {
+			ttl = max(ttl, g.ttl)
+		}
+	}
+	return ttl
+}
+
+// grant has an etcd lease granted that has the TTL it was asked for. How far a short one is raised is for each member to say, each
+// for itself: so what one answers need not be what the leader counts with, now or after the next election. But all have what
+// was asked. So a TTL that was raised is asked for.
+func (s *session) grant(ctx context.Context, ttl time.Duration) (*generation, error) {
+	for {
+		g, err := s.d.server.grant(ctx, attemptLimit(s.ttl()), int64(ttl/time.Second), s.d.revokeLater)
+		if err != nil || g.ttl == ttl {
+			return g, err
+		}
+		s.d.revokeLater(g.id)
+		if g.ttl < ttl || g.ttl > maxTTL {
+			return nil, fmt.Errorf("the etcd lease was granted for %v, of %v asked", g.ttl, ttl)
+		}
+		ttl = g.ttl
+	}
 }
 
 // extendable reports whether a keepalive can still extend g: no later term is known, and it may still be there.
