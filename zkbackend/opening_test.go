@@ -32,3 +32,20 @@ func TestOpeningIsGivenUp(t *testing.T) {
 		})
 	}
 }
+
+// Who has been given a chroot needs no permission on the nodes above it. (Since 3.8.4 and 3.9.2 servers ask for one even where it is only asked
+// whether a node is there.)
+func TestOpenBelowANodeOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		root := zkbackend.WithChroot("/team/locks")
+		_ = open(t, s, root).Close() // now it is there
+		s.scripts(func(r request) verdict {
+			if r.path == "/team" {
+				return refuse
+			}
+			return serve
+		})
+		release(t, acquire(t, open(t, s, root), "a"))
+	})
+}

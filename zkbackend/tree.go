@@ -88,8 +88,12 @@ func (s *session) makeDir(dir string) error {
 	return ignore(err, zk.ErrNodeExists)
 }
 
-// makeRoot makes the nodes of the chroot.
+// makeRoot makes the nodes of the chroot. Those above it are looked at only when it isn't there: they may be others', whom nobody may
+// look at.
 func (s *session) makeRoot() error {
+	if there, _, err := s.conn.Exists(s.d.root); err != nil || there {
+		return err
+	}
 	for i := range s.d.root {
 		if i > 0 && s.d.root[i] == '/' {
 			if err := s.makeNode(s.d.root[:i]); err != nil {
