@@ -59,8 +59,8 @@ type Fencing int
 
 const (
 	FencingNone          Fencing = iota + 1 // there is no token that can fence
-	FencingUntilDataLoss                    // until the service loses its data while its clock has stepped back
-	FencingDurable                          // over restart and failover, without any clock
+	FencingUntilDataLoss                    // until the service loses its data, or the latest of it, while its clock has stepped back or is behind
+	FencingDurable                          // over restart and failover, without any clock; not when the service's data is lost, or set back as from a backup
 )
 
 // Clocks is which clocks mutual exclusion assumes to be sane. That clocks run at nearly the same speed is assumed
