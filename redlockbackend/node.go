@@ -31,11 +31,12 @@ type node struct {
 
 	silent atomic.Bool // the latest request was not answered in time
 
-	acquiring, releasing *lane
-	listener             *redisclient.Listener // where it hears that a lock is free
+	lanes    map[*script]*lane     // of what is sent for one lock at a time
+	listener *redisclient.Listener // where it hears that a lock is free
 }
 
-// lane is the way of one kind of requests.
+// lane is the way of one kind of requests. Those that join go out as one call of one script, so each script has a lane of
+// its own: a second phase that went out as a first one would win nothing, and could make a lock anew that is over.
 type lane struct {
 	going atomic.Int32               // requests under way by themselves
 	group *driver.Group[item, reply] // in which requests join while more than those few are under way
@@ -43,8 +44,10 @@ type lane struct {
 
 func newNode(client *redis.Client, memory string, longest, limit time.Duration, closing chan struct{}) *node {
 	n := &node{client: client, memory: memory, max: longest, closing: closing, bounded: client.Options().ContextTimeoutEnabled}
-	n.acquiring = n.lane(acquireScript, limit)
-	n.releasing = n.lane(releaseScript, limit)
+	n.lanes = make(map[*script]*lane)
+	for _, s := range []*script{acquireScript, raiseScript, releaseScript} {
+		n.lanes[s] = n.lane(s, limit)
+	}
 	return n
 }
 
@@ -56,10 +59,7 @@ func (n *node) lane(s *script, limit time.Duration) *lane {
 
 // ask sends one request, together with others of its kind if many are under way. ctx covers all of it.
 func (n *node) ask(ctx context.Context, s *script, it item) reply {
-	l := n.acquiring
-	if s == releaseScript {
-		l = n.releasing
-	}
+	l := n.lanes[s]
 	defer l.going.Add(-1)
 	if l.going.Add(1) <= alone { // without the detour through the group's goroutine
 		return n.run(ctx, s, it)[0]
