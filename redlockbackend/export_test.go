@@ -35,6 +35,9 @@ func ParseURL(u *url.URL) (Settings, error) {
 
 type Settings struct{ t target }
 
+// SettingsOf is what options say.
+func SettingsOf(opts ...Option) Settings { return Settings{target{config: newConfig(opts)}} }
+
 func (s Settings) Servers() []redis.Options { return s.t.servers }
 
 func (s Settings) Check() error { return s.t.check() }

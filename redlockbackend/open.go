@@ -56,10 +56,11 @@ type target struct {
 
 func parse(u *url.URL) (target, error) {
 	p := driver.NewParams(u)
+	maxTTL := p.Duration("max_ttl", defaultMaxTTL)
 	t := target{config: config{
 		prefix:        p.String("prefix", defaultPrefix),
-		ttl:           p.Duration("ttl", defaultTTL),
-		maxTTL:        p.Duration("max_ttl", defaultMaxTTL),
+		ttl:           p.Duration("ttl", usualTTL(maxTTL)),
+		maxTTL:        maxTTL,
 		nodeTimeout:   p.Duration("node_timeout", defaultNodeTimeout),
 		newCluster:    p.Bool("new_cluster", false),
 		allowEviction: p.Bool("allow_eviction", false),

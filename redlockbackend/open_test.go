@@ -100,6 +100,34 @@ func TestURLParameters(t *testing.T) {
 	}
 }
 
+// Leases that don't ask for a TTL get one that is not longer than the longest.
+func TestLongestTTLAlone(t *testing.T) {
+	for longest, want := range map[time.Duration]time.Duration{10 * time.Second: 10 * time.Second, 45 * time.Second: 30 * time.Second} {
+		s, err := parse(t, "redlock://a,b,c?max_ttl="+longest.String())
+		for how, s := range map[string]redlockbackend.Settings{
+			"by URL": s, "by option": redlockbackend.SettingsOf(redlockbackend.WithMaxTTL(longest)),
+		} {
+			_, ttl, maxTTL, _, _, _ := s.Config()
+			if err := errors.Join(err, s.Check()); err != nil || ttl != want || maxTTL != longest {
+				t.Errorf("longest TTL %v %s: TTL %v, longest %v, %v, want a TTL of %v", longest, how, ttl, maxTTL, err, want)
+			}
+		}
+	}
+	for _, given := range []time.Duration{0, 11 * time.Second, 30 * time.Second} { // what was asked for is never changed
+		for _, opts := range [][]redlockbackend.Option{
+			{redlockbackend.WithTTL(given), redlockbackend.WithMaxTTL(10 * time.Second)},
+			{redlockbackend.WithMaxTTL(10 * time.Second), redlockbackend.WithTTL(given)},
+		} {
+			if err := redlockbackend.SettingsOf(opts...).Check(); !errors.Is(err, locker.ErrOption) {
+				t.Errorf("TTL %v and a longest of 10s: %v, want ErrOption", given, err)
+			}
+		}
+		if _, err := parse(t, "redlock://a,b,c?max_ttl=10s&ttl="+given.String()); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("URL with TTL %v and a longest of 10s: %v, want ErrOption", given, err)
+		}
+	}
+}
+
 // What is refused, without a connection, and without showing what may be secret.
 func TestURLRefused(t *testing.T) {
 	server := func(u string) string { return "redlock://a,b?server=" + url.QueryEscape(u) }

@@ -40,7 +40,7 @@
 // ca_file, cert_file, key_file, server_name and skip_verify. The parameters, all optional:
 //
 //	prefix           what keys and channels begin with: "redlock:"
-//	ttl              of leases that don't ask for one: 30s
+//	ttl              of leases that don't ask for one: 30s, or max_ttl if that is shorter
 //	max_ttl          the longest TTL: 1m, see [WithMaxTTL]
 //	node_timeout     how long a server may take to answer: 1s, see [WithNodeTimeout]
 //	new_cluster      true: see [NewCluster]
@@ -93,26 +93,33 @@ type Option func(*config)
 type config struct {
 	prefix        string
 	ttl, maxTTL   time.Duration
+	ttlGiven      bool
 	nodeTimeout   time.Duration
 	newCluster    bool
 	allowEviction bool
 }
 
 func newConfig(opts []Option) config {
-	c := config{prefix: defaultPrefix, ttl: defaultTTL, maxTTL: defaultMaxTTL, nodeTimeout: defaultNodeTimeout}
+	c := config{prefix: defaultPrefix, maxTTL: defaultMaxTTL, nodeTimeout: defaultNodeTimeout}
 	for _, opt := range opts {
 		opt(&c)
 	}
+	if !c.ttlGiven {
+		c.ttl = usualTTL(c.maxTTL)
+	}
 	return c
 }
+
+// usualTTL is the TTL of leases that don't ask for one where nothing was said about that either.
+func usualTTL(longest time.Duration) time.Duration { return min(defaultTTL, longest) }
 
 // WithPrefix sets what the keys and channels of the locks begin with; without it, "redlock:". All who shall exclude each
 // other use the same. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
-// refused below 20 ms and above the longest.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest if that is shorter. It is
+// rounded up to milliseconds, and refused below 20 ms and above the longest.
+func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.ttlGiven = d, true } }
 
 // WithMaxTTL sets the longest TTL of all locks with this prefix on these servers; without it, it is a minute. A server that
 // may have forgotten leases grants nothing for that time. All Lockers say the same, and the servers refuse those that
