@@ -13,6 +13,9 @@ func TestCheckInfo(t *testing.T) {
 	info := func(version, mode, policy string) string {
 		return "# Server\r\nredis_version:" + version + "\r\nredis_mode:" + mode + "\r\nos:Linux\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:" + policy + "\r\n"
 	}
+	valkey := func(mode string) string {
+		return strings.Replace(info("7.2.4", mode, "noeviction"), "redis_mode", "server_mode", 1)
+	}
 	for _, c := range []struct {
 		what           string
 		info           string
@@ -31,6 +34,10 @@ func TestCheckInfo(t *testing.T) {
 		{"a Sentinel", info("7.0.15", "sentinel", "noeviction"), false, true, locker.ErrOption, "master_name"},
 		{"a Cluster", info("7.0.15", "cluster", "noeviction"), true, false, nil, ""},
 		{"one of a Cluster", info("7.0.15", "cluster", "noeviction"), false, true, locker.ErrOption, "cluster=true"},
+		{"a Valkey", valkey("standalone"), false, false, nil, ""},
+		{"a Sentinel of Valkey", valkey("sentinel"), false, true, locker.ErrOption, "master_name"},
+		{"one of a Cluster of Valkey", valkey("cluster"), false, true, locker.ErrOption, "cluster=true"},
+		{"a Cluster of Valkey", valkey("cluster"), true, false, nil, ""},
 		{"a Cluster's client, one server", info("7.0.15", "standalone", "noeviction"), true, false, nil, ""},
 		{"allkeys-lru", info("7.0.15", "standalone", "allkeys-lru"), false, false, locker.ErrOption, "allkeys-lru"},
 		{"volatile-ttl", info("7.0.15", "standalone", "volatile-ttl"), false, false, locker.ErrOption, "allow_eviction"},

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 const MaxLimit = maxLimit
@@ -29,9 +30,9 @@ func Scripts() map[string]string {
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, cluster, allowEviction bool) error {
-	var f facts
-	f.read(info)
-	return f.check(cluster, allowEviction)
+	var f redisclient.Facts
+	f.Read(info)
+	return checkFacts(f, cluster, allowEviction)
 }
 
 // ParseURL returns what a URL says.

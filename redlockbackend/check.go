@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -23,9 +22,6 @@ import (
 
 // openLimit bounds all that opening asks the servers.
 const openLimit = 10 * time.Second
-
-// oldest is the first version that the scripts were made for.
-var oldest = []int{6, 2}
 
 // open checks all servers side by side. One that can't be reached is one of a minority that may fail; one that is reached
 // and doesn't fit is a mistake.
@@ -89,12 +85,16 @@ func unreachable(err error) bool {
 func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(3*d.nodeTimeout, time.Second))
 	defer cancel()
-	var f facts
-	if left := n.do(ctx, func() { f, err = askFacts(ctx, n.client) }); left != nil {
+	var f redisclient.Facts
+	if left := n.do(ctx, func() {
+		if err = redisclient.Ping(ctx, n.client); err == nil {
+			f, err = redisclient.AskFacts(ctx, n.client)
+		}
+	}); left != nil {
 		return "", left
 	}
 	if err == nil {
-		err = f.check(d.allowEviction)
+		err = checkFacts(f, d.allowEviction)
 	}
 	if err == nil {
 		err = d.subscribe(ctx, n)
@@ -102,85 +102,23 @@ func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 	if err == nil {
 		err = d.probe(ctx, n)
 	}
-	return f.run, err
+	return f.Run, err
 }
 
-// facts is what a server says of itself; what it doesn't say is empty.
-type facts struct {
-	run     string // the process
-	version string
-	mode    string // standalone, cluster or sentinel
-	policy  string // maxmemory-policy: what it drops when its memory is short
-}
-
-func (f *facts) read(info string) {
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		switch name {
-		case "run_id":
-			f.run = value
-		case "redis_version":
-			f.version = value
-		case "redis_mode":
-			f.mode = value
-		case "maxmemory_policy":
-			f.policy = value
-		}
-	}
-}
-
-// askFacts also finds out whether PING is permitted, which a subscription needs.
-func askFacts(ctx context.Context, c *redis.Client) (facts, error) {
-	var f facts
-	if err := c.Ping(ctx).Err(); err != nil {
-		if redisclient.Says(err, "NOPERM") {
-			err = permission(err, "+ping")
-		}
-		return f, err
-	}
-	for _, section := range []string{"server", "memory"} {
-		info, err := c.Info(ctx, section).Result()
-		if err != nil {
-			if redisclient.Says(err, "NOPERM") {
-				err = permission(err, "+info")
-			}
-			return f, err
-		}
-		f.read(info)
-	}
-	return f, nil
-}
-
-func (f facts) check(allowEviction bool) error {
-	if err := f.checkVersion(); err != nil {
+// checkFacts judges what a server says of itself.
+func checkFacts(f redisclient.Facts, allowEviction bool) error {
+	if err := f.CheckVersion(); err != nil {
 		return err
 	}
 	switch {
-	case f.mode == "sentinel":
+	case f.Mode == "sentinel":
 		return fmt.Errorf("%w: this is a Sentinel, which has no locks", locker.ErrOption)
-	case f.mode == "cluster":
+	case f.Mode == "cluster":
 		return fmt.Errorf("%w: this is one server of a Redis Cluster; Redlock is for servers that are independent", locker.ErrOption)
-	case f.run == "":
+	case f.Run == "":
 		return fmt.Errorf("%w: INFO server has no run_id, by which the server knows that it was restarted", errors.ErrUnsupported)
-	case f.policy != "noeviction" && !allowEviction:
-		return fmt.Errorf("%w: the server's maxmemory-policy is %s, so it drops locks when its memory is short; "+
-			"set it to noeviction, or accept that (AllowEviction; in a URL: allow_eviction=true)", locker.ErrOption, f.policy)
-	}
-	return nil
-}
-
-// checkVersion lets versions pass that can't be read: the probe decides about those.
-func (f facts) checkVersion() error {
-	var version []int
-	for part := range strings.SplitSeq(f.version, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return nil
-		}
-		version = append(version, n)
-	}
-	if slices.Compare(version, oldest) < 0 {
-		return fmt.Errorf("%w: Redis %s is older than %d.%d", errors.ErrUnsupported, f.version, oldest[0], oldest[1])
+	case !allowEviction:
+		return f.CheckEviction()
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 var (
@@ -131,7 +132,7 @@ func Settle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).wait(ctx) }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {
-	var f facts
-	f.read(info)
-	return f.check(allowEviction)
+	var f redisclient.Facts
+	f.Read(info)
+	return checkFacts(f, allowEviction)
 }

@@ -230,6 +230,8 @@ func TestInfo(t *testing.T) {
 		"redis_version:6.0.9":           "older than 6.2",
 		"redis_mode:cluster":            "independent",
 		"redis_mode:sentinel":           "Sentinel",
+		"server_mode:cluster":           "independent", // as Valkey calls it
+		"server_mode:sentinel":          "Sentinel",
 		"run_id:":                       "run_id",
 		"maxmemory_policy:allkeys-lru":  "allkeys-lru",
 		"maxmemory_policy:volatile-ttl": "noeviction",

@@ -1,5 +1,5 @@
-// Package redisclient is what both backends with Redis servers need of go-redis: what an error says of a request, and a subscription that
-// is kept up.
+// Package redisclient is what both backends with Redis servers need of go-redis: what an error says of a request, what a server says of
+// itself, and a subscription that is kept up.
 package redisclient
 
 import (

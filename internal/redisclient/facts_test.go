@@ -1,0 +1,47 @@
+package redisclient_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisclient"
+)
+
+func TestFacts(t *testing.T) {
+	for _, c := range []struct {
+		what, info string
+		want       redisclient.Facts
+	}{
+		{"Redis", "# Server\r\nredis_version:8.0.2\r\nredis_mode:cluster\r\nrun_id:0f\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n",
+			redisclient.Facts{Run: "0f", Version: "8.0.2", Mode: "cluster", Policy: "noeviction"}},
+		{"Valkey from 8.0 on", "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:sentinel\r\nrun_id:0f\r\n",
+			redisclient.Facts{Run: "0f", Version: "7.2.4", Mode: "sentinel"}},
+		{"nothing", "", redisclient.Facts{}},
+	} {
+		var f redisclient.Facts
+		if f.Read(c.info); f != c.want {
+			t.Errorf("%s: read as %+v, want %+v", c.what, f, c.want)
+		}
+	}
+}
+
+func TestCheckVersion(t *testing.T) {
+	for version, fits := range map[string]bool{"8.0.2": true, "6.2.0": true, "6.2": true, "": true, "unstable": true, "255.255.255": true,
+		"6.0.16": false, "5.0.14": false} {
+		err := redisclient.Facts{Version: version}.CheckVersion()
+		if (err == nil) != fits || err != nil && !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("CheckVersion of %q = %v, want that it fits: %v, or else ErrUnsupported", version, err, fits)
+		}
+	}
+}
+
+func TestCheckEviction(t *testing.T) {
+	for policy, says := range map[string]string{"noeviction": "", "": "+info", "allkeys-lru": "allkeys-lru", "volatile-ttl": "noeviction"} {
+		err := redisclient.Facts{Policy: policy}.CheckEviction()
+		if (err == nil) != (says == "") || err != nil && (!errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), says)) {
+			t.Errorf("CheckEviction of %q = %v, want %q", policy, err, says)
+		}
+	}
+}
