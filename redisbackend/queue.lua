@@ -96,11 +96,12 @@ local function keep(key, time)
   if redis.call('PTTL', key) < time then redis.call('PEXPIRE', key, time) end
 end
 
--- rearm starts the TTL of the caller's lease anew.
+-- rearm starts the TTL of the caller's lease anew, and with it the time for which the last token is kept. That gets a minute
+-- more than it needs, so that only one renewal a minute has to set it.
 local function rearm()
   redis.call('PEXPIRE', KEYS[1], ttl)
-  if redis.call('PTTL', KEYS[2]) < kept(ttl) - hour / 2 then
-    redis.call('PEXPIRE', KEYS[2], kept(ttl))
+  if redis.call('PTTL', KEYS[2]) < kept(ttl) then
+    redis.call('PEXPIRE', KEYS[2], kept(ttl) + minute)
   end
 end
 

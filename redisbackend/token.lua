@@ -29,7 +29,7 @@ end
 -- after the lease, or after the clock is past the token if that is later: so names that are used once leave nothing
 -- behind, and tokens bear a clock that is set back by up to an hour. Of a longer lease an hour counts: at its end the
 -- clock is past the token by that already.
-local hour = 3600000
+local minute, hour = 60000, 3600000
 local century = 876000 * hour -- for ever, and far from what Redis takes for an expiry
 local function kept(lease) return math.min(lease, hour) + hour end
 
