@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -23,6 +24,8 @@ func (s *redlockService) pack() []conformance.Case {
 			Why: "CLIENT KILL, a proxy and a firewall end connections; leases don't hang on them"},
 		{ID: "I12", Name: "late-clock-costs-a-phase-and-no-order", Run: s.countersAhead,
 			Why: "a client whose clock is behind the others' must get larger tokens than theirs all the same"},
+		{ID: "I15", Name: "many-second-phases-at-once", Run: s.manyCountersAhead,
+			Why: "requests that join must not change their kind: a second phase that goes out as a first one wins nothing, and leaves a lock"},
 	}, s.downPack(), s.openPack(), s.waitPack(), s.forgetPack())
 }
 
@@ -130,5 +133,47 @@ func (s *redlockService) countersAhead(t conformance.T, _ *conformance.Harness) 
 				t.Errorf("with counters ahead by %v: token %d is above %d of the counters %d, want a majority", ahead, token, above, counters)
 			}
 		}
+	}
+}
+
+// manyCountersAhead has many acquisitions need their second phase at the same time.
+func (s *redlockService) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
+	const locks = 50
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	names := make([]string, locks)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%d", name, i)
+	}
+	must(t, func(ctx context.Context) error {
+		for i, n := range s.nodes {
+			pipe := n.admin.Pipeline()
+			for _, name := range names {
+				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(time.Duration(10+i)*time.Minute).UnixMicro(), far)
+			}
+			if _, err := pipe.Exec(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	errs := make(chan error, locks)
+	for _, name := range names {
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), hang)
+			defer cancel()
+			lease, err := locker.TryAcquire(ctx, l, name)
+			if err == nil {
+				err = lease.Release(ctx)
+			}
+			errs <- err
+		}()
+	}
+	for range locks {
+		if err := <-errs; err != nil {
+			t.Errorf("of %d locks that nobody holds, taken at the same time: %v", locks, err)
+		}
+	}
+	for _, name := range names {
+		free(t, 0, other, name) // nothing is left of what the raises did
 	}
 }
