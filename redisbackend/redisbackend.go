@@ -7,7 +7,8 @@
 //
 // One server decides, in scripts that it carries out as a whole. A lease is a key with a TTL; its holder renews it, and
 // learns by that when an operator has deleted it. Tokens are max(last + 1, the server's clock in µs), so they rise over
-// restarts, failovers and the loss of all data, as long as the clock isn't set back meanwhile.
+// restarts, failovers and the loss of all data, as long as the clock isn't set back meanwhile, and that of a replica which
+// takes over isn't behind.
 //
 // What the server forgets it can grant again: a restart without persistence, a failover to a replica that had missed the
 // latest, FLUSHALL, and a clock that jumps ahead let a second holder in while the first believes in its lease, until

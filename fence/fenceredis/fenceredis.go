@@ -10,8 +10,11 @@
 //	_, err = mark.Do(ctx, lease.Token(), "SET", "{invoice:42}", total)
 //
 // A mark is a key beside the data. It never expires, and is lost with the data only if both are: don't evict it (use the
-// policy noeviction, or a volatile one), and don't flush one without the other. What a failover to a replica loses of the latest writes, it
-// loses of the marks as well.
+// policy noeviction, or a volatile one), and don't flush one without the other.
+//
+// The server must not forget a mark that it has acknowledged, or a stale token passes. Over a crash that needs a log which is
+// on the disk before the answer: appendonly yes and appendfsync always. What a failover to a replica loses of the latest
+// writes, it loses of the marks as well, and no setting mends that.
 package fenceredis
 
 import (
