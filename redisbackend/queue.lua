@@ -97,11 +97,11 @@ local function keep(key, time)
 end
 
 -- rearm starts the TTL of the caller's lease anew, and with it the time for which the last token is kept. That gets a minute
--- more than it needs, so that only one renewal a minute has to set it.
+-- more than it needs, so that only one renewal a minute has to set it; but not beyond what the longest lease needs.
 local function rearm()
   redis.call('PEXPIRE', KEYS[1], ttl)
   if redis.call('PTTL', KEYS[2]) < kept(ttl) then
-    redis.call('PEXPIRE', KEYS[2], kept(ttl) + minute)
+    redis.call('PEXPIRE', KEYS[2], math.min(kept(ttl) + minute, 2 * hour))
   end
 end
 
