@@ -138,8 +138,8 @@ func (s *redlockService) countersAhead(t conformance.T, _ *conformance.Harness) 
 
 // manyCountersAhead has many acquisitions need their second phase at the same time.
 func (s *redlockService) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
-	const locks = 50
-	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	const locks = 400 // so many that they are in one another's way for longer than an acquisition tries
+	l, other, name := keep(t, openURL(t, s.with("node_timeout", "5s"))), keep(t, s.open(t)), lockName(t)
 	names := make([]string, locks)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%d", name, i)
@@ -147,8 +147,9 @@ func (s *redlockService) manyCountersAhead(t conformance.T, _ *conformance.Harne
 	must(t, func(ctx context.Context) error {
 		for i, n := range s.nodes {
 			pipe := n.admin.Pipeline()
-			for _, name := range names {
-				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(time.Duration(10+i)*time.Minute).UnixMicro(), far)
+			for j, name := range names { // each is further ahead: or what the Locker learns from one would do for all
+				ahead := 5*time.Minute + time.Duration(j)*45*time.Minute/locks + time.Duration(i)*time.Second
+				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(ahead).UnixMicro(), far)
 			}
 			if _, err := pipe.Exec(ctx); err != nil {
 				return err
