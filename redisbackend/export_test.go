@@ -78,3 +78,16 @@ func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
 	}
 	return d
 }
+
+// LookOf is in how long a waiter asks about its place that was told to in a while, and then has a reply which says that the
+// holder's lease has left so much. The request was sent before the message came, or after it.
+func LookOf(told, left time.Duration, before bool) time.Duration {
+	l := &lock{ttl: time.Hour, moved: make(chan struct{}, 1)}
+	sent := driver.Now()
+	l.tellLook(told)
+	if !before {
+		sent = driver.Now().Add(time.Millisecond)
+	}
+	l.lookAfter(reply{left: left}, sent)
+	return l.untilLook()
+}

@@ -99,7 +99,7 @@ func (g *grants) hear(_ context.Context, message string) {
 	case 2:
 		left, err := strconv.ParseInt(field[1], 10, 64)
 		if err == nil && l != nil {
-			l.lookIn(time.Duration(left) * time.Millisecond)
+			l.tellLook(time.Duration(left) * time.Millisecond)
 		}
 	case 4:
 		token, err := strconv.ParseInt(field[1], 10, 64)

@@ -27,6 +27,7 @@ type lock struct {
 	known  driver.Instant // when it came: what was asked before may have been answered before
 	base   driver.Instant // of a grant that came while it was queued
 	look   driver.Instant // when to ask about the place again, beside its renewals
+	told   driver.Instant // when a message last said that
 
 	ready chan struct{} // closed when the grant has come while it was queued; nil: it was never to be queued
 	moved chan struct{} // look was set; buffered
@@ -66,7 +67,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	switch {
 	case a.err != nil || l.noWait:
 	case a.standing == queued:
-		l.lookAfter(a.reply)
+		l.lookAfter(a.reply, sent)
 	case a.standing == refused:
 		l.d.grants.want(listens && !a.heard)
 	}
@@ -161,7 +162,7 @@ func (l *lock) renewed(a answer, sent driver.Instant) error {
 			return errOlder
 		}
 		l.d.grants.want(!a.heard)
-		l.lookAfter(a.reply)
+		l.lookAfter(a.reply, sent)
 		return nil
 	default:
 		l.settle()

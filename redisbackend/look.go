@@ -25,9 +25,24 @@ func (l *lock) untilFree(r reply) time.Duration {
 
 // lookAfter takes from a reply when to ask about the place again. The first in the queue asks when the holder's lease
 // is over. The others leave that to it, and come a little later, in case those before them are dead: mostly their own
-// renewals are earlier, and bring a new time.
-func (l *lock) lookAfter(r reply) {
-	l.lookIn(l.untilFree(r) + stagger(r.rank))
+// renewals are earlier, and bring a new time. A reply to what was sent before a message came may know less than that:
+// it brings the time forward, and doesn't put it off.
+func (l *lock) lookAfter(r reply, sent driver.Instant) {
+	look := in(l.untilFree(r) + stagger(r.rank))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.told >= sent {
+		look = min(look, l.look)
+	}
+	l.lookAt(look)
+}
+
+// tellLook takes in a message that says when to ask.
+func (l *lock) tellLook(left time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = driver.Now()
+	l.lookAt(in(left))
 }
 
 // stagger is how much later than the first in the queue another one asks. Those far behind are spread over the same
@@ -39,11 +54,12 @@ func stagger(rank int) time.Duration {
 	return step + rand.N((steps-1)*step)
 }
 
-// lookIn sets when to ask, a little later than left: Redis rounds milliseconds.
-func (l *lock) lookIn(left time.Duration) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.look = driver.Now().Add(left + time.Millisecond)
+// in is a little later than d from now: Redis rounds milliseconds.
+func in(d time.Duration) driver.Instant { return driver.Now().Add(d + time.Millisecond) }
+
+// lookAt sets when to ask. l.mu is held.
+func (l *lock) lookAt(look driver.Instant) {
+	l.look = look
 	select {
 	case l.moved <- struct{}{}:
 	default:
