@@ -31,6 +31,8 @@ type conn struct {
 	overdue atomic.Bool  // the last renewal had no answer in time
 	leases  atomic.Int32 // that hang on this connection
 
+	looking chan struct{} // full while somebody looks at the lock table
+
 	mu      sync.Mutex
 	claims  map[key]*lock
 	retired bool          // nothing is claimed any more
@@ -52,11 +54,11 @@ type place struct {
 func (c *conn) claim(l *lock) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.retired { // and has ended by now, maybe
+		return errRetired
+	}
 	if err := c.err(); err != nil {
 		return err
-	}
-	if c.retired {
-		return errRetired
 	}
 	if other := c.claims[l.key]; other != nil && other != l {
 		return locker.ErrHeld

@@ -16,7 +16,7 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), burial: make(chan struct{}, 1)}
+		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), looking: make(chan struct{}, 1), burial: make(chan struct{}, 1)}
 		c.wire = newWire(stream, c.ended)
 		c.base.Store(int64(c.lastAnswered()))
 		if !d.addConn(c) {
@@ -59,7 +59,6 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 		return err
 	}
 	if !waiter {
-		c.d.forgetRoom()
 		if err := c.makeObjects(ctx); err != nil {
 			return err
 		}
@@ -70,7 +69,13 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 	if err := c.skip(ctx, now.connections); err != nil {
 		return err
 	}
-	return c.finish(ctx, waiter)
+	if err := c.finish(ctx, waiter); err != nil {
+		return err
+	}
+	if !waiter {
+		c.d.forgetRoom()
+	}
+	return nil
 }
 
 func (d *pgDriver) sequence() string { return quoted(d.schema) + ".locker_token" }

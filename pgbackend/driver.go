@@ -28,8 +28,6 @@ type pgDriver struct {
 	die  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that connect
 
-	looking chan struct{} // full while somebody looks at the lock table
-
 	mu       sync.Mutex // guards the rest
 	closed   bool
 	poolers  map[string]struct{} // addresses at which there is one in session mode
@@ -125,6 +123,7 @@ func (d *pgDriver) bind(l *lock) error {
 func (d *pgDriver) unbind(l *lock) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.shrinkRoom()
 	n := d.names[l.key]
 	if n.uses--; n.uses == 0 {
 		delete(d.names, l.key)

@@ -91,12 +91,12 @@ func (l *lock) bind() error {
 // try asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
 // maybe long ago.
 func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) {
-	if err := l.d.makeRoom(ctx, l); err != nil {
-		return g, isEnd(err) || errors.Is(err, errRetired), err
-	}
 	c, err := l.conn(ctx)
 	if err != nil {
 		return g, false, err
+	}
+	if err := c.makeRoom(ctx); err != nil {
+		return g, isEnd(err) || errors.Is(err, errRetired), err
 	}
 	limited, cancel := callContext(ctx, maxCall)
 	defer cancel()

@@ -127,7 +127,6 @@ func newDriver(pool *pgxpool.Config, c config) *pgDriver {
 		config:   c,
 		pool:     pool.Copy(),
 		keyOf:    keyOf,
-		looking:  make(chan struct{}, 1),
 		names:    make(map[key]*named),
 		sessions: make(map[time.Duration]*session),
 		poolers:  make(map[string]struct{}),
@@ -144,7 +143,7 @@ func (d *pgDriver) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.lookForRoom(ctx, c); err != nil {
+	if err := c.lookForRoom(ctx); err != nil {
 		return err
 	}
 	d.forgetRoom() // there may be many more Lockers when the first lock is acquired

@@ -20,48 +20,51 @@ const (
 )
 
 // makeRoom refuses an acquisition for which the lock table has no room.
-func (d *pgDriver) makeRoom(ctx context.Context, l *lock) error {
-	if _, enough := d.room(); enough {
+func (c *conn) makeRoom(ctx context.Context) error {
+	if _, enough := c.d.room(); enough {
 		return nil
-	}
-	select { // the others wait for the same answer
-	case d.looking <- struct{}{}:
-		defer func() { <-d.looking }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if _, enough := d.room(); enough {
-		return nil
-	}
-	c, err := l.conn(ctx)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxCall) // of the waiting
 	defer cancel()
-	if err = d.lookForRoom(ctx, c); err != nil && c.isRetired() {
+	select { // the others wait for the same answer
+	case c.looking <- struct{}{}:
+		defer func() { <-c.looking }()
+	case <-ctx.Done():
+		return errNoAnswer
+	}
+	if _, enough := c.d.room(); enough {
+		return nil
+	}
+	err := c.lookForRoom(ctx)
+	if err != nil && c.isRetired() {
 		return errRetired
 	}
 	return err
 }
 
-func (d *pgDriver) lookForRoom(ctx context.Context, c *conn) error {
-	used, _ := d.room()
+func (c *conn) lookForRoom(ctx context.Context) error {
+	used, _ := c.d.room()
 	r, err := c.exec(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE classid = %d AND objsubid = 2 AND objid <> 0 AND mode = 'ExclusiveLock')"+
 		" FROM pg_locks WHERE NOT fastpath", ownSpace))
 	if err != nil {
 		return err
 	}
-	return d.allow(used, int(r.int(0, 0)), int(r.int(0, 1)))
+	return c.d.allow(used, int(r.int(0, 0)), int(r.int(0, 1)))
 }
 
 // room returns how many locks this Locker has, with the one that it is about to take, and whether it may have them without a look.
 func (d *pgDriver) room() (used int, enough bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	used = d.shrinkRoom()
+	return used, used <= d.allowed
+}
+
+// shrinkRoom returns how many locks this Locker has, and lets go of what it may have beyond its share. d.mu is held.
+func (d *pgDriver) shrinkRoom() (used int) {
 	used = len(d.names) + perWaiter*d.waiters
 	d.allowed = min(d.allowed, used+d.share)
-	return used, used <= d.allowed
+	return used
 }
 
 // forgetRoom has the next acquisition look.

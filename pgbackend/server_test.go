@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -316,16 +317,37 @@ func TestMessage(t *testing.T) {
 // What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last.
 // That of a new Locker looks at the lock table besides, and so does the first acquisition on any.
 func TestStatementsOfAConnection(t *testing.T) {
-	f := newFake(t)
-	l := open(t, f)
-	if n := f.statements(""); n != 6+1 {
-		t.Errorf("a new Locker has sent %d messages, want 7", n)
-	}
-	before := f.statements("")
-	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); err != nil { // on another connection
-		t.Fatal(err)
-	}
-	if n := f.statements("") - before; n != 6+2 {
-		t.Errorf("a connection and an acquisition have sent %d messages, want 8", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := f.statements(""); n != 6+1 {
+			t.Errorf("a new Locker has sent %d messages, want 7", n)
+		}
+		before := f.statements("")
+		lease, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)) // on another connection
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := f.statements("") - before; n != 6+2 {
+			t.Errorf("a connection and an acquisition have sent %d messages, want 8", n)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.endAll("57P01")
+		synctest.Wait() // for those who hear of it
+		before = f.statements("")
+		if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil { // which makes the connection anew
+			t.Fatal(err)
+		}
+		if n := f.statements("") - before; n != 6+2 {
+			t.Errorf("a connection that was made anew, and an acquisition, have sent %d messages, want 8", n)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
 }

@@ -3,8 +3,12 @@ package pgbackend_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,4 +191,43 @@ func TestLockTxGivenUp(t *testing.T) {
 	if _, err := pgbackend.TryLockTx(t.Context(), l, nil, "a"); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("TryLockTx of a closed Locker = %v, want ErrClosed", err)
 	}
+}
+
+// A connection that isn't made keeps only those waiting that want it, and all of them for the same time.
+func TestConnectionThatIsNotMade(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, config := piped(t)
+		var hangs atomic.Bool
+		dial := config.ConnConfig.DialFunc
+		config.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if hangs.Load() {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return dial(ctx, network, addr)
+		}
+		l, err := pgbackend.New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hangs.Store(true)
+		began := time.Now()
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				_, err := locker.TryAcquire(t.Context(), l, fmt.Sprint("b", i), locker.WithTTL(time.Second))
+				if after := time.Since(began); err == nil || after > 6*time.Second {
+					t.Errorf("TryAcquire without a connection = %v after %v, want an error after 5 s", err, after)
+				}
+			})
+		}
+		synctest.Wait()
+		if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil || time.Since(began) != 0 {
+			t.Errorf("TryAcquire on a connection that is there = %v after %v, want a lease at once", err, time.Since(began))
+		}
+		all.Wait()
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
 }
