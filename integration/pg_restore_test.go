@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -12,12 +13,20 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// shell runs a command beside a server, where Postgres' own programs find it by their environment.
+// shell runs a command beside a server, where Postgres' own programs find it by their environment. When they are done their sessions may
+// be there for some moments, with locks on all that they have read, which are many for a small server.
 func (n *pgNode) shell(t conformance.T, command string) {
 	t.Helper()
 	must(t, func(ctx context.Context) error {
 		script := "export PGHOST=127.0.0.1 PGUSER=" + pgAdmin + " PGPASSWORD=" + pgPassword + " PGPORT=$0\n" + command
 		_, err := images.Docker(ctx, "exec", n.id, "bash", "-euc", script, strconv.Itoa(n.port))
+		return err
+	})
+	eventually(t, soon, func() error {
+		there, err := pgValue[int](t.Context(), n, "select count(*) from pg_stat_activity where application_name in ('pg_dump', 'pg_restore')")
+		if err == nil && there > 0 {
+			err = fmt.Errorf("%d sessions of Postgres' own programs are still there", there)
+		}
 		return err
 	})
 }
