@@ -119,10 +119,11 @@ func (s *pgService) cancelledBeside(t conformance.T, _ *conformance.Harness) {
 	free(t, soon, other, fmt.Sprint(base, "-1"))
 }
 
-// blockedToken lets somebody alter the sequence for longer than a TTL.
+// blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens on the connection of a thousand leases.
 func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
+	const ttl = 4 * shortTTL
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
-	leases := holdMany(t, l, 1000, locker.WithTTL(2*shortTTL))
+	leases := holdMany(t, l, 1000, locker.WithTTL(ttl))
 	free(t, soon, other, name)
 	n, err := s.leader(t.Context())
 	if err != nil {
@@ -140,7 +141,9 @@ func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
 	mine, theirs := lockName(t), lockName(t)
 	_, _ = refused(t, soon, l, mine), refused(t, soon, other, theirs)
 	waiter := wait(t, l, name)
-	pass(t, 4*shortTTL)
+	for end, i := time.Now().Add(2*ttl), 0; time.Now().Before(end); i++ {
+		_ = refused(t, soon, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
+	}
 	s.allHeld(t, leases)
 	if waiter.returned(0) && waiter.err == nil {
 		t.Errorf("Acquire = a lease, though nobody can draw a token")
@@ -150,7 +153,7 @@ func (s *pgService) blockedToken(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("Acquire has not returned %v after it was cancelled", soon)
 	}
 	back()
-	for _, name := range []string{name, mine, theirs} { // nobody has any of them
+	for _, name := range []string{name, mine, mine + "-0", theirs} { // nobody has any of them
 		free(t, soon, other, name)
 		free(t, soon, l, name)
 	}

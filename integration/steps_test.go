@@ -49,11 +49,11 @@ func acquire(t conformance.T, l locker.Locker, name string, opts ...locker.Optio
 }
 
 // refused tries to get a lock within d and returns the error that it must end with, which is not that somebody has it.
-func refused(t conformance.T, d time.Duration, l locker.Locker, name string) error {
+func refused(t conformance.T, d time.Duration, l locker.Locker, name string, opts ...locker.Option) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	lease, err := locker.TryAcquire(ctx, l, name)
+	lease, err := locker.TryAcquire(ctx, l, name, opts...)
 	if err == nil {
 		_ = lease.Release(ctx)
 		t.Fatalf("TryAcquire = a lease, want an error")
