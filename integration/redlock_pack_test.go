@@ -79,6 +79,12 @@ func (s *redlockService) clientsKilled(t conformance.T, _ *conformance.Harness) 
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(ttl))
 	waiter := wait(t, other, name)
+	eventually(t, soon, func() error { // its first request may fail when its connection is ended
+		if n := s.waiters(t, name); n != 1 {
+			return fmt.Errorf("%d wait on most servers, want 1", n)
+		}
+		return nil
+	})
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 		s.all(t, "client", "kill", "type", "pubsub")
