@@ -92,9 +92,10 @@ func (s *pgService) closed(t conformance.T, _ *conformance.Harness) {
 
 // cancelledEarly stops a process of the server, so that it reads the statement after the first cancellation.
 func (s *pgService) cancelledEarly(t conformance.T, _ *conformance.Harness) {
+	const ttl = 15 * time.Second // after a third of it l asks whether its waiter waits; a session that is stopped ends after all of it
 	l, other := keep(t, s.open(t)), keep(t, s.open(t))
 	lease := acquire(t, other, lockName(t), locker.WithTTL(far))
-	first := wait(t, l, lease.Name(), locker.WithTTL(far))
+	first := wait(t, l, lease.Name(), locker.WithTTL(ttl))
 	eventually(t, soon, func() error { return s.queued(t, lease.Name(), 1) })
 	pid := admin[int](t, s, "select min(pid) from "+pgAwaited)
 	first.cancel()
@@ -116,11 +117,19 @@ func (s *pgService) cancelledEarly(t conformance.T, _ *conformance.Harness) {
 	goOn := sync.OnceFunc(func() { signal("CONT") })
 	t.Cleanup(goOn)
 	signal("STOP")
-	second := wait(t, l, lease.Name(), locker.WithTTL(far))
-	pass(t, 200*time.Millisecond) // its statement is on the way
+	asked := func(what string) func() error {
+		return func() error {
+			if n := admin[int](t, s, "select count(*) from pg_stat_activity where usename = $1 and strpos(query, $2) > 0", pgUser, fmt.Sprint(what, pid)); n == 0 {
+				return fmt.Errorf("nobody has asked for %s%d", what, pid)
+			}
+			return nil
+		}
+	}
+	second := wait(t, l, lease.Name(), locker.WithTTL(ttl))
+	eventually(t, ttl, asked("pid IN (")) // its statement is on the way, as l looks whether it is blocked
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	pass(t, 200*time.Millisecond) // so is the cancellation
+	eventually(t, soon, asked("pg_cancel_backend("))
 	goOn()
 	if err := <-closed; err != nil {
 		t.Errorf("Close = %v, want nil", err)

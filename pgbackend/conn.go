@@ -27,7 +27,7 @@ type conn struct {
 
 	waits   bool         // it is a waiter's
 	pooler  string       // the address of the pooler that it leads through; the driver's mutex guards it
-	base    atomic.Int64 // the last one that a renewal has reported for its leases: a driver.Instant
+	base    atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
 	overdue atomic.Bool  // the last renewal had no answer in time
 	leases  atomic.Int32 // that hang on this connection
 

@@ -65,7 +65,7 @@ func explain(err error, prefix string, commands ...string) error {
 		if len(commands) == 0 {
 			commands = []string{"see docs/redis.md for the commands"}
 		}
-		return fmt.Errorf("a permission is missing (ACL: ~%s* &%s %s): %w", prefix, channelOf(prefix, "*"), strings.Join(commands, " "), err)
+		return redisclient.Denied(err, fmt.Sprintf("~%s* &%s %s", prefix, channelOf(prefix, "*"), strings.Join(commands, " ")))
 	}
 	return err
 }

@@ -87,11 +87,7 @@ func (d *redlock) explainDenial(err error, commands []string) error {
 		if len(commands) == 0 {
 			commands = []string{"see docs/redlock.md for the commands"}
 		}
-		return permission(err, fmt.Sprintf("~%s* &%s %s", d.prefix, channelOf(d.prefix, "*"), strings.Join(commands, " ")))
+		return redisclient.Denied(err, fmt.Sprintf("~%s* &%s %s", d.prefix, channelOf(d.prefix, "*"), strings.Join(commands, " ")))
 	}
 	return err
-}
-
-func permission(err error, missing string) error {
-	return fmt.Errorf("a permission is missing (ACL: %s): %w", missing, err)
 }

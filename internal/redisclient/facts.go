@@ -66,9 +66,14 @@ func AskFacts(ctx context.Context, c redis.Cmdable) (Facts, error) {
 // permitted says what is missing where err is that of a missing permission.
 func permitted(err error, missing string) error {
 	if Says(err, "NOPERM") {
-		return fmt.Errorf("a permission is missing (ACL: %s): %w", missing, err)
+		return Denied(err, missing)
 	}
 	return err
+}
+
+// Denied says what an operator has to permit.
+func Denied(err error, missing string) error {
+	return fmt.Errorf("a permission is missing (ACL: %s): %w", missing, err)
 }
 
 // CheckVersion refuses a server that is too old. It lets versions pass that can't be read: trying the scripts decides about those.
