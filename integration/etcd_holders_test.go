@@ -37,12 +37,17 @@ func (s *etcdService) configThrough(t conformance.T, endpoints []string) (client
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(network.Close)
+	return s.configBy(network.Dial, endpoints), network
+}
+
+// configBy is a client's configuration whose connections are made by dial.
+func (s *etcdService) configBy(dial dialFunc, endpoints []string) clientv3.Config {
 	config := s.config
 	config.Endpoints = endpoints
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-		return network.Dial(ctx, "tcp", addr)
+		return dial(ctx, "tcp", addr)
 	})}
-	return config, network
+	return config
 }
 
 // newEtcdLocker makes a Locker with a client of its own.

@@ -62,6 +62,7 @@ func TestImports(t *testing.T) {
 		{module + "/internal/redlockmodel", nil, ""},
 		{module + "/integration/images", nil, ""},
 		{module + "/integration/proxy", nil, ""},
+		{module + "/integration/netns", []string{"golang.org/x/sys/unix"}, ""},
 	} {
 		if tc.client != "" {
 			tc.allowed = slices.Concat(tc.allowed, []string{tc.client}, imports(t, tc.client, false))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // startPostgres starts one server.
@@ -92,8 +93,8 @@ func startPgBouncer(ctx context.Context, image string) (*pgService, error) {
 	return s, s.wait(ctx)
 }
 
-// bouncerConfig is PgBouncer's as far as it must be set. It asks a server that was down again after a second, as tests don't want to
-// wait for its usual fifteen.
+// bouncerConfig is PgBouncer's as far as it must be set. It waits for a client that doesn't acknowledge anything for longer than any TTL,
+// as docs/postgres.md demands. It asks a server that was down again after a second, as tests don't want to wait for its usual fifteen.
 func bouncerConfig(port, server int) map[string]string {
 	lines := []string{"[databases]"}
 	for name, mode := range map[string]string{
@@ -110,6 +111,7 @@ func bouncerConfig(port, server int) map[string]string {
 		"auth_file = /etc/pgbouncer/userlist.txt",
 		"max_client_conn = 1000",
 		"server_login_retry = 1",
+		fmt.Sprint("tcp_user_timeout = ", time.Hour.Milliseconds()),
 	)
 	return map[string]string{
 		"/etc/pgbouncer/pgbouncer.ini": strings.Join(lines, "\n") + "\n",

@@ -131,15 +131,21 @@ func (s *redisService) proxied(t conformance.T) (locker.Locker, *proxy.Network) 
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(network.Close)
+	return s.dialled(t, network.Dial), network
+}
+
+// dialled opens a Locker whose connections are made by dial.
+func (s *redisService) dialled(t conformance.T, dial dialFunc) locker.Locker {
+	t.Helper()
 	options := s.client
-	options.Dialer = network.Dial
+	options.Dialer = dial
 	client := redis.NewUniversalClient(&options)
 	l, err := redisbackend.New(client)
 	if err != nil {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)
 	}
-	return withClient{l, client}, network
+	return withClient{l, client}
 }
 
 // key is where docs/redis.md says that a lock is.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -98,18 +99,24 @@ func (s *redlockService) linked(t conformance.T) (locker.Locker, conformance.Lin
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(network.Close)
+	return s.dialled(t, network.Dial, redlockTTL), network
+}
+
+// dialled opens a Locker whose connections are made by dial. Its longest TTL must be that of the service's URL.
+func (s *redlockService) dialled(t conformance.T, dial dialFunc, longest time.Duration) locker.Locker {
+	t.Helper()
 	var clients closers
 	var servers []*redis.Client
 	for _, n := range s.nodes {
-		client := redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword, Dialer: network.Dial})
+		client := redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword, Dialer: dial})
 		clients, servers = append(clients, client), append(servers, client)
 	}
-	l, err := redlockbackend.New(servers, redlockbackend.WithTTL(redlockTTL), redlockbackend.WithMaxTTL(redlockTTL))
+	l, err := redlockbackend.New(servers, redlockbackend.WithTTL(redlockTTL), redlockbackend.WithMaxTTL(longest))
 	if err != nil {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)
 	}
-	return withClient{l, clients}, network
+	return withClient{l, clients}
 }
 
 // closers are closed together.

@@ -33,6 +33,11 @@ func startRedlock(ctx context.Context, image string) (*redlockService, error) {
 }
 
 func startRedlockOf(ctx context.Context, image string, n int) (*redlockService, error) {
+	return startRedlockFor(ctx, image, n, redlockTTL)
+}
+
+// startRedlockFor starts n servers for leases with a TTL of up to longest.
+func startRedlockFor(ctx context.Context, image string, n int, longest time.Duration) (*redlockService, error) {
 	ports, err := freePorts(n)
 	if err != nil {
 		return nil, err
@@ -45,7 +50,7 @@ func startRedlockOf(ctx context.Context, image string, n int) (*redlockService, 
 		}
 		s.nodes = append(s.nodes, node)
 	}
-	s.url = redlockURL(s.nodes, "ttl", redlockTTL.String(), "max_ttl", redlockTTL.String())
+	s.url = redlockURL(s.nodes, "ttl", redlockTTL.String(), "max_ttl", longest.String())
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}

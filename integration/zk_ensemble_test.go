@@ -55,7 +55,12 @@ var zkPassword = rand.Text()
 // nodes of locks are removed every second, where by default it is every minute. The servers of a busy machine are given as much time for
 // each other as they have at the default tick, or an election comes in between that no case has made.
 func startZk(ctx context.Context, image string) (*zkService, error) {
-	s, err := startZkEnsemble(ctx, image, zkTick, "maxSessionTimeout=60000", "initLimit=20", "syncLimit=8")
+	return startZkFor(ctx, image, time.Minute)
+}
+
+// startZkFor starts one for sessions of up to longest.
+func startZkFor(ctx context.Context, image string, longest time.Duration) (*zkService, error) {
+	s, err := startZkEnsemble(ctx, image, zkTick, fmt.Sprint("maxSessionTimeout=", longest.Milliseconds()), "initLimit=20", "syncLimit=8")
 	if err == nil {
 		s.url += "?tick=" + zkTick.String()
 		s.options = append(s.options, zkbackend.WithTick(zkTick))

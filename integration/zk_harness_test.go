@@ -79,7 +79,7 @@ func (s *zkService) through(t conformance.T, dial zkDial, addrs []string, opts .
 	return l
 }
 
-type zkDial func(ctx context.Context, network, addr string) (net.Conn, error)
+type zkDial = dialFunc
 
 // linked makes a Locker whose connections go through a network of its own.
 func (s *zkService) linked(t conformance.T, opts ...zkbackend.Option) (locker.Locker, *proxy.Network) {
