@@ -1,0 +1,170 @@
+package netns
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespace makes a network namespace for the test, and returns a process in it.
+func namespace(t *testing.T) (pid int) {
+	t.Helper()
+	if err := Usable(); err != nil {
+		t.Skip(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sleep", "infinity")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no namespace can be made: %v", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if err := command(t.Context(), cmd.Process.Pid, "ip", "link", "set", "lo", "up"); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
+
+// serve listens in a namespace, and passes on what its clients send.
+func serve(t *testing.T, pid int) (addr string, conns <-chan net.Conn) {
+	t.Helper()
+	var (
+		l      net.Listener
+		err    error
+		config = net.ListenConfig{KeepAlive: -1} // connections have the namespace's limits, and none of Go's
+	)
+	if inErr := inside(pid, func() { l, err = config.Listen(t.Context(), "tcp", "127.0.0.1:0") }); inErr != nil || err != nil {
+		t.Fatal(inErr, err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	accepted := make(chan net.Conn, 1)
+	go func() {
+		if conn, err := l.Accept(); err == nil {
+			accepted <- conn
+		}
+	}()
+	return l.Addr().String(), accepted
+}
+
+// arrives tells whether a line that is sent to one end is read at the other within half a second.
+func arrives(t *testing.T, from, to net.Conn) bool {
+	t.Helper()
+	const line = "line\n"
+	if _, err := io.WriteString(from, line); err != nil {
+		t.Fatal(err)
+	}
+	if err := to.SetReadDeadline(time.Now().Add(time.Second / 2)); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(line))
+	n, err := io.ReadFull(to, got)
+	if n > 0 && (err != nil || string(got) != line) {
+		t.Fatalf("read %q, %v, want %q", got[:n], err, line)
+	}
+	return err == nil
+}
+
+func TestCutTakesPacketsAway(t *testing.T) {
+	for d, want := range map[Direction]struct{ requests, replies bool }{
+		// The end that hears nothing acknowledges nothing; but what reaches the other end is read there.
+		Both:     {false, false},
+		Requests: {false, true},
+		Replies:  {true, false},
+	} {
+		t.Run(d.String(), func(t *testing.T) {
+			t.Parallel()
+			pid := namespace(t)
+			addr, conns := serve(t, pid)
+			network, err := New(map[string]int{addr: pid})
+			if err != nil {
+				t.Fatal(err)
+			}
+			client, err := network.Dial(t.Context(), "tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := <-conns
+			t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+			if !arrives(t, client, server) || !arrives(t, server, client) {
+				t.Fatal("nothing arrives before the cut")
+			}
+			if err := network.Cut(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if got := arrives(t, client, server); got != want.requests {
+				t.Errorf("after the cut a request arrives: %v, want %v", got, want.requests)
+			}
+			if got := arrives(t, server, client); got != want.replies {
+				t.Errorf("after the cut a reply arrives: %v, want %v", got, want.replies)
+			}
+			if err := network.Heal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if rules := list(t, pid); strings.Contains(rules, "DROP") {
+				t.Errorf("after Heal there are rules:\n%s", rules)
+			}
+			if !want.requests { // TCP sends again what was lost
+				if err := server.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := io.ReadFull(server, make([]byte, 5)); err != nil {
+					t.Errorf("after Heal the request that was lost doesn't arrive: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// The server's kernel gives the connection up by its keepalives when a client is cut off; behind a proxy it never does.
+func TestNobodyAnswersForTheClient(t *testing.T) {
+	pid := namespace(t)
+	limits := map[string]string{"net/ipv4/tcp_keepalive_time": "1", "net/ipv4/tcp_keepalive_intvl": "1", "net/ipv4/tcp_keepalive_probes": "1"}
+	if err := Set(pid, limits); err != nil {
+		t.Fatal(err)
+	}
+	addr, conns := serve(t, pid)
+	network, err := New(map[string]int{addr: pid})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := network.Dial(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := <-conns
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	if err := server.(*net.TCPConn).SetKeepAliveConfig(net.KeepAliveConfig{Enable: true, Idle: -1, Interval: -1, Count: -1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := network.Cut(t.Context(), Both); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) {
+		t.Errorf("Read = %v, want %v: the kernel has given the connection up", err, syscall.ETIMEDOUT)
+	}
+}
+
+// list is the firewall of a namespace.
+func list(t *testing.T, pid int) (rules string) {
+	t.Helper()
+	var (
+		out []byte
+		err error
+	)
+	if inErr := inside(pid, func() { out, err = exec.CommandContext(t.Context(), "iptables", "--list-rules").Output() }); inErr != nil || err != nil {
+		t.Fatal(inErr, err)
+	}
+	return string(out)
+}
