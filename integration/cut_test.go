@@ -223,6 +223,9 @@ func (c *cut) run(ctx context.Context) (got passed, err error) {
 	}
 	got.granted = granted.Sub(began)
 	if ended := <-over; !released.Load() {
+		if deadline := c.lease.Deadline(); deadline.Before(ended) { // Err knows it by then; Done follows
+			ended = deadline
+		}
 		got.lost = ended.Sub(began)
 		if c.lasting && got.granted > bound {
 			return got, fmt.Errorf("%v, want the lock to be free %v after the cut", got, bound)
