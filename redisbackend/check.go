@@ -47,7 +47,10 @@ func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool)
 	if err != nil {
 		return err
 	}
-	return checkFacts(f, s.cluster != nil, allowEviction)
+	if err := checkFacts(f, s.cluster != nil, allowEviction); err != nil || s.failsOver() {
+		return err // where roles change, the client finds the new master
+	}
+	return f.CheckRole()
 }
 
 // checkFacts judges what a server says of itself.

@@ -114,12 +114,15 @@ func checkFacts(f redisclient.Facts, allowEviction bool) error {
 		return fmt.Errorf("%w: this is a Sentinel, which has no locks", locker.ErrOption)
 	case f.Mode == "cluster":
 		return fmt.Errorf("%w: this is one server of a Redis Cluster; Redlock is for servers that are independent", locker.ErrOption)
-	case f.Run == "":
-		return fmt.Errorf("%w: INFO server has no run_id, by which the server knows that it was restarted", errors.ErrUnsupported)
-	case !allowEviction:
-		return f.CheckEviction()
+	case f.Run == "" || f.History == "" || f.Role == "":
+		return fmt.Errorf("%w: INFO has no run_id, role or master_replid, by which the server knows that it has lost data",
+			errors.ErrUnsupported)
 	}
-	return nil
+	err := f.CheckRole()
+	if err == nil && !allowEviction {
+		err = f.CheckEviction()
+	}
+	return err
 }
 
 // hint adds what a connection on which nothing makes sense may mean.

@@ -221,7 +221,7 @@ func FuzzURL(f *testing.F) {
 }
 
 func TestInfo(t *testing.T) {
-	const good = "run_id:0f\r\nredis_version:7.0.1\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\n"
+	const good = "run_id:0f\r\nrole:master\r\nmaster_replid:1e\r\nredis_version:7.0.1\r\nredis_mode:standalone\r\nmaxmemory_policy:noeviction\r\n"
 	for change, says := range map[string]string{
 		"":                              "",
 		"redis_version:8.0.2":           "",
@@ -233,6 +233,9 @@ func TestInfo(t *testing.T) {
 		"server_mode:cluster":           "independent", // as Valkey calls it
 		"server_mode:sentinel":          "Sentinel",
 		"run_id:":                       "run_id",
+		"role:":                         "role",
+		"master_replid:":                "master_replid",
+		"role:slave":                    "replica",
 		"maxmemory_policy:allkeys-lru":  "allkeys-lru",
 		"maxmemory_policy:volatile-ttl": "noeviction",
 	} {

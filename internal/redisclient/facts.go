@@ -19,6 +19,8 @@ type Facts struct {
 	Version string // of Redis; Valkey names the one that it is compatible with
 	Mode    string // standalone, cluster or sentinel
 	Policy  string // maxmemory-policy: what it drops when its memory is short
+	Role    string // master, or slave: a replica
+	History string // the replication id: another one after each promotion
 }
 
 // oldest is the first version that the scripts were made for.
@@ -37,6 +39,10 @@ func (f *Facts) Read(info string) {
 			f.Mode = value
 		case "maxmemory_policy":
 			f.Policy = value
+		case "role":
+			f.Role = value
+		case "master_replid":
+			f.History = value
 		}
 	}
 }
@@ -50,7 +56,7 @@ func Ping(ctx context.Context, c redis.Cmdable) error {
 func AskFacts(ctx context.Context, c redis.Cmdable) (Facts, error) {
 	var f Facts
 	var denied error
-	for _, section := range []string{"server", "memory"} {
+	for _, section := range []string{"server", "memory", "replication"} {
 		info, err := c.Info(ctx, section).Result()
 		if err = permitted(err, "+info"); err != nil && !Says(err, "NOPERM") {
 			return f, err
@@ -90,6 +96,15 @@ func (f Facts) CheckVersion() error {
 		return fmt.Errorf("%w: Redis %s is older than %d.%d", errors.ErrUnsupported, f.Version, oldest[0], oldest[1])
 	}
 	return nil
+}
+
+// CheckRole refuses a replica, also one that can be written to: what is written there is gone when it follows its master
+// the next time. It lets servers pass that don't say what they are: only a replica that can be written to has to be known.
+func (f Facts) CheckRole() error {
+	if f.Role == "" || f.Role == "master" {
+		return nil
+	}
+	return fmt.Errorf("%w: the server is a replica (role:%s), and locks are made on its master", locker.ErrOption, f.Role)
 }
 
 // CheckEviction refuses a server that may drop a lock while somebody holds it.

@@ -14,8 +14,9 @@ func TestFacts(t *testing.T) {
 		what, info string
 		want       redisclient.Facts
 	}{
-		{"Redis", "# Server\r\nredis_version:8.0.2\r\nredis_mode:cluster\r\nrun_id:0f\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n",
-			redisclient.Facts{Run: "0f", Version: "8.0.2", Mode: "cluster", Policy: "noeviction"}},
+		{"Redis", "# Server\r\nredis_version:8.0.2\r\nredis_mode:cluster\r\nrun_id:0f\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n" +
+			"# Replication\r\nrole:slave\r\nmaster_replid:1e\r\nmaster_replid2:2d\r\n",
+			redisclient.Facts{Run: "0f", Version: "8.0.2", Mode: "cluster", Policy: "noeviction", Role: "slave", History: "1e"}},
 		{"Valkey from 8.0 on", "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:sentinel\r\nrun_id:0f\r\n",
 			redisclient.Facts{Run: "0f", Version: "7.2.4", Mode: "sentinel"}},
 		{"nothing", "", redisclient.Facts{}},
@@ -33,6 +34,15 @@ func TestCheckVersion(t *testing.T) {
 		err := redisclient.Facts{Version: version}.CheckVersion()
 		if (err == nil) != fits || err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("CheckVersion of %q = %v, want that it fits: %v, or else ErrUnsupported", version, err, fits)
+		}
+	}
+}
+
+func TestCheckRole(t *testing.T) {
+	for role, fits := range map[string]bool{"master": true, "": true, "slave": false, "replica": false} {
+		err := redisclient.Facts{Role: role}.CheckRole()
+		if (err == nil) != fits || err != nil && (!errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "replica")) {
+			t.Errorf("CheckRole of %q = %v, want that it fits: %v, or else ErrOption", role, err, fits)
 		}
 	}
 }
