@@ -60,9 +60,9 @@ func (s *redlockService) trust(t conformance.T, nodes []*redisNode) {
 	t.Helper()
 	must(t, func(ctx context.Context) error {
 		for _, n := range nodes {
-			run, err := n.info(ctx, "server", "run_id")
+			here, err := n.redlockIdentity(ctx)
 			if err == nil {
-				err = n.admin.Set(ctx, redlockMemory, fmt.Sprintf("%s 0 %d", run, redlockTTL.Milliseconds()), 0).Err()
+				err = n.admin.Set(ctx, redlockMemory, fmt.Sprintf("%s 0 %d", here, redlockTTL.Milliseconds()), 0).Err()
 			}
 			if err != nil {
 				return err

@@ -36,7 +36,7 @@ type redlockNode struct {
 	t       *testing.T
 	admin   *redis.Client
 	scripts map[string]string
-	run     string // the server's run id
+	here    string // what a note of this server's data begins with
 	rng     *rand.Rand
 
 	lock    string
@@ -44,6 +44,7 @@ type redlockNode struct {
 	floor   redlockmodel.Token
 	node    redlockmodel.Node
 	older   *redlockmodel.Node
+	other   redlockmodel.Node // in the other database
 	history []string
 	seen    map[string]int // answers by script
 }
@@ -79,7 +80,7 @@ func (r *redlockNode) begin(lock string) {
 	}
 	r.floor = redlockmodel.Token(r.rng.IntN(4))
 	r.lock, r.base = lock, redlockFloor(r.now())-int64(r.floor)
-	r.node, r.older, r.history = redlockmodel.Node{}, nil, nil
+	r.node, r.older, r.other, r.history = redlockmodel.Node{}, nil, redlockmodel.Node{}, nil
 }
 
 // longest is the longest TTL, by which the server either has waited long enough since it has lost its memory, or hasn't.
@@ -113,19 +114,40 @@ func (r *redlockNode) write(pipe redis.Pipeliner) {
 			set(r.lock+":tomb:"+redlockOwner(o+1), "", far/2)
 		}
 	}
-	memory := fmt.Sprintf("%s %d %d", r.run, r.since(), r.longest().Milliseconds())
-	if r.node.Memory == redlockmodel.Lost {
+	note := func(run, history string, db int, since int64) string {
+		return fmt.Sprintf("%s %s %d %d %d", run, history, db, since, r.longest().Milliseconds())
+	}
+	words := strings.Fields(r.here)
+	run, history, another := words[0], words[1], fmt.Sprintf("%040x", 1)
+	memory := note(run, history, 0, r.since())
+	switch r.node.Memory {
+	case redlockmodel.Lost:
 		memory = []string{
 			"",
 			"gibberish",
-			fmt.Sprintf("%040x %d %d", 1, r.since(), r.longest().Milliseconds()),         // another process
-			fmt.Sprintf("%s %d %d", r.run, r.number(beyond), r.longest().Milliseconds()), // the clock was set back
+			note(another, history, 0, r.since()),
+			note(run, history, 0, r.number(beyond)), // the clock was set back
 		}[r.rng.IntN(4)]
+	case redlockmodel.Replaced:
+		memory = []string{
+			note(run, another, 0, r.since()),
+			note(run, history, redlockOther, r.since()),
+		}[r.rng.IntN(2)]
 	}
 	if memory != "" {
 		set(r.lock+":memory", memory, 0)
 	}
+	aside := note(run, history, redlockOther, 0) // of somebody who uses the other database
+	if r.node.Aside {
+		aside = note(run, history, 0, 0)
+	}
+	pipe.Do(r.t.Context(), "select", redlockOther)
+	set(r.lock+":memory", aside, far)
+	pipe.Do(r.t.Context(), "select", 0)
 }
+
+// redlockOther is another database than that of the lock.
+const redlockOther = 7
 
 func (r *redlockNode) lease() string {
 	raised := int64(0)
@@ -156,7 +178,7 @@ func (r *redlockNode) ask(script string, items ...redlockItem) {
 	r.write(pipe)
 	before := r.node
 	clock := redlockmodel.Clock{Now: redlockmodel.Token(1 + r.rng.IntN(9)), Floor: r.floor, Limit: beyond - 1}
-	keys, args := []string{r.lock + ":memory"}, []any{r.longest().Milliseconds(), ""}
+	keys, args := []string{r.lock + ":memory"}, []any{r.longest().Milliseconds(), "", 0}
 	for _, it := range items {
 		keys = append(keys, r.lock)
 		args = append(args, redlockOwner(it.owner), r.number(it.token), far.Milliseconds(), "")
@@ -230,6 +252,7 @@ func numberOf(words []string, i int) int64 {
 type redlockKeys struct {
 	sent, answered      int64 // by the server's clock
 	lock, token, memory *redis.StringCmd
+	aside               *redis.StringCmd // the other database's memory
 	lockTTL, tokenTTL   *redis.DurationCmd
 	tombs               []*redis.IntCmd
 }
@@ -243,6 +266,9 @@ func (r *redlockNode) read(pipe redis.Pipeliner) *redlockKeys {
 	for o := range redlockmodel.Owner(redlockOwners) {
 		k.tombs = append(k.tombs, pipe.Exists(ctx, r.lock+":tomb:"+redlockOwner(o+1)))
 	}
+	pipe.Do(ctx, "select", redlockOther)
+	k.aside = pipe.Get(ctx, r.lock+":memory")
+	pipe.Do(ctx, "select", 0)
 	return k
 }
 
@@ -275,14 +301,18 @@ func (r *redlockNode) compare(before redlockmodel.Node, k *redlockKeys) {
 		}
 	}
 	memory := strings.Fields(k.memory.Val())
-	switch noticed := before.Memory == redlockmodel.Lost && r.node.Memory == redlockmodel.Waiting; {
-	case r.node.Memory == redlockmodel.Lost:
-	case len(memory) != 3 || memory[0] != r.run:
-		r.fail("the memory is %q, want three words, the first of them %s", memory, r.run)
-	case noticed && (numberOf(memory, 1) < k.sent || numberOf(memory, 1) > k.answered):
-		r.fail("the memory is %q, want one that begins at %d", memory, k.sent)
-	case !noticed && numberOf(memory, 1) != r.since():
-		r.fail("the memory is %q, want one that begins at %d", memory, r.since())
+	forgot := func(m redlockmodel.Memory) bool { return m == redlockmodel.Lost || m == redlockmodel.Replaced }
+	switch noticed := forgot(before.Memory) && r.node.Memory == redlockmodel.Waiting; {
+	case forgot(r.node.Memory):
+	case len(memory) != 5 || strings.Join(memory[:3], " ") != r.here:
+		r.fail("the memory is %q, want five words, the first of them %s", memory, r.here)
+	case noticed && (numberOf(memory, 3) < k.sent || numberOf(memory, 3) > k.answered):
+		r.fail("the memory is %q, want since %d", memory, k.sent)
+	case !noticed && numberOf(memory, 3) != r.since():
+		r.fail("the memory is %q, want since %d", memory, r.since())
+	}
+	if got, want := k.aside.Val() != "", !before.Aside || r.node.Aside; got != want {
+		r.fail("the other database has a memory: %v, want %v", got, want)
 	}
 }
 
@@ -329,10 +359,17 @@ func (r *redlockNode) step() {
 	case what < 92:
 		saved := r.node
 		r.older = &saved
-	case what < 95 && r.older != nil:
+	case what < 94 && r.older != nil:
 		note("the server goes back")
 		r.node, r.older = *r.older, nil
-		r.node.Memory = redlockmodel.Lost
+		if r.node.Memory = redlockmodel.Lost; r.rng.IntN(2) == 0 {
+			note("and lives on")
+			r.node.Memory = redlockmodel.Replaced
+		}
+		r.node.Aside = false
+	case what < 97:
+		note("the databases are swapped")
+		r.node.Swap(&r.other)
 	case r.node.Memory == redlockmodel.Waiting:
 		note("the server has waited for long enough")
 		r.node.Memory = redlockmodel.Whole
@@ -362,12 +399,12 @@ func TestRedlockModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	b := newBench(t)
-	run, err := b.service.nodes[0].info(t.Context(), "server", "run_id")
+	here, err := b.service.nodes[0].redlockIdentity(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &redlockNode{
-		t: t, admin: b.admin, scripts: redlockScripts(t), run: run,
+		t: t, admin: b.admin, scripts: redlockScripts(t), here: here,
 		rng: rand.New(rand.NewPCG(seed, 0)), seen: make(map[string]int),
 	}
 	answers := []string{

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/redlockbackend"
 )
 
 // openPack is what a Locker is told, and what it finds, when it opens.
@@ -80,6 +83,7 @@ func (s *redlockService) sameServer(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *redlockService) unfit(t conformance.T, _ *conformance.Harness) {
+	defer s.trust(t, s.nodes)
 	one := s.nodes[2]
 	do := func(args ...any) {
 		t.Helper()
@@ -101,9 +105,24 @@ func (s *redlockService) unfit(t conformance.T, _ *conformance.Harness) {
 	s.all(t, "acl", "setuser", acl, "on", ">secret-of-joe", "~*", "&*", "+@all")
 	u := changed(s.url, setUser(acl, "secret-of-joe"))
 	free(t, 0, keep(t, openURL(t, u)), lockName(t))
-	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "subscribe", "eval"} {
+	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "select", "subscribe", "eval"} {
 		do("acl", "setuser", acl, "-"+command)
 		refusedAtOpen(t, u, "permission", one.addr)
 		do("acl", "setuser", acl, "+"+command)
+	}
+
+	// The scripts are told which database they are in, so it must be that of the client's options.
+	var clients []*redis.Client
+	for _, n := range s.nodes {
+		client := redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword,
+			OnConnect: func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, 3).Err() }})
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	if l, err := redlockbackend.New(clients, redlockbackend.WithMaxTTL(redlockTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
+		if err == nil {
+			_ = l.Close()
+		}
+		t.Errorf("New with clients that select another database when they connect = %v, want an error about the database", err)
 	}
 }

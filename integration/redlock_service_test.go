@@ -19,6 +19,7 @@ import (
 
 // redlockService is several servers that know nothing of each other, and what can be done to them.
 type redlockService struct {
+	image string
 	nodes []*redisNode
 	url   string
 }
@@ -42,7 +43,7 @@ func startRedlockFor(ctx context.Context, image string, n int, longest time.Dura
 	if err != nil {
 		return nil, err
 	}
-	s := new(redlockService)
+	s := &redlockService{image: image}
 	for _, port := range ports {
 		node, err := startRedisNode(ctx, image, port, nil, redisConfig(port))
 		if err != nil {
@@ -156,6 +157,16 @@ func (s *redlockService) wipe(t conformance.T) {
 
 // redlockMemory is where docs/redlock.md says that a server remembers what it has to.
 const redlockMemory = "redlock:memory"
+
+// redlockIdentity is what the note begins with that a server makes of its data in database 0.
+func (n *redisNode) redlockIdentity(ctx context.Context) (string, error) {
+	run, err := n.info(ctx, "server", "run_id")
+	if err != nil {
+		return "", err
+	}
+	history, err := n.info(ctx, "replication", "master_replid")
+	return run + " " + history + " 0", err
+}
 
 // clear removes all that cases have left, and nothing that the servers need to take part.
 func (s *redlockService) clear(t conformance.T) {

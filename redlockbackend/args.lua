@@ -2,7 +2,7 @@
 -- whole, so all of it happens at one moment; but nothing is undone when it fails in the middle. Whoever changes a script
 -- keeps to this: what may fail is called with pcall, or comes before the first write.
 --
--- KEYS[1]    memory   "RUN SINCE MAX", see memory.lua
+-- KEYS[1]    memory   "RUN HISTORY DB SINCE MAX", see memory.lua
 -- KEYS[1+i]  lock     of item i: "OWNER TOKEN", expires with the lease. TOKEN is 0 until the owner has raised the
 --                     counter. Or "LOCKER turn": it is kept for one that waits. No key: the lock is free here
 --
@@ -14,6 +14,7 @@
 --
 -- ARGV[1]  max      the longest TTL of all locks, in milliseconds
 -- ARGV[2]  channel  on which the Locker hears that it is its turn; '' where it doesn't
+-- ARGV[3]  db       the number of the database
 -- and of each item:
 --          owner    of the attempt that asks, a random id
 --          token    that it proposes, or has got
@@ -26,7 +27,7 @@ local ITEM = 4 -- arguments of an item
 local function each(step)
   local answers = {}
   for i = 2, #KEYS do
-    local a = 3 + (i - 2) * ITEM
+    local a = 4 + (i - 2) * ITEM
     answers[i - 1] = step(KEYS[i], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3])
   end
   return answers

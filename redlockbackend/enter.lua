@@ -6,20 +6,19 @@
 -- new          it has no memory; only with 'look'
 -- known        it has one; only with 'look'
 --
--- ARGV[3]  'look'    change nothing, as one whose longest TTL is another will be refused: answer new, known or differs
+-- ARGV[4]  'look'    change nothing, as one whose longest TTL is another will be refused: answer new, known or differs
 --          'waive'   take part at once if there is no memory: an operator says that there never was one
 --          ''        as the other scripts do
 
 -- include args.lua
 -- include memory.lua
 
-if ARGV[3] == 'look' then
+if ARGV[4] == 'look' then
   local _, _, max = remembered()
   if max and max ~= ARGV[1] then return 'differs ' .. max end
   return redis.call('EXISTS', KEYS[1]) == 0 and 'new' or 'known'
 end
-if ARGV[3] == 'waive' and redis.call('EXISTS', KEYS[1]) == 0 then
-  local run = string.match(redis.call('INFO', 'server'), 'run_id:(%x+)')
-  redis.call('SET', KEYS[1], run .. ' 0 ' .. ARGV[1])
+if ARGV[4] == 'waive' and redis.call('EXISTS', KEYS[1]) == 0 then
+  remember(present(), '0', ARGV[1])
 end
 return forgetful() or 'ready'

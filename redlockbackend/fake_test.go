@@ -109,9 +109,9 @@ func (f *fake) reply(command []string) string {
 		name := nameOf(command[1])
 		keys, _ := strconv.Atoi(command[2])
 		args, locks := command[3+keys:], keys-1
-		token, _ := strconv.ParseInt(args[3], 10, 64)
+		token, _ := strconv.ParseInt(args[4], 10, 64)
 		f.mu.Lock()
-		f.calls = append(f.calls, call{name, args[2], locker.Token(token), args[1] != "" && args[5] != ""})
+		f.calls = append(f.calls, call{name, args[3], locker.Token(token), args[1] != "" && args[6] != ""})
 		f.locks[name] += locks
 		say := f.says[strings.TrimPrefix(name, "whole ")]
 		f.mu.Unlock()

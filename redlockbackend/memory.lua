@@ -2,12 +2,15 @@
 --
 -- A majority excludes others only as long as its servers remember whom they have granted what. One that has lost data
 -- could grant a lock again that somebody holds. So it grants nothing until all leases must be over that it may have
--- forgotten: for the longest TTL. KEYS[1] tells:
+-- forgotten: for the longest TTL. KEYS[1] is the server's note of what its data belongs to:
 --
--- RUN    the process that wrote it. After a restart there is another, which may have loaded an old snapshot, or a copy
---        of another server's data
--- SINCE  when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
--- MAX    the longest TTL, in milliseconds. All who use the server must agree on it
+-- RUN      the process that wrote it. After a restart there is another process, which may have loaded an old snapshot
+-- HISTORY  the replication id. It changes when a replica becomes a master: a server that was made a replica lives on,
+--          with the data of another server, which may be an older copy of its own
+-- DB       the number of the database. After SWAPDB the note of another database is found here
+-- SINCE    when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
+-- MAX      the longest TTL, in milliseconds. All who use the server must agree on it
+local db = ARGV[3]
 
 -- now is the server's clock, one reading a script, in microseconds since 1970. Lua counts in doubles, which hold
 -- integers exactly up to 2^53: as microseconds that is the year 2255. Numbers are written by text, as Lua itself would
@@ -26,20 +29,43 @@ local function text(n) return string.format('%.0f', n) end
 -- since is when the present memory began; what came before may be forgotten.
 local since = 0
 
--- remembered returns RUN, SINCE and MAX, or nothing.
+-- remembered returns what the note begins with, "RUN HISTORY DB", then SINCE and MAX; or nothing.
 local function remembered()
-  local memory = redis.pcall('GET', KEYS[1])
-  return string.match(type(memory) == 'string' and memory or '', '^(%x+) (%d+) (%d+)$')
+  local note = redis.pcall('GET', KEYS[1])
+  return string.match(type(note) == 'string' and note or '', '^(%x+ %x+ %d+) (%d+) (%d+)$')
+end
+
+-- present is how the note of what is here now begins. A replica's data is not its own, even where it can be written to,
+-- so its note never fits.
+local function present()
+  local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
+  local run, history = string.match(server, 'run_id:(%x+)'), string.match(replication, 'master_replid:(%x+)')
+  return run .. ' ' .. history .. ' ' .. db, string.find(replication, 'role:master', 1, true)
+end
+
+-- remember writes the note. What another database has of this one's must not count any more when SWAPDB brings it back,
+-- because it knows nothing of what is granted from now on.
+local function remember(identity, began, max)
+  local other = 0
+  while not redis.pcall('SELECT', other).err do
+    if other ~= tonumber(db) then
+      local old = remembered()
+      if old and string.match(old, '%d+$') == db then redis.call('DEL', KEYS[1]) end
+    end
+    other = other + 1
+  end
+  redis.call('SELECT', db)
+  redis.call('SET', KEYS[1], identity .. ' ' .. began .. ' ' .. max)
 end
 
 -- forgetful returns nil if the server remembers all that it must, or why not. It finds a loss and writes down that the
 -- wait has begun. A clock that was set back behind SINCE is a loss too: nobody knows when the wait is over by it.
 local function forgetful()
-  local run, began, max = remembered()
-  local info = redis.call('INFO', 'server')
-  if not run or not string.find(info, 'run_id:' .. run .. '\r', 1, true) or tonumber(began) > now() then
-    run, began, max = string.match(info, 'run_id:(%x+)'), text(now()), max or ARGV[1]
-    redis.call('SET', KEYS[1], run .. ' ' .. began .. ' ' .. max)
+  local noted, began, max = remembered()
+  local identity, master = present()
+  if noted ~= identity or not master or tonumber(began) > now() then
+    began, max = text(now()), max or ARGV[1]
+    remember(identity, began, max)
   end
   if max ~= ARGV[1] then
     return 'differs ' .. max

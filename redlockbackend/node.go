@@ -78,7 +78,7 @@ func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
 	if s == releaseScript { // it gives up a place, whether a message would be heard or not
 		channel = n.listener.Channel()
 	}
-	replies, err := n.call(ctx, &call{script: s, memory: n.memory, max: n.max, channel: channel, items: items})
+	replies, err := n.call(ctx, &call{script: s, channel: channel, items: items})
 	if err != nil {
 		replies = make([]reply, len(items))
 		for i := range replies {
@@ -111,6 +111,7 @@ func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 }
 
 func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
+	c.memory, c.max, c.db = n.memory, n.max, n.client.Options().DB
 	cmd := c.command(ctx, whole)
 	if err := n.do(ctx, func() { _ = n.client.Process(ctx, cmd) }); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ var probeScript = newScript("probe.lua")
 func (d *redlock) probe(ctx context.Context, n *node) error {
 	key := lockKey(d.prefix, "probe "+driver.NewOwner())
 	for _, how := range [][2]string{{"evalsha", probeScript.digest}, {"eval", probeScript.text}} { // both are needed
-		cmd := &command{redis.NewCmd(ctx, how[0], how[1], 2, key, memoryKey(d.prefix), d.turns.channel)}
+		cmd := &command{redis.NewCmd(ctx, how[0], how[1], 2, key, memoryKey(d.prefix), d.turns.channel, n.client.Options().DB)}
 		if err := n.do(ctx, func() { _ = n.client.Process(ctx, cmd) }); err != nil {
 			return err
 		}

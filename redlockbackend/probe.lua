@@ -4,6 +4,7 @@
 -- KEYS[1]  of a lock that nobody uses
 -- KEYS[2]  memory, as in args.lua
 -- ARGV[1]  a channel that nobody hears
+-- ARGV[2]  the number of the database, as the client's options say
 local failed = {}
 local function try(name, ...)
   local reply = redis.pcall(name, ...)
@@ -15,12 +16,17 @@ end
 local counter, waiters = KEYS[1] .. ':token', KEYS[1] .. ':waiters'
 try('TIME')
 try('INFO', 'server')
+try('INFO', 'replication')
 try('GET', KEYS[2])
 try('EXISTS', KEYS[1], waiters, counter)
 try('SET', counter, '1', 'PX', 1000)
 try('SET', counter, '1', 'KEEPTTL')
 try('PEXPIRE', counter, 1000)
 try('PTTL', counter)
+try('SELECT', ARGV[2])
+if #failed == 0 and redis.call('EXISTS', counter) == 0 then
+  return {'', "the client's options say database " .. ARGV[2] .. ', and its connections use another'}
+end
 try('DEL', counter)
 try('ZADD', waiters, 'XX', 1, ARGV[1]) -- makes nothing that would stay where ZREM is forbidden
 try('ZSCORE', waiters, ARGV[1])

@@ -18,10 +18,13 @@
 //
 // # Servers that forget
 //
-// A server that has lost data, by a restart or by FLUSHALL, could grant a lock again that somebody holds. So it takes no part
-// for the longest TTL that there may be: [WithMaxTTL], a minute unless said otherwise, the same for all who use the
-// servers. It is found out by the server itself, with every request. A cluster that is new has this wait, too, because
-// nobody knows that it is; [NewCluster] says so.
+// A server that has lost data could grant a lock again that somebody holds. So it takes no part for the longest TTL that
+// there may be: [WithMaxTTL], a minute unless said otherwise, the same for all who use the servers. The server itself finds
+// out, with every request: after a restart, FLUSHALL or SWAPDB, and when it was made a replica and is a master again.
+// docs/redlock.md has the few losses that it can't notice, DEBUG RELOAD NOSAVE among them.
+//
+// A cluster that is new has this wait, too, because the servers can't tell that from a loss: the first Acquire on new
+// servers, or with a new prefix, takes a minute, and TryAcquire fails until then. [NewCluster] waives it, once.
 //
 // # Waiting
 //

@@ -64,6 +64,7 @@ type item struct {
 type call struct {
 	script  *script
 	memory  string        // the key of the server's memory
+	db      int           // the database that the client selects
 	max     time.Duration // the longest TTL
 	channel string
 	items   []item
@@ -76,11 +77,11 @@ func (c *call) command(ctx context.Context, whole bool) *command {
 	if whole {
 		name, text = "eval", c.script.text
 	}
-	args := append(make([]any, 0, 6+5*len(c.items)), name, text, 1+len(c.items), c.memory)
+	args := append(make([]any, 0, 8+5*len(c.items)), name, text, 1+len(c.items), c.memory)
 	for i := range c.items {
 		args = append(args, c.items[i].key)
 	}
-	args = append(args, c.max.Milliseconds(), c.channel)
+	args = append(args, c.max.Milliseconds(), c.channel, c.db)
 	for i := range c.items {
 		it := &c.items[i]
 		ticket := any("")

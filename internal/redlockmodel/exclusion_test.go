@@ -23,6 +23,8 @@ type exclusion struct {
 	proposals       model.Token
 	losses          int
 	snapshots       bool
+	alive           bool // a server goes back to a snapshot while its process lives on
+	swaps           bool // databases are swapped instead
 	fromReply       bool // a lease counts from the answers, not from when the requests were sent
 	noDrift         bool // a client trusts its lease for a tick longer
 	newest          bool // a lease counts from its newest renewal by any server, not by a majority
@@ -37,9 +39,9 @@ type leaseState struct {
 
 // hold is all that belongs to one server.
 type hold struct {
-	node, saved model.Node
-	waited      uint8 // ticks since the loss was noticed
-	seen        [mostAttempts]backing
+	node, saved, aside  model.Node // aside: the other database
+	waited, waitedAside uint8      // ticks since the loss was noticed
+	seen                [mostAttempts]backing
 }
 
 // backing is what an attempt knows of a server.
@@ -99,15 +101,25 @@ func (w *exclusion) moves(s leaseState, to []move) []move {
 	to = append(to, move{ticks, 0, 0, 0})
 	for n := range uint8(w.nodes) {
 		c := &s.columns[n]
+		if c.node.Memory == model.Lost || c.node.Memory == model.Replaced {
+			to = append(to, move{notices, 0, n, 0})
+		}
 		if c.node.Memory == model.Waiting && c.waited >= w.ttl {
 			to = append(to, move{recovers, 0, n, 0})
 		}
 		if s.losses == 0 {
 			continue
 		}
+		if w.swaps {
+			to = append(to, move{swaps, 0, n, 0})
+			continue
+		}
 		to = append(to, move{loses, 0, n, 0})
 		if w.snapshots && c.saved != (model.Node{}) {
 			to = append(to, move{goesBack, 0, n, 0})
+			if w.alive {
+				to = append(to, move{goesBackAlive, 0, n, 0})
+			}
 		} else if w.snapshots && c.node.Holder != 0 {
 			to = append(to, move{saves, 0, n, 0})
 		}
@@ -188,6 +200,16 @@ func (w *exclusion) apply(s leaseState, m move) (leaseState, string) {
 		c.node = saved
 		c.node.Memory = model.Lost
 		s.losses--
+	case goesBackAlive:
+		c.node = c.saved
+		replace(&c.node)
+		s.losses--
+	case swaps:
+		c.node.Swap(&c.aside)
+		c.waited, c.waitedAside = c.waitedAside, c.waited
+		s.losses--
+	case notices:
+		c.node.Notice(w.out, clock)
 	case recovers:
 		c.node.Memory = model.Whole
 	}
@@ -208,8 +230,14 @@ func (c *hold) tick(w *exclusion) {
 	if c.saved.Holder != 0 {
 		c.saved.Age = min(c.saved.Age+1, w.ttl)
 	}
+	if c.aside.Holder != 0 {
+		c.aside.Age = min(c.aside.Age+1, w.ttl)
+	}
 	if c.node.Memory == model.Waiting {
 		c.waited = min(c.waited+1, w.ttl)
+	}
+	if c.aside.Memory == model.Waiting {
+		c.waitedAside = min(c.waitedAside+1, w.ttl)
 	}
 	for a := range c.seen {
 		if c.seen[a].raised {
@@ -245,8 +273,11 @@ func (w *exclusion) settle(s *leaseState) {
 		if c.node.Memory != model.Waiting {
 			c.waited = 0
 		}
+		if c.aside.Memory != model.Waiting {
+			c.waitedAside = 0
+		}
 		if s.losses == 0 {
-			c.saved = model.Node{}
+			c.saved, c.aside, c.node.Aside, c.waitedAside = model.Node{}, model.Node{}, false, 0
 		}
 	}
 }
@@ -283,7 +314,8 @@ func (c *hold) compare(d *hold) int {
 	if c.node != d.node {
 		return cmp.Compare(pack(c.node), pack(d.node))
 	}
-	return cmp.Or(cmp.Compare(c.progress(), d.progress()), cmp.Compare(pack(c.saved), pack(d.saved)), cmp.Compare(c.waited, d.waited))
+	return cmp.Or(cmp.Compare(c.progress(), d.progress()), cmp.Compare(pack(c.saved), pack(d.saved)), cmp.Compare(c.waited, d.waited),
+		cmp.Compare(pack(c.aside), pack(d.aside)), cmp.Compare(c.waitedAside, d.waitedAside))
 }
 
 func (c *hold) progress() (n uint64) {

@@ -31,12 +31,22 @@ var (
 	// Or it comes back with a snapshot.
 	older = func() *tokens { w := forgets(); w.snapshots = true; return w }
 
+	// Or to older data while its process lives on, as one that was made a replica of its own copy.
+	olderAlive = func() *tokens { w := older(); w.alive = true; return w }
+
+	// Or its databases are swapped, and swapped back.
+	swapped = func() *tokens { w := fewer(); w.losses, w.swaps = 2, true; return w }
+
 	fiveServers = func() *tokens { w := plain(); w.nodes, w.proposals, w.seconds = 5, 1, 2; return w }
 
 	// With time, of which a TTL takes two ticks: so a request can be on its way for a part of it.
 	timed = func() *exclusion { return &exclusion{nodes: 3, attempts: 2, ttl: 2, proposals: 2} }
 
 	timedOlder = func() *exclusion { w := timed(); w.proposals, w.losses, w.snapshots = 1, 1, true; return w }
+
+	timedOlderAlive = func() *exclusion { w := timedOlder(); w.alive = true; return w }
+
+	timedSwapped = func() *exclusion { w := timed(); w.proposals, w.losses, w.swaps = 1, 2, true; return w }
 
 	// One attempt that is over, one that holds, one that comes.
 	timedThree = func() *exclusion { w := timed(); w.attempts, w.proposals = 3, few(2); return w }
@@ -77,8 +87,12 @@ func TestEveryOrder(t *testing.T) {
 		{"tokens, counters expire", unused()},
 		{"tokens, a server forgets", forgets()},
 		{"tokens, a server goes back", older()},
+		{"tokens, a server goes back and lives on", olderAlive()},
+		{"tokens, databases are swapped", swapped()},
 		{"exclusion", timed()},
 		{"exclusion, a server goes back", timedOlder()},
+		{"exclusion, a server goes back and lives on", timedOlderAlive()},
+		{"exclusion, databases are swapped", timedSwapped()},
 		{"exclusion, three attempts", timedThree()},
 		{"tokens, five servers", fiveServers()},
 		{"exclusion, five servers", timedFive()},
@@ -140,6 +154,10 @@ func TestBroken(t *testing.T) {
 		{"a server that has forgotten grants (leases)", timedOut(timedOlder(), model.Rules{AcquireForgetful: true}), both},
 		{"a server that has gone back raises", out(older(), model.Rules{RaiseForgetful: true}), twice},
 		{"a server that has gone back renews", out(older(), model.Rules{RenewForgetful: true}), renewed},
+		{"a loss in a process that lives on isn't noticed (tokens)", out(olderAlive(), model.Rules{Replaced: true}), renewed},
+		{"a loss in a process that lives on isn't noticed (leases)", timedOut(timedOlderAlive(), model.Rules{Replaced: true}), both},
+		{"a memory that is swapped in counts (tokens)", out(swapped(), model.Rules{Aside: true}), twice},
+		{"a memory that is swapped in counts (leases)", timedOut(timedSwapped(), model.Rules{Aside: true}), both},
 
 		// The conditions of acquire.
 		{"acquire takes what somebody has", timedOut(timed(), model.Rules{AcquireHeld: true}), both},
@@ -198,11 +216,11 @@ type walker interface {
 
 // large worlds have all that may go wrong.
 func largeTokens(nodes, attempts int) *tokens {
-	return &tokens{nodes: nodes, attempts: attempts, proposals: 3, seconds: 5, losses: 2, snapshots: true, expiry: true}
+	return &tokens{nodes: nodes, attempts: attempts, proposals: 3, seconds: 5, losses: 2, snapshots: true, alive: true, expiry: true}
 }
 
 func largeExclusion(nodes, attempts int) *exclusion {
-	return &exclusion{nodes: nodes, attempts: attempts, ttl: 3, proposals: 2, losses: 2, snapshots: true}
+	return &exclusion{nodes: nodes, attempts: attempts, ttl: 3, proposals: 2, losses: 2, snapshots: true, alive: true}
 }
 
 func TestWalks(t *testing.T) {

@@ -50,6 +50,9 @@ const (
 	loses
 	saves
 	goesBack
+	goesBackAlive
+	swaps
+	notices
 	recovers
 	ends
 	releases
@@ -74,6 +77,9 @@ func (m move) say(answer model.Answer) string {
 		loses:           "server %N loses its data",
 		saves:           "server %N writes a snapshot",
 		goesBack:        "server %N comes back with its snapshot",
+		goesBackAlive:   "server %N lives on, and goes back to its snapshot",
+		swaps:           "server %N swaps its databases",
+		notices:         "server %N is asked about another lock",
 		recovers:        "server %N has waited for the longest TTL",
 		ends:            "%A gives up, or releases its lease",
 		releases:        "release of %A on server %N",
@@ -93,5 +99,9 @@ func (m move) after(expired bool) string {
 
 // pack is for sorting.
 func pack(n model.Node) uint64 {
-	return uint64(n.Age)<<48 | uint64(n.Holder)<<40 | uint64(n.Raised)<<32 | uint64(n.Token)<<24 | uint64(n.Memory)<<16 | uint64(n.Since)<<8 | uint64(n.Tombs)
+	aside := uint64(0)
+	if n.Aside {
+		aside = 1 << 56
+	}
+	return aside | uint64(n.Age)<<48 | uint64(n.Holder)<<40 | uint64(n.Raised)<<32 | uint64(n.Token)<<24 | uint64(n.Memory)<<16 | uint64(n.Since)<<8 | uint64(n.Tombs)
 }

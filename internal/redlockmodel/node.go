@@ -23,15 +23,17 @@ type Node struct {
 	Memory Memory
 	Since  Token // when the memory began, by the server's clock: what came before may be forgotten
 	Tombs  uint8 // bit i: owner i+1 has a tombstone
+	Aside  bool  // another database has a memory's key that counts when SWAPDB brings it here
 }
 
 // Memory is whether a server remembers all that it must.
 type Memory uint8
 
 const (
-	Whole   Memory = iota
-	Lost           // the memory's key is gone, or is of another process, and nobody has noticed
-	Waiting        // it was noticed less than the longest TTL ago
+	Whole    Memory = iota
+	Lost            // the memory's key is gone, or is of another process, and nobody has noticed
+	Waiting         // it was noticed less than the longest TTL ago
+	Replaced        // as Lost, but the process is the one that wrote the key: its data was replaced while it lived on
 )
 
 // Clock is what a server's clock says to tokens.
@@ -57,6 +59,8 @@ const (
 // Rules names the conditions of the scripts, to leave one out and see what breaks. None is left out in what is shipped.
 type Rules struct {
 	AcquireForgetful, RaiseForgetful, RenewForgetful bool // takes part whatever it has forgotten
+	Replaced                                         bool // doesn't notice a loss in a process that lives on
+	Aside                                            bool // leaves the memory's key of another database as it is
 	CounterSince                                     bool // what was forgotten doesn't count
 	CounterFloor                                     bool // a counter that has expired doesn't count
 	AcquireTomb, ReleaseTomb                         bool // no look for a tombstone, no tombstone
@@ -75,11 +79,24 @@ type Rules struct {
 func (n *Node) Expire() { n.Holder, n.Raised, n.Age = 0, 0, 0 }
 
 // forgetful is memory.lua.
-func (n *Node) forgetful(c Clock) bool {
-	if n.Memory == Lost {
+func (n *Node) forgetful(out Rules, c Clock) bool {
+	if n.Memory == Lost || n.Memory == Replaced && !out.Replaced {
 		n.Memory, n.Since = Waiting, c.Now
+		n.Aside = n.Aside && out.Aside
 	}
 	return n.Memory == Waiting
+}
+
+// Notice is a request about another lock.
+func (n *Node) Notice(out Rules, c Clock) { n.forgetful(out, c) }
+
+// Swap is SWAPDB: other is what the other database has. A memory's key there counts only if n says so.
+func (n *Node) Swap(other *Node) {
+	if !n.Aside {
+		other.Memory = Lost
+	}
+	n.Aside, other.Aside = false, n.Memory == Whole || n.Memory == Waiting
+	*n, *other = *other, *n
 }
 
 // Counter is what a token must exceed: the function counter in token.lua.
@@ -106,7 +123,7 @@ func (n *Node) raise(out Rules, compare bool, owner Owner, token Token, c Clock)
 
 // Acquire is acquire.lua.
 func (n *Node) Acquire(out Rules, owner Owner, token Token, c Clock) Answer {
-	if !out.AcquireForgetful && n.forgetful(c) {
+	if !out.AcquireForgetful && n.forgetful(out, c) {
 		return Waits
 	}
 	if n.buried(owner) && !out.AcquireTomb {
@@ -135,7 +152,7 @@ func (n *Node) Acquire(out Rules, owner Owner, token Token, c Clock) Answer {
 
 // Raise is raise.lua.
 func (n *Node) Raise(out Rules, owner Owner, token Token, c Clock) Answer {
-	if !out.RaiseForgetful && n.forgetful(c) {
+	if !out.RaiseForgetful && n.forgetful(out, c) {
 		return Waits
 	}
 	if out.PlainCounters {
@@ -156,7 +173,7 @@ func (n *Node) Raise(out Rules, owner Owner, token Token, c Clock) Answer {
 
 // Renew is renew.lua.
 func (n *Node) Renew(out Rules, owner Owner, token Token, c Clock) Answer {
-	if !out.RenewForgetful && n.forgetful(c) {
+	if !out.RenewForgetful && n.forgetful(out, c) {
 		return Waits
 	}
 	if n.Holder == 0 && out.RenewExists {

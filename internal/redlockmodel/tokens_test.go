@@ -32,6 +32,8 @@ type tokens struct {
 	seconds         model.Token // and tokens of the second phase are anything from 1 to this
 	losses          int         // how often servers lose their data
 	snapshots       bool        // or go back to older data
+	alive           bool        // and their process lives on
+	swaps           bool        // or databases are swapped instead
 	expiry          bool        // counters expire
 	setBack         bool        // a server's clock is behind what it has forgotten when it notices
 	stepsBack       bool        // or later
@@ -54,11 +56,11 @@ type tokenState struct {
 
 // column is all that belongs to one server, so that states in which the servers have changed places can be told to be the same.
 type column struct {
-	node, saved model.Node          // saved: the snapshot
-	forgot      model.Token         // the highest counter that was lost: the server's clock is no less
-	floor       model.Token         // the highest that has expired: likewise
-	back        bool                // its clock was set back
-	seen        [mostAttempts]flags // how far each attempt is with it
+	node, saved, aside model.Node          // saved: the snapshot; aside: the other database
+	forgot             model.Token         // the highest counter that was lost: the server's clock is no less
+	floor              model.Token         // the highest that has expired: likewise
+	back               bool                // its clock was set back
+	seen               [mostAttempts]flags // how far each attempt is with it
 }
 
 type flags uint8
@@ -123,15 +125,25 @@ func (w *tokens) moves(s tokenState, to []move) []move {
 		if w.stepsBack && c.node.Memory == model.Whole && c.node.Since > 0 && !c.back {
 			to = append(to, move{stepsBack, 0, n, 0})
 		}
+		if c.node.Memory == model.Lost || c.node.Memory == model.Replaced {
+			to = append(to, move{notices, 0, n, 0})
+		}
 		if c.node.Memory == model.Waiting {
 			to = append(to, move{recovers, 0, n, 0})
 		}
 		if s.losses == 0 {
 			continue
 		}
+		if w.swaps {
+			to = append(to, move{swaps, 0, n, 0})
+			continue
+		}
 		to = append(to, move{loses, 0, n, 0})
 		if w.snapshots && c.saved != (model.Node{}) {
 			to = append(to, move{goesBack, 0, n, 0})
+			if w.alive {
+				to = append(to, move{goesBackAlive, 0, n, 0})
+			}
 		} else if w.snapshots && c.node.Holder != 0 && w.snapshotsLeft(&s) {
 			to = append(to, move{saves, 0, n, 0})
 		}
@@ -193,6 +205,20 @@ func (w *tokens) apply(s tokenState, m move) (next tokenState, bad string) {
 		w.lose(&s, c, model.Node{})
 	case goesBack:
 		w.lose(&s, c, c.saved)
+	case goesBackAlive:
+		saved := c.saved
+		w.lose(&s, c, saved)
+		c.node.Memory = saved.Memory
+		replace(&c.node)
+	case swaps:
+		there, here := c.aside, c.node
+		here.Swap(&there)
+		w.lose(&s, c, here)
+		if c.node.Memory, c.aside = here.Memory, there; s.losses == 0 {
+			c.aside, c.node.Aside = model.Node{}, false
+		}
+	case notices:
+		c.node.Notice(w.out, clock)
 	case recovers:
 		c.node.Memory = model.Whole
 		c.node.Expire() // if it came with the snapshot, it has waited for longer than any key lives
@@ -206,6 +232,16 @@ func expire(n *model.Node, owner model.Owner) (expired bool) {
 		n.Expire()
 	}
 	return expired
+}
+
+// replace makes the data of a server that of another, or older. Its process lives on.
+func replace(n *model.Node) {
+	n.Aside = false
+	if n.Memory == model.Whole {
+		n.Memory = model.Replaced
+	} else {
+		n.Memory = model.Lost
+	}
 }
 
 // clock is a server's, as it is at the worst: no further than what has expired or was lost.
@@ -278,7 +314,7 @@ func (w *tokens) lose(s *tokenState, c *column, to model.Node) {
 	c.node.Memory = model.Lost
 	if s.losses--; s.losses == 0 { // no snapshot has a use any more
 		for n := range w.nodes {
-			s.columns[n].saved = model.Node{}
+			s.columns[n].saved, s.columns[n].aside, s.columns[n].node.Aside = model.Node{}, model.Node{}, false
 		}
 	}
 }
@@ -311,7 +347,7 @@ func (c *column) compare(d *column) int {
 	}
 	return cmp.Or(
 		cmp.Compare(pack(c.node), pack(d.node)),
-		cmp.Compare(pack(c.saved), pack(d.saved)),
+		cmp.Compare(pack(c.saved), pack(d.saved)), cmp.Compare(pack(c.aside), pack(d.aside)),
 		cmp.Compare(c.forgot, d.forgot), cmp.Compare(c.floor, d.floor), cmp.Compare(c.bit(), d.bit()))
 }
 
