@@ -16,6 +16,8 @@ import (
 // pack is what Redlock must show beyond the suite.
 func (s *redlockService) pack() []conformance.Case {
 	return slices.Concat([]conformance.Case{
+		{ID: "I30", Name: "new-servers-wait-without-one", Run: s.newServersWithoutOne,
+			Why: "whoever waits gets the lock when new servers take part, also where one of them is away"},
 		{ID: "I6", Name: "new-servers-wait", Run: s.newServers,
 			Why: "a server without memory may have forgotten a lease; whoever waits gets the lock when that must be over, whoever doesn't is told why"},
 		{ID: "I10", Name: "script-flush-is-survived", Run: s.scriptFlush,
@@ -36,6 +38,8 @@ func (s *redlockService) newServers(t conformance.T, _ *conformance.Harness) {
 	began := time.Now()
 	if err := refused(t, soon, l, "a"); !strings.Contains(err.Error(), "forgotten") {
 		t.Errorf("TryAcquire = %v, want it to say that the servers may have forgotten leases", err)
+	} else if !strings.Contains(err.Error(), "new_cluster") {
+		t.Errorf("TryAcquire = %v, want it to say what to do about new servers", err)
 	}
 	lease := acquire(t, l, "a")
 	if took := time.Since(began); took < longest-time.Second {
@@ -51,6 +55,22 @@ func (s *redlockService) newServers(t conformance.T, _ *conformance.Harness) {
 	s.forget(t, u, s.nodes)
 	fresh := keep(t, openURL(t, waiver))
 	free(t, 0, fresh, "b")
+}
+
+// newServersWithoutOne has the server that is away say so before the others have answered.
+func (s *redlockService) newServersWithoutOne(t conformance.T, _ *conformance.Harness) {
+	const longest = 2 * time.Second
+	back := s.without(t, "gone", s.nodes[:1])
+	defer back()
+	for range 5 {
+		l := keep(t, openURL(t, s.with("prefix", lockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")))
+		began := time.Now()
+		lease := acquire(t, l, "a")
+		if took := time.Since(began); took < longest-time.Second {
+			t.Errorf("Acquire took %v, want it to wait for %v", took, longest)
+		}
+		release(t, lease)
+	}
 }
 
 func (s *redlockService) scriptFlush(t conformance.T, _ *conformance.Harness) {

@@ -113,12 +113,13 @@ func (d *redlock) Close(ctx context.Context) error {
 // explain makes an error of the answers to an attempt in which too few servers took part. Those that nobody waited for in the
 // end are not in it.
 func (d *redlock) explain(answers tally) error {
-	why := make(map[int]error)
+	why, wait := make(map[int]error), ""
 	for i, r := range answers {
 		switch {
 		case r.err != nil:
 			why[i] = r.err
 		case r.verdict == waits:
+			wait = " (new servers and a new prefix have to wait as well, once; see NewCluster, in a URL: new_cluster)"
 			why[i] = fmt.Errorf("%w: %v more", errForgetful, r.left)
 		case r.verdict == differs:
 			why[i] = differing(r.max)
@@ -129,7 +130,7 @@ func (d *redlock) explain(answers tally) error {
 	if answers.apart() {
 		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than an hour apart", why)
 	}
-	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't", len(why), len(d.nodes)), why)
+	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
 }
 
 // remaining is the error of a Release after which something may stand on some servers.

@@ -125,8 +125,9 @@ func (t tally) second() decision {
 }
 
 // mayRecover reports whether a majority answers and could agree, but some have forgotten who has the lock: somebody may have it.
+// Those that are still to answer count as well: a decision may be made before they do.
 func (t tally) mayRecover() bool {
-	return t.count(raised, granted, held, waits) >= majority(len(t)) && !t.apart()
+	return t.count(raised, granted, held, waits)+t.outstanding() >= majority(len(t)) && !t.apart()
 }
 
 // apart reports whether a majority has granted the lock, but could never agree to a token: one whose clock was far ahead has

@@ -176,7 +176,8 @@ func TestBaseExcludes(t *testing.T) {
 }
 
 func TestMayRecover(t *testing.T) {
-	for answers, want := range map[string]bool{"www": true, "Aww": true, "rw!": true, "w!!": false, "A!!": false, "www!!": true, "dww": true, "ddw": false, "rrm!!": false, "rrm!w": false} {
+	for answers, want := range map[string]bool{"www": true, "Aww": true, "rw!": true, "w!!": false, "A!!": false, "www!!": true, "dww": true, "ddw": false, "rrm!!": false, "rrm!w": false,
+		"!ww..": true, "!!w..": true, "!!!..": false, "!!!w.": false, "!w.": true, "!!.": false} {
 		if got := redlockbackend.MayRecover(replies(answers)); got != want {
 			t.Errorf("%s may recover: %v, want %v", answers, got, want)
 		}
