@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -67,8 +68,14 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 	case len(unfit) > 0:
 		return d.failure("a server doesn't fit", unfit)
 	case len(d.nodes)-len(away) < majority(len(d.nodes)):
-		return hint(d.failure(fmt.Sprintf("%d of %d servers can be reached, and %d must", len(d.nodes)-len(away), len(d.nodes),
-			majority(len(d.nodes))), away))
+		err := d.failure(fmt.Sprintf("%d of %d servers can be reached, and %d must", len(d.nodes)-len(away), len(d.nodes),
+			majority(len(d.nodes))), away)
+		for i := range d.nodes {
+			if cause, ok := away[i]; !ok || errors.As(cause, new(redis.Error)) {
+				return err // where one answers, the others are simply away
+			}
+		}
+		return d.hint(err, away)
 	}
 	return nil
 }
@@ -125,10 +132,20 @@ func checkFacts(f redisclient.Facts, allowEviction bool) error {
 	return err
 }
 
-// hint adds what a connection on which nothing makes sense may mean.
-func hint(err error) error {
-	if redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
-		return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://, one that doesn't redlock:// or redis://", err)
+// hint adds to err what it may mean if no server answers: that TLS is spoken on one side alone. A server with TLS ends a
+// connection without. One without TLS waits for the rest of a command, or ends the connection as well.
+func (d *redlock) hint(err error, away map[int]error) error {
+	for i, n := range d.nodes {
+		ended := errors.Is(away[i], io.EOF) || errors.Is(away[i], syscall.ECONNRESET)
+		switch speaksTLS := n.client.Options().TLSConfig != nil; {
+		case !speaksTLS && ended:
+			return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://", err)
+		case speaksTLS && (ended || errors.As(away[i], new(tls.RecordHeaderError)) || connectedInSilence(away[i])):
+			return fmt.Errorf("%w; a server that doesn't speak TLS needs redlock:// or redis://", err)
+		}
 	}
 	return err
 }
+
+// connectedInSilence reports whether nothing was heard, on a connection that may have been made.
+func connectedInSilence(err error) bool { return redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent) }

@@ -55,6 +55,9 @@ type target struct {
 }
 
 func parse(u *url.URL) (target, error) {
+	if err := refuseSentinels(u); err != nil {
+		return target{}, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+	}
 	p := driver.NewParams(u)
 	maxTTL := p.Duration("max_ttl", defaultMaxTTL)
 	t := target{config: config{
@@ -92,6 +95,14 @@ func parse(u *url.URL) (target, error) {
 		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
 	return t, errors.Join(t.check(), checkServers(addrs)) // a client may look up its address when it is made
+}
+
+// refuseSentinels looks for the parameter by which a URL of package redisbackend names a fail-over group.
+func refuseSentinels(u *url.URL) error {
+	if u.Query().Has("master_name") {
+		return errSentinels
+	}
+	return nil
 }
 
 // hosts reads the servers that differ in their address only.
@@ -172,6 +183,9 @@ func parseServer(text string) (o redis.Options, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Fragment != "" {
 		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and escaped")
+	}
+	if err := refuseSentinels(u); err != nil {
+		return o, err
 	}
 	p := driver.NewParams(u)
 	db, files := p.Int("db", 0), p.TLSFiles()

@@ -162,7 +162,8 @@ func TestURLRefused(t *testing.T) {
 		"redlock://joe:sesame@?server=redis%3A%2F%2Fa": "URL of each server",
 		server("redis://:sesame@c:x"):                  "server 1",
 		server("http://:sesame@c"):                     "its scheme",
-		server("redis://:sesame@c?master_name=m"):      `"master_name"`,
+		server("redis://:sesame@c?master_name=m"):      "server 1: " + errors.ErrUnsupported.Error(),
+		"redlock://:sesame@a,b,c?master_name=m":        "Sentinels",
 		server("redis://:sesame@c?cluster=true"):       `"cluster"`,
 		server("redis://:sesame@c/x"):                  "number of a database",
 		server("redis://:sesame@"):                     "HOST",
@@ -184,6 +185,38 @@ func TestURLRefused(t *testing.T) {
 		}
 		if strings.Contains(err.Error(), "sesame") {
 			t.Errorf("%s: the error shows what may be secret: %v", raw, err)
+		}
+	}
+}
+
+// A fail-over group is no server that could have a vote: what its former master grants, the promoted one doesn't know.
+func TestSentinelsRefused(t *testing.T) {
+	group := func() *redis.Client {
+		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
+	}
+	server := func(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
+	for what, clients := range map[string][]*redis.Client{
+		"three groups":           {group(), group(), group()},
+		"two servers, one group": {server("127.0.0.1:1"), group(), server("127.0.0.1:2")},
+		"one group":              {group()},
+	} {
+		l, err := redlockbackend.New(clients)
+		if err == nil {
+			_ = l.Close()
+		}
+		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "Sentinels") {
+			t.Errorf("New with %s = %v, want ErrUnsupported, and why", what, err)
+		}
+		for _, c := range clients {
+			_ = c.Close()
+		}
+	}
+	for _, raw := range []string{
+		"redlock://a,b,c?master_name=m",
+		"redlock://a,b?server=" + url.QueryEscape("redis://s1:26379?master_name=m&addr=s2:26379"),
+	} {
+		if _, err := parse(t, raw); !errors.Is(err, errors.ErrUnsupported) {
+			t.Errorf("%s: %v, want ErrUnsupported", raw, err)
 		}
 	}
 }

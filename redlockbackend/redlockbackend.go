@@ -26,10 +26,17 @@
 // A cluster that is new has this wait, too, because the servers can't tell that from a loss: the first Acquire on new
 // servers, or with a new prefix, takes a minute, and TryAcquire fails until then. [NewCluster] waives it, once.
 //
+// # Independent servers
+//
+// Each server has one vote and one memory. A group that fails over to a replica has two, and both of them may vote in a
+// split. So a server must not be replicated for fail-over, nor have an address that moves to another server. Clients that
+// find their server through Sentinels are refused with [errors.ErrUnsupported].
+//
 // # Waiting
 //
-// A release tells one of those who wait, with a message from each server, and that one asks: a round trip and a half from
-// holder to holder. There is no order that is promised, because who has not waited may come first. A Locker that has to
+// A release notifies one of those who wait, with a message from each server, and that one asks: a round trip and a half
+// from holder to holder. (Where servers differ about who is next, they notify several, and the lock is granted up to 0.1 s
+// later.) There is no order that is promised, because who has not waited may come first. A Locker that has to
 // wait keeps one connection to each server for these messages, with one goroutine, from its first wait until Close.
 //
 // # URLs
@@ -67,6 +74,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -140,7 +148,8 @@ func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTi
 func NewCluster() Option { return func(c *config) { c.newCluster = true } }
 
 // AllowEviction accepts servers that may drop locks when their memory is short (a maxmemory-policy other than
-// noeviction).
+// noeviction): then a second holder may get in. They may drop counters as well, with every policy and unnoticed, so tokens
+// may repeat or fall, unless the clients' clocks are right.
 func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
 
 // New makes a Locker that uses clients of the caller's, one for each server, who closes them after the Locker. It asks the
@@ -219,6 +228,8 @@ func (c config) checkTTL(ttl time.Duration) error {
 func checkServers(addrs []string) error {
 	n := len(addrs)
 	switch {
+	case slices.Contains(addrs, sentinelAddr):
+		return errSentinels
 	case n < 3:
 		return fmt.Errorf("%w: %d servers can't lose any and still have a majority; give 3, 5 or 7 (package redisbackend is for one)",
 			locker.ErrOption, n)
@@ -230,7 +241,7 @@ func checkServers(addrs []string) error {
 	}
 	seen := make(map[string]bool)
 	for _, addr := range addrs {
-		if seen[addr] && addr != sentinelAddr {
+		if seen[addr] {
 			return fmt.Errorf("%w: %s is given twice: the servers have to be independent of each other", locker.ErrOption, addr)
 		}
 		seen[addr] = true
@@ -240,6 +251,12 @@ func checkServers(addrs []string) error {
 
 // sentinelAddr is what clients have for an address that find their server through Sentinels.
 const sentinelAddr = "FailoverClient"
+
+// errSentinels refuses a fail-over group as one of the servers: it has more than one memory. A former master that is cut off
+// with a client goes on renewing, while the promoted one, which may have missed the lease, grants the lock to another.
+var errSentinels = fmt.Errorf("%w: Redlock needs servers that are independent of each other, and a group behind Sentinels "+
+	"(master_name, FailoverClient) is none: a fail-over replaces what it remembers; package redisbackend is for such a group",
+	errors.ErrUnsupported)
 
 // Guarantees is what a Locker of several Redis servers promises.
 func Guarantees() locker.Guarantees {

@@ -1,0 +1,123 @@
+package redlockbackend_test
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// listening is a server that does something with each connection, and then ends it.
+func listening(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	ctx, end := context.WithCancel(context.Background())
+	all.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				defer conn.Close()
+				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+				serve(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		_ = listener.Close()
+		all.Wait()
+	})
+	return listener.Addr().String()
+}
+
+// The error of servers that can't be reached speaks of TLS only where that may be the reason.
+func TestHint(t *testing.T) {
+	const (
+		with    = "; a server that speaks TLS needs redlocks:// or rediss://"
+		without = "; a server that doesn't speak TLS needs redlock:// or redis://"
+	)
+	hangs := func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) } // also what Redis does with the first message of TLS
+	ends := func(net.Conn) {}                                         // also what TLS does with a command
+	closed := func() string {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		return l.Addr().String()
+	}
+	for _, c := range []struct {
+		what  string
+		addrs func(t *testing.T) []string
+		tls   bool
+		want  string
+	}{
+		{"closed ports", func(*testing.T) []string { return []string{closed(), closed(), closed()} }, false, ""},
+		{"closed ports, TLS", func(*testing.T) []string { return []string{closed(), closed(), closed()} }, true, ""},
+		{"servers that hang", func(t *testing.T) []string {
+			return []string{listening(t, hangs), listening(t, hangs), listening(t, hangs)}
+		}, false, ""},
+		{"servers that hang, TLS", func(t *testing.T) []string {
+			return []string{listening(t, hangs), listening(t, hangs), listening(t, hangs)}
+		}, true, without},
+		{"servers that end connections", func(t *testing.T) []string {
+			return []string{listening(t, ends), listening(t, ends), listening(t, ends)}
+		}, false, with},
+		{"one that ends connections, two closed ports", func(t *testing.T) []string {
+			return []string{closed(), closed(), listening(t, ends)}
+		}, false, with},
+		{"two that end connections, and one that answers", func(t *testing.T) []string {
+			answers := func(conn net.Conn) {
+				request := make([]byte, 1024)
+				for {
+					n, err := conn.Read(request)
+					if err != nil {
+						return
+					}
+					commands := strings.Count(string(request[:n]), "*")
+					_, _ = io.WriteString(conn, strings.Repeat("-LOADING Redis is loading the dataset in memory\r\n", commands))
+				}
+			}
+			return []string{listening(t, ends), listening(t, answers), listening(t, ends)}
+		}, false, ""},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			var clients []*redis.Client
+			for _, addr := range c.addrs(t) {
+				o := &redis.Options{Addr: addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, DialTimeout: time.Second}
+				if c.tls {
+					o.TLSConfig = &tls.Config{ServerName: "localhost"}
+				}
+				client := redis.NewClient(o)
+				t.Cleanup(func() { _ = client.Close() })
+				clients = append(clients, client)
+			}
+			l, err := redlockbackend.New(clients, redlockbackend.WithNodeTimeout(20*time.Millisecond))
+			if err == nil {
+				_ = l.Close()
+				t.Fatal("New = a Locker, want an error")
+			}
+			for _, hint := range []string{with, without} {
+				if got, want := strings.HasSuffix(err.Error(), hint), hint == c.want; got != want {
+					t.Errorf("New = %v, want %q at its end: %v", err, hint, want)
+				}
+			}
+		})
+	}
+}
