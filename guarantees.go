@@ -90,7 +90,7 @@ type Waiting int
 const (
 	WaitingPolled  Waiting = iota + 1 // it asks again and again
 	WaitingNotify                     // it is told that the lock may be free, together with the others who wait
-	WaitingHandOff                    // a release wakes one waiter, and no other
+	WaitingHandOff                    // a release wakes one waiter, as a rule: more than one only where servers differ about who is next
 )
 
 // Revocation is how a holder learns that the service took its lock away: an operator deleted the key, or revoked the
