@@ -18,29 +18,34 @@ type attempt struct {
 	owner string
 	sent  driver.Instant // when it began: no request was sent before
 
+	// Every lease keeps its attempt, so the slices have room for the servers that there are, and not for the most.
 	mu      sync.Mutex
-	token   locker.Token                // proposed, or won
-	granted bool                        // it has won
-	over    bool                        // it has failed: what is answered now is removed
-	given   driver.Instant              // the base that the engine knows
-	backing backing                     // what the lease hangs on
-	agreed  [mostServers]locker.Token   // what a server has raised the counter to
-	last    [mostServers]driver.Instant // when the last request that sets or renews had ended
-	errs    [mostServers]error          // why it could not be removed
-	asked   servers                     // their answers are still to come
-	left    servers                     // something may stand there, or be on its way
-	busy    servers                     // a removal is under way
-	placed  servers                     // they may have noted that it waits
+	token   locker.Token     // proposed, or won
+	granted bool             // it has won
+	over    bool             // it has failed: what is answered now is removed
+	given   driver.Instant   // the base that the engine knows
+	backing backing          // what the lease is attached to
+	agreed  []locker.Token   // by server: what it has raised the counter to
+	last    []driver.Instant // by server: when the last request that sets or renews had ended
+	errs    []error          // by server: why it could not be removed; nil: no removal has failed
+	asked   servers          // their answers are still to come
+	left    servers          // something may stand there, or be on its way
+	busy    servers          // a removal is under way
+	placed  servers          // they may have noted that it waits
 }
 
 func (l *lock) newAttempt() *attempt {
+	n := len(l.d.nodes)
+	instants := make([]driver.Instant, 2*n)
 	a := &attempt{
 		l:       l,
 		owner:   driver.NewOwner(),
 		token:   l.d.clock.propose(),
 		sent:    driver.Now(),
-		backing: backing{servers: len(l.d.nodes)},
-		left:    allOf(len(l.d.nodes)),
+		backing: backing{servers: n, stamps: instants[:n:n]},
+		agreed:  make([]locker.Token, n),
+		last:    instants[n:],
+		left:    allOf(n),
 	}
 	for i := range l.d.nodes {
 		a.backing.stamps[i] = a.sent
@@ -258,7 +263,13 @@ func (a *attempt) remove(ctx context.Context, i int) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.busy, a.errs[i] = a.busy.minus(i), r.err
+	a.busy = a.busy.minus(i)
+	if r.err != nil && a.errs == nil {
+		a.errs = make([]error, len(a.l.d.nodes))
+	}
+	if a.errs != nil {
+		a.errs[i] = r.err
+	}
 	if r.err == nil {
 		a.left, a.backing.stands = a.left.minus(i), a.backing.stands.minus(i)
 	}
@@ -281,7 +292,7 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 			a.left = a.left.minus(i)
 		}
 	}
-	if errs != nil {
+	if errs != nil && a.errs != nil {
 		for which := a.left; which != 0; {
 			i := which.next()
 			errs[i] = a.errs[i]

@@ -148,4 +148,6 @@ func (d *redlock) hint(err error, away map[int]error) error {
 }
 
 // connectedInSilence reports whether nothing was heard, on a connection that may have been made.
-func connectedInSilence(err error) bool { return redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent) }
+func connectedInSilence(err error) bool {
+	return redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent)
+}

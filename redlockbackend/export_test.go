@@ -97,7 +97,7 @@ func MayRecover(replies []Reply) bool { return tallyOf(replies).mayRecover() }
 
 // Base is what the stamps of those servers prove that have the lease; those of the others are negative.
 func Base(stamps []driver.Instant) (driver.Instant, bool) {
-	b := backing{servers: len(stamps)}
+	b := backing{servers: len(stamps), stamps: make([]driver.Instant, len(stamps))}
 	for i, s := range stamps {
 		if s >= 0 {
 			b.stands = b.stands.with(i)
@@ -125,6 +125,23 @@ func (c *Clock) Learn(token locker.Token) { c.c.learn(token) }
 // NewDriver is New without the engine and without a look at the servers.
 func NewDriver(clients []*redis.Client, maxTTL, nodeTimeout time.Duration) driver.Driver {
 	return newDriver(clients, newConfig([]Option{WithMaxTTL(maxTTL), WithNodeTimeout(nodeTimeout)}), nil)
+}
+
+// Hold makes what a driver keeps of a lease that it has got at the first attempt, without asking anybody.
+func Hold(d driver.Driver, name string) driver.Lock {
+	made, err := d.Lock(locker.Request{Name: name, TTL: time.Second}, nil)
+	if err != nil {
+		panic(err)
+	}
+	l := made.(*lock)
+	a := l.newAttempt()
+	l.add(a)
+	for i := range l.d.nodes {
+		a.heard(i, acquireScript, reply{verdict: raised}, a.token)
+	}
+	a.win(a.token)
+	l.winner = a
+	return l
 }
 
 // Settle waits until nothing is under way.

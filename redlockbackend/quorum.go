@@ -165,9 +165,9 @@ func (r reply) ours() bool { return r.err == nil && (r.verdict == raised || r.ve
 
 // backing is what a lease hangs on.
 type backing struct {
-	servers int                         // how many there are
-	stands  servers                     // those that have raised the counter for it and have not let go since
-	stamps  [mostServers]driver.Instant // of the last request that a server has acknowledged
+	servers int              // how many there are
+	stands  servers          // those that have raised the counter for it and have not let go since
+	stamps  []driver.Instant // by server: of the last request that it has acknowledged
 }
 
 // confirm notes an acknowledged request that was sent at stamp. Who has let go never comes back.
