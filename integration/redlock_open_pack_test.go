@@ -5,6 +5,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -25,6 +26,8 @@ func (s *redlockService) openPack() []conformance.Case {
 			Why: "a server that is asked under two names has two votes"},
 		{ID: "I13", Name: "unfit-server-is-refused-at-open", Run: s.unfit,
 			Why: "one server that drops keys when its memory is short, or is a replica, is a vote that can't be trusted"},
+		{ID: "I31", Name: "another-database-is-another-memory", Run: s.anotherDatabase,
+			Why: "what is noted of one database must not count in another, nor cost another its note"},
 	}
 }
 
@@ -80,6 +83,59 @@ func (s *redlockService) sameServer(t conformance.T, _ *conformance.Harness) {
 		urls = append(urls, "redis://:"+redisPassword+"@"+n.addr)
 	}
 	refusedServers(t, urls, "are one server", s.nodes[0].addr)
+}
+
+func (s *redlockService) anotherDatabase(t conformance.T, _ *conformance.Harness) {
+	const here, other = "0", "3"
+	u := s.with("prefix", lockName(t)+":", "new_cluster", "true")
+	first := keep(t, openURL(t, u))
+	second := keep(t, openURL(t, changed(u, setParam("db", other))))
+	lease := acquire(t, first, "a")
+	free(t, 0, second, "a")
+	notes := func(db string) (notes []string) {
+		t.Helper()
+		must(t, func(ctx context.Context) error {
+			notes = nil
+			return s.each(ctx, func(ctx context.Context, n *redisNode) error {
+				pipe := n.admin.TxPipeline()
+				pipe.Do(ctx, "select", db)
+				note := pipe.Get(ctx, prefixOf(u)+"memory")
+				pipe.Do(ctx, "select", 0)
+				_, err := pipe.Exec(ctx)
+				notes = append(notes, note.Val())
+				return err
+			})
+		})
+		return notes
+	}
+	for _, db := range []string{here, other} {
+		for _, note := range notes(db) {
+			if words := strings.Fields(note); len(words) != 5 || words[2] != db {
+				t.Errorf("in database %s there is the note %q, want five words, the third of them the database", db, note)
+			}
+		}
+	}
+
+	// A loss in the one is none of the other.
+	before := notes(here)
+	must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redisNode) error {
+			pipe := n.admin.TxPipeline()
+			pipe.Do(ctx, "select", other)
+			pipe.FlushDB(ctx)
+			pipe.Do(ctx, "select", 0)
+			_, err := pipe.Exec(ctx)
+			return err
+		})
+	})
+	_ = refused(t, soon, second, "a")
+	if after := notes(here); !slices.Equal(after, before) {
+		t.Errorf("the notes of database %s were %q, and are %q after a loss in another", here, before, after)
+	}
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	release(t, lease)
 }
 
 func (s *redlockService) unfit(t conformance.T, _ *conformance.Harness) {

@@ -234,7 +234,7 @@ func checkServers(addrs []string) error {
 		return fmt.Errorf("%w: %d servers can't lose any and still have a majority; give 3, 5 or 7 (package redisbackend is for one)",
 			locker.ErrOption, n)
 	case n%2 == 0:
-		return fmt.Errorf("%w: %d servers need a majority of %d, so they bear the loss of no more than %d would, and two who ask "+
+		return fmt.Errorf("%w: %d servers need a majority of %d, so they survive the loss of no more than %d would, and two who ask "+
 			"at the same time can get half of them each; give 3, 5 or 7", locker.ErrOption, n, majority(n), n-1)
 	case n > mostServers:
 		return fmt.Errorf("%w: each request goes to all of %d servers; give 3, 5 or 7", locker.ErrOption, n)

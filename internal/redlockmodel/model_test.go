@@ -103,7 +103,8 @@ func TestEveryOrder(t *testing.T) {
 			named{"tokens, three attempts", &tokens{nodes: 3, attempts: 3, proposals: 1, seconds: 2}},
 			named{"tokens, two losses", &tokens{nodes: 3, attempts: 2, proposals: 2, seconds: 3, losses: 2}},
 			named{"exclusion, three attempts, a server forgets", &exclusion{nodes: 3, attempts: 3, ttl: 2, proposals: 1, losses: 1}},
-			named{"exclusion, two servers go back", &exclusion{nodes: 3, attempts: 2, ttl: 2, proposals: 2, losses: 2, snapshots: true}},
+			named{"exclusion, two servers go back", &exclusion{nodes: 3, attempts: 2, ttl: 2, proposals: 2, losses: 2, snapshots: true, alive: true}},
+			named{"exclusion, three attempts, databases are swapped", &exclusion{nodes: 3, attempts: 3, ttl: 2, proposals: 1, losses: 2, swaps: true}},
 		)
 	}
 	for _, tc := range worlds {
