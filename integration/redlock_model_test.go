@@ -338,28 +338,32 @@ func (r *redlockNode) step() {
 	}
 	note := func(what string) { r.history = append(r.history, what) }
 	switch what := r.rng.IntN(100); {
-	case what < 70:
+	case what < 64:
 		items := make([]redlockItem, 1+r.rng.IntN(2))
 		for i := range items {
 			items[i] = any()
 		}
-		r.ask([]string{"acquire", "acquire", "raise", "renew", "release"}[r.rng.IntN(5)], items...)
-	case what < 78:
+		script := []string{"acquire", "acquire", "raise", "renew", "release"}[r.rng.IntN(5)]
+		if script == "renew" && r.node.Raised != 0 && r.rng.IntN(2) == 0 { // else few would succeed
+			items[0] = redlockItem{r.node.Holder, r.node.Raised}
+		}
+		r.ask(script, items...)
+	case what < 71:
 		note("the lock expires")
 		r.node.Expire()
-	case what < 82:
+	case what < 74:
 		note("the counter expires")
 		r.node.Token = 0
-	case what < 86:
+	case what < 77:
 		note("the tombstones expire")
 		r.node.Tombs = 0
-	case what < 89:
+	case what < 79:
 		note("all is lost")
 		r.node = redlockmodel.Node{Memory: redlockmodel.Lost}
-	case what < 92:
+	case what < 82:
 		saved := r.node
 		r.older = &saved
-	case what < 94 && r.older != nil:
+	case what < 84 && r.older != nil:
 		note("the server goes back")
 		r.node, r.older = *r.older, nil
 		if r.node.Memory = redlockmodel.Lost; r.rng.IntN(2) == 0 {
@@ -367,7 +371,7 @@ func (r *redlockNode) step() {
 			r.node.Memory = redlockmodel.Replaced
 		}
 		r.node.Aside = false
-	case what < 97:
+	case what < 86:
 		note("the databases are swapped")
 		r.node.Swap(&r.other)
 	case r.node.Memory == redlockmodel.Waiting:
