@@ -34,10 +34,6 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 // never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought to
 // end too early at worst), while Exact looks the suspended time up, which is right for checks.
 //
-// A virtual machine that its host has stopped doesn't know: on pause, snapshot and live migration neither Go's clock nor
-// the suspended time of the guest moves. Then a lease looks valid for longer than it is, until the next renewal is answered.
-// Nothing but a fence at the storage helps against that.
-//
 // There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock, and Instants are
 // negative there.
 var (
