@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -18,9 +19,8 @@ type silent struct{}
 
 func (silent) Printf(string, ...any) {}
 
-// connect opens a session. ctx bounds that and nothing more.
-func (d *zkDriver) connect(ctx context.Context, ttl time.Duration) (*session, error) {
-	s := newSession(d, ttl)
+// connect opens a session, and returns it. ctx bounds that and nothing more.
+func (d *zkDriver) connect(ctx context.Context, s *session) (*session, error) {
 	if !d.enlist(s) {
 		return nil, errOver
 	}
@@ -83,10 +83,10 @@ func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		err = errOver
 	}
 	if err != nil {
-		s.trouble = overdue(err)
+		s.trouble = overdueAt(addr, err)
 		return nil, err
 	}
-	s.wire = &wire{Conn: conn, patience: s.patience, served: s.hosts.answered}
+	s.wire = newWire(conn, addr, s.patience, s.d.margins.hold(), s.hosts.answered)
 	return s.wire, nil
 }
 
@@ -133,14 +133,21 @@ func (s *session) run() {
 	}
 }
 
-// shut is called when the session is over. It tells the servers, where they can be told, and ends go-zookeeper's goroutines, and with
-// that what is waiting for an answer.
+// shut is called when the session is over. It asks the servers to end it, where they can be reached, and ends go-zookeeper's goroutines, and
+// with that what is waiting for an answer.
 func (s *session) shut() {
+	s.stopListening()
+	var leave sync.WaitGroup
+	if errors.Is(s.whyOver(), errSilent) {
+		s.hangUp()
+		leave.Go(s.takeLeave)
+	}
 	s.conn.Close() // waits for an answer, for up to a second
 	s.hangUp()     // its reader doesn't hear of Close, and it leaves the connection of an expired session open
 	for range s.quiet {
 	}
 	<-s.idle
+	leave.Wait()
 	s.d.delist(s)
 }
 

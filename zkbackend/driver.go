@@ -50,9 +50,10 @@ type auth struct{ scheme, secret string }
 
 // opening is a session, from when somebody begins to open it.
 type opening struct {
-	done chan struct{}
-	s    *session
-	err  error
+	done   chan struct{}
+	trying *session // knows why it takes so long
+	s      *session
+	err    error
 }
 
 func (d *zkDriver) Guarantees() locker.Guarantees { return d.guarantees }
@@ -85,46 +86,47 @@ func (d *zkDriver) checkTTL(ttl time.Duration) error {
 }
 
 // session returns the session for a TTL, which is opened if there is none. The caller is one of its users until leave.
-// Others may wait for the same one; so ctx bounds the waiting, and not the opening.
+// Others may wait for the same one; so ctx bounds the waiting, and not the opening. An opening that others have begun may
+// fail for what is over by now, so it is followed by another one.
 //
 //nolint:contextcheck
 func (d *zkDriver) session(ctx context.Context, ttl time.Duration) (*session, error) {
 	for {
-		o, err := d.claim(ttl)
+		o, begun, err := d.claim(ttl)
 		if err != nil {
 			return nil, err
 		}
 		select {
 		case <-o.done:
 		case <-ctx.Done():
-			return nil, errNoServer
+			return nil, o.trying.unanswered()
 		}
-		if o.err != nil {
+		if o.err != nil && (begun || !transient(o.err)) {
 			return nil, o.err
 		}
-		if d.join(o.s) {
+		if o.err == nil && d.join(o.s) {
 			return o.s, nil
 		}
 	}
 }
 
 // claim returns the session in use for a TTL. If there is none, it begins to open one.
-func (d *zkDriver) claim(ttl time.Duration) (*opening, error) {
+func (d *zkDriver) claim(ttl time.Duration) (o *opening, begun bool, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all == nil {
-		return nil, errOver
+		return nil, false, errOver
 	}
 	if o := d.sessions[ttl]; o != nil {
-		return o, nil
+		return o, false, nil
 	}
 	if len(d.sessions) >= maxSessions && !d.evict() {
-		return nil, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
+		return nil, false, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
 	}
-	o := &opening{done: make(chan struct{})}
+	o = &opening{done: make(chan struct{}), trying: newSession(d, ttl)}
 	d.sessions[ttl] = o
 	d.openings.Go(func() { d.open(o, ttl) })
-	return o, nil
+	return o, true, nil
 }
 
 // evict ends a session that nobody uses.
@@ -143,7 +145,7 @@ func (d *zkDriver) evict() bool {
 func (d *zkDriver) open(o *opening, ttl time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit-acquireLimit/10) // so that who waits hears why
 	defer cancel()
-	s, err := d.connect(ctx, ttl)
+	s, err := d.connect(ctx, o.trying)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	defer close(o.done)

@@ -20,6 +20,9 @@ func broken(err error) bool {
 	return slices.ContainsFunc(interrupted, func(e error) bool { return errors.Is(err, e) })
 }
 
+// transient reports whether err says only that no server could be asked.
+func transient(err error) bool { return broken(err) || errors.Is(err, errNoAnswer) }
+
 var errNoAnswer = errors.New("no answer in time")
 
 // overdue makes errNoAnswer of the end of a time limit, which is none of the caller's: an error that matches that of a
@@ -27,6 +30,14 @@ var errNoAnswer = errors.New("no answer in time")
 func overdue(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return errNoAnswer
+	}
+	return err
+}
+
+// overdueAt is overdue, and names the server that has not answered. Other errors of connections name it, or are the answer.
+func overdueAt(addr string, err error) error {
+	if over := overdue(err); errors.Is(over, errNoAnswer) {
+		return fmt.Errorf("%w from %s", errNoAnswer, addr)
 	}
 	return err
 }

@@ -65,6 +65,17 @@ func (p Proof) Wrote(sent driver.Instant)               { p.p.wrote(sent) }
 func (p Proof) Base() driver.Instant                    { return p.p.base }
 func (p Proof) Signs() int                              { return len(p.p.signs) }
 
+// WroteAround returns what a session says to a write that is acknowledged before it is over, and to one after that.
+func WroteAround(tick, ttl time.Duration) (before, after error) {
+	s := newSession(&zkDriver{margins: marginsOf(tick)}, ttl)
+	s.proof = newProof(s.d.margins, ttl, driver.Now())
+	s.heard = driver.Now()
+	_, before = s.wrote(driver.Now())
+	s.end(errSilent)
+	_, after = s.wrote(driver.Now())
+	return before, after
+}
+
 // Heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the packets.
 func Heads(stream []byte, piece int) (heads [][]byte) {
 	var f frames
@@ -76,9 +87,14 @@ func Heads(stream []byte, piece int) (heads [][]byte) {
 	return heads
 }
 
-// NewWire watches a connection.
+// NewWire watches a connection. Requests are never held back on it.
 func NewWire(conn net.Conn, patience time.Duration) net.Conn {
-	return &wire{Conn: conn, patience: patience, served: func() {}}
+	return NewHoldingWire(conn, patience, patience)
+}
+
+// NewHoldingWire watches a connection, and holds requests back when the server has been silent for a while.
+func NewHoldingWire(conn net.Conn, patience, hold time.Duration) net.Conn {
+	return newWire(conn, "zk:2181", patience, hold, func() {})
 }
 
 // Greeted returns what the answer to the request to connect says.

@@ -8,16 +8,16 @@ type frames struct {
 	got  int                // bytes of the present packet
 }
 
-// headSize is how much is looked at: the header of a reply with the result of its first operation, and what matters of the answer to a
-// request to connect.
-const headSize = 25
+// headSize is how much is looked at: the answer to a request to connect with its password, and of a reply the header and the result of its
+// first operation.
+const headSize = 36
 
 // feed takes in the next bytes of the stream, and calls each with the first bytes of every packet that is complete.
 func (f *frames) feed(data []byte, each func(head []byte)) {
 	for len(data) > 0 {
 		end := 4 // of what is being collected
-		if f.got >= 4 {
-			end = 4 + int(binary.BigEndian.Uint32(f.head[:]))
+		if size, known := f.size(); known {
+			end = 4 + size
 		}
 		n := min(end-f.got, len(data))
 		if f.got < len(f.head) {
@@ -25,24 +25,42 @@ func (f *frames) feed(data []byte, each func(head []byte)) {
 		}
 		f.got += n
 		data = data[n:]
-		if f.got >= 4 && f.got == 4+int(binary.BigEndian.Uint32(f.head[:])) {
+		if size, known := f.size(); known && f.got == 4+size {
 			each(f.head[4:min(f.got, len(f.head))])
 			f.got = 0
 		}
 	}
 }
 
-// greeting is the answer to a request to connect: version, timeout in milliseconds, session.
-type greeting struct {
-	timeout int32
-	session int64 // 0: the session that was asked for has expired
+// size is the length of the present packet, once that is known.
+func (f *frames) size() (n int, known bool) {
+	return int(binary.BigEndian.Uint32(f.head[:])), f.got >= 4
 }
 
+// greeting is the answer to a request to connect: version, timeout in milliseconds, session, password.
+type greeting struct {
+	timeout  int32
+	session  int64 // 0: the session that was asked for has expired
+	password [passwordSize]byte
+}
+
+const (
+	passwordSize = 16
+	greetingSize = 4 + 4 + 8 + 4 + passwordSize // and a byte more from ZooKeeper 3.4 on
+)
+
+// isGreetingSize tells a greeting from what other services answer: "HTTP" would be a length of more than a gigabyte.
+func isGreetingSize(n int) bool { return n == greetingSize || n == greetingSize+1 }
+
 func parseGreeting(head []byte) (g greeting, ok bool) {
-	if len(head) < 16 {
+	if len(head) < greetingSize || binary.BigEndian.Uint32(head[16:]) != passwordSize {
 		return g, false
 	}
-	return greeting{int32(binary.BigEndian.Uint32(head[4:])), int64(binary.BigEndian.Uint64(head[8:]))}, true
+	return greeting{
+		timeout:  int32(binary.BigEndian.Uint32(head[4:])),
+		session:  int64(binary.BigEndian.Uint64(head[8:])),
+		password: [passwordSize]byte(head[20:]),
+	}, true
 }
 
 // isEvent reports whether a packet is the event of a watch: no reply to anything.
@@ -63,8 +81,9 @@ func xidOf(head []byte) int32 {
 // 0, and which one. (The data of a node that has none begins with -1 as well; the zxid that follows never looks like these errors.)
 func isOfNoSession(head []byte) bool {
 	const expired, moved = -112, -118
+	const firstResult = 16 + 4 + 1 + 4
 	code := codeOf(head)
-	if code == 0 && len(head) >= headSize && int32(binary.BigEndian.Uint32(head[16:])) == -1 && head[20] == 0 {
+	if code == 0 && len(head) >= firstResult && int32(binary.BigEndian.Uint32(head[16:])) == -1 && head[20] == 0 {
 		code = int32(binary.BigEndian.Uint32(head[21:]))
 	}
 	return code == expired || code == moved

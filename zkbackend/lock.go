@@ -155,6 +155,9 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 		&zk.CreateRequest{Path: name, Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: l.dir, Version: version},
 	)
+	if err == nil {
+		_, err = s.wrote(sent)
+	}
 	if err != nil {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -162,7 +165,6 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 		l.asked = l.doubt
 		return false, err
 	}
-	s.wrote(sent)
 	path, stat := results[0].String, results[1].Stat
 	l.stands(s, path, stat.Mzxid)
 	return stat.NumChildren == 1, nil

@@ -32,10 +32,17 @@ import (
 // servers are asked for a timeout that is longer than the TTL by ship + beat: then p + timeout is no earlier, in the
 // ordinary course of things, and where it is, it counts.
 //
-// What is assumed, beside that clocks run at nearly the same speed: the leader pings its followers, and they answer, at
-// most jitter later than they should while they order writes of ours; and connections between servers keep what is sent in order, as
-// TCP does. A leader that stands still for longer than that, goes on, acknowledges, and whose follower is cut off at
-// once, breaks it.
+// What is assumed, except that clocks run at nearly the same speed:
+//
+//   - The leader pings its followers, and they answer, at most jitter later than they should while they order writes of
+//     ours; and connections between servers keep what is sent in order, as TCP does. A leader that stops for longer
+//     than that, goes on, acknowledges, and whose follower is cut off at once, breaks it.
+//   - Clients are connected with servers that follow the leader itself. An observer that follows a follower
+//     (observerMasterPort) is pinged by that follower, and its signs of life reach the leader a hop later: with a tick of
+//     2 s or more, nothing of jitter is left then. Observers that follow the leader are like followers.
+//   - All servers have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that grants less as a client
+//     connects again has the leader end the session that much earlier. The answer says so, and then all leases are lost at
+//     once (see connected); but that answer may be lost, when that server is cut off at this moment.
 
 // margins are what the servers' tick means for a session.
 type margins struct {
@@ -43,12 +50,23 @@ type margins struct {
 	beat time.Duration // how long nothing may be asked on a session
 }
 
+// hold is for how long requests are sent to a server that answers none.
+func (m margins) hold() time.Duration { return m.beat - m.every() }
+
 // minJitter is how late the servers' pings may be at least: a collection of garbage, a slow disk.
 const minJitter = time.Second
 
 func marginsOf(tick time.Duration) margins {
 	jitter := max(tick/2, minJitter)
 	return margins{ship: tick/2 + jitter, beat: tick / 2}
+}
+
+// slack is how much later than the TTL a silent holder's lock is free. Its client asks something once more when it has
+// begun to get no answers, and holds back what comes after that. From the last sign of life the servers count the
+// timeout; they hear of it up to half a tick late, and end sessions on a grid of ticks.
+func (m margins) slack(tick time.Duration) time.Duration {
+	last := m.every() + m.hold()
+	return last + m.timeout(0) + tick*3/2
 }
 
 // timeout is what the servers are asked for.

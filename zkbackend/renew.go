@@ -113,5 +113,6 @@ func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Ins
 	if err != nil { // those before it have none, those behind it another one
 		return 0, slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil }), err
 	}
-	return s.wrote(sent), -1, nil
+	base, err = s.wrote(sent)
+	return base, -1, err
 }

@@ -27,14 +27,15 @@ type server struct {
 	conns    map[*conn]bool
 	script   func(r request) verdict
 	requests []request
-	connects []int64        // the session of each request to connect
-	keeps    bool           // a connection is kept when its session ends
-	hidden   string         // a node that nobody may read
-	stale    *tree          // what the server of the next connection knows, which is cut off from the others
-	parting  bool           // that one ends the connection when it has listed nodes
-	down     bool           // nobody listens
-	muted    bool           // nothing is answered, not even a request to connect
-	all      sync.WaitGroup // its goroutines
+	connects []int64                 // the session of each request to connect
+	asks     map[int64]time.Duration // the timeout that the last of them for each session asked for
+	keeps    bool                    // a connection is kept when its session ends
+	hidden   string                  // a node that nobody may read
+	stale    *tree                   // what the server of the next connection knows, which is cut off from the others
+	parting  bool                    // that one ends the connection when it has listed nodes
+	down     bool                    // nobody listens
+	muted    bool                    // nothing is answered, not even a request to connect
+	all      sync.WaitGroup          // its goroutines
 }
 
 // request is what a client asks. path is that of the first operation.
@@ -72,7 +73,7 @@ func newServer(t *testing.T) *server {
 	t.Helper()
 	s := &server{
 		t: t, addr: "zk:2181", shortest: 200 * time.Millisecond, longest: 100 * time.Second,
-		tree: newTree(), sessions: make(map[int64]*conn), conns: make(map[*conn]bool),
+		tree: newTree(), sessions: make(map[int64]*conn), conns: make(map[*conn]bool), asks: make(map[int64]time.Duration),
 	}
 	t.Cleanup(func() {
 		s.sever()
@@ -114,6 +115,27 @@ func (s *server) sever() {
 	for c := range s.conns {
 		s.drop(c)
 	}
+}
+
+// wipe makes the server lose its data, sessions too, as after a restart without it.
+func (s *server) wipe() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tree, s.sessions = newTree(), make(map[int64]*conn)
+	for c := range s.conns {
+		s.drop(c)
+	}
+}
+
+// ownerOf is the session of a node.
+func (s *server) ownerOf(path string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	z := s.tree.nodes[path]
+	if z == nil {
+		return 0
+	}
+	return z.owner
 }
 
 // drop ends a connection, and forgets it at once.
@@ -218,12 +240,14 @@ func (s *server) handle(tcp net.Conn) {
 // greet answers a request to connect.
 func (s *server) greet(c *conn, r *reader) bool {
 	r.int32()
-	r.int64()
+	seen := r.int64()
 	asked, session := time.Duration(r.int32())*time.Millisecond, r.int64()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connects = append(s.connects, session)
-	if s.down {
+	s.asks[session] = asked
+	if s.down || seen > s.tree.zxid { // a server that knows less than the client has seen says nothing
+
 		return false
 	}
 	w := new(writer)

@@ -31,21 +31,25 @@ type session struct {
 	idle  chan struct{}   // closed when run has returned
 	ended chan struct{}   // closed when that and all else has
 
-	life context.Context // until the session is over, with the cause
-	end  context.CancelCauseFunc
+	life context.Context         // until the session is over, with the cause
+	end  context.CancelCauseFunc // also called again, and with mu held
 
 	users int // acquisitions that have not been removed; guarded by the driver's mutex
 
-	mu      sync.Mutex
-	wire    *wire         // the present connection, or the last one
-	up      chan struct{} // closed while requests can be sent
-	isUp    bool
-	trouble error // what came last in the way of a connection
-	retired error // why no new acquisitions come here any more
-	proof   *proof
-	nodes   map[string]*lock  // those that stand under this session, by path
-	fresh   []*lock           // those of them that are not watched yet
-	watched map[string]*watch // nodes whose end is waited for
+	mu       sync.Mutex
+	wire     *wire         // the present connection, or the last one
+	up       chan struct{} // closed while requests can be sent
+	isUp     bool
+	trouble  error // what came last in the way of a connection
+	retired  error // why no new acquisitions come here any more
+	proof    *proof
+	heard    driver.Instant // when the newest request was sent that was answered
+	silence  *time.Timer    // calls listen; nil until the session was confirmed
+	id       int64          // it and the password attach a connection to the session
+	password [passwordSize]byte
+	nodes    map[string]*lock  // those that stand under this session, by path
+	fresh    []*lock           // those of them that are not watched yet
+	watched  map[string]*watch // nodes whose end is waited for
 }
 
 var (
@@ -111,8 +115,11 @@ func (s *session) connected() {
 	first := s.proof == nil
 	if first {
 		s.proof = newProof(s.d.margins, s.ttl, h.sent)
+		s.heard, s.id, s.password = h.sent, h.session, h.password
+		s.silence = time.AfterFunc(s.timeout, s.listen)
 	}
 	s.proof.connected(h.sent, h.answered)
+	s.heard = max(s.heard, h.sent)
 	s.trouble = nil
 	if granted < s.timeout {
 		err := &shortError{granted}
@@ -144,12 +151,16 @@ func (s *session) watchAnew() {
 func (s *session) disconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.wire; h != nil && h.greeted() == nil {
-		s.trouble = errors.New("a server doesn't answer as ZooKeeper, or has no leader")
-	}
-	if w := s.wire; w != nil && w.wasRefused() { // each further connect would keep the session, and its nodes, alive
-		s.retire(errRefused)
-		s.end(errRefused)
+	if s.wire != nil {
+		if err := s.wire.unanswered(); errors.Is(err, errHungUp) && s.proof != nil {
+			s.trouble = fmt.Errorf("%w, or it knows less than this client has seen (was its data lost, or restored?)", err)
+		} else if err != nil {
+			s.trouble = err
+		}
+		if s.wire.wasRefused() { // each further connect would keep the session, and its nodes, alive
+			s.retire(errRefused)
+			s.end(errRefused)
+		}
 	}
 	if s.isUp {
 		s.isUp = false
@@ -210,7 +221,7 @@ func (s *session) unanswered() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.isUp:
-		return errNoAnswer
+		return fmt.Errorf("%w from %s", errNoAnswer, s.wire.addr)
 	case s.trouble == nil:
 		return errNoServer
 	}
@@ -242,12 +253,17 @@ func (s *session) stands(path string) bool {
 	return s.nodes[path] != nil
 }
 
-// wrote takes in that a write which was sent at sent is acknowledged, and returns from when leases count now.
-func (s *session) wrote(sent driver.Instant) driver.Instant {
+// wrote takes in that a write which was sent at sent is acknowledged, and returns from when leases count now. Once the
+// session is over an answer counts for nothing, because the servers may be ending the session: see silence.go.
+func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.isOver() {
+		return 0, zk.ErrClosing
+	}
 	s.proof.wrote(sent)
-	return s.proof.base
+	s.heard = max(s.heard, sent)
+	return s.proof.base, nil
 }
 
 func (s *session) base() driver.Instant {
@@ -262,4 +278,5 @@ func (s *session) answered(sent driver.Instant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proof.answered(sent, now)
+	s.heard = max(s.heard, sent)
 }

@@ -2,12 +2,9 @@ package zkbackend
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net"
 	"time"
 )
 
@@ -29,11 +26,11 @@ func (d *zkDriver) limits(ctx context.Context) (shortest, longest time.Duration,
 }
 
 // probe asks the servers, one after the other, for a session, and returns the timeout that is granted. It fails when none
-// can be dialled; one that doesn't answer may be electing a leader with the others, and is asked again.
+// can be dialled, or is one of ZooKeeper; one that doesn't answer may be electing a leader with the others, and is asked again.
 func (d *zkDriver) probe(ctx context.Context, ask time.Duration) (time.Duration, error) {
+	var trouble error
 	for {
-		var refused error
-		var silent error
+		var refused, silent error
 		for _, addr := range d.servers {
 			granted, err := d.probeServer(ctx, addr, ask)
 			var dial *dialError
@@ -41,20 +38,25 @@ func (d *zkDriver) probe(ctx context.Context, ask time.Duration) (time.Duration,
 			case err == nil:
 				return granted, nil
 			case errors.As(err, &dial):
-				refused = overdue(dial.err)
+				refused = overdueAt(addr, dial.err)
+			case errors.Is(err, errForeign):
+				refused = fmt.Errorf("%w, from %s", errForeign, addr)
 			default:
-				silent = overdue(err)
+				silent = overdueAt(addr, err)
 			}
 		}
 		if silent == nil {
 			return 0, fmt.Errorf("%w: %w", errNoServer, refused) // one of them says enough
+		}
+		if trouble == nil || ctx.Err() == nil { // else it was only late
+			trouble = silent
 		}
 		timer := time.NewTimer(100 * time.Millisecond)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader: %w", errNoServer, silent)
+			return 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader: %w", errNoServer, trouble)
 		}
 	}
 }
@@ -73,46 +75,19 @@ func (d *zkDriver) probeServer(ctx context.Context, addr string, ask time.Durati
 		return 0, &dialError{err}
 	}
 	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
-	defer stop()
-	granted, err := askTimeout(conn, ask)
+	defer limit(ctx, conn)()
+	if _, err := conn.Write(connectRequest(ask, 0, noPassword)); err != nil {
+		return 0, err
+	}
+	g, err := readGreeting(conn)
 	if err != nil {
 		return 0, err
 	}
-	return granted, sayGoodbye(conn)
-}
-
-// askTimeout is what a client says first: version, last zxid, timeout, session, password. The last two are none.
-func askTimeout(conn net.Conn, ask time.Duration) (time.Duration, error) {
-	request := make([]byte, 4+4+8+4+8+4+16)
-	binary.BigEndian.PutUint32(request, uint32(len(request)-4))
-	binary.BigEndian.PutUint32(request[4+4+8:], uint32(ask.Milliseconds()))
-	binary.BigEndian.PutUint32(request[4+4+8+4+8:], 16)
-	if _, err := conn.Write(request); err != nil {
-		return 0, err
-	}
-	answer := make([]byte, 4+16)
-	if _, err := io.ReadFull(conn, answer); err != nil {
-		return 0, err
-	}
-	g, _ := parseGreeting(answer[4:])
 	if g.session == 0 || g.timeout <= 0 {
-		return 0, errors.New("the answer is not one of ZooKeeper")
+		return 0, errForeign
 	}
-	return time.Duration(g.timeout) * time.Millisecond, nil
-}
-
-// sayGoodbye ends the session, and waits until the server has hung up.
-func sayGoodbye(conn net.Conn) error {
-	const xid, closeSession = 1, -11
-	request := make([]byte, 12)
-	binary.BigEndian.PutUint32(request, 8)
-	binary.BigEndian.PutUint32(request[4:], xid)
-	op := int32(closeSession)
-	binary.BigEndian.PutUint32(request[8:], uint32(op))
-	if _, err := conn.Write(request); err != nil {
-		return err
+	if _, err := conn.Write(closeRequest()); err != nil {
+		return 0, err
 	}
-	_, err := io.Copy(io.Discard, conn)
-	return err
+	return time.Duration(g.timeout) * time.Millisecond, untilHungUp(conn)
 }

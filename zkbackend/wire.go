@@ -1,6 +1,8 @@
 package zkbackend
 
 import (
+	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"sync"
@@ -17,19 +19,33 @@ import (
 // those that nobody needs any more, sets them again after a connect by a request whose failure it tells nobody, and two
 // of its goroutines are in a race when it does so. Events come through its callback, whoever has asked for them; after a
 // connect the session asks for them again.
+//
+// And it holds requests back while the server is silent. Each one that reaches the servers keeps the session alive, and
+// when nothing comes back any more there must soon be a last one: see Guarantees.
 type wire struct {
 	net.Conn
+	addr     string
 	patience time.Duration // how long a server may leave a request without an answer while it answers nothing else either
+	hold     time.Duration // after how much of that no more requests are sent until it answers
 	served   func()        // is called for each answer to something other than credentials
 
 	mu      sync.Mutex
+	news    sync.Cond // something has arrived, or reading has failed
 	in      frames
 	waiting int       // requests without an answer
+	since   time.Time // while there are any: when the first of them was sent, or something has arrived after that
 	idle    time.Time // go-zookeeper's own limit
 	sent    driver.Instant
 	hello   *hello // nil: not yet
 	auth    int32  // the number of the last request that gives credentials
 	refused bool   // they were
+	failure error  // why nothing more is read
+}
+
+func newWire(conn net.Conn, addr string, patience, hold time.Duration, served func()) *wire {
+	w := &wire{Conn: conn, addr: addr, patience: patience, hold: hold, served: served}
+	w.news.L = &w.mu
+	return w
 }
 
 // hello is the answer to the request to connect.
@@ -43,6 +59,13 @@ type hello struct {
 // second message; with the credentials that it gives again after a connect that is certain.
 func (w *wire) Write(data []byte) (int, error) {
 	w.mu.Lock()
+	for w.failure == nil && w.isSilent() {
+		w.news.Wait()
+	}
+	if w.isSilent() { // and will be: go-zookeeper's reader has ended, or is about to
+		w.mu.Unlock()
+		return len(data), nil
+	}
 	if w.hello == nil {
 		w.sent = driver.Now()
 	} else if isGetData(data) {
@@ -53,6 +76,7 @@ func (w *wire) Write(data []byte) (int, error) {
 	}
 	w.waiting++ // go-zookeeper writes each packet by itself
 	if w.waiting == 1 {
+		w.since = time.Now()
 		_ = w.setLimit() // it fails where the write will
 	}
 	w.mu.Unlock()
@@ -62,20 +86,34 @@ func (w *wire) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
+// isSilent reports whether the server owes an answer for so long that no more requests are sent.
+func (w *wire) isSilent() bool {
+	return w.hello != nil && w.waiting > 0 && time.Since(w.since) > w.hold
+}
+
 func (w *wire) Read(data []byte) (int, error) {
 	n, err := w.Conn.Read(data)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in.feed(data[:n], w.packet)
+	if size, known := w.in.size(); w.hello == nil && known && !isGreetingSize(size) {
+		w.failure = errForeign
+	}
+	if w.failure == nil && err != nil {
+		w.failure = err
+		w.news.Broadcast()
+	}
+	if errors.Is(w.failure, errForeign) { // go-zookeeper would make room for all that the first bytes seem to announce
+		return 0, errForeign
+	}
 	return n, err
 }
 
 func (w *wire) packet(head []byte) {
+	w.since = time.Now()
+	w.news.Broadcast()
 	if w.hello == nil {
-		if g, ok := parseGreeting(head); ok {
-			w.hello = &hello{g, w.sent, driver.Exact()}
-		}
-		w.waiting--
+		w.greet(head)
 		return
 	}
 	if isEvent(head) {
@@ -92,11 +130,40 @@ func (w *wire) packet(head []byte) {
 	}
 }
 
+// greet takes in the answer to the request to connect.
+func (w *wire) greet(head []byte) {
+	w.waiting--
+	size, _ := w.in.size()
+	g, ok := parseGreeting(head)
+	if !ok || !isGreetingSize(size) {
+		w.failure = errForeign
+		return
+	}
+	w.hello = &hello{g, w.sent, driver.Exact()}
+}
+
 // greeted returns the answer to the request to connect, nil if there is none yet.
 func (w *wire) greeted() *hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hello
+}
+
+var errHungUp = errors.New("doesn't answer as ZooKeeper: it has no leader, or too many connections")
+
+// unanswered is why the request to connect was not answered; nil: it was, or may still be.
+func (w *wire) unanswered() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.hello != nil || w.failure == nil:
+		return nil
+	case errors.Is(w.failure, errForeign):
+		return fmt.Errorf("%w, from %s", errForeign, w.addr)
+	case errors.Is(overdue(w.failure), errNoAnswer):
+		return overdueAt(w.addr, w.failure)
+	}
+	return fmt.Errorf("%s %w", w.addr, errHungUp)
 }
 
 // wasRefused reports whether the server has refused the credentials. It hangs up then, and go-zookeeper, which gives

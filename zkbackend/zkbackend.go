@@ -19,8 +19,13 @@
 //
 // A Locker has a session of its own for each TTL in use, up to eight, each with a connection and four goroutines, until
 // Close or until another TTL needs its place. The first is opened by New. When the servers have ended one, its leases
-// are lost, its waiters queue anew, and the next acquisition opens another. Something is read on a session two or three times
+// are lost, its waiters queue again, and the next acquisition opens another. Something is read on a session two or three times
 // a tick, whether there are leases or not; leases are renewed together, a thousand in a request.
+//
+// A session is also over when nothing was answered on it for its timeout, which is longer than the TTL. So a client that the
+// servers hear, and that doesn't hear them, doesn't keep its locks; and a Locker goes on when the ensemble's data was lost or
+// restored from a backup, or when another ensemble answers at the same addresses. Waiters queue again then, once a
+// session can be opened.
 //
 // # Waiting
 //
@@ -41,14 +46,14 @@
 //	tick     the servers' tickTime: see [WithTick]
 //	acl      who may do what with the nodes, SCHEME:ID:PERMISSIONS[,…] as in zkCli: see [WithACL]
 //
-// A program whose go.mod says Go 1.26 or later can't have more than one port before the path; addr is for the others.
-// For TLS use New with [WithDialer].
+// Where one of several hosts has a port, the last one must have one as well: a URL is refused otherwise. For TLS use New
+// with [WithDialer].
 //
 // # TTL
 //
 // The servers' tick decides which TTLs can be had: from half a tick, and 100 ms, to twenty ticks less 3 s at the default
 // tick of 2 s, so 37 s; an ensemble with a longer maxSessionTimeout allows more. Others are refused. The servers end the session of a
-// dead holder up to three ticks later than the TTL at that tick; see [Guarantees].
+// dead holder up to three and a half ticks later than the TTL at that tick; see [Guarantees].
 //
 // # What is checked when it is opened
 //
@@ -203,11 +208,11 @@ func (d *zkDriver) begin(ctx context.Context, asked time.Duration) (ttl time.Dur
 	if err := d.checkTTL(ttl); err != nil {
 		return 0, err
 	}
-	s, err := d.connect(ctx, ttl)
+	s, err := d.connect(ctx, newSession(d, ttl))
 	if err != nil {
 		return 0, d.tooLong(ttl, err)
 	}
-	o := &opening{done: make(chan struct{}), s: s}
+	o := &opening{done: make(chan struct{}), trying: s, s: s}
 	close(o.done)
 	d.sessions[ttl] = o
 	survives, err := s.inspect(ctx)
@@ -270,6 +275,10 @@ func (s *session) survives() bool {
 // Guarantees is what a Locker promises on an ensemble of three servers or more with this tickTime (0: ZooKeeper's
 // default, 2 s), of which the time depends after which a dead holder's lock is free. With less servers than three, none
 // may fail ([locker.ToleranceNone]).
+//
+// Expiry.Slack counts from when the servers' answers begin to be lost, or the holder dies, and holds as long as the leader
+// stays. A new leader gives each session its whole timeout again: the lock is free at the latest when the timeout (the TTL,
+// tick/2 twice, and the larger one of tick/2 and 1 s) and one and a half ticks have passed since the last leader began to lead.
 func Guarantees(tick time.Duration) locker.Guarantees {
 	if tick == 0 {
 		tick = defaultTick
@@ -287,7 +296,7 @@ func Guarantees(tick time.Duration) locker.Guarantees {
 		Expiry: locker.Expiry{
 			By:    locker.ExpirySession,
 			TTL:   true,
-			Slack: m.ship + m.beat + tick*3/2, // the servers end sessions on a grid of ticks, and hear of the last sign of life late
+			Slack: m.slack(tick),
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,

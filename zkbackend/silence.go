@@ -1,0 +1,87 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// The servers may hear a client that doesn't hear them. Then its requests, and each request to connect again, keep its
+// session alive, and its nodes keep everybody else out for as long as this process lives. Or the servers don't know the
+// session and don't say so: a server that knows less than the client has seen, because its data was lost or restored
+// from a backup, hangs up without an answer.
+//
+// So a session is over when nothing was answered on it for its timeout. That ends no lease early. A lease counts from
+// when an answered request was sent, for the TTL, and the timeout is longer than the TTL. An answer that comes later
+// proves nothing (see wrote).
+//
+// Nothing asks the servers for the session again, with one exception: they are asked to end it, in case they hear that.
+// The next acquisition opens another session, the waiters queue again there, and what may have been left under the old
+// session is removed by its owner.
+
+var errSilent = errors.New("the servers have answered nothing on the session for longer than its timeout")
+
+// listen is called when the session may have been silent for its timeout.
+func (s *session) listen() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isOver() {
+		return
+	}
+	if left := s.heard.Add(s.timeout).Sub(driver.Exact()); left > 0 {
+		s.silence.Reset(left)
+		return
+	}
+	s.end(errSilent)
+}
+
+// stopListening is called when the session is over.
+func (s *session) stopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.silence != nil {
+		s.silence.Stop()
+	}
+}
+
+// leaveLimit bounds how long the servers are asked to end a session.
+const leaveLimit = 2 * time.Second
+
+// takeLeave asks all servers at once to end the session, until one has confirmed it. It asks for the shortest timeout as
+// it connects, so that even a server that loses the rest keeps the session for two ticks at most.
+func (s *session) takeLeave() {
+	s.mu.Lock()
+	id, password := s.id, s.password
+	s.mu.Unlock()
+	ctx, confirmed := context.WithTimeout(context.Background(), leaveLimit)
+	defer confirmed()
+	var all sync.WaitGroup
+	for _, addr := range s.d.servers {
+		all.Go(func() {
+			if s.d.endSession(ctx, addr, id, password) == nil {
+				confirmed()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// endSession asks one server to end a session. A session that has ended already is no error.
+func (d *zkDriver) endSession(ctx context.Context, addr string, id int64, password [passwordSize]byte) error {
+	conn, err := d.dial(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	defer limit(ctx, conn)()
+	if _, err := conn.Write(append(connectRequest(time.Millisecond, id, password), closeRequest()...)); err != nil {
+		return err
+	}
+	if _, err := readGreeting(conn); err != nil {
+		return err
+	}
+	return untilHungUp(conn)
+}
