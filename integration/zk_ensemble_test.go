@@ -26,6 +26,7 @@ import (
 type zkService struct {
 	image   string
 	tick    time.Duration
+	config  []string // lines of the configuration, besides those of all ensembles
 	peers   *peers
 	servers []*zkServer
 	url     string             // for locker.Open
@@ -78,28 +79,36 @@ func startZkEnsemble(ctx context.Context, image string, tick time.Duration, conf
 	if err != nil {
 		return nil, err
 	}
-	s := &zkService{image: image, tick: tick, peers: p, counter: new(zkCounter)}
+	s := &zkService{image: image, tick: tick, config: config, peers: p, counter: new(zkCounter)}
 	for i, port := range ports {
 		s.servers = append(s.servers, &zkServer{number: i, port: port})
 	}
 	u := url.URL{Scheme: "zk", User: url.UserPassword(zkUser, zkPassword), Host: strings.Join(s.addrs(), ","), Path: zkRoot}
 	s.url = u.String()
+	return s, s.found(ctx)
+}
+
+// found starts servers without data, and makes the node that is the Lockers' alone.
+func (s *zkService) found(ctx context.Context) (err error) {
 	for _, server := range s.servers {
-		server.container, err = start(ctx, run{image: s.image, args: s.command(server, config), ports: []int{server.port}})
+		server.container, err = start(ctx, run{image: s.image, args: s.command(server, s.config), ports: []int{server.port}})
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := s.join(ctx, server); err != nil {
-			return nil, err
+			return err
 		}
 	}
+	if s.admin != nil {
+		s.admin.Close() // it has seen more than these servers know
+	}
 	if s.admin, err = connectZk(s.addrs(), net.DialTimeout); err != nil {
-		return nil, err
+		return err
 	}
 	if err := s.wait(ctx); err != nil {
-		return nil, err
+		return err
 	}
-	return s, s.ask(ctx, func() error {
+	return s.ask(ctx, func() error {
 		if err := s.admin.AddAuth("digest", []byte(zkUser+":"+zkPassword)); err != nil {
 			return err
 		}
@@ -287,6 +296,20 @@ func (s *zkService) up(t conformance.T) {
 func (s *zkService) restart(t conformance.T) {
 	s.down(t)
 	s.up(t)
+}
+
+// wipe starts an ensemble without data in the place of the old one.
+func (s *zkService) wipe(t conformance.T) {
+	must(t, func(ctx context.Context) error {
+		remove := []string{"rm", "--force", "--volumes"}
+		for _, server := range s.servers {
+			remove = append(remove, server.id)
+		}
+		if _, err := images.Docker(ctx, remove...); err != nil {
+			return err
+		}
+		return s.found(ctx)
+	})
 }
 
 // failover is a crash of the leader. It is started again when another leads.

@@ -45,6 +45,7 @@ func zkHarness(service func(*testing.T) *zkService) func(*testing.T) conformance
 				Down:     s.down,
 				Up:       s.up,
 				Restart:  s.restart,
+				Wipe:     s.wipe,
 				Failover: s.failover,
 				Remove:   s.remove,
 				Requests: func(conformance.T) int64 { return s.counter.n.Load() },
@@ -54,7 +55,6 @@ func zkHarness(service func(*testing.T) *zkService) func(*testing.T) conformance
 				URL:      s.url,
 				BadURLs:  s.badURLs(t),
 				Secrets:  []string{zkPassword, "open-sesame"},
-				Absent:   map[conformance.Hook]string{conformance.HookWipe: "tokens are part of the data"},
 			},
 		}
 	}

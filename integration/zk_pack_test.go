@@ -40,6 +40,12 @@ func (s *zkService) pack() []conformance.Case {
 			Why: "leases that are renewed one by one load the servers with every lock that is held"},
 		{ID: "I9", Name: "operations-cost-what-is-documented", Run: s.costs,
 			Why: "each request more is a round trip more for everybody who waits"},
+		{ID: "I10", Name: "answers-are-lost", Run: s.answersLost,
+			Why: "a client that the servers hear, and that doesn't hear them, must not keep its locks for as long as it lives"},
+		{ID: "I11", Name: "data-loss-is-survived", Run: s.wiped,
+			Why: "an ensemble that lost its data, or another one at the same addresses, knows no session: Lockers and waiters must go on there"},
+		{ID: "I12", Name: "leader-dies-late", Run: s.leaderDiesLate,
+			Why: "a new leader gives a dead holder's session its whole timeout again: the bound that is documented must be true then, too"},
 	}
 }
 
