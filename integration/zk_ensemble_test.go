@@ -26,7 +26,9 @@ import (
 type zkService struct {
 	image   string
 	tick    time.Duration
-	config  []string // lines of the configuration, besides those of all ensembles
+	config  []string          // lines of the configuration, besides those of all ensembles
+	files   map[string]string // of each server
+	flags   []string          // of the JVM, besides those of all ensembles
 	peers   *peers
 	servers []*zkServer
 	url     string             // for locker.Open
@@ -40,6 +42,7 @@ type zkServer struct {
 	*container
 	number int
 	port   int
+	secure int // the port for TLS; 0: none
 }
 
 const (
@@ -71,6 +74,15 @@ func startZkFor(ctx context.Context, image string, longest time.Duration) (*zkSe
 
 // startZkEnsemble starts an ensemble of three.
 func startZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*zkService, error) {
+	s, err := newZkEnsemble(ctx, image, tick, config...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.found(ctx)
+}
+
+// newZkEnsemble is one that is not started yet.
+func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*zkService, error) {
 	ports, err := freePorts(zkServers)
 	if err != nil {
 		return nil, err
@@ -85,13 +97,17 @@ func startZkEnsemble(ctx context.Context, image string, tick time.Duration, conf
 	}
 	u := url.URL{Scheme: "zk", User: url.UserPassword(zkUser, zkPassword), Host: strings.Join(s.addrs(), ","), Path: zkRoot}
 	s.url = u.String()
-	return s, s.found(ctx)
+	return s, nil
 }
 
 // found starts servers without data, and makes the node that is the Lockers' alone.
 func (s *zkService) found(ctx context.Context) (err error) {
 	for _, server := range s.servers {
-		server.container, err = start(ctx, run{image: s.image, args: s.command(server, s.config), ports: []int{server.port}})
+		ports := []int{server.port}
+		if server.secure != 0 {
+			ports = append(ports, server.secure)
+		}
+		server.container, err = start(ctx, run{image: s.image, args: s.command(server), files: s.files, ports: ports})
 		if err != nil {
 			return err
 		}
@@ -131,12 +147,15 @@ type zkSilence struct{}
 func (zkSilence) Printf(string, ...any) {}
 
 // command is what a server is started with. Its files outlive its death, and needn't outlive that of the machine.
-func (s *zkService) command(server *zkServer, config []string) []string {
+func (s *zkService) command(server *zkServer) []string {
 	var servers []string
 	for _, other := range s.servers {
 		servers = append(servers, fmt.Sprintf("server.%d=%s:2888:3888;%d", other.number+1, s.peers.addr(other.number), other.port))
 	}
-	config = append([]string{"quorumListenOnAllIPs=true", "forceSync=no"}, config...)
+	config := append([]string{"quorumListenOnAllIPs=true", "forceSync=no"}, s.config...)
+	if server.secure != 0 {
+		config = append(config, fmt.Sprint("secureClientPort=", server.secure))
+	}
 	return []string{
 		"env",
 		fmt.Sprint("ZOO_MY_ID=", server.number+1),
@@ -146,7 +165,7 @@ func (s *zkService) command(server *zkServer, config []string) []string {
 		"ZOO_ADMINSERVER_ENABLED=false",
 		"ZOO_CFG_EXTRA=" + strings.Join(config, " "),
 		"ZK_SERVER_HEAP=128",
-		"JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dznode.container.checkIntervalMs=1000",
+		strings.Join(append([]string{"JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dznode.container.checkIntervalMs=1000"}, s.flags...), " "),
 		"/docker-entrypoint.sh", "zkServer.sh", "start-foreground",
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"time"
@@ -34,10 +35,13 @@ func overdue(err error) error {
 	return err
 }
 
-// overdueAt is overdue, and names the server that has not answered. Other errors of connections name it, or are the answer.
+// overdueAt is overdue, and names the server where an error of its connection doesn't.
 func overdueAt(addr string, err error) error {
-	if over := overdue(err); errors.Is(over, errNoAnswer) {
+	switch over := overdue(err); {
+	case errors.Is(over, errNoAnswer):
 		return fmt.Errorf("%w from %s", errNoAnswer, addr)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return fmt.Errorf("%s hangs up", addr)
 	}
 	return err
 }

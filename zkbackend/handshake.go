@@ -58,10 +58,11 @@ func readGreeting(conn net.Conn) (greeting, error) {
 	return g, nil
 }
 
-// untilHungUp waits until a server that was asked to end a session has done so. It hangs up then.
+// untilHungUp waits until a server that was asked to end a session has done so. It hangs up then, with TLS maybe without the
+// message that this is no interruption.
 func untilHungUp(conn net.Conn) error {
 	_, err := io.Copy(io.Discard, conn)
-	return err
+	return ignore(err, io.ErrUnexpectedEOF)
 }
 
 // limit makes the calls of a connection fail when ctx is over, until stop is called.

@@ -11,7 +11,13 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-func init() { locker.Register("zk", open) }
+func init() {
+	for _, scheme := range []string{"zk", "zookeeper", schemeTLS} {
+		locker.Register(scheme, open)
+	}
+}
+
+const schemeTLS = "zks"
 
 // open serves the URLs that the package comment describes.
 func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
@@ -36,7 +42,7 @@ func parse(u *url.URL) (config, error) {
 	if tick := p.Duration("tick", 0); tick > 0 {
 		opts = append(opts, WithTick(tick))
 	}
-	acl := p.String("acl", "")
+	acl, files := p.String("acl", ""), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return config{}, err
 	}
@@ -44,7 +50,14 @@ func parse(u *url.URL) (config, error) {
 		return config{}, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	if u.Opaque != "" || u.Fragment != "" {
-		return fail(errors.New("it is zk://[USER:PASSWORD@]HOST[:PORT][,…][/CHROOT], and only parameters may follow"))
+		return fail(errors.New("it is zk://[USER:PASSWORD@]HOST[:PORT][,…][/CHROOT], zks:// likewise, and only parameters may follow"))
+	}
+	secure, err := files.Load(u.Scheme == schemeTLS, schemeTLS)
+	if err != nil {
+		return fail(err)
+	}
+	if secure != nil {
+		opts = append(opts, WithDialer(tlsDialer(secure)))
 	}
 	if acl != "" {
 		list, err := parseACL(acl)

@@ -30,6 +30,8 @@ func TestURL(t *testing.T) {
 	}{
 		{url: "zk://", servers: "localhost"},
 		{url: "zk://h", servers: "h"},
+		{url: "zookeeper://h1:1,h2:2/a", servers: "h1:1 h2:2", root: "/a"},
+		{url: "zks://h1,h2:2/a?server_name=zk.example", servers: "h1 h2:2", root: "/a"},
 		{url: "zk://h/", servers: "h"},
 		{url: "zk://h1,h2,h3/a/b", servers: "h1 h2 h3", root: "/a/b"},
 		{url: "zk://h1:1,h2:2,h3:3/a/", servers: "h1:1 h2:2 h3:3", root: "/a"},
@@ -66,6 +68,9 @@ func TestURLThatMakesNoSense(t *testing.T) {
 		{"zk://h?tick=0s", "tick"},
 		{"zk://h?acl=nobody", "acl"},
 		{"zk://h?prefix=x", "prefix"},
+		{"zk://h?ca_file=ca.pem", "zks://"},
+		{"zookeeper://h?skip_verify=true", "zks://"},
+		{"zks://h?ca_file=/no/such/file", "ca_file"},
 		{"zk://h?ttl=1s&ttl=2s", "ttl"},
 	} {
 		_, err := parse(t, c.url)
@@ -73,7 +78,7 @@ func TestURLThatMakesNoSense(t *testing.T) {
 			t.Errorf("%s: %v, want ErrOption that speaks of %q", c.url, err, c.says)
 		}
 	}
-	for _, raw := range []string{"zk://h1,,h2", "zk://h/zookeeper", "zk://h/a//b", "zk://h?addr=a/b"} {
+	for _, raw := range []string{"zk://h1,,h2", "zookeeper://h/zookeeper", "zks://h/zookeeper", "zk://h/zookeeper", "zk://h/a//b", "zk://h?addr=a/b"} {
 		if l, err := locker.Open(t.Context(), raw); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Open(%q) = %v, %v, want ErrOption", raw, l, err)
 		}

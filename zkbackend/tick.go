@@ -41,6 +41,8 @@ func (d *zkDriver) probe(ctx context.Context, ask time.Duration) (time.Duration,
 				refused = overdueAt(addr, dial.err)
 			case errors.Is(err, errForeign):
 				refused = fmt.Errorf("%w, from %s", errForeign, addr)
+			case isAlert(err):
+				refused = fmt.Errorf("%s: %w", addr, err)
 			default:
 				silent = overdueAt(addr, err)
 			}
@@ -56,7 +58,7 @@ func (d *zkDriver) probe(ctx context.Context, ask time.Duration) (time.Duration,
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader: %w", errNoServer, trouble)
+			return 0, fmt.Errorf("%w: a server doesn't answer as ZooKeeper, or has no leader, or wants TLS (zks://): %w", errNoServer, trouble)
 		}
 	}
 }

@@ -36,6 +36,8 @@
 // # URLs
 //
 //	zk://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/CHROOT]
+//	zookeeper://…                                               the same
+//	zks://…                                                     the same over TLS
 //
 // HOST is localhost and PORT 2181 if not given. USER and PASSWORD are credentials of the scheme "digest"; nodes that are
 // made belong to this user alone then. The locks are below CHROOT, which is made if it isn't there; without it, below
@@ -45,9 +47,13 @@
 //	addr     HOST:PORT of a further server; may be repeated
 //	tick     the servers' tickTime: see [WithTick]
 //	acl      who may do what with the nodes, SCHEME:ID:PERMISSIONS[,…] as in zkCli: see [WithACL]
+//	ca_file  authorities for the servers' certificates, PEM: those of the system
+//	cert_file, key_file   the client's own certificate, PEM
+//	server_name   expected in the servers' certificates: the host
+//	skip_verify   true: take any certificate
 //
-// Where one of several hosts has a port, the last one must have one as well: a URL is refused otherwise. For TLS use New
-// with [WithDialer].
+// Where one of several hosts has a port, the last one must have one as well: a URL is refused otherwise. With zks:// the port
+// is the servers' secureClientPort. With [New], TLS is a matter of [WithDialer].
 //
 // # TTL
 //

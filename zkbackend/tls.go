@@ -1,0 +1,32 @@
+package zkbackend
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// tlsDialer connects by TLS. The context bounds the handshake as well.
+func tlsDialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := &tls.Dialer{Config: config}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, addr)
+		var op *net.OpError
+		switch {
+		case errors.Is(err, io.EOF):
+			err = fmt.Errorf("%s hangs up on TLS; a port without TLS needs zk://", addr)
+		case err != nil && (!errors.As(err, &op) || op.Addr == nil): // errors of TLS don't name the server
+			err = fmt.Errorf("%s: %w", addr, err)
+		}
+		return conn, err
+	}
+}
+
+// isAlert reports whether the other side has refused a TLS connection: our certificate, for example, which it does after the handshake.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
