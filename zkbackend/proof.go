@@ -3,6 +3,8 @@ package zkbackend
 import (
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -139,4 +141,32 @@ func (p *proof) wrote(sent driver.Instant) {
 			p.base = max(p.base, min(sent, s.sent.Add(p.excess)))
 		}
 	}
+}
+
+// wrote takes in that a write which was sent at sent is acknowledged, and returns from when leases count now. Once the
+// session is over an answer counts for nothing, because the servers may be ending the session: see silence.go.
+func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.isOver() {
+		return 0, zk.ErrClosing
+	}
+	s.proof.wrote(sent)
+	s.heard = max(s.heard, sent)
+	return s.proof.base, nil
+}
+
+func (s *session) base() driver.Instant {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proof.base
+}
+
+// answered takes in that a read was answered just now.
+func (s *session) answered(sent driver.Instant) {
+	now := driver.Exact()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.proof.answered(sent, now)
+	s.heard = max(s.heard, sent)
 }

@@ -51,7 +51,7 @@ func (s *session) stopListening() {
 const leaveLimit = 2 * time.Second
 
 // takeLeave asks all servers at once to end the session, until one has confirmed it. It asks for the shortest timeout as
-// it connects, so that even a server that loses the rest keeps the session for two ticks at most.
+// it connects, so that the session ends soon even if the rest is lost.
 func (s *session) takeLeave() {
 	s.mu.Lock()
 	id, password := s.id, s.password

@@ -51,13 +51,13 @@ func (s *server) attempts(session int64) (n int) {
 	return n
 }
 
-func (s *server) stands(session int64) bool {
+func (s *server) knows(session int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[session] != nil
 }
 
-// A holder that the servers hear, and that doesn't hear them, lets go of its session when all of its leases are over. The servers of these
+// A holder that the servers hear, and that doesn't hear them, ends its session when all of its leases are over. The servers of these
 // tests end no session by time, so the next holder is let in by that alone.
 func TestAnswersAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -75,15 +75,15 @@ func TestAnswersAreLost(t *testing.T) {
 		deaf.Store(true)
 		began := time.Now()
 		lost(t, ttl, lease, "deadline")
-		if !s.stands(session) {
+		if !s.knows(session) {
 			t.Errorf("the session has ended with its lease; its waiters could have kept their places for longer")
 		}
 		taken := next.granted(t)
 		if took, bound := time.Since(began), ttl+rival.Guarantees().Expiry.Slack; took > bound {
 			t.Errorf("the next one had the lock %v after the cut, want %v at most", took, bound)
 		}
-		if s.stands(session) {
-			t.Errorf("the session stands, and the lock was granted")
+		if s.knows(session) {
+			t.Errorf("the lock was granted, and the session has not ended")
 		}
 		s.mu.Lock()
 		asked := s.asks[session]
@@ -259,7 +259,7 @@ func TestLeftoverOfItsOwn(t *testing.T) {
 		s.nodesAre(t, "a", 1)
 		time.Sleep(2 * ttl)
 		deaf.Store(false)
-		if !s.stands(session) {
+		if !s.knows(session) {
 			t.Fatal("the session has ended: this test proves nothing")
 		}
 		if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
