@@ -181,7 +181,36 @@ func TestDataIsLost(t *testing.T) {
 	})
 }
 
-// The same, while nobody holds anything and for longer than the session.
+// With data of before, a node is back whose lock was released since. It goes when its session is ended: the servers know that one.
+func TestDataIsRestored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		lease := acquire(t, l, "a")
+		s.mu.Lock()
+		session, backup := s.last, s.tree.clone()
+		s.mu.Unlock()
+		release(t, lease)
+		for range 100 {
+			release(t, acquire(t, l, "b"))
+		}
+		s.mu.Lock()
+		s.tree = backup
+		s.mu.Unlock()
+		s.sever()
+		s.nodesAre(t, "a", 1)
+		w := wait(t, open(t, s), "a")
+		s.nodesAre(t, "a", 2)
+		w.pending(t)
+		release(t, w.granted(t))
+		if s.knows(session) {
+			t.Errorf("the lock was granted, and the session of before has not ended")
+		}
+		release(t, acquire(t, l, "b"))
+	})
+}
+
+// All data is lost while nobody holds anything, and for longer than the session.
 func TestDataIsLostWhileIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
