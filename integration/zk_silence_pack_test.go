@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"math"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 // zkSilentTTLs are of two sessions of one Locker.
 var zkSilentTTLs = []time.Duration{zkTTL, 3 * zkTTL}
 
-// silenced are the locks of a Locker that stops to hear the servers.
+// zkSilenced is what a Locker has that stops to hear the servers.
 type zkSilenced struct {
 	leases []locker.Lease
 	rivals []*waiting   // one for each of the leases
@@ -126,8 +127,19 @@ func (s *zkService) wiped(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// leaderDiesLate has a holder fall silent, and the leader die just before it would have ended the holder's session.
+// leaderDiesLate has a holder fall silent, and the leader die shortly before it would have ended the holder's session.
 func (s *zkService) leaderDiesLate(t conformance.T, _ *conformance.Harness) {
+	for range 5 {
+		if s.leaderDies(t) {
+			return
+		}
+		t.Logf("the leader was killed too late: the session had ended")
+	}
+	t.Errorf("the leader was always killed too late: this case proves nothing")
+}
+
+// leaderDies returns false when the session had ended before the leader was dead.
+func (s *zkService) leaderDies(t conformance.T) bool {
 	const each = 4 * zkTTL
 	rival := keep(t, s.open(t))
 	l, network := s.linked(t, zkbackend.WithTTL(each))
@@ -137,35 +149,29 @@ func (s *zkService) leaderDiesLate(t conformance.T, _ *conformance.Harness) {
 	eventually(t, soon, func() error { return s.waiting(t, lease.Name(), 1) })
 	var former *zkServer
 	must(t, func(ctx context.Context) (err error) { former, err = s.leader(ctx); return err })
-	t.Cleanup(func() {
-		must(t, func(ctx context.Context) error { return s.docker(ctx, "start", former) })
-		must(t, s.wait)
-	})
+	defer func() {
+		must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start", former), s.wait(ctx)) })
+	}()
 	network.Cut()
 	t.Cleanup(network.Heal) // before the Locker is closed
 	began := time.Now()
 	slack := l.Guarantees().Expiry.Slack
 	timeout := each + slack - 2*s.tick // by docs/zookeeper.md
-	pass(t, timeout-s.tick)
+	pass(t, each)                      // the session has TTL + 1.5 s at least
 	must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", former) })
 	killed := time.Since(began)
-	if next.returned(0) {
-		t.Fatalf("the lock was free before the leader was killed, %v after the cut: this case proves nothing", killed)
-	}
 	must(t, func(ctx context.Context) error { _, err := s.leader(ctx, former); return err })
 	leads := time.Since(began)
 	lease2 := next.granted(t, hang)
 	free, bound := time.Since(began), leads+timeout+s.tick*3/2
-	t.Logf("after the cut: the leader was killed at %v, the next one led at %v, the lock was free at %v; TTL + slack is %v, the bound %v",
+	release(t, lease2)
+	t.Logf("after the cut: the leader was dead at %v, the next one led at %v, the lock was free at %v; TTL + slack is %v, the bound %v",
 		killed, leads, free, each+slack, bound)
-	if free <= each+slack {
-		t.Errorf("the new leader gave the session no more time: this case proves nothing")
+	if err := lease.Err(); err == nil {
+		t.Errorf("the rival has the lock, and its holder believes in its lease until %v", lease.Deadline())
 	}
 	if free > bound+soon {
 		t.Errorf("the lock was free %v after the cut, want %v, and what a busy machine takes", free, bound)
 	}
-	if err := lease.Err(); err == nil {
-		t.Errorf("the rival has the lock, and its holder believes in its lease until %v", lease.Deadline())
-	}
-	release(t, lease2)
+	return free > each+slack
 }

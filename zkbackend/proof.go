@@ -34,7 +34,7 @@ import (
 // servers are asked for a timeout that is longer than the TTL by ship + beat: then p + timeout is no earlier, in the
 // ordinary course of things, and where it is, it counts.
 //
-// What is assumed, except that clocks run at nearly the same speed:
+// What is assumed, apart from clocks that run at nearly the same speed:
 //
 //   - The leader pings its followers, and they answer, at most jitter later than they should while they order writes of
 //     ours; and connections between servers keep what is sent in order, as TCP does. A leader that stops for longer
