@@ -16,10 +16,11 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 // ends.
 //
 // Do returns the error of Acquire when there was no lease, and else fn's error joined with that of Release: so it
-// matches [ErrLost] when the lease was lost on the way, though fn returned nil, because what fn did last may have
-// been done beside another holder. An [*Error] whose Op is "release" that doesn't match ErrLost says that fn's work
-// stands and only the removal of the lock is unconfirmed; it goes on behind. The lock is released when fn panics,
-// too.
+// matches [ErrLost] when the lease was lost on the way, though fn returned nil, because another holder may have had the
+// lock during the last steps of fn. An error of Release that fn's error wraps already, as [context.Cause] of fn's
+// context does, is not repeated. An [*Error] whose Op is "release" that doesn't match ErrLost says that fn's work is
+// valid and only the removal of the lock is unconfirmed; it goes on in the background. The lock is released when fn
+// panics, too.
 func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) (err error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
@@ -28,15 +29,23 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 	leaseCtx, cancel := Context(ctx, lease)
 	defer func() {
 		cancel()
-		err = errors.Join(err, lease.Release(ctx))
+		if releaseErr := lease.Release(ctx); !errors.Is(err, releaseErr) {
+			err = join(err, releaseErr)
+		}
 	}()
 	return fn(leaseCtx, lease)
 }
 
 // Context returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
-// cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased]. Its Err reads the clock, as
-// the lease's does: a process that was stopped past the deadline sees the end at its first look. So it is with contexts of leases that
-// parent comes from.
+// cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased].
+//
+// Its Err reads the clock, as the lease's does: a process that was stopped past the deadline sees the end at its first
+// look. This also holds for the contexts of leases that parent comes from. It does not hold for contexts that are made
+// of this one by other packages ([context.WithTimeout], an errgroup, what database/sql passes on): they end when a
+// timer of this process has run, which is about a millisecond after the process goes on, and up to a second after a
+// machine has woken up. So look at the lease's own Err before a step that matters, or have the storage check the token.
+//
+// An Acquire with a context that comes from this one knows the lease; see [ErrHeldByCaller].
 //
 // Calling the cancel function frees what the context holds and leaves the lease alone; it may be called twice.
 func Context(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
@@ -70,6 +79,16 @@ func (c *leaseContext) Value(key any) any {
 		return c
 	}
 	return c.Context.Value(key)
+}
+
+// LeasesFrom returns the leases whose [Context] ctx comes from, the innermost first. They may have ended.
+func LeasesFrom(ctx context.Context) []Lease {
+	var leases []Lease
+	c, _ := ctx.Value(leaseKey{}).(*leaseContext)
+	for ; c != nil; c = c.outer {
+		leases = append(leases, c.lease)
+	}
+	return leases
 }
 
 func (c *leaseContext) Err() error {

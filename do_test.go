@@ -3,6 +3,8 @@ package locker_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,6 +75,49 @@ func TestDo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// fn may return the cause of its context's end, as the examples do. It is the error that Release returns as well.
+func TestDoSaysOneCauseOnce(t *testing.T) {
+	for what, wrap := range map[string]func(error) error{
+		"as it is": func(err error) error { return err },
+		"wrapped":  func(err error) error { return fmt.Errorf("invoice 42: %w", err) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			lease := newFakeLease()
+			gone := &locker.Error{Op: "lease", Err: lost("revoked")}
+			lease.releaseErr = gone
+			err := locker.Do(t.Context(), &fakeLocker{lease: lease}, "name", func(ctx context.Context, _ locker.Lease) error {
+				lease.end(gone)
+				<-ctx.Done()
+				return wrap(context.Cause(ctx))
+			})
+			if !errors.Is(err, locker.ErrLost) || strings.Count(err.Error(), "revoked") != 1 {
+				t.Errorf("%s: Do = %v, want ErrLost, and its cause once", what, err)
+			}
+		})
+	}
+}
+
+func TestLeasesFrom(t *testing.T) {
+	if leases := locker.LeasesFrom(t.Context()); leases != nil {
+		t.Errorf("leases of a context without any: %v", leases)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		outer, inner := newFakeLease(), newFakeLease()
+		ctx, cancel := locker.Context(t.Context(), outer)
+		defer cancel()
+		child, cancelChild := context.WithTimeout(ctx, time.Hour)
+		defer cancelChild()
+		nested, cancelNested := locker.Context(child, inner)
+		defer cancelNested()
+		if got := locker.LeasesFrom(nested); len(got) != 2 || got[0] != locker.Lease(inner) || got[1] != locker.Lease(outer) {
+			t.Errorf("leases = %v, want the inner one and then the outer", got)
+		}
+		if got := locker.LeasesFrom(child); len(got) != 1 || got[0] != locker.Lease(outer) {
+			t.Errorf("leases = %v, want the outer one", got)
+		}
+	})
 }
 
 func TestDoWithoutALease(t *testing.T) {

@@ -2,7 +2,9 @@ package locker
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 )
 
 // The errors of this package. Test for them with [errors.Is]: they come wrapped in an [*Error] and often together
@@ -11,6 +13,11 @@ var (
 	// ErrHeld says that somebody else has the lock: the answer to [NoWait] and [TryAcquire], and to a wait that ran
 	// out of time (which matches [context.DeadlineExceeded] too). It is never the answer of a service that failed.
 	ErrHeld = errors.New("lock is held")
+
+	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the lease's own
+	// ([Context]), so a wait could never succeed. It is a mistake of the program, because locks are not reentrant. It
+	// matches [ErrHeld].
+	ErrHeldByCaller = fmt.Errorf("%w by the caller itself, and locks are not reentrant", ErrHeld)
 
 	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so. Somebody
 	// else may hold the lock by now.
@@ -36,7 +43,7 @@ var (
 )
 
 // Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and why. It
-// never contains a URL or a password.
+// never contains a URL or a password, and its text is one line.
 type Error struct {
 	Op      string // "open", "acquire", "renew", "release", "current", "close"; "lease" for the end of a lease
 	Backend string // "redis", "etcd", …
@@ -52,7 +59,34 @@ func (e *Error) Error() string {
 	if e.Backend != "" {
 		s += " on " + e.Backend
 	}
-	return s + ": " + e.Err.Error()
+	return s + ": " + oneLine(e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// oneLine is the text of an error with its line breaks, as [errors.Join] makes them, replaced.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
+
+// join is [errors.Join] with a text of one line.
+func join(errs ...error) error {
+	switch err := errors.Join(errs...).(type) { //nolint:errorlint // it is what Join has made
+	case nil:
+		return nil
+	case interface{ Unwrap() []error }:
+		return &joined{err.Unwrap()}
+	default:
+		return err
+	}
+}
+
+type joined struct{ errs []error }
+
+func (j *joined) Error() string {
+	texts := make([]string, len(j.errs))
+	for i, err := range j.errs {
+		texts[i] = oneLine(err)
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (j *joined) Unwrap() []error { return j.errs }

@@ -23,6 +23,10 @@ type Guarantees struct {
 	Restart    Restart    // what a restart of the service leaves
 	RoundTrips int        // round trips of an acquisition without contention; 0: no network is involved
 	Cost       Cost       // what it takes to run the service
+
+	// Because says why this locker promises less than its backend usually does, and what helps. It is empty where it
+	// promises as much.
+	Because string
 }
 
 // Scope is who is kept apart by a lock.
@@ -198,7 +202,7 @@ func word[T ~int](v T, words ...string) string {
 // A Field is one guarantee, in words: a column of the decision matrix.
 type Field struct{ Name, Value string }
 
-// Fields lists all guarantees but the backend's name, in the order in which they are always shown.
+// Fields lists all guarantees in the order in which they are always shown: without the backend's name and the reason.
 func (g Guarantees) Fields() []Field {
 	return []Field{
 		{"scope", g.Scope.String()},
@@ -216,12 +220,15 @@ func (g Guarantees) Fields() []Field {
 	}
 }
 
-// String is one line with all guarantees.
+// String is one line with all guarantees, and the reason where a locker promises less than its backend usually does.
 func (g Guarantees) String() string {
 	var b strings.Builder
 	b.WriteString(g.Backend)
 	for i, f := range g.Fields() {
 		b.WriteString([]string{": ", "; "}[min(i, 1)] + f.Name + ": " + f.Value)
+	}
+	if g.Because != "" {
+		b.WriteString(" (" + g.Because + ")")
 	}
 	return b.String()
 }

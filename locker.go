@@ -4,9 +4,15 @@
 // a [Lease]: one holding of the lock, by one holder, for a limited time.
 //
 //	l, err := locker.Open(ctx, os.Getenv("LOCKER_URL"), locker.Correctness)
-//	lease, err := l.Acquire(ctx, "invoices/2026-11")
-//	defer lease.Release(ctx)
-//	_, err = db.Exec(ctx, "UPDATE … WHERE fence <= $1", lease.Token())
+//	…
+//	err = locker.Do(ctx, l, "invoices/42", func(ctx context.Context, lease locker.Lease) error {
+//		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+//			if err := fencepg.Claim(ctx, tx, "invoices/42", lease.Token()); err != nil {
+//				return err // fence.ErrStale: somebody with a larger token was here, and this process is the late one
+//			}
+//			… // read and write in tx
+//		})
+//	})
 //
 // # What a lease is
 //
@@ -67,7 +73,12 @@ import (
 // Locker hands out leases on locks. It is safe for concurrent use.
 type Locker interface {
 	// Acquire waits until the lock called name is granted or ctx is done. ctx covers the waiting alone: its end
-	// doesn't end the lease. Locks are not reentrant, so a holder that acquires its lock again waits for itself.
+	// doesn't end the lease.
+	//
+	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. Where ctx comes from the
+	// [Context] of a lease that this locker has granted on that name and that is still held, the call fails at once with
+	// [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], is not asked for its leases: such a call
+	// may outlive the lease, so it waits.
 	//
 	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]), and so does a ctx
 	// that is over. [ErrHeld] says that somebody else has the lock, [ErrClosed] that the locker was closed, the

@@ -54,18 +54,20 @@ func Schemes() []string {
 // names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and a
 // configuration that can't give it is found out at the start.
 //
-// ctx covers the opening, not the life of the locker. The caller closes the locker. No error contains the URL.
+// White space around the URL is ignored. A URL that can't be meant is an error that matches [ErrOption] and names the
+// mistake. No error contains the URL.
+//
+// ctx covers the opening, not the life of the locker. The caller closes the locker.
 func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {
-	u, err := url.Parse(rawURL)
+	u, err := parseURL(rawURL)
 	if err != nil {
-		// Not err itself: it quotes the URL, and maybe a password with it.
-		return nil, &Error{Op: "open", Err: fmt.Errorf("%w: URL: it can't be parsed; are all special characters in user, password and path escaped?", ErrOption)}
+		return nil, &Error{Op: "open", Err: err}
 	}
 	schemes.RLock()
 	open := schemes.open[u.Scheme]
 	schemes.RUnlock()
 	if open == nil {
-		return nil, &Error{Op: "open", Err: unknownScheme(rawURL, u.Scheme)}
+		return nil, &Error{Op: "open", Err: unknownScheme(strings.TrimSpace(rawURL), u.Scheme)}
 	}
 	u, base, err := takeTokenBase(u)
 	if err != nil {
@@ -80,14 +82,14 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 		return nil, &Error{Op: "open", Backend: u.Scheme, Err: err}
 	}
 	if err := Require(l.Guarantees(), reqs...); err != nil {
-		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: errors.Join(err, l.Close())}
+		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: join(err, l.Close())}
 	}
 	if base == 0 {
 		return l, nil
 	}
 	withBase, err := TokenBase(l, base)
 	if err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, join(err, l.Close())
 	}
 	return withBase, nil
 }

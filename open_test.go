@@ -3,6 +3,7 @@ package locker_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -34,6 +35,12 @@ func TestOpen(t *testing.T) {
 	if l, err = locker.Open(t.Context(), "FAKE://host"); err != nil || l == nil {
 		t.Errorf("Open of a scheme in capitals = %v; schemes have no case", err)
 	}
+	// A secret that was written with echo ends in a line break.
+	for _, u := range []string{"fake://host\n", " \tfake://host?x=1\r\n"} {
+		if l, err = locker.Open(t.Context(), u); err != nil || l == nil {
+			t.Errorf("Open(%q) = %v", u, err)
+		}
+	}
 }
 
 func TestOpenHoldsTheLockerToTheRequirements(t *testing.T) {
@@ -54,15 +61,25 @@ func TestOpenErrors(t *testing.T) {
 		is   error
 		says string
 	}{
-		{"", locker.ErrOption, "without a scheme"},
+		{"", locker.ErrOption, "it is empty"},
+		{" \n", locker.ErrOption, "it is empty"},
+		{"127.0.0.1:6379", locker.ErrOption, "without a scheme"},
+		{"127.0.0.1:6379/0", locker.ErrOption, "without a scheme"},
+		{"fake://user:hunter2@host\n/0", locker.ErrOption, "line break"},
+		{"fake://user:hunter2@host:port", locker.ErrOption, "a port is not a number"},
+		{"fake://user:hunter2@host:99999", locker.ErrOption, "a port is at most 65535"},
+		{"fake://user:hunter2@a:99999,b:1", locker.ErrOption, "a port is at most 65535"},
+		{"fake://user:hunter2@a:1,b/x", locker.ErrOption, "the last one needs a port"},
+		{"fake://user:hunter2@a:1,[::1]/x", locker.ErrOption, "can't be parsed"},
+		{"fake://user:hunter2@ho st", locker.ErrOption, "a character that no host can have"},
 		{"localhost:6379", locker.ErrOption, "without a scheme"},
 		{"hunter2:hunter2", locker.ErrOption, "without a scheme"},
 		{"nosuch://host", locker.ErrOption, `no backend for scheme "nosuch" (known here: fake`},
 		{"fake://down", errRefused, "connection refused"},
 		{"fake://user:hunter2@down", errRefused, "connection refused"},
-		{"fake://user:hunter2%zz@host", locker.ErrOption, "can't be parsed"},
-		{"fake://user:hunter2/x@host", locker.ErrOption, "can't be parsed"},
-		{"fake://user:hunter2#x@host", locker.ErrOption, "can't be parsed"},
+		{"fake://user:hunter2%zz@host", locker.ErrOption, "two hexadecimal digits"},
+		{"fake://user:hunter2/x@host", locker.ErrOption, "isn't escaped"},
+		{"fake://user:hunter2#x@host", locker.ErrOption, "isn't escaped"},
 		{"fake://[hunter2", locker.ErrOption, "URL"},
 		{"fake://user:hunter2 @host", locker.ErrOption, "URL"},
 		{":hunter2", locker.ErrOption, "URL"},
@@ -75,6 +92,39 @@ func TestOpenErrors(t *testing.T) {
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("Open(%q) = %v: the password is in it", tc.url, err)
 		}
+	}
+}
+
+// What several things are wrong with is said in one line, and every cause matches.
+func TestErrorsAreOneLine(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	failing := &locker.Error{Op: "close", Backend: "fake", Err: errors.Join(first, fmt.Errorf("both: %w", errors.Join(second, first)))}
+	if got, want := failing.Error(), "locker: close on fake: first; both: second; first"; got != want {
+		t.Errorf("Error = %q, want %q", got, want)
+	}
+	_, opening := locker.Open(t.Context(), "fake://host", locker.FencingDurable, locker.ScopeNetwork)
+	requiring := locker.Require(locker.Guarantees{Backend: "weak"}, locker.FencingDurable, locker.ScopeNetwork)
+	lease := newFakeLease()
+	lease.releaseErr = second
+	doing := locker.Do(t.Context(), &fakeLocker{lease: lease}, "name", func(context.Context, locker.Lease) error { return first })
+	for _, err := range []error{opening, requiring, doing, failing} {
+		if text := err.Error(); strings.Contains(text, "\n") || !strings.Contains(text, "; ") {
+			t.Errorf("%q is not one line of two errors", text)
+		}
+	}
+	if !errors.Is(doing, first) || !errors.Is(doing, second) {
+		t.Errorf("Do = %v, which doesn't match both causes", doing)
+	}
+}
+
+// Where a locker promises less than its backend usually does, the refusal says why.
+func TestRequireSaysWhyLessIsPromised(t *testing.T) {
+	g := locker.Guarantees{Backend: "weak", Because: "its disk is a sieve"}
+	if err := locker.Require(g, locker.FencingDurable); !errors.Is(err, locker.ErrGuarantee) || !strings.Contains(err.Error(), "(its disk is a sieve)") {
+		t.Errorf("Require = %v, want the reason in it", err)
+	}
+	if !strings.HasSuffix(g.String(), " (its disk is a sieve)") {
+		t.Errorf("String = %q, want the reason at its end", g)
 	}
 }
 

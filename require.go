@@ -1,9 +1,6 @@
 package locker
 
-import (
-	"errors"
-	"fmt"
-)
+import "fmt"
 
 // Requirement is something that a program needs of its locker. A [Purpose] is one, and so is each value of a field of
 // [Guarantees], which requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], …
@@ -12,7 +9,8 @@ type Requirement interface {
 	Check(g Guarantees) error
 }
 
-// Require checks guarantees against requirements. Its error names each that is not met and matches [ErrGuarantee].
+// Require checks guarantees against requirements. Its error names each that is not met, gives the reason of
+// [Guarantees.Because] if there is one, and matches [ErrGuarantee].
 func Require(g Guarantees, reqs ...Requirement) error {
 	var missing []error
 	for _, r := range reqs {
@@ -23,7 +21,10 @@ func Require(g Guarantees, reqs ...Requirement) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", ErrGuarantee, errors.Join(missing...))
+	if g.Because != "" {
+		return fmt.Errorf("%w: %w (%s)", ErrGuarantee, join(missing...), g.Because)
+	}
+	return fmt.Errorf("%w: %w", ErrGuarantee, join(missing...))
 }
 
 // Purpose is what a lock is for. The distinction is Martin Kleppmann's ("How to do distributed locking", 2016).

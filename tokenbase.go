@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -39,7 +38,7 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 	}
 	if token := lease.Token(); token > math.MaxInt64-b.base {
 		err := fmt.Errorf("%w: token %d and the base %d are too much for an int64", ErrOption, token, b.base)
-		return nil, &Error{Op: "acquire", Backend: b.Guarantees().Backend, Name: name, Err: errors.Join(err, lease.Release(ctx))}
+		return nil, &Error{Op: "acquire", Backend: b.Guarantees().Backend, Name: name, Err: join(err, lease.Release(ctx))}
 	}
 	return basedLease{lease, b.base}, nil
 }

@@ -27,6 +27,9 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if err := ContextError(ctx); err != nil {
 		return nil, err
 	}
+	if e.heldByCaller(ctx, name) {
+		return nil, locker.ErrHeldByCaller
+	}
 	if !e.enter() {
 		return nil, locker.ErrClosed
 	}
@@ -62,10 +65,28 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	}
 }
 
+// heldByCaller tells whether ctx comes from the context of a lease of this engine that holds the lock called name. Such a
+// wait is useless: ctx ends when the lease does. A context that never ends was detached from the lease on purpose, and
+// may outlive it.
+func (e *engine) heldByCaller(ctx context.Context, name string) bool {
+	if ctx.Done() == nil {
+		return false
+	}
+	for _, held := range locker.LeasesFrom(ctx) {
+		if l, ok := locker.As[*lease](held); ok && l.e == e && l.req.Name == name && l.Err() == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // giveUp is called when the caller goes without an outcome; reason is nil when its context is over. An outcome that has
 // come all the same is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {
 	over := w.over()
+	if over == nil { // a context whose Done is closed before its Err is set
+		over = &callerGone{err: context.Canceled}
+	}
 	w.e.mu.Lock()
 	defer w.e.mu.Unlock()
 	if w.settled {

@@ -258,3 +258,28 @@ func TestTheContextDoesNotBoundTheLease(t *testing.T) {
 		}
 	})
 }
+
+// doneFirst is a context whose Done is closed before its Err is set, against the contract of context.Context.
+type doneFirst struct {
+	context.Context
+	done chan struct{}
+}
+
+func (c doneFirst) Done() <-chan struct{} { return c.done }
+func (doneFirst) Err() error              { return nil }
+
+// Package context itself panics on such a context once another is made of it. A waiter behind another one makes none.
+func TestAContextThatIsDoneBeforeItsErrIsSet(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{acquire: polled})
+		head := start(t, l, "name")
+		head.waits()
+		ctx := doneFirst{t.Context(), make(chan struct{})}
+		time.AfterFunc(time.Second, func() { close(ctx.done) })
+		lease, err := l.Acquire(ctx, "name")
+		if err == nil {
+			t.Errorf("Acquire = %T and no error, though the caller has given up", lease)
+		}
+		matches(t, "Acquire", err, context.Canceled)
+	})
+}

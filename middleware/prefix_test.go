@@ -1,6 +1,7 @@
 package middleware_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -50,6 +51,34 @@ func TestPrefixesKeepProgramsApart(t *testing.T) {
 	defer bare.Close()
 	if _, err := locker.TryAcquire(t.Context(), bare, "billing/job"); !errors.Is(err, locker.ErrHeld) {
 		t.Errorf("the whole name without a prefix: %v, want ErrHeld", err)
+	}
+}
+
+// A prefix doesn't hide from a caller that it would wait for itself.
+func TestOwnLockIsKnownThroughPrefixes(t *testing.T) {
+	l := membackend.New()
+	t.Cleanup(func() { _ = l.Close() })
+	with := func(prefix string, l locker.Locker) locker.Locker {
+		p, err := middleware.Prefix(l, prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	err := locker.Do(t.Context(), with("billing/", l), "job", func(ctx context.Context, _ locker.Lease) error {
+		for what, acquire := range map[string]func() (locker.Lease, error){
+			"the same prefix": func() (locker.Lease, error) { return with("billing/", l).Acquire(ctx, "job") },
+			"no prefix":       func() (locker.Lease, error) { return l.Acquire(ctx, "billing/job") },
+			"two prefixes":    func() (locker.Lease, error) { return with("ing/", with("bill", l)).Acquire(ctx, "job") },
+		} {
+			if _, err := acquire(); !errors.Is(err, locker.ErrHeldByCaller) {
+				t.Errorf("%s: %v, want ErrHeldByCaller", what, err)
+			}
+		}
+		return locker.Do(ctx, with("mail/", l), "job", func(context.Context, locker.Lease) error { return nil })
+	})
+	if err != nil {
+		t.Errorf("another prefix: %v", err)
 	}
 }
 
