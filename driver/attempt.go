@@ -27,7 +27,9 @@ func (w *waiter) attempt(l *lease) error {
 		return err
 	}
 	pause := firstPause
+	queuedBefore := false
 	for {
+		asked := Now()
 		grant, err := l.lock.Acquire(ctx)
 		if err == nil {
 			return w.granted(ctx, l, grant)
@@ -35,8 +37,13 @@ func (w *waiter) attempt(l *lease) error {
 		if err := e.heard(w, l, err); err != nil {
 			return err
 		}
-		if isQueued(err) {
-			continue // the next call blocks
+		if isQueued(err) { // the next call blocks, or this one should have
+			if queuedBefore && Now().Sub(asked) < firstPause {
+				brief := firstPause
+				e.sleep(ctx, &brief)
+			}
+			queuedBefore = true
+			continue
 		}
 		var held Held
 		if errors.As(err, &held) {

@@ -34,6 +34,11 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 // never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought to
 // end too early at worst), while Exact looks the suspended time up, which is right for checks.
 //
+// A virtual machine that its host has paused (a snapshot, a live migration, a stopped guest) is another matter: no
+// clock of the guest moves meanwhile, and after the pause nothing here knows of it. A lease that has expired during such
+// a pause looks valid until its next renewal is answered, up to a third of the TTL later. The service's clock went on,
+// so it may have a new holder. Only the check of the token at the storage keeps such a holder's writes out.
+//
 // There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock, and Instants are
 // negative there.
 var (

@@ -57,18 +57,18 @@ func TestParamsRefuse(t *testing.T) {
 	}{
 		{"t=s3cret", `"t"`},
 		{"t=s3cret&u=s3cret", `"t", "u"`},
-		{"S=s3cret", `"S"`},
+		{"S=s3cret", `are all special characters`},
 		{"s=s3cret&s=s3cret", `"s" is given twice`},
 		{"d=s3cret", `"d"`},
 		{"d=0s", `"d"`},
 		{"d=-5s", `"d"`},
-		{"d=5", `"d"`},
+		{"d=5", `"d" is invalid: want a positive time with its unit, such as 5s`},
 		{"d=", `"d"`},
 		{"d=s3cret&d=s3cret", `"d"`},
 		{"i=s3cret", `"i"`},
-		{"i=1.5", `"i"`},
+		{"i=1.5", `"i" is invalid: want a whole number`},
 		{"b=s3cret", `"b"`},
-		{"b=yes", `"b"`},
+		{"b=yes", `"b" is invalid: want true or false`},
 		{"s=%zz-s3cret", "parsed"},
 		{"s=s3cret;d=1s", "parsed"},
 	} {
@@ -86,6 +86,30 @@ func TestParamsRefuse(t *testing.T) {
 		if strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "host") {
 			t.Errorf("%q: %v tells a value", tc.query, err)
 		}
+	}
+}
+
+// A password whose "?" isn't escaped makes the rest of it, and the host, a parameter.
+func TestParamsDoNotPrintAPassword(t *testing.T) {
+	for _, text := range []string{
+		"redis://:12?s3cretpart@h:1/0", "redis://:?s3cretpart@h", "redis://:12?s3cret&part@h", "redis://:12?s3cret#part@h",
+		"redis://:12?s3cret;part@h", "redis://:12?S3cret", "redis://:12?s3cret%20x", "redis://:12?s3cret-x=1",
+	} {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = driver.NewParams(u).Err()
+		if err == nil || strings.Contains(strings.ToLower(err.Error()), "s3cret") || !strings.Contains(err.Error(), "escaped?") {
+			t.Errorf("%s: %v, want an error that asks for escapes and repeats nothing", text, err)
+		}
+	}
+}
+
+func TestParamsOfABackendWithoutAny(t *testing.T) {
+	err := driver.NewParams(&url.URL{RawQuery: "ttl=1s"}).Err()
+	if err == nil || !strings.HasSuffix(err.Error(), `unknown parameter "ttl"; there are none here`) {
+		t.Errorf("Err = %v, want it to say that there are none", err)
 	}
 }
 

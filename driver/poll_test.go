@@ -90,6 +90,21 @@ func TestPollingIsBounded(t *testing.T) {
 	}
 }
 
+// A driver that doesn't block in the queue, as it must, costs calls at a bounded rate.
+func TestQueueThatDoesNotBlock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		acquire, asked := polls(t, driver.Held{})
+		p := start(t, open(t, &fake{acquire: acquire}), "name")
+		time.Sleep(10 * time.Second)
+		p.waits()
+		if n := len(asked.times()); n > 10*1000 || n < 10 {
+			t.Errorf("%d calls in ten seconds", n)
+		}
+		p.cancel(nil)
+		matches(t, "Acquire", p.failed(), context.Canceled)
+	})
+}
+
 func TestPollingIsNotRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: polled}
