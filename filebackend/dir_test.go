@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fencedlock/locker"
@@ -32,7 +33,8 @@ func TestRefusal(t *testing.T) {
 		{"somebody's", fs.ModeDir | 0o777, other, me, filebackend.Local, "user 1001"},
 		{"somebody's, for root", fs.ModeDir | 0o700, other, root, filebackend.Local, "user 1001"},
 		{"all may write", fs.ModeDir | 0o702, me, me, filebackend.Local, "all may write"},
-		{"like /tmp", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "all may write"},
+		{"like /tmp", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "(mode 1777)"},
+		{"with a way out", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "use a directory of your own in it"},
 		{"network", fs.ModeDir | 0o700, me, me, filebackend.Network, "(somefs)"},
 		{"a file", 0o600, me, me, filebackend.Local, "not a directory"},
 	} {
@@ -90,8 +92,29 @@ func TestDirectoryIsMade(t *testing.T) {
 	}
 }
 
-// In memory tokens are lost with a reboot, and the locker says so.
+// What the file system doesn't keep, or other containers don't see, isn't promised, and the locker says why.
 func TestGuaranteesFollowFileSystem(t *testing.T) {
+	for _, c := range []struct {
+		kind     filebackend.FileSystem
+		scope    locker.Scope
+		why      string
+		promised bool
+	}{
+		{filebackend.Local, locker.ScopeMachine, "", true},
+		{filebackend.Memory, locker.ScopeMachine, "empty after a restart", false},
+		{filebackend.Union, locker.ScopeProcess, "mount a volume of the host", false},
+		{filebackend.Unknown, locker.ScopeProcess, "isn't known to be local (somefs)", false},
+	} {
+		g := filebackend.GuaranteesIn("/locks", c.kind, "somefs")
+		durable := g.Fencing == locker.FencingDurable && g.Restart == locker.RestartTokens
+		if g.Scope != c.scope || durable != c.promised || !strings.Contains(g.Because, c.why) || (g.Because == "") != c.promised {
+			t.Errorf("kind %d: guarantees %v", c.kind, g)
+		}
+		err := locker.Require(g, locker.Correctness)
+		if (err == nil) != c.promised || err != nil && (!strings.Contains(err.Error(), c.why) || !strings.Contains(err.Error(), "/locks")) {
+			t.Errorf("kind %d: Correctness: %v", c.kind, err)
+		}
+	}
 	for _, base := range []string{".", os.TempDir(), "/dev/shm"} {
 		dir, err := os.MkdirTemp(base, "locks")
 		if err != nil {
@@ -105,16 +128,29 @@ func TestGuaranteesFollowFileSystem(t *testing.T) {
 		if kind == filebackend.Network {
 			t.Fatalf("%s is on a network file system (%s); run the tests on a local one", base, name)
 		}
-		want := filebackend.Guarantees()
-		if kind == filebackend.Memory {
-			want.Fencing, want.Restart = locker.FencingUntilDataLoss, locker.RestartNothing
-		}
-		if got := open(t, dir).Guarantees(); got != want {
+		if got, want := open(t, dir).Guarantees(), filebackend.GuaranteesIn(dir, kind, name); got != want {
 			t.Errorf("%s is on %q: guarantees\n%v, want\n%v", base, name, got, want)
 		}
-		err = locker.Require(want, locker.Correctness)
-		if (err == nil) != (kind == filebackend.Local) {
-			t.Errorf("%s is on %q: %v", base, name, err)
+	}
+}
+
+// A umask of a hardened service must not make files and directories that nobody can use.
+func TestUmask(t *testing.T) {
+	base := t.TempDir()
+	defer syscall.Umask(syscall.Umask(0o777))
+	dir := filepath.Join(base, "made", "locks")
+	acquireRelease(t, open(t, dir), "x")
+	for path, want := range map[string]fs.FileMode{
+		filepath.Dir(dir): 0o700,
+		dir:               0o700,
+		filepath.Join(dir, filebackend.FileName("x")): 0o600,
+	} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("mode of %s = %o, want %o", path, info.Mode().Perm(), want)
 		}
 	}
 }

@@ -29,15 +29,11 @@ func newDriver(dir string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	durable, err := prepareDir(dir)
+	at, err := prepareDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	d := &fileDriver{dir: dir, guarantees: Guarantees()}
-	if !durable {
-		d.guarantees.Fencing, d.guarantees.Restart = locker.FencingUntilDataLoss, locker.RestartNothing
-	}
-	return d, nil
+	return &fileDriver{dir: at.dir, guarantees: guaranteesIn(dir, at.kind, at.fsName)}, nil
 }
 
 func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }

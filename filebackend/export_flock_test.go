@@ -18,6 +18,8 @@ const (
 	Local      = fsLocal
 	Memory     = fsMemory
 	Network    = fsNetwork
+	Union      = fsUnion
+	Unknown    = fsUnknown
 )
 
 type FileSystem = fileSystem
@@ -29,6 +31,8 @@ var (
 	FileSystemOf = fileSystemOf
 	NewDriver    = newDriver
 	BlankFile    = blankFile
+	GuaranteesIn = guaranteesIn
+	WayRefusal   = wayRefusal
 )
 
 // Disk is a lock file of a test.

@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-func KindOf(magic uint32) (FileSystem, string) { return magics[magic].kind, magics[magic].name }
+var KindOf = kindOf
 
 func Watch(d driver.Driver, path string) (<-chan struct{}, func()) {
 	return d.(*fileDriver).watcher.watch(path)

@@ -48,6 +48,10 @@ func writeFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
+	// A umask that takes rights from the owner as well would make a file that no process of the user can open, for ever.
+	if err := f.Chmod(0o600); err != nil {
+		return errors.Join(err, f.Close())
+	}
 	return errors.Join(syncedFile{f}.writeSynced(content, 0), f.Close())
 }
 

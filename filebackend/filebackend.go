@@ -24,11 +24,27 @@
 // # The directory
 //
 // It is made with mode 0700, and so are its parents, where it doesn't exist. Some are refused, with an error that
-// gives the reason and matches [locker.ErrOption]: one that belongs to somebody other than the user or root, or that
-// all may write to, because whoever can replace a lock file can break the lock (members of its group are trusted);
-// and one on a network or cluster file system, because flock and the creation of files are not reliable between
-// machines there, and what holds on one machine alone would look as if it held for all. In a directory on a memory
-// file system (tmpfs) locks work, but tokens don't survive a reboot; the Locker's Guarantees say so.
+// gives the reason and matches [locker.ErrOption]:
+//
+//   - one that belongs to somebody other than the user or root, or that all may write to, because anybody who can replace a
+//     lock file can break the lock (members of its group are trusted);
+//   - one on whose way a directory or a symbolic link belongs to somebody else, or a directory may be written to by all
+//     without being sticky, because anybody who can turn the way can lead two processes to different directories. Symbolic
+//     links are followed once, when the Locker is opened;
+//   - one on a network or cluster file system, because flock and the creation of files are not reliable between
+//     machines there, and what holds on one machine alone would look as if it held for all.
+//
+// On some file systems locks work, but less is promised; the Locker's Guarantees say so and why, and
+// [locker.Correctness] refuses it:
+//
+//   - in memory (tmpfs), tokens don't survive a reboot;
+//   - on layers (overlayfs), which is what the root of a container is as a rule, another container has another directory
+//     of the same name, and the tokens end with the container. So the scope is one process. Mount a volume of the host,
+//     with the same directory of the host for all who must exclude each other;
+//   - on a file system that isn't known to be local, the same is assumed.
+//
+// A tmpfs, or the root of a container that is not on layers (an engine on Btrfs or ZFS has such), can't be told from
+// one of the machine: what this package calls one machine is all processes that see the same directory.
 //
 // # Waiting
 //
@@ -75,8 +91,9 @@ func New(dir string) (locker.Locker, error) {
 	return driver.New(d, driver.Config{Backend: backend}), nil
 }
 
-// Guarantees is what a locker of this package promises. One whose directory is on a memory file system promises less:
-// [locker.FencingUntilDataLoss] and [locker.RestartNothing].
+// Guarantees is what a locker of this package promises whose directory is on a disk of this machine. One on a memory
+// file system promises less, [locker.FencingUntilDataLoss] and [locker.RestartNothing], and one in a container's own
+// file system, or on a file system that isn't known, has [locker.ScopeProcess] as well.
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:    backend,

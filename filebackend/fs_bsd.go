@@ -35,6 +35,8 @@ func kindOf(flags uint64, name string) fileSystem {
 		return fsNetwork
 	case name == "tmpfs" || name == "mfs":
 		return fsMemory
+	case name == "unionfs":
+		return fsUnion
 	}
 	return fsLocal
 }

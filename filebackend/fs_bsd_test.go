@@ -19,6 +19,7 @@ func TestFileSystemKinds(t *testing.T) {
 		{local, "ufs", filebackend.Local},
 		{local, "tmpfs", filebackend.Memory},
 		{local, "mfs", filebackend.Memory},
+		{local, "unionfs", filebackend.Union},
 		{others, "nfs", filebackend.Network},
 		{0, "smbfs", filebackend.Network},
 		{0, "tmpfs", filebackend.Network},

@@ -1,19 +1,39 @@
 package filebackend
 
-import "syscall"
+import (
+	"fmt"
+	"syscall"
+)
 
 // With O_DSYNC the data is on the disk when the write returns. Without a moment between writing and syncing, a process
 // that is killed leaves no record that others can read but a crash of the machine could still undo.
 const syncFlag = syscall.O_DSYNC
 
-// magics are the f_type values of statfs(2) that matter; linux/magic.h and the file systems' own sources have them.
-// What runs in a user's process (FUSE) may be anything, and is a network file system as a rule.
+// magics are the f_type values of statfs(2) that are known; linux/magic.h and the file systems' own sources have them.
+// What isn't listed is not taken for a local one. What runs in a user's process (FUSE) may be anything, and is a network
+// file system as a rule.
 var magics = map[uint32]struct {
 	name string
 	kind fileSystem
 }{
+	0xef53:     {"ext4", fsLocal}, // ext2 and ext3 as well
+	0x58465342: {"XFS", fsLocal},
+	0x9123683e: {"Btrfs", fsLocal},
+	0x2fc12fc1: {"ZFS", fsLocal},
+	0xf2f52010: {"F2FS", fsLocal},
+	0xca451a4e: {"bcachefs", fsLocal},
+	0x3153464a: {"JFS", fsLocal},
+	0x3434:     {"NILFS", fsLocal},
+	0x52654973: {"ReiserFS", fsLocal},
+	0x24051905: {"UBIFS", fsLocal},
+	0x72b6:     {"JFFS2", fsLocal},
+	0x7366746e: {"NTFS", fsLocal}, // the kernel's own
+
 	0x01021994: {"tmpfs", fsMemory},
 	0x858458f6: {"ramfs", fsMemory},
+
+	0x794c7630: {"overlayfs", fsUnion},
+	0x61756673: {"aufs", fsUnion},
 
 	0x6969:     {"NFS", fsNetwork},
 	0x517b:     {"SMB", fsNetwork},
@@ -33,8 +53,13 @@ var magics = map[uint32]struct {
 	0x19830326: {"BeeGFS", fsNetwork},
 	0x20030528: {"OrangeFS", fsNetwork},
 	0xaad7aaea: {"PanFS", fsNetwork},
+	0x61636673: {"ACFS", fsNetwork},
+	0xbeefdead: {"StorNext", fsNetwork},
+	0x013111a8: {"IBRIX", fsNetwork},
+	0xa501fcf5: {"VxFS", fsNetwork}, // which may be a cluster's
 	0x786f4256: {"VirtualBox shared folder", fsNetwork},
 	0xbacbacbc: {"VMware shared folder", fsNetwork},
+	0x7c7c6673: {"Parallels shared folder", fsNetwork},
 }
 
 func fileSystemOf(dir string) (fileSystem, string, error) {
@@ -43,6 +68,15 @@ func fileSystemOf(dir string) (fileSystem, string, error) {
 	for err == syscall.EINTR {
 		err = syscall.Statfs(dir, &st)
 	}
-	known := magics[uint32(st.Type)] // an int32 on some machines, on which the larger ones are negative
-	return known.kind, known.name, err
+	kind, name := kindOf(uint32(st.Type)) // an int32 on some machines, on which the larger ones are negative
+	return kind, name, err
+}
+
+// kindOf names what it doesn't know by its number.
+func kindOf(magic uint32) (fileSystem, string) {
+	known, ok := magics[magic]
+	if !ok {
+		return fsUnknown, fmt.Sprintf("statfs type %#x", magic)
+	}
+	return known.kind, known.name
 }

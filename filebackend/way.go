@@ -1,0 +1,89 @@
+//go:build linux || darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// maxLinks is how many symbolic links a way may have, as in Linux.
+const maxLinks = 40
+
+// follow goes the way to dir, an absolute path, and returns the directory at its end by a path without symbolic links, so
+// that a link which is turned later changes nothing for this Locker. It makes what is missing. reason says why the way
+// can't be trusted; it is empty when it can. The directory at the end is left to refusal.
+//
+// Trusted are this user, root, and the owner of the root directory, who could replace everything. (In a user namespace
+// root is often another number.)
+func follow(dir string, euid int) (real, reason string, err error) {
+	top, err := os.Lstat("/")
+	if err != nil {
+		return "", "", err
+	}
+	trusted := []int{euid, 0, ownerOf(top)}
+	at, rest := "/", steps(dir)
+	if len(rest) > 0 {
+		reason = wayRefusal(at, top.Mode(), ownerOf(top), trusted)
+	}
+	for links := 0; len(rest) > 0 && reason == ""; {
+		if rest[0] == ".." { // of a link's target
+			at, rest = filepath.Dir(at), rest[1:]
+			continue
+		}
+		next := filepath.Join(at, rest[0])
+		rest = rest[1:]
+		info, err := lookUp(at, next)
+		if err != nil {
+			return "", "", err
+		}
+		isLink := info.Mode()&fs.ModeSymlink != 0
+		if isLink || len(rest) > 0 {
+			reason = wayRefusal(next, info.Mode(), ownerOf(info), trusted)
+		}
+		if !isLink {
+			at = next
+			continue
+		}
+		if links++; links > maxLinks {
+			return "", "", &fs.PathError{Op: "open", Path: dir, Err: syscall.ELOOP}
+		}
+		target, err := os.Readlink(next)
+		if err != nil {
+			return "", "", err
+		}
+		if filepath.IsAbs(target) {
+			at = "/"
+		}
+		rest = append(steps(target), rest...)
+	}
+	return at, reason, nil
+}
+
+// lookUp makes path, a directory in parent, if nothing has that name yet. So a directory is made only where the way
+// up to it is trusted.
+func lookUp(parent, path string) (fs.FileInfo, error) {
+	info, err := os.Lstat(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return info, err
+	}
+	if err := makeDir(parent, path); err != nil {
+		return nil, err
+	}
+	return os.Lstat(path)
+}
+
+// steps are the names in a path.
+func steps(path string) []string {
+	var names []string
+	for name := range strings.SplitSeq(path, "/") {
+		if name != "" && name != "." {
+			names = append(names, name)
+		}
+	}
+	return names
+}
