@@ -83,12 +83,12 @@ func openRefuses(t T, h *Harness) {
 		t.Fatalf("the harness's URL can't be parsed")
 	}
 	query := u.Query()
-	query.Set("no-such-parameter", "1")
+	query.Set("no_such_parameter", "1")
 	u.RawQuery = query.Encode()
 	if l, err := locker.Open(ctx, u.String()); err == nil {
 		t.Errorf("Open with an unknown parameter gave a Locker")
 		_ = l.Close()
-	} else if !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "no-such-parameter") {
+	} else if !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "no_such_parameter") {
 		t.Errorf("Open with an unknown parameter = %v, want ErrOption and the parameter's name", err)
 	}
 

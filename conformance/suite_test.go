@@ -103,6 +103,7 @@ func TestEveryGuaranteeIsNeeded(t *testing.T) {
 		"Clocks":     "clocks of servers are set by the backends' own packs",
 		"RoundTrips": "counted by a benchmark",
 		"Cost":       "an opinion",
+		"Because":    "a text for people",
 	}
 	best := locker.Guarantees{}
 	v := reflect.ValueOf(&best).Elem()

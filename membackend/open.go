@@ -2,8 +2,9 @@
 // and it is the reference for authors of other backends: server.go is the protocol, and driver.go what [driver.Driver]
 // asks for.
 //
-// Open it with the URL mem:// (a service of its own), mem://NAME (one that all Lockers of this process with that name
-// share, for as long as one of them is open), or with [New]. The one parameter is ttl, as in mem://?ttl=10s.
+// Open it with the URL mem:// or mem://NAME, or with [New]. All Lockers of this process that were opened with the same
+// URL share one service, for as long as one of them is open; mem:// is the one without a name. New makes a service of its
+// own. The one parameter is ttl, as in mem://?ttl=10s.
 //
 // # In unit tests
 //
@@ -20,7 +21,7 @@
 //
 // All of it works in a bubble of testing/synctest, where a TTL of 30 s passes at once: only timers, channels and
 // mutexes are used, and no goroutine runs on its own. What is made in a bubble must stay in it: use New there, not
-// mem://NAME with a name that is used outside. The examples show both.
+// a URL that is used outside. The examples show both.
 //
 // # What it promises
 //
@@ -128,13 +129,12 @@ func open(_ context.Context, u *url.URL) (locker.Locker, error) {
 	if u.User != nil || u.Path != "" || u.Opaque != "" || u.Fragment != "" || u.Hostname() != u.Host {
 		return nil, fmt.Errorf("%w: URL: it is mem:// or mem://NAME, and only parameters may follow", locker.ErrOption)
 	}
-	if u.Host != "" {
-		c.server, c.leave = named.join(u.Host)
-	}
+	c.server, c.leave = named.join(u.Host)
 	return c.locker(), nil
 }
 
-// named holds the services that URLs name. One lives from the opening of its first Locker to the closing of its last.
+// named holds the services that URLs name, also the one without a name. One lives from the opening of its first Locker to
+// the closing of its last.
 var named = registry{services: make(map[string]*service)}
 
 type registry struct {

@@ -38,12 +38,17 @@ func wantHeld(t *testing.T, l locker.Locker, name string) {
 
 func TestURLsNameServices(t *testing.T) {
 	a, b := mustOpen(t, "mem://"+t.Name()), mustOpen(t, "mem://"+t.Name())
-	other, private := mustOpen(t, "mem://"+t.Name()+"2"), mustOpen(t, "mem://")
+	other := mustOpen(t, "mem://"+t.Name()+"2")
 	mustAcquire(t, a, "name")
 	wantHeld(t, b, "name")
 	mustAcquire(t, other, "name")
-	mustAcquire(t, private, "name")
+	// Two parts of a program that read one LOCKER_URL must not have two services: its scope is the process.
 	mustAcquire(t, mustOpen(t, "mem://"), "name")
+	wantHeld(t, mustOpen(t, "mem://"), "name")
+	wantHeld(t, mustOpen(t, "mem://?ttl=5s"), "name")
+	private := membackend.New()
+	t.Cleanup(func() { _ = private.Close() })
+	mustAcquire(t, private, "name")
 }
 
 // TestNamedServiceLivesWhileItIsOpen: what a Locker that was closed has left unreleased stays as long as others use the
