@@ -36,6 +36,19 @@
 //
 // Sequencers of Google's Chubby (Burrows, 2006) and Kleppmann's "How to do distributed locking" (2016) are where the idea
 // comes from; both show it for writes only.
+//
+// # When a mark may be removed
+//
+// A resource without a mark takes any token. So a mark that is deleted, or that expires, lets a stale holder in: not
+// only while the lock is held, but for as long as a process lives that had a lease on it once. No TTL bounds that, because
+// a process may be stopped for any time. Therefore:
+//
+//   - the mark outlives its resource: an object that was deleted and is created again is one resource. Keep marks where
+//     the usual way to delete an object, such as by a prefix, doesn't reach them;
+//   - a mark has no expiry, and is not in a store that evicts;
+//   - marks are removed only once no process lives that has had a lease on the name before: after a restart of all
+//     programs that use the lock, or after a time in which each of them was restarted. Until then the number of marks
+//     grows with the number of names.
 package fence
 
 import (

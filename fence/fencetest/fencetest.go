@@ -1,5 +1,8 @@
 // Package fencetest is the suite for storages that check fencing tokens: each thing that a [fence.Guard] promises, as a case.
 //
+// It runs for seconds, so it can't see a mark that goes away later: by an expiry, by eviction, or by a clean-up of the
+// storage. Package fence says why none of that may happen.
+//
 //	func TestStorage(t *testing.T) {
 //		fencetest.Run(t, fencetest.Harness{
 //			Open:  func() (fencetest.Store, error) { return connect(t) },

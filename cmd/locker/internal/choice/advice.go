@@ -58,7 +58,7 @@ var urls = map[string]string{
 // fences says where the token is checked, by where the data lives.
 var fences = map[string]string{
 	"postgres": "Check the token in each transaction, before its first read: package fence/fencepg, or fence/fencesql with database/sql.",
-	"sql":      "Check the token in each transaction, before its first read: UPDATE … SET fence = $1 WHERE id = $2 AND fence <= $1, and no row changed means too late. Package fence/fencesql does it on Postgres.",
+	"sql":      "Check the token in each transaction, before its first read: UPDATE … SET fence = $1, claims = claims + 1 WHERE id = $2 AND fence <= $1, and no row changed means too late (MySQL counts rows that change, hence claims). Package fence/fencesql does it on Postgres.",
 	"redis":    "Check the token before the first read and in each write: package fence/fenceredis, whose script compares all 64 bits.",
 	"etcd":     "Check the token before the first read and in each Txn: package fence/fenceetcd.",
 	"own":      "Check the token before the first read and in each write, in one step with it: implement fence.Guard, and run fence/fencetest on it.",
