@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"runtime"
+	"strings"
 
 	"github.com/redis/go-redis/v9/logging"
 
@@ -39,16 +40,17 @@ const envURL = "LOCKER_URL"
 
 // backendURL is the value of --backend if that was given, else of LOCKER_URL, else the user's private directory. An
 // empty value is an error: a variable that was forgotten must not turn a lock among machines into one on this
-// machine.
+// machine. White space around it is dropped, as locker.Open does.
 func backendURL(flag string, given bool) (string, error) {
 	if given {
+		flag = strings.TrimSpace(flag)
 		if flag == "" {
 			return "", errors.New("--backend is empty")
 		}
 		return flag, nil
 	}
 	if env, ok := os.LookupEnv(envURL); ok {
-		if env == "" {
+		if env = strings.TrimSpace(env); env == "" {
 			return "", errors.New(envURL + " is empty; unset it for locks on this machine")
 		}
 		return env, nil
@@ -68,12 +70,16 @@ func open(ctx context.Context, rawURL string, reqs []locker.Requirement) (locker
 	return locker.Open(ctx, rawURL, append([]locker.Requirement{amongProcesses{}}, reqs...)...)
 }
 
-// amongProcesses refuses a backend that lives within this process, as mem does: no other locker would see its locks.
+// amongProcesses refuses a backend that lives within this process, as mem does: no other locker would see its locks. It
+// refuses files in a container as well, where the lockers of other containers would not see them.
 type amongProcesses struct{}
 
 func (amongProcesses) Check(g locker.Guarantees) error {
-	if locker.ScopeMachine.Check(g) == nil {
+	switch {
+	case locker.ScopeMachine.Check(g) == nil:
 		return nil
+	case g.Because != "":
+		return errors.New("locks must be seen by all processes of this machine")
 	}
 	return errors.New("locks of " + g.Backend + " are seen by one process alone, and every locker run is another process")
 }

@@ -26,7 +26,7 @@ func newChoose() *cobra.Command {
 		Use:   "choose",
 		Short: "Find the backend for a purpose",
 		Long:  chooseLong,
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			needs, err := parseRequirements(require)
 			if err != nil {

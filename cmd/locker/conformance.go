@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/middleware"
 )
@@ -48,12 +49,7 @@ func newConformance() *cobra.Command {
 		Long:  conformanceLong,
 		Example: `  LOCKER_URL=redis://redis.test locker conformance
   locker conformance --backend file:///tmp/locks --run '^B' --verbose`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // which are not repeated: one of them may be a URL
-				return errors.New("conformance has no arguments; the URL belongs to --backend or LOCKER_URL")
-			}
-			return nil
-		},
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -73,7 +69,7 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 		return err
 	}
 	if o.format != "text" && o.format != "json" {
-		return fmt.Errorf("--format: %q is unknown (known: text, json)", o.format)
+		return unknownFormat(o.format, "text, json")
 	}
 	url, err := backendURL(o.backend, cmd.Flags().Changed("backend"))
 	if err != nil {
@@ -141,11 +137,14 @@ func scratch(rawURL string) (own string, remove func() error, err error) {
 func (o *conformanceOptions) chosen() ([]conformance.Case, error) {
 	pattern, err := regexp.Compile(o.cases)
 	if err != nil {
+		if !plain.Word(o.cases) { // which the error repeats
+			err = errors.New("it is no regular expression")
+		}
 		return nil, fmt.Errorf("--run: %w", err)
 	}
 	cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool { return !pattern.MatchString(c.String()) })
 	if len(cases) == 0 {
-		return nil, fmt.Errorf("--run: no case has a name like %q", o.cases)
+		return nil, fmt.Errorf("--run: no case has a name like %s", plain.Quote(o.cases))
 	}
 	return cases, nil
 }
@@ -180,7 +179,7 @@ const holderCommand = "conformance-holder"
 // newHolder is what a holder of the suite runs in a process of its own. People don't call it.
 func newHolder() *cobra.Command {
 	return &cobra.Command{
-		Use: holderCommand, Hidden: true, Args: cobra.NoArgs,
+		Use: holderCommand, Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := locker.Open(context.Background(), os.Getenv(envURL))
 			if err != nil {

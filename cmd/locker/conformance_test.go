@@ -10,7 +10,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
-	backend := "file://" + t.TempDir()
+	backend := "file://" + locksDir(t)
 	code, stdout, stderr := runToEnd(t, environ(t), "conformance", "--backend", backend, "--run", "^(A1|B13|E40|B21)-")
 	if code != 0 || stderr != "" {
 		t.Fatalf("code %d, stderr %q, stdout %s", code, stderr, stdout)
@@ -29,7 +29,7 @@ func TestConformance(t *testing.T) {
 }
 
 func TestConformanceJSON(t *testing.T) {
-	code, stdout, stderr := runToEnd(t, environ(t, "LOCKER_URL=file://"+t.TempDir()), "conformance", "--format", "json", "--run", "^A[12]-")
+	code, stdout, stderr := runToEnd(t, environ(t, "LOCKER_URL=file://"+locksDir(t)), "conformance", "--format", "json", "--run", "^A[12]-")
 	var results []map[string]string
 	if err := json.Unmarshal([]byte(stdout), &results); err != nil || code != 0 || stderr != "" {
 		t.Fatalf("code %d, stderr %q, stdout %s: %v", code, stderr, stdout, err)
@@ -41,7 +41,7 @@ func TestConformanceJSON(t *testing.T) {
 
 // A process of this program holds the lock in the cases that kill or stop one.
 func TestConformanceProcess(t *testing.T) {
-	code, stdout, _ := runToEnd(t, environ(t), "conformance", "--backend", "file://"+t.TempDir(), "--run", "^D38-")
+	code, stdout, _ := runToEnd(t, environ(t), "conformance", "--backend", "file://"+locksDir(t), "--run", "^D38-")
 	if code != 0 || !strings.Contains(stdout, "1 passed") {
 		t.Errorf("code %d, stdout %s, want it passed", code, stdout)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,6 +22,9 @@ This happens twice: first on a storage that checks tokens, then on one that does
 No server is needed; with --backend URL it is shown on a real one. The lock is new each time, and
 nothing is left of it.`
 
+// minDemoTTL is a TTL within which this program does its part of the story even when the machine is busy.
+const minDemoTTL = 100 * time.Millisecond
+
 func newDemo() *cobra.Command {
 	backend := "mem://demo"
 	ttl := 2 * time.Second
@@ -30,15 +32,10 @@ func newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show what a fencing token is for",
 		Long:  demoLong,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 { // which are not repeated: one of them may be a URL
-				return errors.New("demo has no arguments; see locker demo --help")
-			}
-			return nil
-		},
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if ttl <= 0 {
-				return errors.New("--ttl must be positive")
+			if ttl < minDemoTTL {
+				return fmt.Errorf("--ttl must be at least %v, so that the story can be followed", minDemoTTL)
 			}
 			return runDemo(cmd, backend, ttl)
 		},
@@ -81,9 +78,16 @@ func play(ctx context.Context, backend string, ttl time.Duration, fenced bool, o
 	if fenced {
 		title = "With the fence: a token below the highest seen is refused"
 	}
-	out.Head(fmt.Sprintf("%s (locks on %s)", title, both[0].Guarantees().Backend))
+	begun := false
+	tell := func(e demo.Event) {
+		if !begun { // not before the first lease was granted: what the service refuses is no story
+			out.Head(fmt.Sprintf("%s (locks on %s)", title, both[0].Guarantees().Backend))
+		}
+		begun = true
+		out.Event(e)
+	}
 	story := demo.Story{
-		A: both[0], B: both[1], TTL: ttl, Fenced: fenced, Tell: out.Event,
+		A: both[0], B: both[1], TTL: ttl, Fenced: fenced, Tell: tell,
 		Name: "demo/" + strconv.FormatInt(time.Now().UnixNano(), 36),
 	}
 	return story.Play(ctx)

@@ -23,8 +23,10 @@ func TestDemoErrors(t *testing.T) {
 		want string
 	}{
 		{[]string{"x"}, exitUsage, "no arguments"},
-		{[]string{"--ttl", "-1s"}, exitUsage, "--ttl must be positive"},
-		{[]string{"--backend", "file://" + t.TempDir()}, exitUsage, "guarantee is missing"},
+		{[]string{"--ttl", "-1s"}, exitUsage, "--ttl must be at least 100ms"},
+		{[]string{"--ttl", "1ms"}, exitUsage, "--ttl must be at least 100ms"},
+		{[]string{"--backend", "mem://demo?ttl=1ms"}, exitUsage, "TTL 1ms"},
+		{[]string{"--backend", "file://" + locksDir(t)}, exitUsage, "guarantee is missing"},
 		{[]string{"--backend", "redis://:sesame@127.0.0.1:1"}, exitService, "refused"},
 	} {
 		code, stdout, stderr := runToEnd(t, environ(t), append([]string{"demo"}, test.args...)...)

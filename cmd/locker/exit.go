@@ -6,7 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os/exec"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/fencedlock/locker"
 )
@@ -28,7 +30,7 @@ const (
 // exitTable is the table of the help text; the package doc and docs/command.md have the same.
 const exitTable = `  116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
   117  the lock service failed
-  118  the lock is held: --no-wait, or --wait ran out
+  118  the lock is held: --no-wait, --wait ran out, or a locker run around this one has it
   119  the lease was lost, and CMD was ended because of that
   126  CMD can't be started
   127  CMD was not found
@@ -62,7 +64,7 @@ func report(stderr io.Writer, err error) int {
 		exit = &exitError{code: exitUsage, err: err}
 	}
 	if exit.err != nil {
-		say(stderr, exit.err.Error())
+		settle(sayAside(stderr, exit.err.Error()))
 	}
 	if exit.interrupt != nil {
 		exit.interrupt()
@@ -73,8 +75,30 @@ func report(stderr io.Writer, err error) int {
 // say prints one line for the user.
 func say(w io.Writer, message string) {
 	message = strings.ReplaceAll(strings.TrimPrefix(message, "locker: "), "\n", "; ")
-	_, _ = fmt.Fprintf(w, "locker: %s\n", message) // there is nowhere to report a failure to
+	_, _ = fmt.Fprintf(w, "locker: %s\n", printable(message)) // there is nowhere to report a failure to
 }
+
+// printable replaces what a terminal would act on, such as escape sequences. A part of the text comes from the lock
+// service, or from whatever answers at its address.
+func printable(text string) string {
+	if strings.IndexFunc(text, unprintable) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\t':
+			b.WriteByte(' ')
+		case unprintable(r):
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unprintable(r rune) bool { return !unicode.IsPrint(r) }
 
 // lockFailure gives an error of Open or Acquire its code.
 func lockFailure(err error) *exitError {

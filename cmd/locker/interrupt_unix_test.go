@@ -38,7 +38,7 @@ func see(t *testing.T, ch <-chan string, text string) {
 }
 
 func TestConformanceLeavesNoFiles(t *testing.T) {
-	home := t.TempDir()
+	home := locksDir(t)
 	code, stdout, stderr := runToEnd(t, environ(t, "HOME="+home), "conformance", "--run", "^(A1|D38|H63)-")
 	if code != 0 || !strings.Contains(stdout, "3 passed") {
 		t.Fatalf("code %d, stderr %q, stdout %s", code, stderr, stdout)
@@ -50,7 +50,7 @@ func TestConformanceLeavesNoFiles(t *testing.T) {
 
 func TestInterruptedConformance(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		home := t.TempDir()
+		home := locksDir(t)
 		p := startLocker(t, environ(t, "HOME="+home), "conformance")
 		see(t, p.out, "passed ")
 		p.signal(t, sig)
@@ -74,7 +74,7 @@ func TestInterruptedConformance(t *testing.T) {
 }
 
 func TestInterruptedConformanceJSON(t *testing.T) {
-	home := t.TempDir()
+	home := locksDir(t)
 	p := startLocker(t, environ(t, "HOME="+home), "conformance", "--format", "json")
 	for started := time.Now(); !strings.Contains(strings.Join(lockFiles(t, home), "\n"), ".lock"); { // no case has begun
 		if time.Sleep(time.Millisecond); time.Since(started) > patience {

@@ -8,7 +8,8 @@
 //	locker version                            print what this program was built from
 //
 // The backend of run comes from --backend or LOCKER_URL; without either, locks are files in a private directory of the
-// user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. See docs/command.md for all of it.
+// user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment, and LOCKER_HELD, by which a locker run in CMD knows
+// the locks that are held around it. See docs/command.md for all of it.
 //
 // # Exit codes
 //
@@ -16,7 +17,7 @@
 //
 //	116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
 //	117  the lock service failed
-//	118  the lock is held: --no-wait, or --wait ran out
+//	118  the lock is held: --no-wait, --wait ran out, or a locker run around this one has it
 //	119  the lease was lost, and CMD was ended because of that
 //	126  CMD can't be started
 //	127  CMD was not found
@@ -28,7 +29,6 @@ package main
 import (
 	"errors"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -46,8 +46,7 @@ func newRoot() *cobra.Command {
 		Long:          "locker runs commands under a lock, and shows what the backends of locks promise.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		// Cobra's own error for an unknown command repeats it, and what was meant for --backend may hold a password.
-		Args: cobra.ArbitraryArgs,
+		Args:          cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("a command is missing; see locker --help")
@@ -56,14 +55,10 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.Version = buildVersion()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newRun(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
+	root.SetHelpCommand(newHelp())
+	checkCompletion(root)
 	return root
-}
-
-// flagError keeps a URL that was put to the wrong place out of the error: it may hold a password.
-func flagError(_ *cobra.Command, err error) error {
-	if strings.Contains(err.Error(), "://") {
-		return errors.New("bad flags; see --help (a URL belongs to --backend)")
-	}
-	return err
 }

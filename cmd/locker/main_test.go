@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -12,6 +14,9 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
 )
 
 // asLocker in the environment makes the test binary the program itself, race detector included, or one of the
@@ -52,7 +57,31 @@ func environ(t *testing.T, env ...string) []string {
 	t.Helper()
 	base := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LOCKER_") })
 	// The race detector would have each process sleep for a second at its end.
-	return append(append(base, asLocker+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+t.TempDir()), env...)
+	return append(append(base, asLocker+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+locksDir(t)), env...)
+}
+
+// locksDir is a directory of this test's own in which locker run takes locks. The temporary directory is none where the
+// tests run in a container: it is on layers.
+func locksDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if runtime.GOOS != "linux" {
+		return dir
+	}
+	l, err := filebackend.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if l.Guarantees().Scope >= locker.ScopeMachine {
+		return dir
+	}
+	dir, err = os.MkdirTemp("/dev/shm", "locker-test-")
+	if err != nil {
+		t.Fatal("the temporary directory is on layers, and there is no other: ", err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }
 
 // runToEnd runs locker to its end.
@@ -86,7 +115,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--ttl", "-1s", "x", "--", "true"}, "TTL -1s is not positive"},
 		{[]string{"run", "--max-hold", "0s", "x", "--", "true"}, "longest hold 0s is not positive"},
 		{[]string{"run", "--wait", "0s", "x", "--", "true"}, "--wait must be positive"},
-		{[]string{"run", "--wait", "10", "x", "--", "true"}, "missing unit"},
+		{[]string{"run", "--wait", "10", "x", "--", "true"}, "--wait is invalid: want a time with its unit, such as 5s"},
 		{[]string{"run", "--wait", "1s", "--no-wait", "x", "--", "true"}, "exclude each other"},
 		{[]string{"run", "--grace", "-1s", "x", "--", "true"}, "--grace must not be negative"},
 		{[]string{"run", "--require", "luck", "x", "--", "true"}, `"luck" is unknown (known: efficiency, correctness, `},
@@ -97,7 +126,15 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--backend", "nosuch://", "x", "--", "true"}, `no backend for scheme "nosuch"`},
 		{[]string{"run", "--backend", "file:///tmp/x?fast=1", "x", "--", "true"}, `unknown parameter "fast"`},
 		{[]string{"matrix", "--format", "xml"}, `"xml" is unknown (known: text, markdown, json)`},
-		{[]string{"matrix", "x"}, "unknown command"},
+		{[]string{"matrix", "x"}, "matrix has no arguments"},
+		{[]string{"run", "-x", "x", "--", "true"}, "unknown flag: -x"},
+		{[]string{"run", "x", "--wait"}, "--wait needs a value"},
+		{[]string{"run", "redis://u:p@h", "--", "true"}, "NAME looks like a URL"},
+		{[]string{"run", "--backend", " \n", "x", "--", "true"}, "--backend is empty"},
+		{[]string{"help", "nosuch"}, "unknown command"},
+		{[]string{"help", "run", "nosuch"}, "unknown command"},
+		{[]string{"completion", "tcsh"}, "unknown shell (known: bash, fish, powershell, zsh)"},
+		{[]string{"completion", "bash", "x"}, "no arguments"},
 	} {
 		t.Run(strings.Join(append([]string{"locker"}, test.args...), " "), func(t *testing.T) {
 			code, stdout, stderr := runToEnd(t, environ(t), test.args...)
@@ -148,6 +185,73 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	check(t, environ(t), "run", "--bakend="+url, "x", "--", "true")
 	check(t, environ(t), "run", "--wait", url, "x", "--", "true")
 	check(t, environ(t, "LOCKER_URL="+url), "run", "x")
+	for _, args := range [][]string{
+		{"run", "--require", "%", "x", "--", "true"},
+		{"run", "%", "--", "true"},
+		{"run", "--ttl", "%", "x", "--", "true"},
+		{"run", "--%", "x", "--", "true"},
+		{"run", "-%", "x", "--", "true"},
+		{"run", "--quiet=%", "x", "--", "true"},
+		{"matrix", "--format", "%"},
+		{"matrix", "%"},
+		{"choose", "--work", "%"},
+		{"choose", "--have", "redis,%"},
+		{"choose", "--require", "%"},
+		{"choose", "%"},
+		{"version", "%"},
+		{"demo", "%"},
+		{"demo", "--ttl", "%"},
+		{"conformance", "--run", "%("},
+		{"conformance", "--run", "%"},
+		{"conformance", "--format", "%"},
+		{"help", "%"},
+		{"completion", "%"},
+		{"completion", "bash", "%"},
+		{"--%"},
+	} {
+		for i := range args {
+			args[i] = strings.Replace(args[i], "%", url, 1)
+		}
+		check(t, environ(t), args...)
+		check(t, environ(t), append([]string{args[0]}, append(args[1:], "--help=maybe")...)...)
+	}
+}
+
+// What a server says may come from anybody who answers on its port.
+func TestTerminalIsNotControlledByOthers(t *testing.T) {
+	var stderr strings.Builder
+	say(&stderr, "ERR \x1b]0;title\x07\x1b[2J\r\nlocker: all is well\u202e\tñ 日本")
+	const want = "locker: ERR \\x1b]0;title\\a\\x1b[2J\\r; locker: all is well\\u202e ñ 日本\n"
+	if got := stderr.String(); got != want {
+		t.Errorf("say prints %q, want %q", got, want)
+	}
+}
+
+// A reader of stderr that has stalled must not keep this program from its end.
+func TestReportDoesNotWaitForAStalledReader(t *testing.T) {
+	stalled := make(stalledReader)
+	defer close(stalled)
+	if code := report(stalled, errors.New("wrong flag")); code != exitUsage {
+		t.Errorf("code %d, want %d", code, exitUsage)
+	}
+}
+
+type stalledReader chan struct{}
+
+func (r stalledReader) Write(p []byte) (int, error) {
+	<-r
+	return len(p), nil
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range [][]string{{"help"}, {"help", "run"}, {"help", "completion", "bash"}, {"--help"}, {"completion"}} {
+		if code, stdout, stderr := runToEnd(t, environ(t), args...); code != 0 || !strings.Contains(stdout, "Usage:") || stderr != "" {
+			t.Errorf("%q: code %d, stderr %q, stdout %q, want help", args, code, stderr, stdout)
+		}
+	}
+	if code, help, _ := runToEnd(t, environ(t), "help", "run"); code != 0 || !strings.Contains(help, "LOCKER_TOKEN") {
+		t.Errorf("help run: code %d, %q", code, help)
+	}
 }
 
 func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
@@ -183,9 +287,11 @@ func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	code, stdout, stderr := runToEnd(t, environ(t), "version")
-	if code != 0 || !strings.HasPrefix(stdout, "locker ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
-		t.Errorf("code %d, stdout %q, stderr %q, want one line", code, stdout, stderr)
+	for _, arg := range []string{"version", "--version"} {
+		code, stdout, stderr := runToEnd(t, environ(t), arg)
+		if code != 0 || !strings.HasPrefix(stdout, "locker ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
+			t.Errorf("%s: code %d, stdout %q, stderr %q, want one line", arg, code, stdout, stderr)
+		}
 	}
 	info := &debug.BuildInfo{
 		Main: debug.Module{Version: "v1.2.3"},

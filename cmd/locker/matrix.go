@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,11 +22,11 @@ func newMatrix() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "matrix",
 		Short: "Print the decision matrix: what each backend promises",
-		Args:  cobra.NoArgs,
+		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			render := matrixFormats[format]
 			if render == nil {
-				return fmt.Errorf("--format: %q is unknown (known: %s)", format, strings.Join(formats, ", "))
+				return unknownFormat(format, strings.Join(formats, ", "))
 			}
 			return output(cmd, render(matrix()))
 		},
@@ -60,38 +59,6 @@ func matrixMarkdown(rows []locker.Guarantees) string {
 		text += g.MarkdownRow() + "\n"
 	}
 	return text
-}
-
-// matrixJSON is an array of objects whose keys are the guarantees' names with underscores, in the usual order.
-func matrixJSON(rows []locker.Guarantees) string {
-	objects := make([]object, len(rows))
-	for i, g := range rows {
-		objects[i] = append(object{{Name: "backend", Value: g.Backend}}, g.Fields()...)
-	}
-	text, err := json.MarshalIndent(objects, "", "  ")
-	if err != nil {
-		panic(err) // strings alone
-	}
-	return string(text) + "\n"
-}
-
-// object is a JSON object that keeps its order, which a map wouldn't.
-type object []locker.Field
-
-func (o object) MarshalJSON() ([]byte, error) {
-	var members []string
-	for _, f := range o {
-		key, err := json.Marshal(strings.ReplaceAll(f.Name, " ", "_"))
-		if err != nil {
-			return nil, err
-		}
-		value, err := json.Marshal(f.Value)
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, string(key)+":"+string(value))
-	}
-	return []byte("{" + strings.Join(members, ",") + "}"), nil
 }
 
 const (

@@ -77,7 +77,7 @@ func TestMatrixShowsEveryBackend(t *testing.T) {
 	_, text, _ := runToEnd(t, environ(t), "matrix")
 	_, markdown, _ := runToEnd(t, environ(t), "matrix", "--format", "markdown")
 	_, asJSON, _ := runToEnd(t, environ(t), "matrix", "--format=json")
-	var objects []map[string]string
+	var objects []matrixRow
 	if err := json.Unmarshal([]byte(asJSON), &objects); err != nil {
 		t.Fatal(err)
 	}
@@ -91,8 +91,11 @@ func TestMatrixShowsEveryBackend(t *testing.T) {
 	}
 	for i, guarantees := range backends {
 		g := guarantees()
-		if objects[i]["backend"] != g.Backend || objects[i]["fault_tolerance"] != g.Tolerance.String() {
-			t.Errorf("JSON object %d = %v, want that of %v", i, objects[i], g)
+		if o := objects[i]; o.Backend != g.Backend || o.RoundTrips != g.RoundTrips || o.DeadHolderEndsBy.TTL != g.Expiry.TTL {
+			t.Errorf("JSON object %d = %v, want that of %v", i, o, g)
+		}
+		if strings.Contains(asJSON, "unstated") {
+			t.Errorf("a guarantee has a value without a name: %s", asJSON)
 		}
 		if !strings.Contains(heads, " "+g.Backend) {
 			t.Errorf("text has the heads %q, want %s in them", heads, g.Backend)
@@ -101,6 +104,44 @@ func TestMatrixShowsEveryBackend(t *testing.T) {
 			t.Errorf("Markdown lacks the row of %s", g.Backend)
 		}
 	}
+}
+
+// The values in JSON are those that --require has behind the guarantee's name.
+func TestMatrixJSONHasTheNamesOfRequirements(t *testing.T) {
+	for _, r := range requirements {
+		field, value, _ := strings.Cut(r.name, "-")
+		met := false
+		for _, row := range everyValue() {
+			if r.req.Check(row) != nil {
+				continue
+			}
+			var rows []matrixRow
+			if err := json.Unmarshal([]byte(matrixJSON([]locker.Guarantees{row})), &rows); err != nil {
+				t.Fatal(err)
+			}
+			have, known := map[string]string{
+				"scope": rows[0].Scope, "tolerance": rows[0].FaultTolerance, "exclusion": rows[0].MutualExclusion, "fencing": rows[0].Fencing,
+				"clocks": rows[0].ClocksAssumed, "order": rows[0].Order, "waiting": rows[0].Waiting, "revocation": rows[0].Revocation,
+				"restart": rows[0].RestartLeaves,
+			}[field]
+			if known && !met && have != value {
+				t.Errorf("--require %s: the first value that meets it is %q in JSON", r.name, have)
+			}
+			met = true
+		}
+	}
+}
+
+// everyValue has the guarantees from the least to the most, one step at a time in all fields.
+func everyValue() []locker.Guarantees {
+	var rows []locker.Guarantees
+	for n := 1; n <= 5; n++ {
+		rows = append(rows, locker.Guarantees{
+			Scope: locker.Scope(n), Tolerance: locker.Tolerance(n), Exclusion: locker.Exclusion(n), Fencing: locker.Fencing(n), Clocks: locker.Clocks(n),
+			Order: locker.Order(n), Waiting: locker.Waiting(n), Revocation: locker.Revocation(n), Restart: locker.Restart(n),
+		})
+	}
+	return rows
 }
 
 func TestMatrixReportsFailedOutput(t *testing.T) {

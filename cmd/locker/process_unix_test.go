@@ -132,7 +132,7 @@ func (p *process) signal(t *testing.T, sig syscall.Signal) {
 // fileEnv is an environment with a directory of locks that is this test's own.
 func fileEnv(t *testing.T, env ...string) []string {
 	t.Helper()
-	return environ(t, append(env, "LOCKER_URL=file://"+t.TempDir())...)
+	return environ(t, append(env, "LOCKER_URL=file://"+locksDir(t))...)
 }
 
 // hold starts a locker whose command holds the lock x until release is called.

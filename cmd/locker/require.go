@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
 // requirements are the names that --require knows, in the order of the decision matrix. A field's lowest value is
@@ -53,7 +54,7 @@ func parseRequirements(names []string) ([]locker.Requirement, error) {
 	for _, name := range names {
 		req := requirement(name)
 		if req == nil {
-			return nil, fmt.Errorf("--require: %q is unknown (known: %s)", name, strings.Join(requirementNames(), ", "))
+			return nil, fmt.Errorf("--require: %s is unknown (known: %s)", plain.Quote(name), strings.Join(requirementNames(), ", "))
 		}
 		reqs = append(reqs, req)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,7 +23,7 @@ before it has ended. When the lease is lost, the group gets TERM, and KILL after
 
 The backend is a URL: that of --backend, or of LOCKER_URL in the environment, where it can't be
 seen in the list of processes. Without either, locks are files in a private directory of the user,
-and hold on this machine.
+and hold on this machine; in a container, which has a directory of its own, this is refused.
 
 The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
 
@@ -117,6 +118,8 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	r.wait, r.noWait, r.grace, r.quiet = o.wait, o.noWait, o.grace, o.quiet
 	given := cmd.Flags().Changed
 	switch {
+	case strings.Contains(name, "://") && strings.Contains(name, "@"): // its password would be shown in every message
+		return nil, errors.New("NAME looks like a URL with a user; a URL belongs to --backend or LOCKER_URL")
 	case o.noWait && given("wait"):
 		return nil, errors.New("--wait and --no-wait exclude each other")
 	case given("wait") && o.wait <= 0:
@@ -142,6 +145,9 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	}
 	if r.url, err = backendURL(o.backend, given("backend")); err != nil {
 		return nil, err
+	}
+	if err := heldAround(r.url, name); err != nil {
+		return nil, lockFailure(err)
 	}
 	return r, nil
 }
@@ -169,7 +175,7 @@ func (r *runner) run() (err error) {
 	if l != nil { // also when a signal came meanwhile
 		defer func() {
 			if closeErr := l.Close(); closeErr != nil {
-				say(r.stderr, closeErr.Error())
+				settle(sayAside(r.stderr, closeErr.Error()))
 			}
 		}()
 	}
@@ -184,7 +190,7 @@ func (r *runner) run() (err error) {
 	cmd := exec.Command(path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String())
+	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.name))
 	told, err := r.supervise(cmd, lease)
 	// A removal that isn't confirmed yet is tried again by Close, which says so when that fails as well.
 	if releaseErr := lease.Release(ctx); errors.Is(releaseErr, locker.ErrLost) {

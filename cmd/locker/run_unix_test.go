@@ -74,7 +74,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestDefaultBackendIsInTheUsersHome(t *testing.T) {
-	home := t.TempDir()
+	home := locksDir(t)
 	if code, _, stderr := runToEnd(t, environ(t, "HOME="+home), "run", "x", "--", "true"); code != 0 {
 		t.Fatalf("code %d, stderr %q", code, stderr)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 				denied, means = true, cantSignal
 			}
 			kill = time.After(r.grace)
-			said = append(said, r.sayAside(fmt.Sprintf("%v; %s", lost, means)))
+			said = append(said, sayAside(r.stderr, fmt.Sprintf("%v; %s", lost, means)))
 		}
 		if ended {
 			break
@@ -78,18 +79,18 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 		}
 		if errors.Is(signalErr, fs.ErrPermission) && !denied {
 			denied = true
-			said = append(said, r.sayAside(cantSignal))
+			said = append(said, sayAside(r.stderr, cantSignal))
 		}
 	}
 	if lease.Err() != nil {
 		_ = c.kill() // whom CMD has left behind in its group
 	}
-	settle(said)
+	settle(said...)
 	return told, c.result()
 }
 
 // settle waits until lines were printed, but not for ever.
-func settle(said []chan struct{}) {
+func settle(said ...chan struct{}) {
 	patience := time.After(stderrPatience)
 	for _, printed := range said {
 		select {
@@ -101,11 +102,11 @@ func settle(said []chan struct{}) {
 }
 
 // sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not keep it from its work.
-func (r *runner) sayAside(message string) chan struct{} {
+func sayAside(w io.Writer, message string) chan struct{} {
 	printed := make(chan struct{})
 	go func() {
 		defer close(printed)
-		say(r.stderr, message)
+		say(w, message)
 	}()
 	return printed
 }

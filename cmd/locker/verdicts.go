@@ -38,10 +38,12 @@ func (v *verdicts) add(r conformance.Result) {
 		v.line("    why it matters: %s", r.Case.Why)
 	}
 	if r.Reason != "" && !failed && (v.verbose || r.Verdict == conformance.Unclaimed) {
-		v.line("    %s", r.Reason)
+		v.line("    %s", printable(r.Reason))
 	}
 	if failed {
-		v.line("    %s", strings.ReplaceAll(strings.TrimSpace(r.Log), "\n", "\n    "))
+		for line := range strings.SplitSeq(strings.TrimSpace(r.Log), "\n") {
+			v.line("    %s", printable(line))
+		}
 	}
 }
 

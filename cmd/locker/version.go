@@ -12,12 +12,14 @@ func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print what this program was built from",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			info, _ := debug.ReadBuildInfo()
-			return output(cmd, version(info)+"\n")
-		},
+		Args:  noArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return output(cmd, buildVersion()+"\n") },
 	}
+}
+
+func buildVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return version(info)
 }
 
 // version is one line of what the Go toolchain has written into the program; info may be nil.

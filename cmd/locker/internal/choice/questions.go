@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
 // Question is one step of the flow.
@@ -88,7 +90,7 @@ func (q Question) Parse(answer string) ([]string, error) {
 			words = append(words, known)
 		case word == "" && q.Many:
 		default:
-			return nil, fmt.Errorf("%q is no answer (known: %s)", word, q.words())
+			return nil, fmt.Errorf("%s is no answer (known: %s)", plain.Quote(word), q.words())
 		}
 	}
 	if len(words) > 1 && !q.Many {

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/fencedlock/locker"
+)
+
+// envHeld tells CMD, and what CMD starts, which locks are held around it: an entry for each locker run, with its process
+// id and a digest of backend and name. A locker run that would wait for one of them would wait for itself.
+const envHeld = "LOCKER_HELD"
+
+// heldAround returns an error if a locker run around this one holds the lock called name.
+func heldAround(rawURL, name string) error {
+	own := digest(rawURL, name)
+	for entry := range strings.FieldsSeq(os.Getenv(envHeld)) {
+		if pid, sum := cutEntry(entry); sum != "" && sum == own && isAround(pid) {
+			return fmt.Errorf("%q: %w: the locker run around this one has the lock, and waits for CMD to end "+
+				"(what CMD leaves in the background to wait for its turn is started with env -u %s)", name, locker.ErrHeldByCaller, envHeld)
+		}
+	}
+	return nil
+}
+
+// addHeld is the value of envHeld for a CMD that runs under the lock called name.
+func addHeld(rawURL, name string) string {
+	var entries []string
+	for entry := range strings.FieldsSeq(os.Getenv(envHeld)) {
+		if pid, _ := cutEntry(entry); isAround(pid) {
+			entries = append(entries, entry)
+		}
+	}
+	return strings.Join(append(entries, strconv.Itoa(os.Getpid())+":"+digest(rawURL, name)), " ")
+}
+
+func cutEntry(entry string) (pid int, sum string) {
+	number, sum, _ := strings.Cut(entry, ":")
+	pid, _ = strconv.Atoi(number) // 0 is nobody
+	return pid, sum
+}
+
+// digest stands for a lock, and tells no secret: neither the password nor a parameter that may hold one is in it. Two
+// URLs of one service may have two digests; then a locker run that waits for itself isn't known for one.
+func digest(rawURL, name string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return "" // it is refused before a lock is asked for
+	}
+	query := u.Query()
+	for key := range query {
+		if strings.Contains(key, "pass") {
+			query.Del(key)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join([]string{
+		strings.ToLower(u.Scheme), u.User.Username(), strings.ToLower(u.Host), strings.TrimRight(u.Path, "/"), query.Encode(), name,
+	}, "\x00")))
+	return hex.EncodeToString(sum[:16])
+}

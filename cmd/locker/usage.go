@@ -1,0 +1,107 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
+)
+
+// The errors of cobra and pflag repeat arguments. One of them may be a URL that was put to the wrong place, and hold a
+// password. So the errors of usage are made here, and repeat what can't be a part of one alone.
+
+// noArgs is for commands without arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has no arguments; see locker %[1]s --help (a URL belongs to --backend or LOCKER_URL)", cmd.Name())
+}
+
+func unknownFormat(given, known string) error {
+	return fmt.Errorf("--format: %s is unknown (known: %s)", plain.Quote(given), known)
+}
+
+// flagError turns an error of package pflag into one of ours.
+func flagError(_ *cobra.Command, err error) error {
+	var (
+		invalid *pflag.InvalidValueError
+		unknown *pflag.NotExistError
+		missing *pflag.ValueRequiredError
+	)
+	switch {
+	case errors.As(err, &invalid):
+		flag := invalid.GetFlag()
+		return fmt.Errorf("--%s is invalid: want %s", flag.Name, wanted(flag.Value.Type()))
+	case errors.As(err, &missing):
+		return fmt.Errorf("--%s needs a value", missing.GetFlag().Name)
+	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "":
+		return fmt.Errorf("unknown flag: -%.1s", unknown.GetSpecifiedName())
+	case errors.As(err, &unknown) && plain.Word(unknown.GetSpecifiedName()):
+		return fmt.Errorf("unknown flag: --%s", unknown.GetSpecifiedName())
+	}
+	return errors.New("bad flags; see --help (a URL belongs to --backend or LOCKER_URL)")
+}
+
+// wanted says what the value of a flag looks like.
+func wanted(flagType string) string {
+	switch flagType {
+	case "duration":
+		return "a time with its unit, such as 5s or 1m30s"
+	case "bool":
+		return "true or false"
+	}
+	return "a list of words with commas between them"
+}
+
+// newHelp is cobra's help command, but for an error where that prints the help of the program and succeeds.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		Args:  cobra.ArbitraryArgs,
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if found, rest, err := cmd.Root().Find(args); err == nil && len(rest) == 0 {
+				for _, sub := range found.Commands() {
+					if sub.IsAvailableCommand() {
+						names = append(names, sub.Name()+"\t"+sub.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			found, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return errors.New("help: unknown command; see locker --help")
+			}
+			found.InitDefaultHelpFlag()
+			return found.Help()
+		},
+	}
+}
+
+// checkCompletion makes cobra's completion command refuse a shell that it doesn't know; it would print its help, and
+// succeed.
+func checkCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil || completion == root {
+		panic("locker: cobra has no completion command any more")
+	}
+	completion.Use = "completion SHELL"
+	completion.Args = cobra.ArbitraryArgs
+	completion.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return errors.New("completion: unknown shell (known: bash, fish, powershell, zsh)")
+	}
+	for _, shell := range completion.Commands() {
+		shell.Args = noArgs
+	}
+}
