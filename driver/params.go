@@ -76,7 +76,7 @@ func (p *Params) Err() error {
 	slices.Sort(p.known)
 	switch {
 	case len(unknown) == 0:
-	case p.torn || slices.ContainsFunc(unknown, isUnusual):
+	case p.torn || slices.ContainsFunc(unknown, p.isUnusual):
 		p.fail("unknown parameter; are all special characters in user and password escaped?")
 	case len(p.known) == 0:
 		p.fail("unknown parameter %s; there are none here", quoted(unknown))
@@ -86,10 +86,10 @@ func (p *Params) Err() error {
 	return p.err
 }
 
-// isUnusual tells that a name of a parameter is none that a backend could have. When user or password have a "?" that
-// isn't escaped, what follows it looks like a parameter, so such a name is not printed.
-func isUnusual(name string) bool {
-	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != ""
+// isUnusual tells that a name of a parameter is none that a backend could have, nor a known one in capitals. When user or
+// password have a "?" that isn't escaped, what follows it looks like a parameter, so such a name is not printed.
+func (p *Params) isUnusual(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" && !slices.Contains(p.known, strings.ToLower(name))
 }
 
 func quoted(names []string) string {
