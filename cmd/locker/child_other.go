@@ -27,9 +27,10 @@ func signalNumber(sig os.Signal) int {
 }
 
 type child struct {
-	cmd     *exec.Cmd
-	changed chan struct{} // closed when CMD has ended
-	err     error         // of cmd.Wait
+	cmd       *exec.Cmd
+	changed   chan struct{}  // closed when CMD has ended
+	continued chan os.Signal // nil: there is no such signal
+	err       error          // of cmd.Wait
 }
 
 // start starts cmd, and closes inherit: no lock hangs on a descriptor here.

@@ -13,8 +13,8 @@ import (
 var (
 	// endingSignals end a wait for the lock.
 	endingSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
-	// passedSignals are passed on to CMD, together with endingSignals.
-	passedSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT, syscall.SIGTSTP}
+	// passedSignals are passed on to CMD, together with endingSignals, and SIGCONT, which has a channel of its own.
+	passedSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP}
 )
 
 // surviveBrokenPipe keeps a stderr that nobody reads any more from ending this program, and CMD with it. CMD doesn't
@@ -30,15 +30,16 @@ func signalNumber(sig os.Signal) int { return int(sig.(syscall.Signal)) }
 // else is in its job (a script, a pipeline), and are passed on. When CMD wants the terminal for itself, to read or to
 // change its modes, the kernel stops it with SIGTTIN or SIGTTOU; then it gets the foreground and goes on.
 type child struct {
-	pid     int
-	tty     terminal
-	changed chan os.Signal // SIGCHLD: look again
-	status  syscall.WaitStatus
-	ended   bool
-	ending  bool // it was told to end
-	halting bool // it was told to stop
-	front   bool // it had the foreground when it ended
-	typed   bool // SIGINT was passed on
+	pid       int
+	tty       terminal
+	changed   chan os.Signal // SIGCHLD: look again
+	continued chan os.Signal // SIGCONT
+	status    syscall.WaitStatus
+	ended     bool
+	ending    bool // it was told to end
+	halting   bool // it was told to stop
+	front     bool // it had the foreground when it ended
+	typed     bool // SIGINT was passed on
 }
 
 // start starts cmd, and closes inherit. CMD keeps the descriptor, if there is one, under the next free number: to put
@@ -52,8 +53,9 @@ func start(cmd *exec.Cmd, inherit *os.File, tty terminal) (*child, error) {
 		}
 		defer func() { _ = syscall.Close(fd) }()
 	}
-	c := &child{tty: tty, changed: make(chan os.Signal, 1)}
+	c := &child{tty: tty, changed: make(chan os.Signal, 1), continued: make(chan os.Signal, 1)}
 	signal.Notify(c.changed, syscall.SIGCHLD)
+	signal.Notify(c.continued, syscall.SIGCONT)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
 	if err := cmd.Start(); err != nil {
@@ -124,14 +126,21 @@ const suspendTakes = 100 * time.Millisecond
 // suspend stops this program, or its whole process group for 0, and returns when it was continued. The signal is
 // SIGTTIN, whose action is that of SIGTSTP, because the Go runtime doesn't give that one back once it was caught.
 // Like SIGTSTP, and other than SIGSTOP, it does nothing where no shell is left to continue us.
+//
+// The SIGCONT that ends the stop is taken here: CMD is continued by proceed. If it were passed on as well, it could come
+// late, and the kernel discards a Ctrl-Z on its way to CMD when CMD gets SIGCONT.
 func (c *child) suspend(pid int) {
-	continued := make(chan os.Signal, 1)
-	signal.Notify(continued, syscall.SIGCONT)
-	defer signal.Stop(continued)
-	_ = syscall.Kill(pid, syscall.SIGTTIN)
 	select {
-	case <-continued:
-	case <-time.After(suspendTakes):
+	case <-c.continued: // one from before
+	default:
+	}
+	_ = syscall.Kill(pid, syscall.SIGTTIN)
+	for range 2 { // the first time passes during the stop; then SIGCONT may still be on its way through the Go runtime
+		select {
+		case <-c.continued:
+			return
+		case <-time.After(suspendTakes):
+		}
 	}
 }
 
@@ -190,6 +199,7 @@ func (c *child) result() error {
 // close takes the terminal back when CMD has ended.
 func (c *child) close() {
 	signal.Stop(c.changed)
+	signal.Stop(c.continued)
 	if c.front {
 		c.tty.setForeground(syscall.Getpgrp())
 	}

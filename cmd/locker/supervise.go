@@ -52,6 +52,7 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 		select {
 		case <-c.changed:
 		case sig = <-r.signals:
+		case sig = <-c.continued:
 		case <-done:
 			done = nil
 		case <-kill:
