@@ -15,10 +15,13 @@ import (
 
 // noArgs is for commands without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
+	switch {
+	case len(args) == 0:
 		return nil
+	case cmd.Flags().Lookup("backend") != nil:
+		return fmt.Errorf("%s has no arguments; the URL belongs to --backend", cmd.Name())
 	}
-	return fmt.Errorf("%s has no arguments; see locker %[1]s --help (a URL belongs to --backend or LOCKER_URL)", cmd.Name())
+	return fmt.Errorf("%s has no arguments; see %s --help", cmd.Name(), cmd.CommandPath())
 }
 
 func unknownFormat(given, known string) error {
