@@ -55,7 +55,7 @@ func refusal(mode fs.FileMode, owner, euid int, kind fileSystem, fsName string) 
 		return "it is not a directory"
 	case kind == fsNetwork:
 		return fmt.Sprintf("it is on a network or cluster file system (%s), where flock(2) and the creation of files are not "+
-			"reliable between machines; use a local directory, or a backend with a server", fsName)
+			"reliable between machines; use a local directory (in a container mount a volume of the host), or a backend with a server", fsName)
 	case owner != euid && owner != 0:
 		return fmt.Sprintf("it belongs to user %d, and must be of user %d, who uses it, or of root: %s", owner, euid, why)
 	case allMayWrite(mode): // a sticky bit doesn't keep others from making the file of a name first
