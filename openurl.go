@@ -37,9 +37,7 @@ func wrongURL(what string) error { return fmt.Errorf("%w: URL: %s", ErrOption, w
 // hasScheme tells whether a URL that can't be parsed begins with a scheme, as far as "://" shows.
 func hasScheme(rawURL string) bool {
 	scheme, _, found := strings.Cut(rawURL, "://")
-	return found && scheme != "" && !strings.ContainsFunc(scheme, func(r rune) bool {
-		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("+-.", r))
-	})
+	return found && scheme != "" && strings.Trim(strings.ToLower(scheme), "abcdefghijklmnopqrstuvwxyz0123456789+-.") == ""
 }
 
 // mistake says in words what is wrong with a URL that can't be parsed. The error of package url quotes it.
