@@ -5,9 +5,7 @@ package integration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
@@ -22,6 +20,8 @@ func (s *redisService) clusterPack() []conformance.Case {
 			Why: "slots are moved while locks in them are held and waited for; that must be no more than a delay"},
 		{ID: "I52", Name: "failover-while-polling", Run: s.failoverWhilePolling,
 			Why: "when replicas take over from all masters, holder and waiters must come out of it without anybody's help"},
+		{ID: "I53", Name: "slot-that-moves-slowly-costs-no-lease", Run: s.slotMovesSlowly,
+			Why: "a slot with many keys is on the move for longer than a TTL; holders must be able to renew and release their leases meanwhile"},
 	}
 }
 
@@ -84,36 +84,6 @@ func (s *redisService) spread(t conformance.T, _ *conformance.Harness) {
 	free(t, soon, other, beside[hung])
 }
 
-// slotMoves moves the slot of a held lock to the next node, and back.
-func (s *redisService) slotMoves(t conformance.T, _ *conformance.Harness) {
-	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
-	lease := acquire(t, l, name, locker.WithTTL(4*shortTTL))
-	waiter := wait(t, other, name, locker.WithTTL(4*shortTTL))
-	from := s.nodeOf(t, name)
-	var to *redisNode
-	for n := range s.names(t) {
-		if n != from {
-			to = n
-		}
-	}
-	for range 2 {
-		s.moveSlot(t, name, from, to)
-		if err := lease.Renew(t.Context()); err != nil {
-			t.Errorf("Renew after the slot was moved = %v, want nil", err)
-		}
-		pass(t, 2*shortTTL)
-		held(t, lease, other)
-		waiter.pending(t)
-		from, to = to, from
-	}
-	release(t, lease)
-	next := waiter.granted(t, soon)
-	if next.Token() <= lease.Token() {
-		t.Errorf("token %v after %v", next.Token(), lease.Token())
-	}
-	release(t, next)
-}
-
 // failoverWhilePolling lets waiters fail that ask while nobody is there: they have no place to lose, and a caller may ask again.
 func (s *redisService) failoverWhilePolling(t conformance.T, _ *conformance.Harness) {
 	holder, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
@@ -146,49 +116,4 @@ func (s *redisService) failoverWhilePolling(t conformance.T, _ *conformance.Harn
 	if token := free(t, soon, other, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
-}
-
-// moveSlot goes through the steps of redis-cli --cluster reshard, slowly enough for requests to come in between.
-func (s *redisService) moveSlot(t conformance.T, name string, from, to *redisNode) {
-	t.Helper()
-	must(t, func(ctx context.Context) error {
-		slot, err := from.admin.ClusterKeySlot(ctx, key(name)).Result()
-		if err != nil {
-			return err
-		}
-		idFrom, err := from.clusterID(ctx)
-		if err != nil {
-			return err
-		}
-		idTo, err := to.clusterID(ctx)
-		if err != nil {
-			return err
-		}
-		err = errors.Join(
-			to.admin.Do(ctx, "cluster", "setslot", slot, "importing", idFrom).Err(),
-			from.admin.Do(ctx, "cluster", "setslot", slot, "migrating", idTo).Err(),
-		)
-		if err != nil {
-			return err
-		}
-		pass(t, shortTTL/2)
-		keys, err := from.admin.ClusterGetKeysInSlot(ctx, int(slot), 1000).Result()
-		if err != nil {
-			return err
-		}
-		host, port, _ := strings.Cut(to.addr, ":")
-		for _, k := range keys {
-			if err := from.admin.Do(ctx, "migrate", host, port, k, 0, 5000, "auth", redisPassword).Err(); err != nil {
-				return fmt.Errorf("migrate: %w", err)
-			}
-			pass(t, shortTTL/10)
-		}
-		// The new owner learns it first, so that at no time nobody owns the slot.
-		if err := to.admin.Do(ctx, "cluster", "setslot", slot, "node", idTo).Err(); err != nil {
-			return err
-		}
-		return s.each(ctx, func(ctx context.Context, n *redisNode) error {
-			return n.admin.Do(ctx, "cluster", "setslot", slot, "node", idTo).Err()
-		})
-	})
 }

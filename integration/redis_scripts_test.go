@@ -19,15 +19,14 @@ import (
 // scriptText reads a script as the backend sends it.
 func scriptText(t *testing.T, name string) string {
 	t.Helper()
-	read := func(name string) string {
-		text, err := os.ReadFile("../redisbackend/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text)
+	text, err := os.ReadFile("../redisbackend/" + name)
+	if err != nil {
+		t.Fatal(err)
 	}
 	include := regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
-	return include.ReplaceAllStringFunc(read(name), func(line string) string { return read(include.FindStringSubmatch(line)[1]) })
+	return include.ReplaceAllStringFunc(string(text), func(line string) string {
+		return scriptText(t, include.FindStringSubmatch(line)[1])
+	})
 }
 
 // acquisition asks for a lock by itself.
@@ -60,9 +59,11 @@ func (a *acquisition) try(script, channel, late string) ([]any, error) {
 		args = append(args[:2], late)
 	}
 	k := key(a.name)
-	answer := a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"),
-		[]string{k, k + ":token", k + ":queue", k + ":waiters", k + ":tomb:" + a.owner},
-		args...)
+	keys := []string{k, k + ":token", k + ":queue", k + ":waiters", k + ":tomb:" + a.owner}
+	if only := map[string]int{"renew_one": 1, "release_one": 1, "keep_one": 2, "bury_one": 5}[script]; only > 0 {
+		keys = keys[only-1 : only]
+	}
+	answer := a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"), keys, args...)
 	switch short := answer.Val().(type) {
 	case int64:
 		return []any{short}, nil

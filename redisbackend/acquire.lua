@@ -26,8 +26,7 @@ local heard = listeners(channel)
 local rank = channel ~= '' and refresh()
 if not rank and heard > 0 then -- it will be told of its turn
   local last = redis.call('ZRANGE', KEYS[3], -1, -1, 'WITHSCORES')[2]
-  redis.call('ZADD', KEYS[3], (last or 0) + 1, owner)
-  place()
+  place((last or 0) + 1)
   rank = sweep(redis.call('ZCARD', KEYS[3]) - 1)
 end
 local pttl = redis.call('PTTL', KEYS[1])

@@ -2,6 +2,9 @@
 -- is undone when it fails in the middle. Whoever changes a script keeps to this: what may fail comes before the first
 -- write.
 --
+-- In a Cluster the scripts whose names end with "_one" take the place of renew and release. They get one of these keys each, as
+-- KEYS[1], and the same arguments.
+--
 -- KEYS[1]  lock     "OWNER TOKEN", expires with the lease; no key: the lock is free
 -- KEYS[2]  token    the last token of the name; expires an hour after the last lease
 -- KEYS[3]  queue    sorted set of the owners that wait; the score is a ticket: first come, smallest

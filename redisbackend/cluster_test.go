@@ -1,27 +1,50 @@
 package redisbackend_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisclient"
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// In a Cluster go-redis sends what a server has refused to another one, and when that one's connection breaks, some of the
-// requests still have the error of the refusal. That doesn't say that they were not carried out.
-func TestRefusedThenBroken(t *testing.T) {
-	f := newFake(t)
+// cluster makes a client for a Cluster, all of which is the fake.
+func (f *fake) cluster(t *testing.T) *redis.ClusterClient {
+	t.Helper()
 	host, port, err := net.SplitHostPort(f.addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.slots = fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$%d\r\n%s\r\n:%s\r\n$1\r\nx\r\n", len(host), host, port)
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr}, ContextTimeoutEnabled: true})
+	t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// clusterDriver makes a driver with such a client.
+func (f *fake) clusterDriver(t *testing.T) driver.Driver {
+	t.Helper()
+	d := redisbackend.NewDriver(f.cluster(t), false)
+	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	return d
+}
+
+// In a Cluster go-redis sends what a server has refused to another one, and when that one's connection breaks, some of the
+// requests still have the error of the refusal. That doesn't say that they were not carried out.
+func TestRefusedThenBroken(t *testing.T) {
+	f := newFake(t)
+	client := f.cluster(t)
 	var calls atomic.Int32
 	f.does(func([]string) string {
 		if calls.Add(1) <= 3 {
@@ -29,8 +52,6 @@ func TestRefusedThenBroken(t *testing.T) {
 		}
 		return hangUp
 	})
-	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr}})
-	defer client.Close()
 	errs := redisbackend.Exchange(t.Context(), client, 3)
 	for i, err := range errs {
 		if err == nil || redisclient.Certain(err) {
@@ -58,5 +79,109 @@ func TestRefusedThenBroken(t *testing.T) {
 		if err != nil {
 			t.Errorf("request %d: %v, want nil: it was carried out in the end", i, err)
 		}
+	}
+}
+
+const tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
+
+// What holds a lease, and ends it, asks for one key at a time: a slot on the move refuses scripts with several. Where a request that
+// acquires may still arrive, the tombstone comes before the removal.
+func TestClusterAsksForOneKey(t *testing.T) {
+	const gone = ":0\r\n"
+	for _, c := range []struct {
+		what     string
+		replies  []string // to acquire
+		renewals bool
+		releases []string
+	}{
+		{"granted", []string{granted}, true, []string{"release_one"}},
+		{"held", []string{refused}, false, nil},
+		{"refused for good", []string{tryAgain}, false, nil},
+		{"granted by the second copy", []string{hangUp, granted}, true, []string{"bury_one", "release_one"}},
+		{"no answer", []string{""}, false, []string{"bury_one", "release_one"}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			f := newFake(t)
+			d := f.clusterDriver(t)
+			l := newLock(t, d, 200*time.Millisecond)
+			f.answers(append(c.replies, c.replies[len(c.replies)-1])...)
+			_, _ = l.Acquire(t.Context())
+
+			f.does(func(command []string) string {
+				if command[2] != "1" {
+					t.Errorf("%s has %s keys, want one", describe(command), command[2])
+				}
+				if strings.HasPrefix(describe(command), "renew") {
+					return "$2\r\n42\r\n"
+				}
+				return gone
+			})
+			want := []string{"renew_one", "keep_one", "renew_one"} // the last token is kept for longer than until the second
+			for range 2 {
+				if !c.renewals {
+					want = nil
+					break
+				}
+				d.Renew(t.Context(), []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
+					if err != nil {
+						t.Errorf("Renew reports %v, want nil", err)
+					}
+				})
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			if got, want := f.called(), append(want, c.releases...); !slices.Equal(got, want) {
+				t.Errorf("sent was %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A renewal of the last token that fails costs no lease, and is made again with the next renewal.
+func TestClusterKeepsTheLastToken(t *testing.T) {
+	f := newFake(t)
+	d := f.clusterDriver(t)
+	l := newLock(t, d, time.Minute)
+	f.answers(granted, "$2\r\n42\r\n", "-LOADING Redis is loading the dataset in memory\r\n", "$2\r\n42\r\n", ":0\r\n", ":0\r\n")
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		d.Renew(t.Context(), []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
+			if (i < 2) != (err == nil) {
+				t.Errorf("Renew reports %v", err)
+			}
+		})
+	}
+	if got, want := f.called(), []string{"acquire", "renew_one", "keep_one", "renew_one", "keep_one", "renew_one"}; !slices.Equal(got, want) {
+		t.Errorf("sent was %q, want %q", got, want)
+	}
+	if err := l.Release(t.Context()); err != nil || len(f.called()) != 6 {
+		t.Errorf("Release = %v after %q, want nothing to be sent: the lease was lost", err, f.called())
+	}
+}
+
+// A waiter goes on waiting while the slot is on the move. Who asks for the first time is told that nothing is known.
+func TestClusterWaiterOutlastsMove(t *testing.T) {
+	f := newFake(t)
+	d := f.clusterDriver(t)
+	const ttl = 100 * time.Millisecond
+	waiter, fresh := newLock(t, d, ttl), newLock(t, d, ttl)
+	f.answers(refused)
+	if _, err := waiter.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("Acquire = %v, want ErrHeld", err)
+	}
+	f.answers(tryAgain)
+	var held driver.Held
+	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.After <= 0 {
+		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want Held with a time", err)
+	}
+	if _, err := fresh.Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), "TRYAGAIN") {
+		t.Errorf("Acquire of one that is new, in a slot on the move = %v, want TRYAGAIN", err)
+	}
+	f.answers(granted)
+	if grant, err := waiter.Acquire(t.Context()); err != nil || grant.Token != 42 {
+		t.Errorf("Acquire after the move = %v, %v, want token 42", grant, err)
 	}
 }

@@ -72,11 +72,12 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	sent := driver.Now()
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
-		reqs[i] = l.(*lock).request(renewScript, sent)
+		reqs[i] = l.(*lock).request(d.renewScript(), sent)
 	}
 	d.server.askAll(ctx, reqs, func(i int, a answer) {
 		report(i, sent, locks[i].(*lock).renewed(a, sent))
 	})
+	d.keepTokens(ctx, locks)
 }
 
 // disown releases a lock that was granted to nobody. If that fails, it ends with its TTL.

@@ -25,6 +25,7 @@ var (
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.text, "renew": renewScript.text, "release": releaseScript.text, "probe": probeScript.text,
+		"renew_one": renewOneScript.text, "release_one": releaseOneScript.text, "bury_one": buryOneScript.text, "keep_one": keepOneScript.text,
 	}
 }
 

@@ -20,14 +20,17 @@ type lock struct {
 	tellLost func(cause error)
 
 	mu     sync.Mutex
-	asked  bool           // something may stand on the server, or be on its way there
+	asked  bool           // something may be on the server, or on its way there
 	late   bool           // a request that creates may still arrive, whatever the server says
+	polled bool           // the server has said that somebody else has the lock
 	queued bool           // it has a place in the queue, or had one until the grant
 	token  locker.Token   // of the grant; 0: none has come
 	known  driver.Instant // when it came: what was asked before may have been answered before
 	base   driver.Instant // of a grant that came while it was queued
 	look   driver.Instant // when to ask about the place again, beside its renewals
 	told   driver.Instant // when a message last said that
+
+	tokenKept driver.Instant // when the request was sent that last renewed the last token, in a Cluster
 
 	ready chan struct{} // closed when the grant has come while it was queued; nil: it was never to be queued
 	moved chan struct{} // look was set; buffered
@@ -81,17 +84,20 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	l.late = l.late || a.late
 	if a.err != nil {
 		l.asked = l.late || !redisclient.Certain(a.err)
+		if l.polled && redisclient.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
+			return driver.Grant{}, driver.Held{After: movingPause}
+		}
 		return driver.Grant{}, a.err
 	}
 	switch a.standing {
 	case granted:
-		l.token, l.known = a.token, driver.Now()
+		l.token, l.known, l.tokenKept = a.token, driver.Now(), sent.Add(-keepEvery)
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.queued = true
 		return driver.Grant{}, driver.Held{}
 	case refused:
-		l.asked = l.late
+		l.asked, l.polled = l.late, true
 		return driver.Grant{}, driver.Held{After: max(l.untilFree(a.reply), time.Millisecond)}
 	default:
 		l.asked = l.late
@@ -139,8 +145,8 @@ func (l *lock) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, maxLimit))
 	defer cancel()
 	sent := driver.Now()
-	a := l.d.server.ask(ctx, l.request(renewScript, sent))
-	if a.err != nil { // the renewals go on; a server in trouble is left alone for a while
+	a := l.d.server.ask(ctx, l.request(renewScript, sent)) // nobody queues in a Cluster
+	if a.err != nil {                                      // the renewals go on; a server in trouble is left alone for a while
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.look = driver.Now().Add(max(l.ttl/10, 50*time.Millisecond))
@@ -219,17 +225,19 @@ func (l *lock) settle() {
 	l.asked, l.queued = l.late, false
 }
 
-// Release sends nothing when the server has said that nothing stands.
+// Release sends nothing when the server has said that nothing is there.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
-	asked, late := l.asked, l.late
+	asked, granted, late := l.asked, l.token != 0, l.late
 	l.queued = false
 	l.mu.Unlock()
 	if asked {
-		r := l.request(releaseScript, driver.Now())
-		r.late = late
-		if a := l.d.server.ask(ctx, r); a.err != nil {
-			return a.err
+		for _, s := range l.removal(granted, late) {
+			r := l.request(s, driver.Now())
+			r.late = late
+			if a := l.d.server.ask(ctx, r); a.err != nil {
+				return a.err
+			}
 		}
 	}
 	if l.ready != nil {

@@ -60,13 +60,13 @@ local function advance()
   while not who do
     local first = redis.call('ZRANGE', KEYS[3], skipped, skipped)[1]
     if not first then return nil end
+    local place = redis.call('HGET', KEYS[4], first)
     if first == owner then
       token = take()
       leave(owner)
       alert(ttl)
       return owner, token
     end
-    local place = redis.call('HGET', KEYS[4], first)
     local lease, refreshed, mark, on = string.match(place or '', pattern)
     local left = lease and math.min(refreshed + lease - millis(), tonumber(lease)) -- more, if the clock was set back
     if not lease or left <= lease / 3 then
@@ -96,19 +96,18 @@ local function keep(key, time)
   if redis.call('PTTL', key) < time then redis.call('PEXPIRE', key, time) end
 end
 
--- rearm starts the TTL of the caller's lease anew, and with it the time for which the last token is kept. That gets a minute
--- more than it needs, so that only one renewal a minute has to set it; but not beyond what the longest lease needs.
+-- rearm starts the TTL of the caller's lease again, and with it the time for which the last token is kept.
 local function rearm()
   redis.call('PEXPIRE', KEYS[1], ttl)
-  if redis.call('PTTL', KEYS[2]) < kept(ttl) then
-    redis.call('PEXPIRE', KEYS[2], math.min(kept(ttl) + minute, 2 * hour))
-  end
+  keep_token(KEYS[2], ttl)
 end
 
--- place writes down the caller's place in the queue, or that it still wants it. The queue goes when its last waiter
--- must be dead.
-local function place()
+-- place writes down the caller's place in the queue, which is new if a ticket is given, or that it still wants it. The
+-- queue goes when its last waiter must be dead. The hash comes first: it may be of another type, and then nothing was written.
+-- (That KEYS[3] is of its type is known by then.)
+local function place(ticket)
   redis.call('HSET', KEYS[4], owner, string.format('%.0f %.0f %s %s', ttl, millis(), stamp, channel))
+  if ticket then redis.call('ZADD', KEYS[3], ticket, owner) end
   keep(KEYS[3], ttl)
   keep(KEYS[4], ttl)
 end

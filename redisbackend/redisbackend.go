@@ -24,7 +24,8 @@
 // there are no goroutines but those of go-redis, and of the engine.
 //
 // In a Cluster waiters poll, without an order; so do they where a client's subscriptions lead to another server than its
-// scripts (a replica). The Locker's Guarantees say so.
+// scripts (a replica). The Locker's Guarantees say so. While a slot of the Cluster moves to another server, leases in it are
+// renewed and released, but nobody can acquire a lock in it: see docs/redis.md.
 //
 // # URLs
 //

@@ -14,7 +14,10 @@ local held = type(lease) == 'string' and string.match(lease, '^%S+') == owner
 if held then
   redis.call('DEL', KEYS[1])
 end
-local waits = redis.call('EXISTS', KEYS[3]) == 1
+-- What somebody else has put in the place of the queue, of another type, is no queue: nobody can be handed the lock then, but
+-- its holder can release it.
+local places = redis.pcall('ZCARD', KEYS[3])
+local waits = type(places) == 'number' and places > 0 and type(redis.pcall('HGET', KEYS[4], owner)) ~= 'table'
 if held and not waits and ARGV[3] == '' then
   return GONE -- most often so
 end
@@ -26,7 +29,7 @@ local waited = waits and not held and leave(owner)
 if not held and not waited or ARGV[3] == 'late' then
   redis.call('SET', KEYS[5], '', 'PX', math.min(ttl, 24 * hour))
 end
-if advance() and waited and #messages == 0 then
+if waits and advance() and waited and #messages == 0 then
   alert(redis.call('PTTL', KEYS[1])) -- somebody may have become the first by this
 end
 return finish({GONE})

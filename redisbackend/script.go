@@ -29,25 +29,29 @@ var (
 	probeScript   = newScript("probe.lua")
 )
 
-// script is a text that a server carries out as a whole, and knows by its digest once it has seen it.
-type script struct{ text, digest string }
+// script is a text that a server executes as a whole, and knows by its digest once it has seen it.
+type script struct {
+	text, digest string
+	only         int // 0: it gets all keys of a lock; else the one key that it gets, by its number in args.lua
+}
 
 func newScript(name string) *script {
-	text := include.ReplaceAllStringFunc(read(name), func(line string) string {
-		return read(include.FindStringSubmatch(line)[1])
-	})
+	text := read(name)
 	sum := sha1.Sum([]byte(text))
-	return &script{text, hex.EncodeToString(sum[:])}
+	return &script{text: text, digest: hex.EncodeToString(sum[:])}
 }
 
 var include = regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
 
+// read returns a file with those that it includes.
 func read(name string) string {
 	text, err := texts.ReadFile(name)
 	if err != nil {
 		panic(err) // it was not built in
 	}
-	return string(text)
+	return include.ReplaceAllStringFunc(string(text), func(line string) string {
+		return read(include.FindStringSubmatch(line)[1])
+	})
 }
 
 // request is one call of a script.
@@ -68,8 +72,13 @@ func (r *request) command(ctx context.Context, whole bool) *command {
 		name, script = "eval", r.script.text
 	}
 	keys := keysOf(r.key, r.owner)
-	args := append(make([]any, 0, 12), name, script, len(keys), keys[0], keys[1], keys[2], keys[3], keys[4],
-		r.owner, r.ttl.Milliseconds())
+	args := append(make([]any, 0, 12), name, script)
+	if only := r.script.only; only > 0 {
+		args = append(args, 1, keys[only-1])
+	} else {
+		args = append(args, len(keys), keys[0], keys[1], keys[2], keys[3], keys[4])
+	}
+	args = append(args, r.owner, r.ttl.Milliseconds())
 	switch {
 	case r.script != releaseScript:
 		args = append(args, int64(r.sent), r.channel)

@@ -76,7 +76,7 @@ func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 				t.Errorf("%s: %s uses %s, which is no declared key", name, command, first)
 			}
 		}
-		for _, c := range regexp.MustCompile(`\bkeep\(([^,]+),`).FindAllStringSubmatch(text, -1) {
+		for _, c := range regexp.MustCompile(`\bkeep(?:_token)?\(([^,]+),`).FindAllStringSubmatch(text, -1) {
 			if c[1] != "key" && !strings.HasPrefix(c[1], "KEYS[") {
 				t.Errorf("%s: keep uses %s, which is no declared key", name, c[1])
 			}

@@ -145,7 +145,7 @@ func (s *server) askAll(ctx context.Context, reqs []request, report func(i int, 
 }
 
 // send sends requests in one message, and once more what can be answered better then: all scripts may be repeated.
-//   - NOSCRIPT: nothing was carried out; again, with the whole text.
+//   - NOSCRIPT: nothing was executed; again, with the whole text. It may come late: from the new server of a slot.
 //   - A server that has just become a replica, a slot on the move: refused; again, a little later. Slots take their
 //     time: a request that is alone, and keeps no other waiting, goes on for as long as it may.
 //   - A broken connection: nobody knows; again at once, and the answer is marked as late.
@@ -158,7 +158,7 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 	whole := false
 	for try := 1; ; try++ {
 		var again []int
-		pause := time.Duration(0)
+		pause, learns := time.Duration(0), false
 		for j, values := range s.exchange(ctx, reqs, open, whole) {
 			i := open[j]
 			a := &answers[i]
@@ -167,10 +167,11 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 				continue
 			}
 			patient := len(reqs) == 1 && redisclient.Says(a.err, "TRYAGAIN")
+			unknown := redisclient.Says(a.err, "NOSCRIPT")
 			switch {
-			case ctx.Err() != nil || try >= tries && !patient:
-			case redisclient.Says(a.err, "NOSCRIPT"):
-				whole = true
+			case ctx.Err() != nil || try >= tries && !patient && (whole || !unknown):
+			case unknown:
+				learns = true
 				again = append(again, i)
 			case redisclient.Says(a.err, "READONLY", "TRYAGAIN"):
 				pause = time.Duration(min(try*try, 10)) * 10 * time.Millisecond
@@ -180,6 +181,7 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 				again = append(again, i)
 			}
 		}
+		whole = whole || learns
 		if open = again; len(open) == 0 || !redisclient.Sleep(ctx, pause) {
 			return answers
 		}

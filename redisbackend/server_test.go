@@ -49,6 +49,9 @@ func TestAcquireAndRelease(t *testing.T) {
 			"READONLY", []string{"acquire", "acquire", "acquire", "acquire"}, nil},
 		{"a slot on the move", append(slices.Repeat([]string{"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"}, 6), granted),
 			"", slices.Repeat([]string{"acquire"}, 7), []string{"release"}},
+		{"a slot that has moved to a server that doesn't know the script",
+			append(slices.Repeat([]string{"-TRYAGAIN Multiple keys request during rehashing of slot\r\n"}, 6), noScript, granted),
+			"", append(slices.Repeat([]string{"acquire"}, 7), "whole acquire"), []string{"release"}},
 		{"failed in the middle", []string{"-ERR value is not an integer or out of range\r\n", gone}, "not an integer", []string{"acquire"}, []string{"release"}},
 		{"an answer that makes no sense", []string{"*1\r\n:9\r\n", gone}, "answer of a script", []string{"acquire"}, []string{"release"}},
 

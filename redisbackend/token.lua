@@ -1,5 +1,7 @@
 -- Fencing tokens, and the clock they come from.
 
+-- include kept.lua
+
 -- now is the server's clock, one reading a script: microseconds since 1970, as text and as a number. Lua counts in
 -- doubles, which hold integers exactly up to 2^53: as microseconds that is 285 years, so the number is exact until the
 -- year 2255.
@@ -18,21 +20,14 @@ local function millis()
   return math.floor(micros / 1000)
 end
 
+local century = 876000 * hour -- for ever, and far from what Redis takes for an expiry
+
 -- mint makes the next token, for a lease of the given length: the clock, or the last token + 1 where the clock is not
 -- past that. The clock keeps tokens rising when the data is lost, the last token when the clock is set back.
 --
 -- Tokens stay text, since Lua would write 1.795e+15. The last one may be any int64, beyond what Lua counts exactly: the
 -- comparison can't go wrong, as rounding doesn't carry it past a clock below 2^53, and it is Redis that adds 1. At the
 -- end of int64 INCR fails, and with it the acquisition; the last token is as it was then, and nothing else has happened.
---
--- A name needs its last token for as long as the clock may fall behind it. The key lives, by the same clock, for an hour
--- after the lease, or after the clock is past the token if that is later: so names that are used once leave nothing
--- behind, and tokens bear a clock that is set back by up to an hour. Of a longer lease an hour counts: at its end the
--- clock is past the token by that already.
-local minute, hour = 60000, 3600000
-local century = 876000 * hour -- for ever, and far from what Redis takes for an expiry
-local function kept(lease) return math.min(lease, hour) + hour end
-
 local function mint(lease)
   local token, micros = now()
   local last = redis.call('SET', KEYS[2], token, 'PX', kept(lease), 'GET')

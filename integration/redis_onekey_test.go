@@ -1,0 +1,142 @@
+//go:build unix
+
+package integration
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The scripts with one key each, which a Locker of a Cluster calls in the place of renew and release.
+
+func (a *acquisition) one(script string, standing int64) (token int64) {
+	a.t.Helper()
+	return want(a.t, a.call(script+"_one", "", ""), standing)
+}
+
+func TestRedisOneKeyScripts(t *testing.T) {
+	b := newBench(t)
+	holder, other := b.acquisition(""), b.acquisition("")
+	other.one("renew", isGone)
+	token := want(t, holder.acquire(), isGranted)
+	b.admin.PExpire(t.Context(), key(b.name), far/2)
+	other.one("renew", isGone)
+	other.one("release", isGone)
+	if left := b.left(""); left > far/2 || left < far/2-soon {
+		t.Errorf("after requests of somebody else the lease has %v, want it as it was", left)
+	}
+	if again := holder.one("renew", isGranted); again != token {
+		t.Errorf("a renewal returns token %d, want %d", again, token)
+	}
+	if left := b.left(""); left < far-soon {
+		t.Errorf("a renewal leaves %v, want a TTL", left)
+	}
+	b.admin.Persist(t.Context(), key(b.name))
+	holder.one("renew", isGranted)
+	if left := b.left(""); left < far-soon {
+		t.Errorf("a renewal of a key without expiry leaves %v, want a TTL", left)
+	}
+	for range 2 {
+		holder.one("release", isGone)
+		if b.left("") >= 0 {
+			t.Errorf("the lock is held after its release")
+		}
+		holder.one("renew", isGone)
+	}
+
+	for _, value := range []string{"", "x", holder.owner, holder.owner + " x", holder.owner + "1 1"} {
+		b.set("", value, far)
+		holder.one("renew", isGone)
+	}
+	b.admin.Del(t.Context(), key(b.name))
+	b.admin.RPush(t.Context(), key(b.name), "x")
+	holder.one("renew", isGone)
+	holder.one("release", isGone)
+	if n := b.admin.Exists(t.Context(), key(b.name)).Val(); n != 1 {
+		t.Errorf("what somebody else has put there is gone")
+	}
+	b.admin.Del(t.Context(), key(b.name))
+
+	late := b.acquisition("")
+	late.one("bury", isGone)
+	if left := b.left(":tomb:" + late.owner); left < far-soon || left > far {
+		t.Errorf("the tombstone is kept for %v, want a TTL", left)
+	}
+	want(t, late.acquire(), isGone)
+	late.ttl = 48 * time.Hour
+	late.one("bury", isGone)
+	if left := b.left(":tomb:" + late.owner); left < 24*time.Hour-soon || left > 24*time.Hour {
+		t.Errorf("the tombstone of a long lease is kept for %v, want a day", left)
+	}
+}
+
+// The last token is kept for an hour longer than the lease. It is renewed every 50 s, and with each renewal that is rarer.
+func TestRedisOneKeyKeepsTheLastToken(t *testing.T) {
+	b := newBench(t)
+	a := b.acquisition("")
+	a.one("keep", isGone)
+	if left := b.left(":token"); left != -2 {
+		t.Errorf("a token that was never given out is kept for %v", left)
+	}
+	want(t, a.acquire(), isGranted)
+	for _, c := range []struct{ ttl, before, least, most time.Duration }{
+		{far, far, time.Hour + 2*far, time.Hour + 2*far},
+		{far, time.Hour + far - time.Second, time.Hour + 2*far, time.Hour + 2*far},
+		{far, time.Hour + far + soon, time.Hour + far, time.Hour + far + soon}, // it is enough
+		{far, 5 * time.Hour, 5 * time.Hour, 5 * time.Hour},                     // the clock is behind it
+		{10 * time.Hour, far, 2 * time.Hour, 2 * time.Hour},
+	} {
+		a.ttl = c.ttl
+		b.admin.PExpire(t.Context(), key(b.name)+":token", c.before)
+		a.one("keep", isGone)
+		if left := b.left(":token"); left < c.least-soon || left > c.most {
+			t.Errorf("of a lease of %v a token that was kept for %v is kept for %v, want %v to %v", c.ttl, c.before, left, c.least, c.most)
+		}
+	}
+}
+
+// What is not of the type of a queue keeps no holder from renewing and releasing its lock, and gets nothing added to it.
+func TestRedisForeignQueue(t *testing.T) {
+	b := newBench(t)
+	b.listen("one")
+	for _, suffix := range []string{":waiters", ":queue"} {
+		k := key(b.name) + suffix
+		other := map[string]string{":waiters": key(b.name) + ":queue", ":queue": key(b.name) + ":waiters"}[suffix]
+		holder, waiter := b.acquisition(""), b.acquisition("one")
+		want(t, holder.acquire(), isGranted)
+		b.set(suffix, "x", 0)
+		if answer, err := waiter.try("acquire", "one", ""); err == nil || !redis.HasErrorPrefix(err, "WRONGTYPE") {
+			t.Errorf("%s is a string, and acquire = %v, %v, want WRONGTYPE", suffix, answer, err)
+		}
+		if n := b.admin.Exists(t.Context(), other).Val(); n != 0 {
+			t.Errorf("%s is a string, and an acquisition that failed has left %s", suffix, other)
+		}
+		want(t, holder.renew(), isGranted)
+		holder.release()
+		if n := b.admin.Exists(t.Context(), key(b.name)).Val(); n != 0 {
+			t.Errorf("%s is a string, and the lock is held after its release", suffix)
+		}
+		waiter.release()
+		if got := b.admin.Get(t.Context(), k).Val(); got != "x" {
+			t.Errorf("%s has become %q", suffix, got)
+		}
+		b.admin.Del(t.Context(), k)
+
+		// The same while somebody waits.
+		if suffix == ":queue" {
+			continue // there is no place without it
+		}
+		holder, waiter = b.acquisition(""), b.acquisition("one")
+		want(t, holder.acquire(), isGranted)
+		want(t, waiter.acquire(), isQueued)
+		b.admin.Del(t.Context(), k)
+		b.set(suffix, "x", 0)
+		holder.release()
+		if n := b.admin.Exists(t.Context(), key(b.name)).Val(); n != 0 {
+			t.Errorf("%s has become a string, and the lock is held after its release", suffix)
+		}
+		b.admin.Del(t.Context(), k, other)
+	}
+}

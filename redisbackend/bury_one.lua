@@ -1,0 +1,9 @@
+-- bury_one makes the tombstone of release.lua, for a Cluster: see cluster.go.
+--
+-- KEYS[1]  tomb
+
+-- include args.lua
+-- include kept.lua
+
+redis.call('SET', KEYS[1], '', 'PX', math.min(ttl, 24 * hour))
+return GONE

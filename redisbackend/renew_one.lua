@@ -1,0 +1,13 @@
+-- renew_one is renew with one key, for a Cluster: see cluster.go. The last token is renewed by keep_one.
+--
+-- KEYS[1]  lock
+
+-- include args.lua
+
+local held = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
+local who, token = string.match(type(held) == 'string' and held or '', '^(%S+) (%d+)$')
+if who ~= owner then
+  return GONE
+end
+redis.call('PEXPIRE', KEYS[1], ttl)
+return token
