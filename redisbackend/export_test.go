@@ -92,3 +92,10 @@ func LookOf(told, left time.Duration, before bool) time.Duration {
 	l.lookAfter(reply{left: left}, sent)
 	return l.untilLook()
 }
+
+// SetLeftBehind changes leftBehind until the function that it returns is called.
+func SetLeftBehind(d time.Duration) (back func()) {
+	before := leftBehind
+	leftBehind = d
+	return func() { leftBehind = before }
+}

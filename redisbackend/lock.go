@@ -10,6 +10,10 @@ import (
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
+// leftBehind is for how long a request that was given up may still be on its way out of this process: a message with others
+// in it (maxLimit), and the time that go-redis gives itself to write it (3 s unless its options say otherwise).
+var leftBehind = maxLimit + 3*time.Second
+
 // lock is one acquisition.
 type lock struct {
 	d        *redisDriver
@@ -22,6 +26,7 @@ type lock struct {
 	mu     sync.Mutex
 	asked  bool           // something may be on the server, or on its way there
 	late   bool           // a request that creates may still arrive, whatever the server says
+	ended  driver.Instant // when the last request that creates or renews had ended
 	polled bool           // the server has said that somebody else has the lock
 	queued bool           // it has a place in the queue, or had one until the grant
 	token  locker.Token   // of the grant; 0: none has come
@@ -81,7 +86,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late = l.late || a.late
+	l.ended, l.late = driver.Exact(), l.late || a.late
 	if a.err != nil {
 		l.asked = l.late || !redisclient.Certain(a.err)
 		if l.polled && redisclient.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
@@ -157,6 +162,9 @@ func (l *lock) ask(ctx context.Context) error {
 
 // renewed takes in the answer to a renewal. Its error is what is to be reported.
 func (l *lock) renewed(a answer, sent driver.Instant) error {
+	l.mu.Lock()
+	l.ended = driver.Exact()
+	l.mu.Unlock()
 	if a.err != nil {
 		return a.err
 	}
@@ -225,10 +233,10 @@ func (l *lock) settle() {
 	l.asked, l.queued = l.late, false
 }
 
-// Release sends nothing when the server has said that nothing is there.
+// Release sends nothing when the server has said that nothing is there, or time has ended all that may have been.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
-	asked, granted, late := l.asked, l.token != 0, l.late
+	asked, granted, late := l.asked && !l.outlived(), l.token != 0, l.late
 	l.queued = false
 	l.mu.Unlock()
 	if asked {
@@ -247,4 +255,12 @@ func (l *lock) Release(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.asked, l.late = false, false
 	return nil
+}
+
+// outlived reports whether whatever l may have left has ended by itself: a service that doesn't answer for hours must not
+// make a Locker keep all that it has tried meanwhile. What the last request has set or renewed ends a TTL after it was
+// executed, and it was executed within another TTL. One that was held up for even longer, and is executed then, makes
+// what ends by itself as well; and the removals that were sent since come behind it. l.mu is held.
+func (l *lock) outlived() bool {
+	return driver.Exact().Sub(l.ended) > 2*l.ttl+leftBehind
 }

@@ -1,0 +1,124 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// counting is a driver that counts the acquisitions which the engine keeps because their removal is not confirmed.
+type counting struct {
+	driver.Driver
+	kept atomic.Int64
+}
+
+type counted struct {
+	driver.Lock
+	c    *counting
+	once sync.Once
+}
+
+func (c *counting) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
+	l, err := c.Driver.Lock(req, lost)
+	return &counted{Lock: l, c: c}, err
+}
+
+func (c *counting) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	inner := make([]driver.Lock, len(locks))
+	for i, l := range locks {
+		inner[i] = l.(*counted).Lock
+	}
+	c.Driver.Renew(ctx, inner, report)
+}
+
+func (l *counted) Acquire(ctx context.Context) (driver.Grant, error) {
+	l.once.Do(func() { l.c.kept.Add(1) })
+	return l.Lock.Acquire(ctx)
+}
+
+func (l *counted) Release(ctx context.Context) error {
+	err := l.Lock.Release(ctx)
+	if err == nil {
+		l.c.kept.Add(-1)
+	}
+	return err
+}
+
+// A server that accepts requests and never answers must not make a Locker keep what it has tried for ever: time ends it.
+func TestNothingIsKeptForEver(t *testing.T) {
+	defer redisbackend.SetLeftBehind(10 * time.Millisecond)()
+	f := newFake(t)
+	d := &counting{Driver: f.driver(t, nil)}
+	const tries, ttl = 200, 20 * time.Millisecond
+	l := driver.New(keepOpen{d}, driver.Config{Backend: "redis", TTL: ttl, Features: locker.FeatureTTL})
+	f.answers(granted)
+	lease, err := l.Acquire(t.Context(), "held", locker.WithTTL(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.answers("") // from here on, to the end of the test
+	var all sync.WaitGroup
+	for range 4 { // all of whose requests go out at once
+		all.Go(func() {
+			for range tries / 4 {
+				if _, err := locker.TryAcquire(t.Context(), l, "name"); err == nil || errors.Is(err, locker.ErrHeld) {
+					t.Errorf("TryAcquire = %v, and the server has not answered", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := lease.Release(t.Context()); err == nil {
+		t.Errorf("Release = nil, and the server has not answered")
+	}
+	for end := time.Now().Add(10 * time.Second); d.kept.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d of %d acquisitions are kept after 10s, with a TTL of %v, want none", d.kept.Load(), tries+1, ttl)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil: nothing can be left", err)
+	}
+}
+
+// keepOpen is a driver that is closed by its test.
+type keepOpen struct{ driver.Driver }
+
+func (keepOpen) Close(context.Context) error { return nil }
+
+// Before that time has passed, a removal that is not confirmed is one that may be needed.
+func TestReleaseWaitsForTheTime(t *testing.T) {
+	defer redisbackend.SetLeftBehind(0)()
+	f := newFake(t)
+	f.answers(granted, "")
+	const ttl = 200 * time.Millisecond
+	l := newLock(t, f.driver(t, nil), ttl)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ended := time.Now()
+	release := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/10)
+		defer cancel()
+		return l.Release(ctx)
+	}
+	for err := release(); err != nil; err = release() {
+		if time.Since(ended) > 10*time.Second {
+			t.Fatalf("Release = %v after %v, with a TTL of %v", err, time.Since(ended), ttl)
+		}
+	}
+	if after := time.Since(ended); after < 2*ttl-ttl/10 {
+		t.Errorf("Release = nil %v after the last request, want two TTLs of %v: the lock may be held", after, ttl)
+	}
+	sent := len(f.called())
+	if err := l.Release(t.Context()); err != nil || len(f.called()) != sent {
+		t.Errorf("Release once more = %v after %d requests, want nil without any", err, len(f.called())-sent)
+	}
+}
