@@ -5,16 +5,40 @@
 //	if err := mark.Claim(ctx, lease.Token()); err != nil {
 //		return err // matches fence.ErrStale: a newer holder was here
 //	}
-//	total, err := client.Get(ctx, "{invoice:42}").Int()
+//	total, err := mark.Do(ctx, lease.Token(), "GET", "{invoice:42}")
 //	…
 //	_, err = mark.Do(ctx, lease.Token(), "SET", "{invoice:42}", total)
 //
-// A mark is a key beside the data. It never expires, and is lost with the data only if both are: don't evict it (use the
-// policy noeviction, or a volatile one), and don't flush one without the other.
+// # Reading
+//
+// Read through the mark, as above, or with a client that asks the master. A client that may read from replicas (a
+// [redis.ClusterClient] with ReadOnly, RouteByLatency or RouteRandomly, a client made by [redis.NewFailoverClusterClient])
+// can get data that lacks the predecessor's last write. What is computed from that is then written with a token that is
+// right.
+//
+// # The client
+//
+// It executes what it is given at once, on the server that has the data: a [redis.Client], also one for Sentinels, a
+// [redis.ClusterClient], a [redis.Conn] or a [redis.Tx]. Two kinds are refused with an error that matches [errors.ErrUnsupported],
+// before anything is sent:
+//
+//   - one that queues: a [redis.Pipeliner], that of TxPipelined as well, and a [redis.AutoPipeliner]. In a pipeline nothing is
+//     known of a claim when the write is queued, and MULTI doesn't undo the write when the claim is refused. The claim
+//     and the write are one step in Do and Run;
+//   - a [redis.Ring]. It sends a script where the mark is, and reads the data where the data's key is.
+//
+// # The mark
+//
+// A mark is a key next to the data. It never expires: an expiry that somebody has put on it is taken off by the next claim.
+// It is lost with the data only if both are: don't evict it (use the policy noeviction, or a volatile one), and don't
+// flush one without the other. A key that holds anything but a token is not claimed, and stays as it is.
 //
 // The server must not forget a mark that it has acknowledged, or a stale token passes. Over a crash that needs a log which is
 // on the disk before the answer: appendonly yes and appendfsync always. What a failover to a replica loses of the latest
-// writes, it loses of the marks as well, and no setting mends that.
+// writes, it loses of the marks as well, and no setting changes that.
+//
+// A user of the server needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and those of his own
+// commands.
 package fenceredis
 
 import (
@@ -22,6 +46,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,91 +56,139 @@ import (
 	"github.com/fencedlock/locker/fence"
 )
 
-// Mark is the highest token that one resource has seen. Its methods are safe for concurrent use.
+// Mark is the highest token that one resource has seen. Its methods are safe for concurrent use if the client's are.
 type Mark struct {
-	Client redis.Scripter // of the server that has the data
+	Client redis.Scripter // of the server that has the data; see the package comment
 	Key    string         // of the mark; in a Cluster with the hash tag of the data
 }
 
-// ErrInexact says that Do has carried the command out, and can't return the integer that came of it: a script rounds those from
-// 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
-var ErrInexact = errors.New("the command was carried out, but its result is too large an integer for a script to return")
+var (
+	// ErrInexact says that Do has executed the command, and can't return the integer that came of it: a script rounds those
+	// from 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
+	ErrInexact = errors.New("the command was executed, but its result is too large an integer for a script to return")
 
-// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard].
+	// ErrNoToken says that the mark's key holds something that is no token: it is likely to be another key by mistake. Nothing
+	// was changed.
+	ErrNoToken = errors.New("the mark's key holds what is no token")
+)
+
+// maxArgs is how many arguments behind the key a command of Do may have: a script can pass on somewhat less than 8000.
+const maxArgs = 7000
+
+// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It may be called
+// any number of times.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	_, err := m.run(ctx, claimOnly, token, nil, nil)
 	return err
 }
 
-// Do claims, and sends one command whose first argument is its key, in one step: SET, HSET, DEL, INCRBY and most others.
-// When the token is stale, the command is not carried out. The result is the command's; a reply of nil is [redis.Nil].
-// When the command fails, the claim stands all the same. A command whose reply was lost may have been carried out, and by
-// a client that retries, twice. After an error that matches [ErrInexact] it has been carried out.
+// Do claims, and sends one command whose first argument is its key, in one step: GET, SET, HSET, DEL, INCRBY and most others.
+// It has 7000 arguments behind the key at most. The key is not the mark's, and neither is any further argument that the command
+// takes for a key. When the token is
+// stale, the command is not executed. The result is the command's; a reply of nil is [redis.Nil]. When the command fails,
+// the claim is valid all the same. After an error that matches [ErrInexact] the command has been executed.
+//
+// It is sent once, whatever the client's MaxRetries are. So after an error that matches [fence.ErrStale] this call has
+// written nothing. After an error of the connection it may have been executed; a further call is another command, and
+// INCRBY then adds twice. (A client without a method Process, which none of go-redis is, sends it as often as it likes.)
 func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, args ...any) (any, error) {
-	result, err := m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
-	if redis.HasErrorPrefix(err, "INEXACT") {
-		return nil, fmt.Errorf("fence: %q: %w", m.Key, ErrInexact)
+	if len(args) > maxArgs {
+		return nil, fmt.Errorf("fence: %q: a command of %d arguments, want %d at most", m.Key, len(args), maxArgs)
 	}
-	return result, err
+	return m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
 }
 
 // Run claims, and runs a script of the caller's, in one step. In the script KEYS and ARGV are keys and args, as if it
-// were run by itself. When the token is stale, it is not run. The result is the script's, whose numbers are those of Lua:
-// it gets integers from 2^53 on rounded, and returns no fractions. Text stays as it is.
+// were run by itself; the mark's key is not among them. When the token is stale, it is not run. The result is the script's,
+// whose numbers are those of Lua: it gets integers from 2^53 on rounded, and returns no fractions. Text stays as it is. An
+// error of the script's own is returned as it is. Like the command of Do, it is sent once.
 func (m Mark) Run(ctx context.Context, token locker.Token, s *Script, keys []string, args ...any) (any, error) {
-	return m.run(ctx, s.script, token, keys, args)
+	return m.run(ctx, s, token, keys, args)
 }
 
 // Script is a text in Lua that [Mark.Run] runs behind a claim. It is safe for concurrent use.
-type Script struct{ script *redis.Script }
+type Script struct {
+	text   string
+	script *redis.Script
+}
 
 // NewScript makes a Script of a text that would run by itself. It has no shebang line (#!lua).
-func NewScript(text string) *Script { return &Script{redis.NewScript(claimText + rest + text)} }
+func NewScript(text string) *Script { return newScript(claimText + restText + text) }
+
+func newScript(text string) *Script { return &Script{text, redis.NewScript(text)} }
 
 var (
 	//go:embed claim.lua
 	claimText string
 	//go:embed command.lua
 	commandText string
+	//go:embed script.lua
+	restText string
 )
-
-// rest makes the claim's own key and argument disappear for what follows.
-const rest = `
-local KEYS, ARGV = {select(2, unpack(KEYS))}, {select(2, unpack(ARGV))}
-`
 
 var (
-	claimOnly  = redis.NewScript(claimText + "return 1")
-	oneCommand = redis.NewScript(claimText + commandText)
+	claimOnly  = newScript(claimText + "return 1")
+	oneCommand = newScript(claimText + commandText)
 )
 
-func (m Mark) run(ctx context.Context, s *redis.Script, token locker.Token, keys []string, args []any) (any, error) {
-	if m.Key == "" {
-		return nil, errors.New("fence: the mark has no key")
+func (m Mark) run(ctx context.Context, s *Script, token locker.Token, keys []string, args []any) (any, error) {
+	if err := m.check(keys); err != nil {
+		return nil, err
 	}
 	if err := fence.CheckToken(token); err != nil {
 		return nil, err
 	}
-	result, err := s.Run(ctx, m.Client, append([]string{m.Key}, keys...), append([]any{int64(token)}, args...)...).Result()
-	if highest, stale := higher(err); stale {
-		return nil, &fence.StaleError{Resource: m.Key, Token: token, Highest: highest}
+	cmd := s.send(ctx, m.Client, append([]string{m.Key}, keys...), append([]any{int64(token)}, args...))
+	result, err := cmd.Result()
+	switch {
+	case err == nil && result == nil: // a server answers something, be it redis.Nil
+		return nil, m.unsupported("it has queued the claim, or not sent it")
+	case err == nil || errors.Is(err, redis.Nil):
+		return result, err
 	}
-	if err != nil && !errors.Is(err, redis.Nil) {
-		err = fmt.Errorf("fence: %q: %w", m.Key, err)
-	}
-	return result, err
+	return nil, m.explain(err, token)
 }
 
-// higher reads the refusal of a claim.
-func higher(err error) (locker.Token, bool) {
+// check refuses what can't be right, before anything is sent.
+func (m Mark) check(keys []string) error {
+	switch {
+	case m.Key == "":
+		return errors.New("fence: the mark has no key")
+	case slices.Contains(keys, m.Key):
+		return fmt.Errorf("fence: %q: the key of the mark is that of the data; give the mark a key of its own", m.Key)
+	}
+	switch m.Client.(type) {
+	case nil:
+		return fmt.Errorf("fence: %q: the mark has no client", m.Key)
+	case redis.Pipeliner, *redis.AutoPipeliner:
+		return m.unsupported("it queues commands, and the claim would be known after the write; use Do or Run with the client itself")
+	case interface{ SetAddrs(addrs map[string]string) }: // a Ring, or what has one in it
+		return m.unsupported("a redis.Ring may keep the data on another server than the mark")
+	}
+	return nil
+}
+
+func (m Mark) unsupported(why string) error {
+	return fmt.Errorf("fence: %q: %w: a client of type %T: %s", m.Key, errors.ErrUnsupported, m.Client, why)
+}
+
+// explain makes errors of what the scripts of this package reply. Their first word is one that no script of a caller's replies by
+// accident.
+func (m Mark) explain(err error, token locker.Token) error {
 	var reply redis.Error
-	if !errors.As(err, &reply) {
-		return 0, false
+	if errors.As(err, &reply) {
+		text, ours := strings.CutPrefix(reply.Error(), "LOCKERFENCE ")
+		highest, stale := strings.CutPrefix(text, "stale ")
+		switch {
+		case !ours:
+		case stale:
+			n, _ := strconv.ParseInt(highest, 10, 64) // claim.lua has looked at it
+			return &fence.StaleError{Resource: m.Key, Token: token, Highest: locker.Token(n)}
+		case text == "no token":
+			err = ErrNoToken
+		case text == "inexact":
+			err = ErrInexact
+		}
 	}
-	text, stale := strings.CutPrefix(reply.Error(), "STALE ")
-	if !stale {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	return locker.Token(n), err == nil
+	return fmt.Errorf("fence: %q: %w", m.Key, err)
 }

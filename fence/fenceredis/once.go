@@ -1,0 +1,41 @@
+package fenceredis
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// once is a command that go-redis sends once. By itself it sends a command again whose reply was lost, and the second copy
+// may be refused by a claim that came in between: then the caller would hear that nothing was written, and the first copy
+// has written. A redirection in a Cluster is followed all the same, because nothing was executed then.
+type once struct{ *redis.Cmd }
+
+func (once) NoRetry() bool { return true }
+
+// send executes a script by its digest, and by its text where the server doesn't know that. A claim alone may be repeated.
+func (s *Script) send(ctx context.Context, client redis.Scripter, keys []string, args []any) *redis.Cmd {
+	p, ok := client.(interface {
+		Process(ctx context.Context, cmd redis.Cmder) error
+	})
+	if !ok || s == claimOnly {
+		return s.script.Run(ctx, client, keys, args...)
+	}
+	try := func(name, script string) *redis.Cmd {
+		words := make([]any, 0, 3+len(keys)+len(args))
+		words = append(words, name, script, len(keys))
+		for _, key := range keys {
+			words = append(words, key)
+		}
+		cmd := redis.NewCmd(ctx, append(words, args...)...)
+		if err := p.Process(ctx, once{cmd}); err != nil {
+			cmd.SetErr(err) // clients of go-redis have done so
+		}
+		return cmd
+	}
+	cmd := try("evalsha", s.script.Hash())
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = try("eval", s.text)
+	}
+	return cmd
+}
