@@ -53,7 +53,7 @@ func TestRedisThroughSocket(t *testing.T) {
 	defer os.RemoveAll(folder)
 	path := filepath.Join(folder, "s")
 	relay(t, path, s.nodes[0].addr)
-	u := url.URL{Scheme: "unix", User: url.UserPassword("", redisPassword), Path: path, RawQuery: "db=3"}
+	u := url.URL{Scheme: "redis+unix", User: url.UserPassword("", redisPassword), Path: path, RawQuery: "db=3"}
 	l := keep(t, openURL(t, u.String()))
 	handsOver(t, l, keep(t, openURL(t, u.String())), lockName(t))
 

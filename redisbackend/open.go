@@ -16,8 +16,11 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
+// socketScheme has "redis" in it because a program may know other backends that have sockets.
+const socketScheme = "redis+unix"
+
 func init() {
-	for _, scheme := range []string{"redis", "rediss", "unix"} {
+	for _, scheme := range []string{"redis", "rediss", "valkey", "valkeys", socketScheme} {
 		locker.Register(scheme, open)
 	}
 }
@@ -73,7 +76,11 @@ func parse(u *url.URL) (target, error) {
 	}
 	err := t.complete(u, addrs)
 	if err == nil {
-		t.options.TLSConfig, err = files.Load(u.Scheme == "rediss", "rediss")
+		secure := "rediss"
+		if strings.HasPrefix(u.Scheme, "valkey") {
+			secure = "valkeys"
+		}
+		t.options.TLSConfig, err = files.Load(u.Scheme == secure, secure)
 	}
 	if err != nil {
 		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
@@ -87,7 +94,7 @@ func (t *target) complete(u *url.URL, addrs []string) error {
 	sentinel, cluster := o.MasterName != "", o.IsClusterMode
 	switch {
 	case u.Opaque != "" || u.Fragment != "":
-		return errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and only parameters may follow")
+		return errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH, and only parameters may follow")
 	case sentinel && cluster:
 		return errors.New("a Cluster has no Sentinels; give cluster or master_name")
 	case len(addrs) > 0 && !sentinel && !cluster:
@@ -98,7 +105,7 @@ func (t *target) complete(u *url.URL, addrs []string) error {
 		return errors.New("pool_size and db are not negative")
 	}
 	t.user(u.User, sentinel)
-	if u.Scheme == "unix" {
+	if u.Scheme == socketScheme {
 		return t.socket(u)
 	}
 	return t.network(u, addrs)
@@ -117,7 +124,7 @@ func (t *target) user(user *url.Userinfo, sentinel bool) {
 func (t *target) socket(u *url.URL) error {
 	switch {
 	case u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/":
-		return errors.New("a socket is unix:///PATH, with three slashes")
+		return errors.New("a socket is redis+unix:///PATH, with three slashes")
 	case t.options.MasterName != "" || t.options.IsClusterMode:
 		return errors.New("a Sentinel and a Cluster are not reached through a socket")
 	}
@@ -133,11 +140,14 @@ func (t *target) network(u *url.URL, addrs []string) error {
 	if port == "" {
 		port = "6379"
 	}
+	if !isPort(port) {
+		return errors.New("the port is not a number from 1 to 65535")
+	}
 	t.options.Addrs = []string{net.JoinHostPort(host, port)}
 	for _, addr := range addrs {
 		host, port, err := net.SplitHostPort(addr)
-		if err != nil || host == "" || port == "" {
-			return errors.New("addr is HOST:PORT")
+		if err != nil || host == "" || !isPort(port) {
+			return errors.New("addr is HOST:PORT, where PORT is a number from 1 to 65535")
 		}
 		t.options.Addrs = append(t.options.Addrs, net.JoinHostPort(host, port))
 	}
@@ -155,4 +165,9 @@ func (t *target) network(u *url.URL, addrs []string) error {
 		return errors.New("a Cluster has no database but 0")
 	}
 	return nil
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }

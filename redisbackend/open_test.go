@@ -44,11 +44,13 @@ func TestURL(t *testing.T) {
 		{url: "redis://:p%40ss@h", addrs: "h:6379", password: "p@ss"},
 		{url: "redis://joe:pass@h", addrs: "h:6379", user: "joe", password: "pass"},
 		{url: "rediss://joe:pass@h:1/2", addrs: "h:1", user: "joe", password: "pass", db: 2, tls: true},
-		{url: "unix:///run/redis.sock", addrs: "/run/redis.sock"},
-		{url: "unix://joe:pass@/run/redis.sock?db=4", addrs: "/run/redis.sock", user: "joe", password: "pass", db: 4},
+		{url: "redis+unix:///run/redis.sock", addrs: "/run/redis.sock"},
+		{url: "redis+unix://joe:pass@/run/redis.sock?db=4", addrs: "/run/redis.sock", user: "joe", password: "pass", db: 4},
 		{url: "redis://s1:26379/5?master_name=m&addr=s2:26379&addr=s3:26379", addrs: "s1:26379 s2:26379 s3:26379", db: 5, master: "m"},
 		{url: "redis://su:sp@s1?master_name=m&username=joe&password=p%26w", addrs: "s1:6379", user: "joe", password: "p&w", master: "m", sentinelUser: "su", pass: "sp"},
 		{url: "redis://joe:pass@n1:7000?cluster=true&addr=n2:7000&addr=[::1]:7001", addrs: "n1:7000 n2:7000 [::1]:7001", user: "joe", password: "pass", cluster: true},
+		{url: "valkey://joe:pass@h:65535/2", addrs: "h:65535", user: "joe", password: "pass", db: 2},
+		{url: "valkeys://h", addrs: "h:6379", tls: true},
 		{url: "rediss://n1:7000?cluster=1", addrs: "n1:7000", cluster: true, tls: true},
 	} {
 		s, err := parse(t, c.url)
@@ -122,13 +124,19 @@ func TestURLRefused(t *testing.T) {
 		"redis://h?username=sesame":              "before the host",
 		"redis://h?ca_file=/sesame":              "rediss://",
 		"redis://h?skip_verify=true":             "rediss://",
+		"valkey://h?skip_verify=true":            "valkeys://",
+		"redis://h:99999":                        "65535",
+		"redis://h:65536":                        "65535",
+		"redis://h:0":                            "65535",
+		"redis://h?master_name=m&addr=a:99999":   "65535",
+		"redis://h?master_name=m&addr=a:redis":   "65535",
 		"rediss://h?ca_file=/no/such/file":       "ca_file",
 		"rediss://h?cert_file=/no/such/file":     "cert_file and key_file",
-		"unix://run/redis.sock":                  "three slashes",
-		"unix:///":                               "three slashes",
-		"unix:///s?cluster=true":                 "socket",
-		"unix:///s?master_name=m":                "socket",
-		"unix:///s?server_name=h":                "rediss://",
+		"redis+unix://run/redis.sock":            "three slashes",
+		"redis+unix:///":                         "three slashes",
+		"redis+unix:///s?cluster=true":           "socket",
+		"redis+unix:///s?master_name=m":          "socket",
+		"redis+unix:///s?server_name=h":          "rediss://",
 		"redis://h?%zz":                          "escaped",
 		"redis://h?addr=a:1&addr=b:2&x=sesame;y": "escaped",
 	} {
@@ -161,16 +169,19 @@ func TestURLWithCertificates(t *testing.T) {
 }
 
 func TestSchemes(t *testing.T) {
-	for _, scheme := range []string{"redis", "rediss", "unix"} {
+	for _, scheme := range []string{"redis", "rediss", "valkey", "valkeys", "redis+unix"} {
 		if !slices.Contains(locker.Schemes(), scheme) {
 			t.Errorf("%s:// is not known: %v", scheme, locker.Schemes())
 		}
+	}
+	if slices.Contains(locker.Schemes(), "unix") {
+		t.Errorf("unix:// is taken for the whole program: %v", locker.Schemes())
 	}
 }
 
 func FuzzURL(f *testing.F) {
 	f.Add("redis://joe:pass@h:1/2?prefix=a:&ttl=3s")
-	f.Add("unix://joe@/s?db=1")
+	f.Add("redis+unix://joe@/s?db=1")
 	f.Add("rediss://s1?master_name=m&addr=s2:1&username=u&password=p")
 	f.Add("redis://n?cluster=true&addr=h:1")
 	f.Fuzz(func(t *testing.T, raw string) {

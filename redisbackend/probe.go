@@ -73,7 +73,7 @@ func explain(err error, prefix string, commands ...string) error {
 // hint adds what a connection on which nothing makes sense may mean.
 func hint(err error) error {
 	if redisclient.Silent(err) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
-		return fmt.Errorf("%w; a server that speaks TLS needs rediss://, one that doesn't redis://", err)
+		return fmt.Errorf("%w; a server that speaks TLS needs rediss:// or valkeys://, one that doesn't redis:// or valkey://", err)
 	}
 	return err
 }

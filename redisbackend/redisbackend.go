@@ -31,11 +31,12 @@
 //
 //	redis://[USER:PASSWORD@]HOST[:PORT][/DB]        one server; HOST is localhost and PORT 6379 if not given
 //	rediss://…                                      the same over TLS
-//	unix://[USER:PASSWORD@]/PATH?db=DB              through a socket
+//	redis+unix://[USER:PASSWORD@]/PATH?db=DB        through a socket
 //	redis://HOST:26379/DB?master_name=NAME          through Sentinels; USER:PASSWORD are then theirs
 //	redis://HOST:PORT?cluster=true                  a Cluster
 //
-// These are the URLs of go-redis. The parameters, all optional:
+// These are the URLs of go-redis, but for unix://, which could be any backend's: it is redis+unix:// here. valkey:// and valkeys://
+// mean the same as redis:// and rediss://. The parameters, all optional:
 //
 //	prefix           what keys and channels begin with: "locker:"
 //	ttl              of leases that don't ask for one: 30s

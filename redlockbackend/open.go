@@ -182,7 +182,7 @@ func (t *target) urls(urls []string) error {
 func parseServer(text string) (o redis.Options, err error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || u.Fragment != "" {
-		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss:// likewise, or unix:///PATH, and escaped")
+		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH, and escaped")
 	}
 	if err := refuseSentinels(u); err != nil {
 		return o, err
@@ -195,21 +195,21 @@ func parseServer(text string) (o redis.Options, err error) {
 	o.Username = u.User.Username()
 	o.Password, _ = u.User.Password()
 	switch u.Scheme {
-	case "unix":
+	case "redis+unix":
 		if u.Host != "" || len(u.Path) < 2 {
-			return o, errors.New("a socket is unix:///PATH, with three slashes")
+			return o, errors.New("a socket is redis+unix:///PATH, with three slashes")
 		}
 		o.Network, o.Addr = "unix", u.Path
 		u = &url.URL{}
-	case "redis", "rediss":
+	case "redis", "rediss", "valkey", "valkeys":
 		if o.Addr, err = address(u.Host); err != nil {
 			return o, err
 		}
 	default:
-		return o, errors.New("its scheme is none of redis, rediss and unix")
+		return o, errors.New("its scheme is none of redis, rediss, valkey, valkeys and redis+unix")
 	}
 	if o.DB, err = database(u, db); err == nil {
-		o.TLSConfig, err = files.Load(u.Scheme == "rediss", "rediss")
+		o.TLSConfig, err = files.Load(u.Scheme == "rediss" || u.Scheme == "valkeys", "rediss")
 	}
 	return o, err
 }

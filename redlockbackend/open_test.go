@@ -59,7 +59,8 @@ func TestURL(t *testing.T) {
 		"redlock://joe:pw@a,b,c":               "joe:pw@a:6379, joe:pw@b:6379, joe:pw@c:6379",
 		"redlocks://a,b,c?server_name=x":       "tls a:6379 x, tls b:6379 x, tls c:6379 x",
 		"redlock://a,c?server=redis%3A%2F%2Fb": "a:6379, c:6379, b:6379",
-		own("redis://d:3", "redis://a", "redis://u:p@b:2/1", "rediss://:q@c?server_name=y", "unix://u:s@/run/r.sock?db=2"): "d:3, a:6379, u:p@b:2/1, tls :q@c:6379 y, unix u:s@/run/r.sock/2",
+		own("redis://d:3", "redis://a", "redis://u:p@b:2/1", "rediss://:q@c?server_name=y", "redis+unix://u:s@/run/r.sock?db=2"): "d:3, a:6379, u:p@b:2/1, tls :q@c:6379 y, unix u:s@/run/r.sock/2",
+		own("redis://a", "valkey://b:1", "valkeys://c?server_name=y"):                                                            "a:6379, b:1, tls c:6379 y",
 	} {
 		s, err := parse(t, raw)
 		if err != nil {
@@ -167,8 +168,8 @@ func TestURLRefused(t *testing.T) {
 		server("redis://:sesame@c?cluster=true"):       `"cluster"`,
 		server("redis://:sesame@c/x"):                  "number of a database",
 		server("redis://:sesame@"):                     "HOST",
-		server("unix://:sesame@c/x"):                   "three slashes",
-		server("unix://:sesame@/"):                     "three slashes",
+		server("redis+unix://:sesame@c/x"):             "three slashes",
+		server("redis+unix://:sesame@/"):               "three slashes",
 		server("redis://:sesame@c#x"):                  "escaped",
 		server("redis://:sesame@c?ca_file=/nowhere"):   "rediss://",
 	} {
@@ -225,7 +226,7 @@ func TestSentinelsRefused(t *testing.T) {
 func FuzzURL(f *testing.F) {
 	for _, seed := range []string{
 		"redlock://a,b,c", "redlock://:sesame@a:1,b:2,c:3/1?ttl=1s", "redlocks://[::1]:1,b:2,c:3?skip_verify=1",
-		"redlock://?server=redis%3A%2F%2F%3Asesame%40a&server=unix%3A%2F%2F%2Fx&server=rediss%3A%2F%2Fb%3A1",
+		"redlock://?server=redis%3A%2F%2F%3Asesame%40a&server=redis%2Bunix%3A%2F%2F%2Fx&server=rediss%3A%2F%2Fb%3A1",
 		"redlock://a,b?server=%3A%3Asesame", "redlock:x", "redlock://a,b,c?max_ttl=9999999h",
 	} {
 		f.Add(seed)

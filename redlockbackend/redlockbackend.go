@@ -46,7 +46,7 @@
 //	redlock://?server=URL&server=URL&…                          servers that differ in more than their address
 //
 // PORT is 6379 if not given; give every host a port or none. User, password and database are those of all servers. Each
-// URL of a server is one of package redisbackend, escaped: redis://, rediss:// or unix://, with the parameters db,
+// URL of a server is one of package redisbackend, escaped: redis://, rediss://, valkey://, valkeys:// or redis+unix://, with the parameters db,
 // ca_file, cert_file, key_file, server_name and skip_verify. The parameters, all optional:
 //
 //	prefix           what keys and channels begin with: "redlock:"
