@@ -42,10 +42,10 @@ func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool)
 			err = nil // INFO need not be permitted; see CheckEviction
 		}
 	}); left != nil {
-		return left
+		return overdue(left, addressOf(c))
 	}
 	if err != nil {
-		return err
+		return overdue(err, addressOf(c))
 	}
 	if err := checkFacts(f, s.cluster != nil, allowEviction); err != nil || s.failsOver() {
 		return err // where roles change, the client finds the new master

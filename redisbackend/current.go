@@ -11,7 +11,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
 )
 
 var _ driver.Sequencer = (*redisDriver)(nil)
@@ -29,13 +28,13 @@ func (d *redisDriver) Current(ctx context.Context, name string) (locker.Token, e
 	if left := d.server.call(ctx, func() {
 		value, err = readScript.Run(ctx, d.server.client, []string{lockKey(d.prefix, name)}).Text()
 	}); left != nil {
-		return 0, redisclient.Overdue(left)
+		return 0, overdue(left, d.server.address(ctx, lockKey(d.prefix, name)))
 	}
 	if errors.Is(err, redis.Nil) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, overdue(err, d.server.address(ctx, lockKey(d.prefix, name)))
 	}
 	return parseLease(value)
 }

@@ -143,10 +143,11 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 	limited, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	if err := d.open(limited, c.allowEviction); err != nil {
+		err = overdue(err, addressOf(client))
 		if over := redisclient.GivenUp(ctx); over != nil {
 			return nil, fmt.Errorf("%w: %w", over, err)
 		}
-		return nil, hint(redisclient.Overdue(err))
+		return nil, hint(err)
 	}
 	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }

@@ -72,7 +72,7 @@ func newServer(client redis.UniversalClient) *server {
 // failsOver reports whether a replica takes the place of a server that fails, as far as the client knows.
 func (s *server) failsOver() bool {
 	c, ok := s.client.(*redis.Client)
-	return s.cluster != nil || ok && c.Options().Addr == "FailoverClient" // the address that all Sentinel clients have
+	return s.cluster != nil || ok && c.Options().Addr == failoverAddr
 }
 
 // ask sends one request, together with others if many are under way. The answer's error is that of the request; ctx
@@ -86,7 +86,7 @@ func (s *server) ask(ctx context.Context, r request) answer {
 	}
 	a, err := l.group.Do(ctx, r)
 	if err != nil { // the message goes on without us, and may be sent again
-		a.err, a.late = redisclient.Overdue(err), !errors.Is(err, driver.ErrNotSent)
+		a.err, a.late = overdue(err, s.address(ctx, r.key)), !errors.Is(err, driver.ErrNotSent)
 	}
 	return a
 }
@@ -183,9 +183,15 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 		}
 		whole = whole || learns
 		if open = again; len(open) == 0 || !redisclient.Sleep(ctx, pause) {
-			return answers
+			break
 		}
 	}
+	for i := range answers {
+		if err := answers[i].err; err != nil {
+			answers[i].err = overdue(err, s.address(ctx, reqs[i].key))
+		}
+	}
+	return answers
 }
 
 // values is what a command brought.
