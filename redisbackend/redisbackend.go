@@ -5,15 +5,18 @@
 //
 // # What it promises
 //
-// One server decides, in scripts that it carries out as a whole. A lease is a key with a TTL; its holder renews it, and
+// One server decides, in scripts that it executes as a whole. A lease is a key with a TTL; its holder renews it, and
 // learns by that when an operator has deleted it. Tokens are max(last + 1, the server's clock in µs), so they rise over
 // restarts, failovers and the loss of all data, as long as the clock isn't set back meanwhile, and that of a replica which
 // takes over isn't behind.
 //
 // What the server forgets it can grant again: a restart without persistence, a failover to a replica that had missed the
 // latest, FLUSHALL, and a clock that jumps ahead let a second holder in while the first believes in its lease, until
-// its next renewal. So without fencing these locks are for efficiency ([locker.Efficiency]); with the token checked
-// where the data lives, no stale write gets in for as long as tokens rise.
+// its next renewal. It is longer where a former master lives on with some of the clients, cut off from the replica that has
+// taken its place: both grant locks and renew them until the split is over, or the former master refuses writes
+// (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds for products with several active masters.
+// So without fencing these locks are for efficiency ([locker.Efficiency]); with the token checked where the data lives, no stale
+// write gets in for as long as tokens rise.
 //
 // # Waiting
 //
@@ -63,6 +66,11 @@
 // A client that New is given keeps its settings, and other parts of a program may use it at the same time. Its retries
 // don't apply here: requests are repeated where the driver knows that it is harmless. Set ContextTimeoutEnabled if you can;
 // otherwise a request to a server that hangs may keep its connection until the client's own timeouts.
+//
+// go-redis writes lines of its own about connections to standard error. It has one logger for the whole program, so this package
+// leaves it alone. A program turns it off with Disable of github.com/redis/go-redis/v9/logging, or gives it another one with
+// [redis.SetLogger], before it makes a client or opens a Locker: neither is safe while clients are used. What matters to a
+// Locker's caller comes back as an error.
 package redisbackend
 
 import (
