@@ -63,7 +63,7 @@ func TestFenceRedisInPipeline(t *testing.T) {
 	}
 }
 
-// losesReply is a connection that ends when a reply comes, if it is told to lose one.
+// losesReply is a connection that ends instead of bringing a reply, when lose is set.
 type losesReply struct {
 	net.Conn
 	lose   *atomic.Bool

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
-// Errors of go-redis name the server, but for those of a time limit. Who reads one must know which server is meant.
+// Errors of go-redis name the server, but for those of a time limit. A reader must know which server is meant.
 
 // failoverAddr is the address that all Sentinel clients have.
 const failoverAddr = "FailoverClient"

@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Whoever reads that there was no answer must know from which server.
+// The reader of an error which says that there was no answer must know from which server.
 func TestTimeoutsNameTheServer(t *testing.T) {
 	for what, change := range map[string]func(*redis.Options){
 		"a client that minds contexts": nil,

@@ -31,7 +31,7 @@ func newOneScript(name string, only int) *script {
 // seconds of it are for requests that are slow.
 const keepEvery = 50 * time.Second
 
-// movingPause is between the requests of a waiter while the slot of its lock is on the move, beside those of send.
+// movingPause is between the requests of a waiter while the slot of its lock is on the move, in addition to those of send.
 const movingPause = 100 * time.Millisecond
 
 func (d *redisDriver) renewScript() *script {

@@ -162,7 +162,8 @@ func TestClusterKeepsTheLastToken(t *testing.T) {
 	}
 }
 
-// A waiter goes on waiting while the slot is on the move. Who asks for the first time is told that nothing is known.
+// A waiter goes on waiting while the slot is on the move. One that asks for the first time gets an error that says nothing of
+// a holder.
 func TestClusterWaiterOutlastsMove(t *testing.T) {
 	f := newFake(t)
 	d := f.clusterDriver(t)
