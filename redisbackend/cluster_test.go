@@ -178,11 +178,31 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.After <= 0 {
 		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want Held with a time", err)
 	}
+	if n := len(f.called()); n > 4 {
+		t.Errorf("one that waits, and will ask again soon, has sent %d requests, want 4", n)
+	}
 	if _, err := fresh.Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), "TRYAGAIN") {
 		t.Errorf("Acquire of one that is new, in a slot on the move = %v, want TRYAGAIN", err)
 	}
 	f.answers(granted)
 	if grant, err := waiter.Acquire(t.Context()); err != nil || grant.Token != 42 {
 		t.Errorf("Acquire after the move = %v, %v, want token 42", grant, err)
+	}
+}
+
+// A slot on the move is what a caller hears of, and not that its time was up in the middle of the last request.
+func TestClusterMoveIsNoTimeout(t *testing.T) {
+	f := newFake(t)
+	l := newLock(t, f.clusterDriver(t), 2*time.Second)
+	f.does(func([]string) string {
+		time.Sleep(200 * time.Millisecond) // a slow server
+		return tryAgain
+	})
+	if _, err := l.Acquire(t.Context()); err == nil || !strings.Contains(err.Error(), "TRYAGAIN") {
+		t.Errorf("Acquire = %v after %d requests, want TRYAGAIN", err, len(f.called()))
+	}
+	f.answers(gone)
+	if err := l.Release(t.Context()); err != nil || len(f.called()) > 0 {
+		t.Errorf("Release = %v after %q, want nothing to be sent: all was refused", err, f.called())
 	}
 }

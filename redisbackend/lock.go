@@ -62,9 +62,11 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	listens := !l.noWait && l.d.grants.expect(l)
 	l.mu.Lock()
 	l.asked = true
+	polls := l.polled
 	l.mu.Unlock()
 	sent := driver.Now()
 	r := l.request(acquireScript, sent)
+	r.polls = polls
 	if !listens {
 		r.channel = ""
 	}

@@ -63,6 +63,7 @@ type request struct {
 	sent    driver.Instant
 	channel string
 	late    bool // see release.lua
+	polls   bool // it will be made again soon
 }
 
 // command puts r on the wire: by digest, or with the whole text.

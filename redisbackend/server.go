@@ -147,7 +147,8 @@ func (s *server) askAll(ctx context.Context, reqs []request, report func(i int, 
 // send sends requests in one message, and once more what can be answered better then: all scripts may be repeated.
 //   - NOSCRIPT: nothing was executed; again, with the whole text. It may come late: from the new server of a slot.
 //   - A server that has just become a replica, a slot on the move: refused; again, a little later. Slots take their
-//     time: a request that is alone, and keeps no other waiting, goes on for as long as it may.
+//     time: a request that is alone, and keeps no other waiting, goes on for three quarters of its time. It doesn't use all
+//     of it, because a refusal says more than the end of the time: that nothing was executed.
 //   - A broken connection: nobody knows; again at once, and the answer is marked as late.
 func (s *server) send(ctx context.Context, reqs []request) []answer {
 	answers := make([]answer, len(reqs))
@@ -155,6 +156,8 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 	for i := range open {
 		open[i] = i
 	}
+	end, limited := ctx.Deadline()
+	end = end.Add(-time.Until(end) / 4)
 	whole := false
 	for try := 1; ; try++ {
 		var again []int
@@ -166,7 +169,7 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 				a.reply, a.err = parseReply(values.list)
 				continue
 			}
-			patient := len(reqs) == 1 && redisclient.Says(a.err, "TRYAGAIN")
+			patient := len(reqs) == 1 && !reqs[0].polls && redisclient.Says(a.err, "TRYAGAIN") && (!limited || time.Now().Before(end))
 			unknown := redisclient.Says(a.err, "NOSCRIPT")
 			switch {
 			case ctx.Err() != nil || try >= tries && !patient && (whole || !unknown):
