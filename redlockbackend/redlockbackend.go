@@ -68,6 +68,11 @@
 // That a majority of the servers answer; that those that do are different ones, of a version that will do, no replicas, no
 // part of a Cluster, carry the scripts out, and let this user do what they do; that they keep their keys when memory is
 // short; and that they know the same longest TTL.
+//
+// # go-redis' own log
+//
+// go-redis writes lines about connections to standard error. How a program turns that off is in the documentation of package
+// redisbackend.
 package redlockbackend
 
 import (
