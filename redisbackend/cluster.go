@@ -73,16 +73,3 @@ func (l *lock) kept(sent driver.Instant) {
 	defer l.mu.Unlock()
 	l.tokenKept = max(l.tokenKept, sent)
 }
-
-// removal lists the scripts that remove what an acquisition has left. A tombstone is needed where a request may still
-// arrive that acquires: none was answered with a grant, or another copy of one that was is under way. It comes before the
-// removal, so that nothing can arrive in between.
-func (l *lock) removal(granted, late bool) []*script {
-	switch {
-	case l.d.server.cluster == nil:
-		return []*script{releaseScript}
-	case granted && !late:
-		return []*script{releaseOneScript}
-	}
-	return []*script{buryOneScript, releaseOneScript}
-}
