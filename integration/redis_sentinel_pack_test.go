@@ -83,7 +83,20 @@ func (s *redisService) staleReplica(t conformance.T, _ *conformance.Harness) {
 			return nil
 		})
 	}
-	t.Cleanup(func() { setPassword(redisPassword) })
+	t.Cleanup(func() {
+		setPassword(redisPassword)
+		must(t, s.wait) // the next case needs replicas that follow, also when this one has failed
+	})
+	must(t, func(ctx context.Context) error { // they have an older token when they are cut off, and not none
+		return until(ctx, func(ctx context.Context) error {
+			for _, n := range replicas {
+				if known, err := n.admin.Get(ctx, key(name)+":token").Result(); err != nil || known != fmt.Sprint(last) {
+					return errors.Join(err, fmt.Errorf("replica %s knows the token %s, not %d yet", n.addr, known, last))
+				}
+			}
+			return nil
+		})
+	})
 	setPassword("wrong")
 	must(t, func(ctx context.Context) error {
 		return master.admin.Do(ctx, "client", "kill", "type", "replica").Err()
@@ -120,11 +133,13 @@ func (s *redisService) plannedFailover(t conformance.T, _ *conformance.Harness) 
 	former, _ := s.masterNode(t)
 	must(t, func(ctx context.Context) error {
 		return until(ctx, func(ctx context.Context) error {
-			return s.sentinels[0].admin.Do(ctx, "sentinel", "failover", group).Err()
+			addr, err := s.sentinels[0].master(ctx)
+			if err != nil || addr != former.addr {
+				return errors.Join(err, s.follow(ctx, former))
+			}
+			// A sentinel that doesn't see the promotion within failover-timeout gives it up, and has to be asked again.
+			return errors.Join(fmt.Errorf("the master is still %s", former.addr), s.sentinels[0].admin.Do(ctx, "sentinel", "failover", group).Err())
 		})
-	})
-	must(t, func(ctx context.Context) error {
-		return until(ctx, func(ctx context.Context) error { return s.follow(ctx, former) })
 	})
 	pass(t, 8*shortTTL) // it has to be renewed on the new master
 	held(t, lease, other)
