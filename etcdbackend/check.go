@@ -23,7 +23,7 @@ var oldest = []int{3, 5}
 
 // open finds out whether the cluster fits, and what can be promised.
 func (d *etcdDriver) open(ctx context.Context) error {
-	if err := d.checkVersion(ctx); err != nil {
+	if err := d.survey(ctx); err != nil {
 		return err
 	}
 	if err := d.probe(ctx); err != nil {
@@ -35,12 +35,15 @@ func (d *etcdDriver) open(ctx context.Context) error {
 	return d.measure(ctx)
 }
 
-// countVoters finds out whether the cluster goes on when it has lost a member. Who may not ask for the members has to be content with those
-// whose addresses are known here.
+// countVoters finds out whether the cluster goes on when it has lost a member. A user that may not ask for the members has to be content
+// with those whose addresses are known here.
 func (d *etcdDriver) countVoters(ctx context.Context) error {
 	voters := 0
 	_, err := d.server.try(ctx, maxAttempt, func(ctx context.Context, m *member) error {
 		list, err := m.cluster.MemberList(ctx, &pb.MemberListRequest{}, options(ctx)...)
+		if err == nil {
+			err = d.server.ours(m, list.Header)
+		}
 		if err != nil {
 			return err
 		}
@@ -61,24 +64,6 @@ func (d *etcdDriver) countVoters(ctx context.Context) error {
 	return err
 }
 
-func (d *etcdDriver) checkVersion(ctx context.Context) error {
-	var version string
-	_, err := d.server.try(ctx, maxAttempt, func(ctx context.Context, m *member) error {
-		s, err := m.maintenance.Status(ctx, &pb.StatusRequest{}, options(ctx)...)
-		if err == nil {
-			version = s.Version
-		}
-		return err
-	})
-	switch {
-	case code(err) == codes.PermissionDenied: // then the probe decides
-		return nil
-	case err != nil:
-		return err
-	}
-	return checkVersion(version)
-}
-
 // checkVersion lets versions pass that can't be read.
 func checkVersion(text string) error {
 	var version []int
@@ -96,14 +81,17 @@ func checkVersion(text string) error {
 }
 
 // probe tries whether this user may do all that is needed, by a Txn that changes nothing: permissions are checked for
-// both of its branches.
+// both of its branches. It has as many compares as a renewal may have.
 func (d *etcdDriver) probe(ctx context.Context) error {
 	key := guardOf(d.prefix, 0)
 	all := clientv3.OpGet(d.prefix, clientv3.WithRange(endOf(d.prefix)), clientv3.WithCountOnly())
-	_, err := d.server.txn(ctx, maxAttempt, []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)},
-		[]clientv3.Op{clientv3.OpPut(key, "")}, []clientv3.Op{all})
-	if errors.Is(err, rpctypes.ErrPermissionDenied) {
+	never := slices.Repeat([]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(key), "<", 0)}, maxChecks)
+	_, err := d.server.txn(ctx, maxAttempt, never, []clientv3.Op{clientv3.OpPut(key, "")}, []clientv3.Op{all})
+	switch {
+	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("a permission is missing (role grant-permission ROLE readwrite %q --prefix): %w", d.prefix, err)
+	case errors.Is(err, rpctypes.ErrTooManyOps):
+		return fmt.Errorf("%w: the cluster's --max-txn-ops is below %d: %w", errors.ErrUnsupported, maxChecks, err)
 	}
 	return err
 }
@@ -122,8 +110,8 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 	return nil
 }
 
-// elections is how many election timeouts a dead holder's lock may outlive its TTL, when votes are split: every new
-// leader gives it the whole TTL again.
+// elections is how many election timeouts a dead holder's lock may outlive its TTL, when the leader fails together with the holder and
+// votes are split: a new leader gives it the whole TTL again. A leader that changes later isn't covered; see locker.Expiry.
 const elections = 7
 
 // openAll is open within a limit, with errors that a user can do something about.

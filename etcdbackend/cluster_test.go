@@ -30,29 +30,50 @@ type cluster struct {
 
 	onTxn    func(context.Context, *pb.TxnRequest) (*pb.TxnResponse, error) // nil: txn
 	onRevoke func()
-	ttlOf    func(asked int64) int64 // what this member answers to a Grant; nil: as asked
+	auth     pb.AuthServer
+	left     func(granted int64) int64 // what this member answers to a keepalive; nil: as granted
+	ttlOf    func(asked int64) int64   // what this member answers to a Grant; nil: as asked
 
 	mu       sync.Mutex
+	id       uint64 // of the cluster; 0: 1
 	term     uint64
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
 	leases   map[int64]bool
+	visited  int             // keys that ranges have looked at
 	asked    []int64         // the TTLs of all Grants
 	least    map[int64]int64 // the TTL of each that every member has at least: the one that was asked for
 }
 
 // start returns a driver whose only member c is.
 func (c *cluster) start(t *testing.T) driver.Driver {
-	c.term, c.revision, c.keys, c.leases, c.least = 5, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool), make(map[int64]int64)
-	l := listen(t)
-	c.serve(t, l)
-	return drive(t, clientv3.Config{Endpoints: []string{l.Addr().String()}})
+	return drive(t, clientv3.Config{Endpoints: []string{c.member(t)}})
 }
 
-func (c *cluster) serve(t *testing.T, l net.Listener) *grpc.Server {
-	server := grpc.NewServer()
+// member starts one more member of c, and returns its address.
+func (c *cluster) member(t *testing.T, opts ...grpc.ServerOption) string {
+	if c.keys == nil {
+		c.found(5)
+	}
+	l := listen(t)
+	c.serve(t, l, opts...)
+	return l.Addr().String()
+}
+
+// found makes it a cluster without data.
+func (c *cluster) found(term uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term, c.revision, c.keys, c.leases, c.least = term, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool), make(map[int64]int64)
+}
+
+func (c *cluster) serve(t *testing.T, l net.Listener, opts ...grpc.ServerOption) *grpc.Server {
+	server := grpc.NewServer(opts...)
 	pb.RegisterKVServer(server, c)
 	pb.RegisterLeaseServer(server, c)
+	if c.auth != nil {
+		pb.RegisterAuthServer(server, c.auth)
+	}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(server.Stop)
 	return server
@@ -145,7 +166,7 @@ func (c *cluster) newestTerm() uint64 {
 }
 
 func (c *cluster) header() *pb.ResponseHeader {
-	return &pb.ResponseHeader{Revision: c.revision, RaftTerm: c.term}
+	return &pb.ResponseHeader{ClusterId: max(c.id, 1), Revision: c.revision, RaftTerm: c.term}
 }
 
 func (c *cluster) Txn(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
@@ -207,6 +228,7 @@ func (c *cluster) carryOut(op *pb.RequestOp) *pb.ResponseOp {
 	r, found := op.GetRequestRange(), &pb.RangeResponse{}
 	for _, key := range slices.Sorted(maps.Keys(c.keys)) {
 		if key == string(r.Key) || key > string(r.Key) && key < string(r.RangeEnd) {
+			c.visited++
 			if kv := c.keys[key]; r.MaxCreateRevision == 0 || kv.CreateRevision <= r.MaxCreateRevision {
 				found.Kvs = append(found.Kvs, kv)
 				found.Count++
@@ -249,7 +271,10 @@ func (c *cluster) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 		c.mu.Lock()
 		resp := &pb.LeaseKeepAliveResponse{Header: c.header(), ID: r.ID}
 		if c.leases[r.ID] {
-			resp.TTL = 1
+			resp.TTL = c.least[r.ID]
+			if c.left != nil {
+				resp.TTL = c.left(resp.TTL)
+			}
 		}
 		c.mu.Unlock()
 		if err := stream.Send(resp); err != nil {

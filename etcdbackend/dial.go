@@ -22,13 +22,13 @@ func inBackground(task func(context.Context)) bool {
 	return true
 }
 
-// connected waits for the connection. If it couldn't be made, that is tried again.
+// connected waits for the connection. If it couldn't be made, that is tried again. A member that was refused has none.
 func (m *member) connected(ctx context.Context) error {
 	m.mu.Lock()
-	done := m.conn != nil
+	done, unfit := m.conn != nil, m.unfit
 	m.mu.Unlock()
-	if done {
-		return nil
+	if done || unfit != nil {
+		return unfit
 	}
 	return m.dialing.do(ctx, inBackground, m.dial)
 }

@@ -189,7 +189,7 @@ func (d *etcdDriver) revokeStrays(life context.Context) {
 		d.strays = d.strays[1:]
 		d.mu.Unlock()
 		ctx, cancel := context.WithTimeout(life, patience)
-		_ = d.server.revoke(ctx, attemptLimit(maxTTL), id)
+		_ = d.server.revoke(ctx, attemptLimit(maxTTL, d.server.count()), id)
 		cancel()
 		d.mu.Lock()
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
@@ -16,6 +18,9 @@ var (
 	errClosing    = errors.New("no answer before the locker was closed")
 	errSuperseded = errors.New("the cluster's leader changes too fast to prove the lease anew")
 	errLagging    = errors.New("the member is behind the others")
+	errForeign    = errors.New("a member of another cluster")
+	errMixed      = errors.New("the addresses lead to different clusters")
+	errProxy      = fmt.Errorf("%w: etcd grpc-proxy, or something else that doesn't answer as a member does", errors.ErrUnsupported)
 
 	errLearner = rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner)
 )
@@ -33,11 +38,11 @@ func code(err error) codes.Code {
 	return s.Code()
 }
 
-// refused reports whether err is the answer of a member that has carried nothing out, and won't: it makes no difference
+// refused reports whether err is the answer of a member that has executed nothing, and won't: it makes no difference
 // whom one asks, or how often.
 func refused(err error) bool {
-	if errors.Is(err, errLearner) {
-		return false // others have a vote
+	if errors.Is(err, errLearner) || unknownToken(err) {
+		return false // others have a vote; the next try has another token
 	}
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
@@ -50,7 +55,7 @@ func refused(err error) bool {
 	return false
 }
 
-// undone reports whether err says that nothing was carried out, though somebody else may be asked.
+// undone reports whether err says that nothing was executed, though somebody else may be asked.
 func undone(err error) bool {
 	return refused(err) || unknownToken(err) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, errLearner)
 }
@@ -63,15 +68,61 @@ func unknownToken(err error) bool {
 
 func isLeaseNotFound(err error) bool { return errors.Is(err, rpctypes.ErrLeaseNotFound) }
 
+// isOverdue reports whether a time limit has ended the request.
+func isOverdue(err error) bool {
+	c := code(err)
+	return c == codes.DeadlineExceeded || c == codes.Canceled ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
 // overdue makes errNoAnswer of the end of a time limit, which is none of the caller's: an error that matches that of a
 // context says that the caller gave up.
 func overdue(err error) error {
-	if c := code(err); c == codes.DeadlineExceeded || c == codes.Canceled ||
-		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if isOverdue(err) {
 		return errNoAnswer
 	}
 	return err
 }
+
+// failures is why members could not serve a request: the latest reason of each, in the order in which they were asked.
+type failures struct {
+	members []*member
+	reasons reasons
+}
+
+func (f *failures) add(m *member, err error) {
+	if err = overdue(err); errors.Is(err, errNoAnswer) {
+		err = fmt.Errorf("%w from %s", err, m.host())
+	}
+	if i := slices.Index(f.members, m); i >= 0 {
+		f.reasons[i] = err
+		return
+	}
+	f.members, f.reasons = append(f.members, m), append(f.reasons, err)
+}
+
+func (f *failures) err() error {
+	switch len(f.reasons) {
+	case 0:
+		return nil
+	case 1:
+		return f.reasons[0]
+	}
+	return f.reasons
+}
+
+// reasons is errors.Join in one line.
+type reasons []error
+
+func (r reasons) Error() string {
+	texts := make([]string, len(r))
+	for i, err := range r {
+		texts[i] = err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+func (r reasons) Unwrap() []error { return r }
 
 // hint adds what a connection on which nothing makes sense may mean.
 func hint(err error) error {

@@ -27,6 +27,7 @@ var (
 	GrantedIn    = grantedIn
 	Refused      = refused
 	Overdue      = overdue
+	AttemptLimit = attemptLimit
 )
 
 // Proved is proved, in numbers.
@@ -150,6 +151,8 @@ func Place(steps []string) string {
 			p.read("me", keys, words[len(words)-1] == "+")
 		case "-":
 			p.ended(words[1])
+		case "missed":
+			p.missed(words[1])
 		}
 	}
 	switch {

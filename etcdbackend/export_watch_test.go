@@ -5,6 +5,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 )
 
 // Watches is the watches of a Locker, with one stream.
@@ -17,9 +18,9 @@ type Watches struct {
 
 func NewWatches() *Watches {
 	one := &Watches{}
-	one.w = newWatches(context.Background(), nil, func(locks []*lock) { one.Doubted += len(locks) })
+	one.w = newWatches(context.Background(), &server{}, func(locks []*lock) { one.Doubted += len(locks) })
 	one.w.started = true // no stream but this one
-	one.s = &watchStream{queued: make(chan struct{}, 1)}
+	one.s = &watchStream{at: &member{addr: "m"}, queued: make(chan struct{}, 1)}
 	return one
 }
 
@@ -58,12 +59,21 @@ func (w *Watches) Remove(id int64) {
 	w.w.remove(w.w.all[id])
 }
 
+// Heard takes in a response.
+func (w *Watches) Heard(resp *pb.WatchResponse) error { return w.w.heard(w.s, resp) }
+
+// Usable says whether the member may be asked for anything.
+func (w *Watches) Usable() error {
+	w.s.at.conn = new(grpc.ClientConn)
+	return w.s.at.connected(context.Background())
+}
+
 // Confirm says that the server has begun a watch.
 func (w *Watches) Confirm(id int64) {
-	_ = w.w.heard(w.s, &pb.WatchResponse{WatchId: id, Created: true})
+	_ = w.w.heard(w.s, &pb.WatchResponse{Header: &pb.ResponseHeader{ClusterId: 1}, WatchId: id, Created: true})
 }
 
 // Compact says that the server can't begin a watch, because what it had to tell was compacted away.
 func (w *Watches) Compact(id int64) {
-	_ = w.w.heard(w.s, &pb.WatchResponse{WatchId: id, Canceled: true})
+	_ = w.w.heard(w.s, &pb.WatchResponse{Header: &pb.ResponseHeader{ClusterId: 1}, WatchId: id, Canceled: true})
 }

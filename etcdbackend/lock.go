@@ -57,9 +57,9 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return l.wait(ctx)
 	}
 	ttl := l.session.ttl()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+grace)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(attemptLimit(ttl), cancel) })
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(l.session.attemptLimit(), cancel) })
 	defer stop()
 	age := ttl * 2 / 5 // the engine would renew a lease whose Base is older than half of its TTL
 	if l.lasting {
@@ -110,7 +110,7 @@ func (l *lock) put(ctx context.Context, g *generation, b beat) (driver.Grant, er
 		l.d.watches.joinWatched(l)
 	}
 	l.asks(g, guard)
-	r, err := l.d.server.txn(ctx, attemptLimit(s.ttl()), cmps, then, els)
+	r, err := l.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
 	l.heard(r.late)
 	if err != nil {
 		l.settled(g) // unless it may be late

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,25 @@ type member struct {
 	free   []*pulse
 	nudged time.Time
 	closed bool
+	unfit  error // why it is asked for nothing any more
+}
+
+// host is the address as errors have it.
+func (m *member) host() string { return hostOf(m.addr) }
+
+func hostOf(addr string) string {
+	if _, host, found := strings.Cut(addr, "://"); found {
+		return host
+	}
+	return addr
+}
+
+// refuse has nothing asked of the member any more. It returns the reason, with which all requests to it fail from now on.
+func (m *member) refuse(why error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.unfit = fmt.Errorf("%w: %s", why, m.host())
+	return m.unfit
 }
 
 func (m *member) close() {
@@ -96,7 +117,7 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 func (c *call) sent() bool { return c.handed.Load() > 0 }
 
-// maybeDone reports whether a copy of the request may be carried out beside the one whose answer is err.
+// maybeDone reports whether a copy of the request may be executed, apart from the one whose answer is err.
 func (c *call) maybeDone(err error) bool {
 	return c.handed.Load() > 1 || c.sent() && err != nil && !undone(err)
 }
@@ -128,9 +149,8 @@ func (m *member) grant(ctx context.Context, id clientv3.LeaseID, seconds int64) 
 	return m.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{ID: int64(id), TTL: seconds}, options(ctx)...)
 }
 
-func (m *member) revoke(ctx context.Context, id clientv3.LeaseID) error {
-	_, err := m.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)}, options(ctx)...)
-	return err
+func (m *member) revoke(ctx context.Context, id clientv3.LeaseID) (*pb.LeaseRevokeResponse, error) {
+	return m.leases.LeaseRevoke(ctx, &pb.LeaseRevokeRequest{ID: int64(id)}, options(ctx)...)
 }
 
 // pulse is a stream of keepalives. It is kept for the next, because the client authenticates anew for each stream, which

@@ -176,7 +176,7 @@ func TestEachMemberIsAsked(t *testing.T) {
 	_ = closed.Close()
 	down, mute := closed.Addr().String(), listen(t).Addr().String()
 	up := serve(t, func(context.Context) (*pb.TxnResponse, error) {
-		return &pb.TxnResponse{Header: &pb.ResponseHeader{}}, nil
+		return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, nil
 	}).Addr().String()
 	for _, c := range []struct {
 		endpoints []string

@@ -135,6 +135,15 @@ func (f *farWatch) approach() {
 	f.w.joinNear(f.lock)
 }
 
+// approach lets a lock that watches a key join those who are near, because the key is gone.
+func (w *watches) approach(l *lock, key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if f := w.far[l]; f != nil && f.watch.key == key {
+		f.approach()
+	}
+}
+
 func (f *farWatch) end() {
 	delete(f.w.far, f.lock)
 	f.w.remove(f.watch)

@@ -49,15 +49,18 @@ func (t *target) open(ctx context.Context) (locker.Locker, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
+	var login firstLogin
 	t.client.Context, t.client.DialTimeout = life, openLimit
+	t.client.DialOptions = append(t.client.DialOptions, grpc.WithChainUnaryInterceptor(login.intercept))
 	client, err := clientv3.New(t.client)
 	if err != nil {
 		end()
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), overdue(err))
 		}
-		return nil, hint(overdue(err))
+		return nil, hint(t.silent(err))
 	}
+	login.over.Store(true)
 	done := func() error {
 		defer end()
 		return client.Close()
@@ -68,6 +71,18 @@ func (t *target) open(ctx context.Context) (locker.Locker, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// silent is the error of a login, with the addresses where nobody has answered.
+func (t *target) silent(err error) error {
+	if !isOverdue(err) {
+		return err
+	}
+	var hosts []string
+	for _, addr := range t.client.Endpoints {
+		hosts = append(hosts, hostOf(addr))
+	}
+	return fmt.Errorf("%w from %s", errNoAnswer, strings.Join(hosts, ", "))
 }
 
 func parse(u *url.URL) (target, error) {

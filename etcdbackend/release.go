@@ -49,7 +49,7 @@ func (l *lock) remove(ctx context.Context) error {
 		}
 	}
 	// Also when the guard key couldn't be written: a cluster without space lets nobody write, and everybody delete.
-	_, failed := l.d.server.txn(ctx, attemptLimit(l.session.ttl()), nil, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
+	_, failed := l.d.server.txn(ctx, l.session.attemptLimit(), nil, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
 	return errors.Join(err, failed)
 }
 
@@ -61,7 +61,7 @@ func (l *lock) guardFrom(ctx context.Context, g *generation) error {
 	if l.session.guardOf(g) > compared {
 		return nil // another acquisition has written it since
 	}
-	r, err := l.d.server.txn(ctx, attemptLimit(l.session.ttl()), nil, []clientv3.Op{
+	r, err := l.d.server.txn(ctx, l.session.attemptLimit(), nil, []clientv3.Op{
 		clientv3.OpPut(guardOf(l.d.prefix, g.id), "", clientv3.WithLease(g.id)),
 	}, nil)
 	switch {

@@ -96,24 +96,24 @@ func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []re
 	return left
 }
 
-// check asks whether keys on g stand. Those who wait are asked whether it is their turn, too: a message may have got
-// lost.
+// check asks whether keys on g stand. For each that waits a key before it is read, too: a message may have got lost.
 func (s *session) check(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) []renewal {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
 	var waiting []*lock
+	var signs []string // of those
 	for i, r := range part {
 		locks[i] = r.l
-		if r.l.waits() {
-			waiting = append(waiting, r.l)
-			then = append(then, r.l.ahead())
+		if sign := r.l.sign(); sign != "" {
+			waiting, signs = append(waiting, r.l), append(signs, sign)
+			then = append(then, clientv3.OpGet(sign, clientv3.WithKeysOnly()))
 		}
 	}
 	cmps, els := checks(locks)
 	if len(then) == 0 {
 		then = els[:1] // a Txn that reads nothing isn't linearizable
 	}
-	r, err := s.d.server.txn(ctx, attemptLimit(s.ttl()), cmps, then, els)
+	r, err := s.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
 	if err != nil {
 		fail(part, err, report)
 		return nil
@@ -134,7 +134,7 @@ func (s *session) check(ctx context.Context, g *generation, b beat, part []renew
 	}
 	for i, l := range waiting {
 		if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
-			l.isTurn()
+			l.passed(signs[i])
 		}
 	}
 	for _, one := range part {
@@ -173,7 +173,7 @@ func (s *session) move(ctx context.Context, g *generation, b beat, locks []renew
 	if len(part) == 0 {
 		return left
 	}
-	r, err := s.d.server.txn(ctx, attemptLimit(s.ttl()), cmps, then, els)
+	r, err := s.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
 	switch {
 	case isLeaseNotFound(err):
 		s.retire(g)

@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -45,6 +46,9 @@ type generation struct {
 }
 
 func (s *session) ttl() time.Duration { return time.Duration(s.seconds) * time.Second }
+
+// attemptLimit is what one member has for one request of the session, before the next is asked.
+func (s *session) attemptLimit() time.Duration { return attemptLimit(s.ttl(), s.d.server.count()) }
 
 // take returns the newest generation for one more lock to hang on. When its Base is older than age it comes with a beat
 // that is younger, which the lock's own Txn proves.
@@ -117,11 +121,11 @@ func (s *session) refresh(ctx context.Context) error {
 func (s *session) extendOrReplace(ctx context.Context) error {
 	g, _ := s.newest()
 	if g != nil && s.extendable(g) {
-		b, alive, err := s.d.server.beat(ctx, attemptLimit(s.ttl()), g.id, g.term)
-		if err != nil {
+		b, alive, err := s.d.server.beat(ctx, s.attemptLimit(), g)
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, errLagging)) { // of a term that was set back a Grant finds out
 			return err
 		}
-		if alive && compareTerms(g.term, b.term) == current {
+		if err == nil && alive && compareTerms(g.term, b.term) == current {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			g.beat = b
@@ -169,7 +173,7 @@ func (s *session) needed() time.Duration {
 // was asked. So a TTL that was raised is asked for.
 func (s *session) grant(ctx context.Context, ttl time.Duration) (*generation, error) {
 	for {
-		g, err := s.d.server.grant(ctx, attemptLimit(s.ttl()), int64(ttl/time.Second), s.d.revokeLater)
+		g, err := s.d.server.grant(ctx, s.attemptLimit(), int64(ttl/time.Second), s.d.revokeLater)
 		if err != nil || g.ttl == ttl {
 			return g, err
 		}
@@ -246,7 +250,7 @@ func (s *session) end(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	for _, g := range live {
-		if err := s.d.server.revoke(ctx, attemptLimit(s.ttl()), g.id); err != nil {
+		if err := s.d.server.revoke(ctx, s.attemptLimit(), g.id); err != nil {
 			return err
 		}
 		s.mu.Lock()

@@ -88,17 +88,20 @@ func (l *lock) isGone() {
 	l.place.tell()
 }
 
-// isTurn takes in that nobody stands before the key.
-func (l *lock) isTurn() {
+// passed takes in that a key which stood before this one is gone.
+func (l *lock) passed(key string) {
+	l.d.watches.approach(l, key)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.place.won = true
-	l.place.tell()
+	l.place.missed(key)
 }
 
-// waits reports whether the key is a place in the queue.
-func (l *lock) waits() bool {
+// sign is the key that a renewal reads for a waiter; "": none.
+func (l *lock) sign() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.place.won
+	if l.place.won {
+		return ""
+	}
+	return l.place.sign()
 }

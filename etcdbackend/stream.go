@@ -170,6 +170,13 @@ func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
 	switch {
 	case resp.Created && resp.Canceled: // it doesn't say which; the token may have expired, and a new stream gets a new one
 		return fmt.Errorf("%w: %s", errWatchRefused, resp.CancelReason)
+	case resp.Created && (resp.WatchId < 1 || resp.WatchId > w.last): // etcd grpc-proxy gives ids of its own
+		return s.at.refuse(errProxy)
+	}
+	if err := w.server.ours(s.at, resp.Header); err != nil {
+		return err
+	}
+	switch {
 	case one == nil: // it was removed meanwhile
 		return nil
 	case resp.Canceled: // what it had to tell was compacted away

@@ -28,13 +28,18 @@ func checkTTL(ttl time.Duration) error {
 // seconds rounds up.
 func seconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
 
-// attemptLimit is what one member has for one request, before the next is asked.
-func attemptLimit(ttl time.Duration) time.Duration { return min(ttl/6, maxAttempt) }
+// attemptLimit is what one member has for one request, before the next is asked. Of n members a minority may be silent, so a member
+// of the majority must have its turn within patience, and one more attempt must fit in as well.
+func attemptLimit(ttl time.Duration, n int) time.Duration {
+	return min(ttl/6, patience/time.Duration(n/2+2))
+}
 
 const (
-	maxAttempt = 2500 * time.Millisecond
+	maxAttempt = 2500 * time.Millisecond // of one request, when a Locker is opened and where no TTL matters
 
 	// patience is what all members have together, for all that an acquisition asks, and for a keepalive or a Grant. A renewal
 	// that waits for one has less, and leaves it to the next.
 	patience = 2 * maxAttempt
+
+	grace = 250 * time.Millisecond // for the reason why a keepalive or a Grant, which an acquisition waits for, has failed
 )

@@ -86,6 +86,27 @@ func (p *place) ended(key string) {
 	}
 }
 
+// sign is a key before it that a renewal reads, so that an end that no watch has told is found; "": who stands before it is going to be
+// read. To read one key costs the cluster the same however long the queue is. When its turn has come, that one is gone.
+func (p *place) sign() string {
+	for key := range p.ahead {
+		return key
+	}
+	return p.far
+}
+
+// missed takes in that a renewal has found a key to be gone. Where the watch has told so meanwhile, nothing is to be done.
+func (p *place) missed(key string) {
+	if _, known := p.ahead[key]; !known && key != p.far {
+		return
+	}
+	p.ended(key)
+	if !p.won {
+		p.look = true
+		p.tell()
+	}
+}
+
 func (p *place) settle() {
 	switch {
 	case len(p.ahead) > 0 || p.far != "":
@@ -138,7 +159,7 @@ func (l *lock) look(ctx context.Context) error {
 	l.mu.Unlock()
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	r, err := l.d.server.txn(limited, attemptLimit(l.session.ttl()), nil, []clientv3.Op{clientv3.OpGet(l.key), l.ahead()}, nil)
+	r, err := l.d.server.txn(limited, l.session.attemptLimit(), nil, []clientv3.Op{clientv3.OpGet(l.key), l.ahead()}, nil)
 	if err == nil {
 		l.checked(r.Responses[0].GetResponseRange().Kvs, r.Header.Revision)
 	}

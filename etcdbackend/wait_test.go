@@ -9,7 +9,7 @@ import (
 
 // A place in the queue, by what is read and what the watch tells, in every order in which they may come. The own key is
 // "me". A step is "look" (a request that reads is sent), "read a b" (its answer), "read a b +" (there are more), or "- a"
-// (the watch tells that the key is gone).
+// (the watch tells that the key is gone), or "missed a" (a renewal has read that it is).
 func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -35,6 +35,12 @@ func TestPlace(t *testing.T) {
 		{"nine, of which one is gone by then", []string{"look", "- d", "read a b c d e f g h i me"}, "waits"},
 		{"far, and near after another look", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "- c", "- d"}, "won"},
 		{"far, and all gone while it looks again", []string{"look", "read a b c d e f g h i me", "look", "- b", "read b me"}, "won"},
+		{"a renewal finds the one before it gone", []string{"look", "read a me", "missed a"}, "won"},
+		{"a renewal finds one of two gone, so others may be", []string{"look", "read a b me", "missed a"}, "looks"},
+		{"a renewal finds gone what the watch has told", []string{"look", "read a b me", "- a", "missed a"}, "waits"},
+		{"a renewal finds the far one gone", []string{"look", "read a b c d e f g h i me", "missed b"}, "looks"},
+		{"a renewal finds gone what was far before", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "missed b"}, "waits"},
+		{"a renewal finds one gone that a read under way still finds", []string{"look", "read a me", "look", "missed a", "read a me"}, "won"},
 		{"it is told twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
 	} {
 		if got := etcdbackend.Place(c.steps); got != c.want {

@@ -75,7 +75,7 @@ func TestFenceEtcdCommit(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	name := lockName(t)
-	mark := fenceetcd.Mark{KV: client, Key: name + "/fence"}
+	mark := fenceetcd.Mark{KV: client, Key: "fences/" + name}
 	put := clientv3.OpPut(name, "x")
 	absent := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(name), "=", 0)}
 	commit := func(token locker.Token, want error) {

@@ -36,7 +36,7 @@ func openEtcd(rawURL, name string, fenced bool) (store, error) {
 		return nil, err
 	}
 	key := "counters/" + name
-	return &etcdStore{client, key, fenceetcd.Mark{KV: client, Key: key + "/fence"}, fenced}, nil
+	return &etcdStore{client, key, fenceetcd.Mark{KV: client, Key: "fences/" + key}, fenced}, nil
 }
 
 func (s *etcdStore) Read(ctx context.Context, token locker.Token) (int64, error) {
