@@ -28,7 +28,7 @@ func (s *server) ours(m *member, h *pb.ResponseHeader) error {
 	case s.cluster.CompareAndSwap(0, id) || s.cluster.Load() == id:
 		return nil
 	}
-	return fmt.Errorf("%w: %s; if the cluster was exchanged, open the locker again", errForeign, m.host())
+	return fmt.Errorf("%w: %s", errForeign, m.host())
 }
 
 // known returns err, with which a member refused a request, if the member is one of our cluster. An error has no header. So this one is

@@ -102,17 +102,42 @@ func (f *failures) add(m *member, err error) {
 }
 
 func (f *failures) err() error {
-	switch len(f.reasons) {
+	err := allOf(slices.Clone(f.reasons)...)
+	if exchanged(err) {
+		err = fmt.Errorf("%w; if the cluster was exchanged, open the locker again", err)
+	}
+	return err
+}
+
+// exchanged reports whether most members that were asked are of another cluster.
+func exchanged(err error) bool {
+	var all reasons
+	if !errors.As(err, &all) {
+		return errors.Is(err, errForeign)
+	}
+	foreign := 0
+	for _, one := range all {
+		if errors.Is(one, errForeign) {
+			foreign++
+		}
+	}
+	return foreign > len(all)/2
+}
+
+// reasons is several errors. Its text is one line, as that of errors.Join is not.
+type reasons []error
+
+// allOf leaves out what is nil. It is nil if nothing is left.
+func allOf(errs ...error) error {
+	all := slices.DeleteFunc(reasons(errs), func(err error) bool { return err == nil })
+	switch len(all) {
 	case 0:
 		return nil
 	case 1:
-		return f.reasons[0]
+		return all[0]
 	}
-	return f.reasons
+	return all
 }
-
-// reasons is errors.Join in one line.
-type reasons []error
 
 func (r reasons) Error() string {
 	texts := make([]string, len(r))

@@ -68,7 +68,6 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -126,7 +125,7 @@ func New(client *clientv3.Client, opts ...Option) (locker.Locker, error) {
 }
 
 func newLocker(ctx context.Context, client *clientv3.Client, c config, done func() error) (locker.Locker, error) {
-	if err := errors.Join(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+	if err := allOf(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
 		return nil, err
 	}
 	d := newDriver(client, c, done)

@@ -2,7 +2,6 @@ package etcdbackend
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -45,12 +44,12 @@ func (l *lock) remove(ctx context.Context) error {
 	var err error
 	if late {
 		for _, g := range holds {
-			err = errors.Join(err, l.guardFrom(ctx, g))
+			err = allOf(err, l.guardFrom(ctx, g))
 		}
 	}
 	// Also when the guard key couldn't be written: a cluster without space lets nobody write, and everybody delete.
 	_, failed := l.d.server.txn(ctx, l.session.attemptLimit(), nil, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
-	return errors.Join(err, failed)
+	return allOf(err, failed)
 }
 
 // guardFrom makes sure that no request of this acquisition that is late puts its key on g.

@@ -60,9 +60,14 @@ func (s *session) renew(ctx context.Context, left []renewal, report func(int, dr
 	fail(left, err, report)
 }
 
-// fail reports the locks of a request that it is no use to try again.
+// fail reports the locks of a request that it is no use to try again. When the cluster was exchanged, a place in the queue is given
+// up: nothing would end the wait.
 func fail(locks []renewal, err error, report func(int, driver.Instant, error)) {
 	for _, r := range locks {
+		if exchanged(err) && r.l.waits() {
+			report(r.i, 0, fmt.Errorf("%w: %w", locker.ErrLost, err))
+			continue
+		}
 		report(r.i, 0, err)
 	}
 }

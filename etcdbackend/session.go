@@ -19,10 +19,11 @@ type session struct {
 	seconds int64  // to ask for
 	making  shared // a keepalive or a Grant
 
-	mu     sync.Mutex
-	gen    *generation   // the newest; nil: none yet
-	live   []*generation // those that are not revoked
-	closed bool          // nobody needs an etcd lease any more
+	mu      sync.Mutex
+	gen     *generation   // the newest; nil: none yet
+	live    []*generation // those that are not revoked
+	trouble error         // of the latest keepalive or Grant
+	closed  bool          // nobody needs an etcd lease any more
 
 	users int // acquisitions that use it, under the driver's mutex
 }
@@ -111,11 +112,33 @@ func (s *session) newest() (*generation, beat) {
 // refresh brings the newest generation a beat that was under way already or is newer, or replaces it where that is
 // needed.
 func (s *session) refresh(ctx context.Context) error {
-	return s.making.do(ctx, s.d.background, func(ctx context.Context) error {
+	err := s.making.do(ctx, s.d.background, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		return s.extendOrReplace(ctx)
+		err := s.extendOrReplace(ctx)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.trouble = err
+		return err
 	})
+	if err != nil && ctx.Err() != nil {
+		return s.overdue(err)
+	}
+	return err
+}
+
+// overdue returns a reason in the place of err, which says no more than that the time was up.
+func (s *session) overdue(err error) error {
+	s.mu.Lock()
+	trouble := s.trouble
+	s.mu.Unlock()
+	if trouble != nil {
+		return trouble
+	}
+	if m, missing := s.d.server.best(); missing == nil && errors.Is(err, errNoAnswer) {
+		return fmt.Errorf("%w from %s", errNoAnswer, m.host())
+	}
+	return err
 }
 
 func (s *session) extendOrReplace(ctx context.Context) error {

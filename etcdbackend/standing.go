@@ -96,6 +96,13 @@ func (l *lock) passed(key string) {
 	l.place.missed(key)
 }
 
+// waits reports whether the key is a place in the queue.
+func (l *lock) waits() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.place.won
+}
+
 // sign is the key that a renewal reads for a waiter; "": none.
 func (l *lock) sign() string {
 	l.mu.Lock()

@@ -29,6 +29,7 @@ type etcdService struct {
 	url     string          // the same for locker.Open
 	opts    []etcdbackend.Option
 	sent    *sentCounter // by the tests' own clients
+	token   string       // with which it is founded; part of the cluster's id
 
 	once sync.Once
 	all  *etcdClusters // of this kind; by clusters
@@ -67,7 +68,7 @@ func startEtcd(ctx context.Context, image string) (*etcdService, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &etcdService{image: image, peers: p, sent: new(sentCounter)}
+	s := &etcdService{image: image, peers: p, sent: new(sentCounter), token: p.id}
 	var hosts []string
 	for i, port := range ports {
 		s.members = append(s.members, &etcdMember{number: i, port: port})
@@ -118,8 +119,17 @@ func (s *etcdService) found(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.logIn(ctx); err != nil {
+		return err
+	}
+	return s.secure(ctx)
+}
+
+// logIn makes clients for the tests that have the login of a cluster which is new, or was set back: a member waits, without a word, for
+// what a login of before refers to.
+func (s *etcdService) logIn(ctx context.Context) error {
 	for _, m := range s.members {
-		if m.admin != nil { // its login is one of a cluster that is no more, and a member waits for what it refers to
+		if m.admin != nil {
 			_ = m.admin.Close()
 		}
 		admin, err := s.client([]string{local(m.port)}, "root")
@@ -128,10 +138,7 @@ func (s *etcdService) found(ctx context.Context) error {
 		}
 		m.admin = admin
 	}
-	if err := s.wait(ctx); err != nil {
-		return err
-	}
-	return s.secure(ctx)
+	return s.wait(ctx)
 }
 
 // command is what a member is started with. Its files outlive its death, and needn't outlive that of the machine.
@@ -146,7 +153,7 @@ func (s *etcdService) command(m *etcdMember) []string {
 		"etcd", "--name", name(m), "--data-dir", "/member", "--unsafe-no-fsync",
 		"--listen-client-urls", fmt.Sprint("http://0.0.0.0:", m.port), "--advertise-client-urls", "http://" + local(m.port),
 		"--listen-peer-urls", "http://0.0.0.0:2380", "--initial-advertise-peer-urls", peerURL(m),
-		"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-token", s.peers.id,
+		"--initial-cluster", strings.Join(cluster, ","), "--initial-cluster-token", s.token,
 		"--heartbeat-interval", fmt.Sprint(etcdHeartbeat.Milliseconds()), "--election-timeout", fmt.Sprint(etcdElection.Milliseconds()),
 		"--auth-token-ttl", fmt.Sprint(etcdTokenTTL.Seconds()), "--bcrypt-cost", "4",
 		"--log-level", "error",

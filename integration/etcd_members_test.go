@@ -64,6 +64,12 @@ func (s *etcdService) memberPack() []conformance.Case {
 			Why: "what isn't renewed must not be cut short when the cluster has a new leader, nor believed in for longer"},
 		{ID: "I19", Name: "data-loss-is-survived", Run: s.wiped,
 			Why: "who founds the cluster anew takes all locks away: holders must know it by their deadline at the latest, and their Lockers go on"},
+		{ID: "I35", Name: "set-back-data-is-survived", Run: s.setBack,
+			Why: "who restores a cluster takes away what has happened since: Lockers must go on, also those that were idle"},
+		{ID: "I36", Name: "exchanged-cluster-is-refused", Run: s.exchanged,
+			Why: "another cluster behind the same addresses knows nothing of the holders, so nobody may be let in there unasked"},
+		{ID: "I37", Name: "late-change-of-the-leader", Run: s.lateElection,
+			Why: "a new leader gives a dead holder's lock its whole TTL again, and what the documentation says of that must be true"},
 		{ID: "I33", Name: "expired-login-is-renewed", Run: s.idleLogin,
 			Why: "the cluster forgets the login of a client that is silent for a while; leases, waits and acquisitions must not notice"},
 		{ID: "I34", Name: "users-change-while-locks-are-held", Run: s.usersChange,
@@ -91,8 +97,8 @@ func (s *etcdService) survives(t conformance.T, choose func(conformance.T) *etcd
 	target := choose(t)
 	others := s.others(target)
 	lockers := []locker.Locker{
-		keep(t, openURL(t, s.hosts(target, others[0], others[1]))),
-		keep(t, openURL(t, s.hosts(others[0], others[1], target))),
+		keep(t, s.openFirst(t, target, others...)),
+		keep(t, s.openFirst(t, others[0], others[1], target)),
 	}
 	own := keep(t, openURL(t, s.with("lease_per_lock", "true")))
 	var leases []locker.Lease
@@ -166,8 +172,8 @@ func (s *etcdService) frozen(t conformance.T, m *etcdMember) {
 func (s *etcdService) otherMember(t conformance.T, _ *conformance.Harness) {
 	leader := s.leads(t)
 	followers := s.others(leader)
-	l := keep(t, openURL(t, s.hosts(leader, followers[0])))
-	other := keep(t, openURL(t, s.hosts(followers[0], leader)))
+	l := keep(t, s.openFirst(t, leader, followers[0]))
+	other := keep(t, s.openFirst(t, followers[0], leader))
 	name := lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(etcdTTL))
 	begin := func(ctx context.Context) error { return s.cut(ctx, followers[1]) }
@@ -189,7 +195,7 @@ func (s *etcdService) frozenWatch(t conformance.T, _ *conformance.Harness) {
 	target := s.follows(t)
 	others := s.others(target)
 	l := keep(t, openURL(t, s.hosts(others[0], others[1])))
-	other := keep(t, openURL(t, s.hosts(target, others[0], others[1])))
+	other := keep(t, s.openFirst(t, target, others...))
 	name := lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(far))
 	waiter := s.queued(t, other, name, etcdTTL)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/etcdbackend"
 )
 
 // pack is what etcd must show beyond the suite. What takes its time, because a cluster does, is in TestEtcdMembers.
@@ -32,10 +33,23 @@ func (s *etcdService) pack() []conformance.Case {
 			Why: "etcd finds keys by prefix: who wants a must not wait for a/b, nor for a name that looks like a key of a"},
 		{ID: "I6", Name: "requests-are-as-few-as-documented", Run: s.requestCounts,
 			Why: "what a lock costs the cluster decides how many there may be, and it grows unnoticed"},
+		{ID: "I7", Name: "renewal-in-a-long-queue-costs-as-much-as-in-a-short-one", Run: s.longQueue,
+			Why: "if each waiter's renewal read the queue, some thousand waiters for one name would take all of a member's time"},
 	}, s.latePack(), s.accessPack())
 }
 
-// hosts is the service's URL with members in another order, or with some of them alone.
+// openFirst opens a Locker that asks one member until that doesn't answer, and then others.
+func (s *etcdService) openFirst(t conformance.T, first *etcdMember, others ...*etcdMember) locker.Locker {
+	t.Helper()
+	config := s.config
+	config.Endpoints = nil
+	for _, m := range append([]*etcdMember{first}, others...) {
+		config.Endpoints = append(config.Endpoints, local(m.port))
+	}
+	return newEtcdLocker(t, config, append(s.opts, etcdbackend.WithTTL(2*time.Minute))...)
+}
+
+// hosts is the service's URL with some of the members alone.
 func (s *etcdService) hosts(members ...*etcdMember) string {
 	hosts := make([]string, len(members))
 	for i, m := range members {

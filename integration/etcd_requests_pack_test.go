@@ -71,7 +71,7 @@ func (s *etcdService) requestCounts(t conformance.T, _ *conformance.Harness) {
 		prepare      func() func()
 		one, perLock cost // with one session, and with a lease per lock
 	}{
-		{"open, with a login, and close", func() func() { return func() { _ = s.open(t).Close() } }, cost{6, 4}, cost{6, 4}},
+		{"open, with a login, and close", func() func() { return func() { _ = s.open(t).Close() } }, cost{8, 4}, cost{8, 4}},
 		{"the first lock with a TTL", func() func() {
 			l := keep(t, s.open(t))
 			pass(t, soon/10) // until the end of what was granted to see whether it fits

@@ -1,0 +1,154 @@
+//go:build unix
+
+package integration
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+)
+
+// recovery is within which a Locker must go on after its cluster was founded again or set back: an attempt whose requests nobody answers,
+// and one more.
+const recovery = 15 * time.Second
+
+// idle opens a Locker that has been at work and isn't any more: nothing is held, waited for or watched. The cluster has gone on by so much that a
+// login of now refers to a state which a new cluster doesn't reach soon.
+func (s *etcdService) idle(t conformance.T) locker.Locker {
+	t.Helper()
+	l := keep(t, s.open(t))
+	for range 20 {
+		free(t, 0, l, lockName(t))
+	}
+	must(t, func(ctx context.Context) error { return s.propose(ctx, 1000) })
+	pass(t, etcdTokenTTL+time.Second) // it must log in again now, which refers to the present
+	free(t, 0, l, lockName(t))
+	return l
+}
+
+// setBack restores all members from an older copy of their disks.
+func (s *etcdService) setBack(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	s.down(t)
+	copies := t.TempDir()
+	for _, m := range s.members {
+		dir := filepath.Join(copies, m.id)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatalf("%v", err)
+		}
+		must(t, func(ctx context.Context) error { _, err := images.Docker(ctx, "cp", m.id+":/member", dir); return err })
+	}
+	s.up(t)
+	idle := s.idle(t)
+	lease := acquire(t, l, name, locker.WithTTL(2*etcdTTL))
+	waiter := s.queued(t, other, name, 2*etcdTTL)
+	s.down(t)
+	for _, m := range s.members {
+		must(t, func(ctx context.Context) error {
+			_, err := images.Docker(ctx, "cp", filepath.Join(copies, m.id, "member"), m.id+":/")
+			return err
+		})
+	}
+	must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.logIn(ctx)) })
+	lost(t, time.Until(lease.Deadline())+soon, lease)
+	if !waiter.returned(2 * hang) {
+		t.Fatalf("a waiter has not returned after the cluster was set back")
+	}
+	if waiter.err != nil {
+		t.Logf("Acquire while the cluster was set back = %v", waiter.err)
+	} else {
+		release(t, waiter.lease)
+	}
+	free(t, recovery, l, name)
+	free(t, recovery, idle, name)
+	free(t, recovery, other, name)
+}
+
+// exchanged founds a cluster with another id in the place of the old one. Lockers of before let nobody in there, until they are
+// opened again.
+func (s *etcdService) exchanged(t conformance.T, _ *conformance.Harness) {
+	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+	idle := s.idle(t)
+	lease := acquire(t, l, name, locker.WithTTL(2*etcdTTL))
+	waiter := s.queued(t, other, name, 2*etcdTTL)
+	s.token = rand.Text()
+	s.wipe(t)
+	fresh := keep(t, s.open(t))
+	free(t, hang, fresh, lockName(t))
+	lost(t, time.Until(lease.Deadline())+soon, lease)
+	if !waiter.returned(hang) {
+		t.Fatalf("a waiter has not returned after the cluster was exchanged")
+	}
+	if waiter.err == nil {
+		t.Errorf("a waiter was granted a lock of another cluster")
+	} else {
+		t.Logf("Acquire = %v", waiter.err)
+	}
+	for _, old := range []locker.Locker{l, other, idle} {
+		s.refusesTheOther(t, old)
+		s.refusesTheOther(t, old)
+	}
+	free(t, 0, fresh, name)
+	if left := s.residue(t); left != "" {
+		t.Errorf("in the other cluster is left: %s", left)
+	}
+}
+
+// refusesTheOther fails unless a Locker gets no lock, and says that it must be opened again.
+func (s *etcdService) refusesTheOther(t conformance.T, l locker.Locker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), recovery)
+	defer cancel()
+	lease, err := locker.TryAcquire(ctx, l, lockName(t))
+	if err == nil {
+		_ = lease.Release(ctx)
+		t.Fatalf("TryAcquire = a lease of another cluster")
+	}
+	if errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), "a member of another cluster: 127.0.0.1:") ||
+		!strings.Contains(err.Error(), "open the locker again") {
+		t.Errorf("TryAcquire = %v, want it to say that this is another cluster", err)
+	}
+}
+
+// lateElection has the leader killed just before the lock of a dead holder is free. What the documentation says is true: TTL and slack count
+// from the loss of the leader then, and not from the death of the holder.
+func (s *etcdService) lateElection(t conformance.T, _ *conformance.Harness) {
+	const ttl = 12 * time.Second // more than the slack, so that the two bounds differ
+	l, name := keep(t, s.open(t)), lockName(t)
+	p := startHolder(s.url)(t)
+	answer, err := p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: ttl})
+	if err != nil || answer.Error != "" {
+		t.Fatalf("a process has got no lock: %v %s", err, answer.Error)
+	}
+	p.Kill()
+	dead := time.Now()
+	waiter := wait(t, l, name, locker.WithTTL(ttl))
+	pass(t, ttl-time.Second)
+	leader := s.leads(t)
+	must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", leader) })
+	killed := time.Now()
+	t.Cleanup(func() {
+		must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start", leader), s.wait(ctx)) })
+	})
+	bound := ttl + l.Guarantees().Expiry.Slack
+	next := waiter.granted(t, bound+soon)
+	t.Logf("the lock was free %v after the death of its holder, and %v after that of the leader; TTL and slack are %v", time.Since(dead), time.Since(killed), bound)
+	if since := time.Since(killed); since > bound {
+		t.Errorf("the lock was free %v after the death of the leader, want %v", since, bound)
+	}
+	if since := time.Since(dead); since < 2*ttl-time.Second {
+		t.Errorf("the lock was free %v after the death of its holder: the new leader hasn't given it the whole TTL again, so the docs say too much", since)
+	}
+	if next.Token() <= answer.Token {
+		t.Errorf("token %v after %v", next.Token(), answer.Token)
+	}
+	release(t, next)
+}
