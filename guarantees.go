@@ -129,9 +129,11 @@ const (
 
 // Expiry is what ends the lease of a holder that is dead or silent.
 //
-// TTL + Slack is counted from the last that the service heard of the holder. It holds for as long as the service keeps its leader, or
-// loses it together with the holder. A cluster that elects another leader later (etcd, ZooKeeper) counts from the beginning again: each such
-// change gives the dead holder's lock as much time again as it had at first. The documentation of each backend says how much.
+// TTL + Slack is counted from the last that the service heard of the holder. It holds for as long
+// as the service keeps its leader, or loses it together with the holder. A cluster that elects
+// another leader later (etcd, ZooKeeper) counts from the beginning again: each such change gives
+// the dead holder's lock as much time again as it had at first. The documentation of each backend
+// says how much.
 type Expiry struct {
 	By    ExpiryBy
 	TTL   bool          // a silent holder loses the lock too, after the TTL; otherwise only one that is dead

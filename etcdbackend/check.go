@@ -35,8 +35,8 @@ func (d *etcdDriver) open(ctx context.Context) error {
 	return d.measure(ctx)
 }
 
-// countVoters finds out whether the cluster goes on when it has lost a member. A user that may not ask for the members has to be content
-// with those whose addresses are known here.
+// countVoters finds out whether the cluster goes on when it has lost a member. A user that may not
+// ask for the members has to be content with those whose addresses are known here.
 func (d *etcdDriver) countVoters(ctx context.Context) error {
 	voters := 0
 	_, err := d.server.try(ctx, maxAttempt, func(ctx context.Context, m *member) error {
@@ -110,8 +110,9 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 	return nil
 }
 
-// elections is how many election timeouts a dead holder's lock may outlive its TTL, when the leader fails together with the holder and
-// votes are split: a new leader gives it the whole TTL again. A leader that changes later isn't covered; see locker.Expiry.
+// elections is how many election timeouts a dead holder's lock may outlive its TTL, when the leader
+// fails together with the holder and votes are split: a new leader gives it the whole TTL again. A
+// leader that changes later isn't covered; see locker.Expiry.
 const elections = 7
 
 // openAll is open within a limit, with errors that a user can do something about.

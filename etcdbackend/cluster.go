@@ -8,16 +8,18 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// Which cluster answers. The header of an answer has the id of the member's cluster. The first answer that a Locker gets
-// decides which cluster is its own, and answers of other clusters count for nothing: neither as a yes nor as a no. Such
-// a member is left, like one that doesn't answer; what it was asked may have been executed, here or there.
+// Which cluster answers. The header of an answer has the id of the member's cluster. The first
+// answer that a Locker gets decides which cluster is its own, and answers of other clusters count
+// for nothing: neither as a yes nor as a no. Such a member is left, like one that doesn't answer;
+// what it was asked may have been executed, here or there.
 //
-// Addresses come to lead to another cluster when one of a test system is among the endpoints, when an address is used again for
-// another machine, or when a member was wiped and started as a cluster of its own. A lock that is held in one cluster is free in the
-// other, so without this the Locker would be let in next to the holder.
+// Addresses come to lead to another cluster when one of a test system is among the endpoints, when
+// an address is used again for another machine, or when a member was wiped and started as a cluster
+// of its own. A lock that is held in one cluster is free in the other, so without this the Locker
+// would be let in next to the holder.
 //
-// The id is made of the token and the peer addresses with which a cluster was founded. A cluster that is founded again with the
-// same ones has the same id: its lower term tells then (see grant).
+// The id is made of the token and the peer addresses with which a cluster was founded. A cluster
+// that is founded again with the same ones has the same id: its lower term tells then (see grant).
 
 // ours takes in the header of an answer of a member, and refuses that of another cluster.
 func (s *server) ours(m *member, h *pb.ResponseHeader) error {
@@ -31,8 +33,8 @@ func (s *server) ours(m *member, h *pb.ResponseHeader) error {
 	return fmt.Errorf("%w: %s", errForeign, m.host())
 }
 
-// known returns err, with which a member refused a request, if the member is one of our cluster. An error has no header. So this one is
-// followed by a request that asks for nothing but that.
+// known returns err, with which a member refused a request, if the member is one of our cluster. An
+// error has no header. So this one is followed by a request that asks for nothing but that.
 func (s *server) known(ctx context.Context, limit time.Duration, m *member, err error) error {
 	other := new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
 		resp, err := m.kv.Txn(ctx).Commit()

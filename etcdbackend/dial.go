@@ -22,7 +22,8 @@ func inBackground(task func(context.Context)) bool {
 	return true
 }
 
-// connected waits for the connection. If it couldn't be made, that is tried again. A member that was refused has none.
+// connected waits for the connection. If it couldn't be made, that is tried again. A member that
+// was refused has none.
 func (m *member) connected(ctx context.Context) error {
 	m.mu.Lock()
 	done, unfit := m.conn != nil, m.unfit

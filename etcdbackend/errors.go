@@ -38,8 +38,8 @@ func code(err error) codes.Code {
 	return s.Code()
 }
 
-// refused reports whether err is the answer of a member that has executed nothing, and won't: it makes no difference
-// whom one asks, or how often.
+// refused reports whether err is the answer of a member that has executed nothing, and won't: it
+// makes no difference whom one asks, or how often.
 func refused(err error) bool {
 	if errors.Is(err, errLearner) || unknownToken(err) {
 		return false // others have a vote; the next try has another token
@@ -84,7 +84,8 @@ func overdue(err error) error {
 	return err
 }
 
-// failures is why members could not serve a request: the latest reason of each, in the order in which they were asked.
+// failures is why members could not serve a request: the latest reason of each, in the order in
+// which they were asked.
 type failures struct {
 	members []*member
 	reasons reasons

@@ -16,18 +16,21 @@
 //
 // # Waiting
 //
-// Waiters of all Lockers stand in a queue of keys, first come, first served. A waiter watches the keys before it and has
-// the lock when the last of them is gone; nothing is asked then. A Locker has one stream for all of its watches, with two
-// goroutines, from the first time that it waits, or holds a lease for a moment, until Close. By that stream a holder also
-// learns at once that its key was deleted, or its etcd lease revoked.
+// Waiters of all Lockers stand in a queue of keys, first come, first served. A waiter watches the
+// keys before it and has the lock when the last of them is gone; nothing is asked then. A Locker
+// has one stream for all of its watches, with two goroutines, from the first time that it waits, or
+// holds a lease for a moment, until Close. By that stream a holder also learns at once that its key
+// was deleted, or its etcd lease revoked.
 //
 // # Members
 //
-// A Locker begins with a member at random, and asks that one until it doesn't answer; then another. All addresses must be of
-// members of one cluster. If a member of another cluster answers when the Locker is opened, New and Open fail; if one answers
-// later, it is left, and what it says counts for nothing. If the whole cluster was exchanged behind its addresses, the
-// Locker grants nothing any more, and its errors say that it must be opened again. The id by which clusters are told apart comes of the
-// token and the peer addresses with which they were founded, so give each an --initial-cluster-token of its own.
+// A Locker begins with a member at random, and asks that one until it doesn't answer; then another.
+// All addresses must be of members of one cluster. If a member of another cluster answers when the
+// Locker is opened, New and Open fail; if one answers later, it is left, and what it says counts
+// for nothing. If the whole cluster was exchanged behind its addresses, the Locker grants nothing
+// any more, and its errors say that it must be opened again. etcd makes a cluster's id of the token
+// and the peer addresses with which it was founded, so give each cluster an --initial-cluster-token
+// of its own.
 //
 // The addresses may be those of a TCP balancer. etcd's own grpc-proxy is refused: see docs/etcd.md.
 //
@@ -61,9 +64,10 @@
 // closed with the Locker. Where it has grpc.WithBlock, a member that can't be reached is one that doesn't answer, and the
 // others are asked. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
 //
-// What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are still those of the prefix
-// that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a transaction through the wrapper is never met.
-// Compare it in a transaction of a client without a wrapper.
+// What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are
+// still those of the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a
+// transaction through the wrapper is never met. Compare it in a transaction of a client without a
+// wrapper.
 package etcdbackend
 
 import (
@@ -100,9 +104,9 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithPrefix sets what the keys of the locks begin with; without it, "locker/". All who must exclude each other use
-// the same. No prefix may begin with another one that is in use: the name "locks" below "billing/" and a Locker with
-// the prefix "billing/locks/" would use the same keys.
+// WithPrefix sets what the keys of the locks begin with; without it, "locker/". All who must
+// exclude each other use the same. No prefix may begin with another one that is in use: the name
+// "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the same keys.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
@@ -135,10 +139,11 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, done func
 	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
-// Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer, none may fail
-// ([locker.ToleranceNone]). The slack is for the default election timeout of 1 s; where the cluster has a longer one, the
-// Locker's own Guarantees say more. It covers a leader that fails at the same time as the holder. A leader that is elected later
-// gives the dead holder's lock the whole TTL again: see [locker.Expiry].
+// Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer,
+// none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of 1 s;
+// where the cluster has a longer one, the Locker's own Guarantees say more. It covers a leader that
+// fails at the same time as the holder. A leader that is elected later gives the dead holder's lock
+// the whole TTL again: see [locker.Expiry].
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

@@ -18,7 +18,8 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// first makes a driver that asks the first member until that one doesn't answer, and then the others.
+// first makes a driver that asks the first member until that one doesn't answer, and then the
+// others.
 func first(t *testing.T, c clientv3.Config, addrs ...string) driver.Driver {
 	t.Helper()
 	c.Endpoints, c.Logger = addrs[:1], zap.NewNop()
@@ -53,7 +54,8 @@ func (a *away) option() grpc.ServerOption {
 	})
 }
 
-// An address of another cluster is among the endpoints, and the members of its own cluster are away.
+// An address of another cluster is among the endpoints, and the members of its own cluster are
+// away.
 func TestAnotherCluster(t *testing.T) {
 	const ttl = 2 * time.Second
 	for _, c := range []struct {
@@ -102,7 +104,8 @@ func TestAnotherCluster(t *testing.T) {
 	}
 }
 
-// What another cluster says of an etcd lease is no word on that of the own one: a put may be late there.
+// What another cluster says of an etcd lease is no word on that of the own one: a put may be late
+// there.
 func TestAnotherClusterConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	own, other := cluster{id: 1}, cluster{id: 2}
@@ -139,8 +142,8 @@ func TestAnotherClusterConfirmsNothing(t *testing.T) {
 	}
 }
 
-// The whole cluster is exchanged behind its addresses. With the same id it was founded again, and a Locker goes on; with
-// another one it may be anybody's.
+// The whole cluster is exchanged behind its addresses. With the same id it was founded again, and a
+// Locker goes on; with another one it may be anybody's.
 func TestExchangedCluster(t *testing.T) {
 	for _, c := range []struct {
 		why    string

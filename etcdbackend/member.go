@@ -50,7 +50,8 @@ func hostOf(addr string) string {
 	return addr
 }
 
-// refuse has nothing asked of the member any more. It returns the reason, with which all requests to it fail from now on.
+// refuse has nothing asked of the member any more. It returns the reason, with which all requests
+// to it fail from now on.
 func (m *member) refuse(why error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +118,8 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 func (c *call) sent() bool { return c.handed.Load() > 0 }
 
-// maybeDone reports whether a copy of the request may be executed, apart from the one whose answer is err.
+// maybeDone reports whether a copy of the request may be executed, apart from the one whose answer
+// is err.
 func (c *call) maybeDone(err error) bool {
 	return c.handed.Load() > 1 || c.sent() && err != nil && !undone(err)
 }

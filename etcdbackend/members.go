@@ -12,9 +12,10 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// server is the way to the cluster. The client's own connection spreads requests over all members, so every third would
-// hang while one of three is frozen; and it repeats some in silence. So there is a connection to each member, the one
-// that answered last gets everything, and it is left as soon as it doesn't answer.
+// server is the way to the cluster. The client's own connection spreads requests over all members,
+// so every third would hang while one of three is frozen; and it repeats some in silence. So there
+// is a connection to each member, the one that answered last gets everything, and it is left as
+// soon as it doesn't answer.
 type server struct {
 	client *clientv3.Client
 	left   func(*member) // called when a member is left
@@ -58,9 +59,9 @@ func (s *server) best() (*member, error) {
 	return s.good, nil
 }
 
-// follow makes connections to members that are new among the client's endpoints, and ends those to members that have
-// gone. The order is random: with the order of the URL, all Lockers of all programs would ask the first member, and
-// would all move to the second when that one fails.
+// follow makes connections to members that are new among the client's endpoints, and ends those to
+// members that have gone. The order is random: with the order of the URL, all Lockers of all
+// programs would ask the first member, and would all move to the second when that one fails.
 func (s *server) follow(addrs []string) {
 	var members []*member
 	for _, addr := range addrs {

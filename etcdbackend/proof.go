@@ -55,15 +55,17 @@ import "github.com/fencedlock/locker/driver"
 // to date by a snapshot shows, until the next entry, the term that it had before (an exception to 1): if the old leader has been
 // frozen for longer than the TTL and wakes at that moment, the rule may be wrong by up to a third of the TTL.
 //
-// A member stores the index of the entry that it has applied, and then that entry's term. A reader that comes between the two shows the
-// older term (another exception to 1, of nanoseconds).
+// A member stores the index of the entry that it has applied, and then that entry's term. A reader
+// that comes between the two shows the older term (another exception to 1, of nanoseconds).
 //
-// A leader that renews a lease first looks whether it has expired, and refreshes it then. If the leader stands still between the two for
-// longer than what was left of the lease, and is the leader still when it goes on, it acknowledges the keepalive, and revokes the lease all the
-// same, because the revocation is due by then: Base = s is wrong by up to the TTL less the pause. When renewals go well, two
-// thirds of the TTL are left, so this needs a pause of more than that which costs no election. With a TTL of five election timeouts
-// or more a pause of that length costs the leader its office, as a rule. In a cluster of one member, which holds no elections, nothing but the
-// odds is against a pause at this very place.
+// A leader that renews a lease first looks whether it has expired, and refreshes it then. If the
+// leader is stopped between the two for longer than what was left of the lease, and is the leader
+// still when it goes on, it acknowledges the keepalive, and revokes the lease all the same, because
+// the revocation is due by then: Base = s is wrong by up to the TTL less the pause. When renewals
+// go well, two thirds of the TTL are left, so this needs a pause of more than that which costs no
+// election. With a TTL of five election timeouts or more a pause of that length costs the leader
+// its office, as a rule. In a cluster of one member, which holds no elections, nothing but the odds
+// is against a pause at this very place.
 
 // beat is a keepalive, or a Grant, that was acknowledged.
 type beat struct {

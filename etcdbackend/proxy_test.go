@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// etcd grpc-proxy gives watches ids of its own, so that confirmations and events come to the wrong ones. It is refused, and
-// nothing else is asked there any more.
+// etcd grpc-proxy gives watches ids of its own, so that confirmations and events come to the wrong
+// ones. It is refused, and nothing else is asked there any more.
 func TestWatchWithAnIDOfItsOwn(t *testing.T) {
 	for _, c := range []struct {
 		why     string
@@ -54,7 +54,8 @@ func TestWatchAtAnotherCluster(t *testing.T) {
 	}
 }
 
-// An answer with less than the TTL is none to a keepalive: it may be what is left of the etcd lease, which a proxy has asked for.
+// An answer with less than the TTL is none to a keepalive: it may be what is left of the etcd
+// lease, which a proxy has asked for.
 func TestKeepaliveThatExtendsNothing(t *testing.T) {
 	s := cluster{left: func(granted int64) int64 { return granted - 1 }}
 	d := s.start(t)

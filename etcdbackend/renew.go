@@ -53,15 +53,15 @@ func (s *session) renew(ctx context.Context, left []renewal, report func(int, dr
 	switch {
 	case err != nil:
 	case ctx.Err() != nil:
-		err = errNoAnswer
+		err = s.overdue(errNoAnswer)
 	default:
 		err = errSuperseded
 	}
 	fail(left, err, report)
 }
 
-// fail reports the locks of a request that it is no use to try again. When the cluster was exchanged, a place in the queue is given
-// up: nothing would end the wait.
+// fail reports the locks of a request that it is no use to try again. When the cluster was
+// exchanged, a place in the queue is given up: nothing would end the wait.
 func fail(locks []renewal, err error, report func(int, driver.Instant, error)) {
 	for _, r := range locks {
 		if exchanged(err) && r.l.waits() {
@@ -101,7 +101,8 @@ func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []re
 	return left
 }
 
-// check asks whether keys on g stand. For each that waits a key before it is read, too: a message may have got lost.
+// check asks whether keys on g exist. For each lock that waits, one key before its own is read as
+// well: a message may have got lost.
 func (s *session) check(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) []renewal {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op

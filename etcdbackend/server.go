@@ -39,10 +39,12 @@ func (s *server) txn(ctx context.Context, limit time.Duration, cmps []clientv3.C
 	return r, err
 }
 
-// beat sends one keepalive of an etcd lease. alive is false when the cluster doesn't have the lease.
+// beat sends one keepalive of an etcd lease. alive is false when the cluster doesn't have the
+// lease.
 //
-// A keepalive is answered with the whole TTL, which is the one that was granted or more: how far a short one is raised is for the
-// leader to say. An answer with less is none to a keepalive, and proves nothing.
+// A keepalive is answered with the whole TTL, which is the one that was granted or more: how far a
+// short one is raised is for the leader to say. An answer with less is none to a keepalive, and
+// proves nothing.
 func (s *server) beat(ctx context.Context, limit time.Duration, g *generation) (b beat, alive bool, err error) {
 	_, err = s.try(ctx, limit, func(ctx context.Context, m *member) error {
 		sent, resp, err := m.keepAlive(ctx, g.id)
@@ -75,8 +77,8 @@ func (s *server) grant(ctx context.Context, limit time.Duration, seconds int64, 
 		}
 		stray(g.id) // it may be of the term before; by now the term is known
 		if compareTerms(known, g.term) == lagging {
-			// A write can't be committed in an older term than one that was seen: this cluster was founded again, or restored,
-			// without the data that it had.
+			// A write can't be committed in an older term than one that was seen: this cluster was
+			// founded again, or restored, without the data that it had.
 			s.term.CompareAndSwap(known, g.term)
 		}
 	}

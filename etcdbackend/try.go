@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// A pause comes between two rounds through all members, and each is twice as long as the one before.
+// A pause comes between two rounds through all members, and each is twice as long as the one
+// before.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 400 * time.Millisecond
 )
 
-// try asks one member after the other until one answers, each for limit at most, and all until ctx is over. It goes round
-// again while a member lets hope that it will answer later: no leader has been elected yet, say. The error has the reasons of all
-// members that were asked.
+// try asks one member after the other until one answers, each for limit at most, and all until ctx
+// is over. It goes round again while a member lets hope that it will answer later: no leader has
+// been elected yet, say. The error has the reasons of all members that were asked.
 //
-// late says that a copy of the request, for which no answer was waited, may still be executed: also when this one has
-// been answered.
+// late says that a copy of the request, for which no answer was waited, may still be executed: also
+// when this one has been answered.
 func (s *server) try(ctx context.Context, limit time.Duration, request func(context.Context, *member) error) (late bool, err error) {
 	var failed failures
 	silent := 0 // how many have not answered since the last login
@@ -66,12 +67,12 @@ func (s *server) try(ctx context.Context, limit time.Duration, request func(cont
 	}
 }
 
-// login has the client log in again, if it has a user. By itself it does so only when it opens a stream, or when a member says that it
-// doesn't know the login.
+// login has the client log in again, if it has a user. By itself it does so only when it opens a
+// stream, or when a member says that it doesn't know the login.
 //
-// A member says nothing of a login that refers to a state which it hasn't reached yet: it waits for that, and so a cluster that
-// was founded again, or restored, leaves each request unanswered for as long as the old one had been at work. So a login is worth a try
-// when most members don't answer.
+// A member says nothing of a login that refers to a state which it hasn't reached yet: it waits for
+// that, and so a cluster that was founded again, or restored, leaves each request unanswered for as
+// long as the old one had been at work. So a login is worth a try when most members don't answer.
 func (s *server) login(ctx context.Context, limit time.Duration) {
 	if s.client.Username == "" {
 		return

@@ -28,8 +28,9 @@ func checkTTL(ttl time.Duration) error {
 // seconds rounds up.
 func seconds(ttl time.Duration) int64 { return int64((ttl + time.Second - 1) / time.Second) }
 
-// attemptLimit is what one member has for one request, before the next is asked. Of n members a minority may be silent, so a member
-// of the majority must have its turn within patience, and one more attempt must fit in as well.
+// attemptLimit is what one member has for one request, before the next is asked. Of n members a
+// minority may be silent, so a member of the majority must have its turn within patience, and one
+// more attempt must fit in as well.
 func attemptLimit(ttl time.Duration, n int) time.Duration {
 	return min(ttl/6, patience/time.Duration(n/2+2))
 }

@@ -86,8 +86,9 @@ func (p *place) ended(key string) {
 	}
 }
 
-// sign is a key before it that a renewal reads, so that an end that no watch has told is found; "": who stands before it is going to be
-// read. To read one key costs the cluster the same however long the queue is. When its turn has come, that one is gone.
+// sign is a key before its own that a renewal reads; "": all that are before it are going to be
+// read. When its turn has come, that key is gone, whether or not a watch has said so. To read one
+// key costs the cluster the same, however long the queue is.
 func (p *place) sign() string {
 	for key := range p.ahead {
 		return key
@@ -95,7 +96,8 @@ func (p *place) sign() string {
 	return p.far
 }
 
-// missed takes in that a renewal has found a key to be gone. Where the watch has told so meanwhile, nothing is to be done.
+// missed takes in that a renewal has found a key to be gone. If the watch has said so meanwhile,
+// there is nothing to do.
 func (p *place) missed(key string) {
 	if _, known := p.ahead[key]; !known && key != p.far {
 		return

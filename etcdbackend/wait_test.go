@@ -37,7 +37,7 @@ func TestPlace(t *testing.T) {
 		{"far, and all gone while it looks again", []string{"look", "read a b c d e f g h i me", "look", "- b", "read b me"}, "won"},
 		{"a renewal finds the one before it gone", []string{"look", "read a me", "missed a"}, "won"},
 		{"a renewal finds one of two gone, so others may be", []string{"look", "read a b me", "missed a"}, "looks"},
-		{"a renewal finds gone what the watch has told", []string{"look", "read a b me", "- a", "missed a"}, "waits"},
+		{"a renewal finds gone what the watch has said", []string{"look", "read a b me", "- a", "missed a"}, "waits"},
 		{"a renewal finds the far one gone", []string{"look", "read a b c d e f g h i me", "missed b"}, "looks"},
 		{"a renewal finds gone what was far before", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "missed b"}, "waits"},
 		{"a renewal finds one gone that a read under way still finds", []string{"look", "read a me", "look", "missed a", "read a me"}, "won"},

@@ -51,8 +51,8 @@ func waits(t *testing.T, d driver.Driver) (driver.Lock, <-chan error) {
 	return l, won
 }
 
-// To renew a place in the queue costs the cluster the same, however many others wait. This one has no watches, so each
-// turn is found by a renewal.
+// To renew a place in the queue costs the cluster the same, however many others wait. This one has
+// no watches, so each turn is found by a renewal.
 func TestRenewalOfAPlace(t *testing.T) {
 	for _, others := range []int{1, 8, 9, 100, 2000} {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestRenewalOfAPlace(t *testing.T) {
 			}
 			select {
 			case err := <-won:
-				t.Fatalf("Acquire = %v while one stands before it", err)
+				t.Fatalf("Acquire = %v while there is one before it", err)
 			case <-time.After(50 * time.Millisecond):
 			}
 			s.delete(last)

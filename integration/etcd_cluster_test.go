@@ -125,8 +125,8 @@ func (s *etcdService) found(ctx context.Context) error {
 	return s.secure(ctx)
 }
 
-// logIn makes clients for the tests that have the login of a cluster which is new, or was set back: a member waits, without a word, for
-// what a login of before refers to.
+// logIn makes clients for the tests that have the login of a cluster which is new, or was set back:
+// a member waits, without a word, for what a login of before refers to.
 func (s *etcdService) logIn(ctx context.Context) error {
 	for _, m := range s.members {
 		if m.admin != nil {

@@ -16,12 +16,13 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// recovery is within which a Locker must go on after its cluster was founded again or set back: an attempt whose requests nobody answers,
-// and one more.
+// recovery is within which a Locker must go on after its cluster was founded again or set back: an
+// attempt whose requests nobody answers, and one more.
 const recovery = 15 * time.Second
 
-// idle opens a Locker that has been at work and isn't any more: nothing is held, waited for or watched. The cluster has gone on by so much that a
-// login of now refers to a state which a new cluster doesn't reach soon.
+// idle opens a Locker that has been at work and isn't any more: nothing is held, waited for or
+// watched. The cluster has gone on by so much that a login of now refers to a state which a new
+// cluster doesn't reach soon.
 func (s *etcdService) idle(t conformance.T) locker.Locker {
 	t.Helper()
 	l := keep(t, s.open(t))
@@ -72,8 +73,8 @@ func (s *etcdService) setBack(t conformance.T, _ *conformance.Harness) {
 	free(t, recovery, other, name)
 }
 
-// exchanged founds a cluster with another id in the place of the old one. Lockers of before let nobody in there, until they are
-// opened again.
+// exchanged founds a cluster with another id in the place of the old one. Lockers of before let
+// nobody in there, until they are opened again.
 func (s *etcdService) exchanged(t conformance.T, _ *conformance.Harness) {
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	idle := s.idle(t)
@@ -118,8 +119,9 @@ func (s *etcdService) refusesTheOther(t conformance.T, l locker.Locker) {
 	}
 }
 
-// lateElection has the leader killed just before the lock of a dead holder is free. What the documentation says is true: TTL and slack count
-// from the loss of the leader then, and not from the death of the holder.
+// lateElection has the leader killed just before the lock of a dead holder is free. What the
+// documentation says is true: TTL and slack count from the loss of the leader then, and not from
+// the death of the holder.
 func (s *etcdService) lateElection(t conformance.T, _ *conformance.Harness) {
 	const ttl = 12 * time.Second // more than the slack, so that the two bounds differ
 	l, name := keep(t, s.open(t)), lockName(t)

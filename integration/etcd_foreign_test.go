@@ -26,8 +26,8 @@ func newCluster(t *testing.T) []string {
 	return []string{"--initial-cluster-token", lockName(t)}
 }
 
-// A member of another cluster is among the addresses, and the Locker's own cluster can't be reached from it. Nobody is let in there, and
-// all goes on when the own cluster is back.
+// A member of another cluster is among the addresses, and the Locker's own cluster can't be reached
+// from it. Nobody is let in there, and all goes on when the own cluster is back.
 func TestEtcdAnotherCluster(t *testing.T) {
 	needServers(t)
 	t.Parallel()
@@ -107,8 +107,8 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	release(t, waiter.granted(t, etcdTTL+soon))
 }
 
-// etcd grpc-proxy answers with what it makes of other answers. It is refused when it can be known, which is when the Locker is
-// opened, or when it first watches something.
+// etcd grpc-proxy answers with what it makes of other answers. It is refused when it can be known,
+// which is when the Locker is opened, or when it first watches something.
 func TestEtcdGRPCProxy(t *testing.T) {
 	needServers(t)
 	t.Parallel()

@@ -50,8 +50,9 @@ func (s *etcdService) configBy(dial dialFunc, endpoints []string) clientv3.Confi
 	return config
 }
 
-// newEtcdLocker makes a Locker with a client of its own. It asks the first of the endpoints until that doesn't answer, and then the
-// others: it is opened with that one alone, because a Locker begins with a member at random.
+// newEtcdLocker makes a Locker with a client of its own. It asks the first of the endpoints until
+// that doesn't answer, and then the others: it is opened with that one alone, because a Locker
+// begins with a member at random.
 func newEtcdLocker(t conformance.T, config clientv3.Config, opts ...etcdbackend.Option) locker.Locker {
 	t.Helper()
 	all := config.Endpoints

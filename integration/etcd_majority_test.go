@@ -99,8 +99,9 @@ func (s *etcdService) unrenewedOverElection(t conformance.T, _ *conformance.Harn
 	release(t, waiter.granted(t, steady+soon))
 }
 
-// wiped has one Locker that is idle. The login of each refers to a state that the new cluster hasn't reached, so members leave its requests
-// without an answer; and nothing but a request tells an idle one of the change.
+// wiped has one Locker that is idle. The login of each refers to a state that the new cluster
+// hasn't reached, so members leave its requests without an answer; and nothing but a request tells
+// an idle one of the change.
 func (s *etcdService) wiped(t conformance.T, _ *conformance.Harness) {
 	l, other, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
 	idle := s.idle(t)

@@ -12,7 +12,8 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// longQueue counts the bytes that the members send while one place in a queue is renewed. Those before it are keys of nobody.
+// longQueue counts the bytes that the members send while one place in a queue is renewed. Those
+// before it are keys of nobody.
 func (s *etcdService) longQueue(t conformance.T, _ *conformance.Harness) {
 	const others, atOnce = 2048, 128
 	name := lockName(t)

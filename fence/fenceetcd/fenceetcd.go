@@ -9,13 +9,14 @@
 //	…
 //	_, err = mark.Commit(ctx, lease.Token(), nil, clientv3.OpPut("invoices/42", total))
 //
-// A mark is a key that never expires. Keep the marks apart from the data, as here below "fences/": a program that removes
-// an object usually deletes all keys that begin with the object's (clientv3.WithPrefix), and a mark that is deleted
-// with them lets a stale holder in with any token, which creates the object again. So a mark outlives its object.
-// Delete one only when no holder with a token smaller than the mark can still be at work.
+// A mark is a key that never expires. Keep the marks apart from the data, as here below "fences/":
+// a program that removes an object usually deletes all keys that begin with the object's
+// (clientv3.WithPrefix), and a mark that is deleted with them lets a stale holder in with any
+// token, which creates the object again. So a mark outlives its object. Delete one only when no
+// holder with a token smaller than the mark can still be at work.
 //
-// KV must be the client itself, or the same wrapper for all who write the data: a namespace (clientv3/namespace) changes the
-// keys of the marks as well.
+// KV must be the client itself, or the same wrapper for all who write the data: a namespace
+// (clientv3/namespace) changes the keys of the marks as well.
 package fenceetcd
 
 import (
