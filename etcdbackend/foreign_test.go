@@ -57,6 +57,7 @@ func (a *away) option() grpc.ServerOption {
 // An address of another cluster is among the endpoints, and the members of its own cluster are
 // away.
 func TestAnotherCluster(t *testing.T) {
+	t.Parallel()
 	const ttl = 2 * time.Second
 	for _, c := range []struct {
 		why string

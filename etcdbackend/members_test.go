@@ -58,6 +58,7 @@ func TestMembersShareTheLoad(t *testing.T) {
 // A minority of the members takes connections and answers nothing. That costs an acquisition time,
 // and no more, whichever members it asks first.
 func TestSilentMinority(t *testing.T) {
+	t.Parallel()
 	for _, members := range []int{3, 5, 7} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			t.Parallel()
@@ -162,6 +163,7 @@ func (l *logins) option() grpc.ServerOption {
 // A cluster was founded again while a Locker with a user was idle. Its login is one of before, and
 // nobody says so.
 func TestLoginOfBefore(t *testing.T) {
+	t.Parallel()
 	for _, members := range []int{1, 2, 3, 5} {
 		t.Run(fmt.Sprint(members), func(t *testing.T) {
 			t.Parallel()

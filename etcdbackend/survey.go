@@ -11,7 +11,7 @@ import (
 )
 
 // stragglers is how long opening waits for the other members when one has answered.
-const stragglers = 500 * time.Millisecond
+const stragglers = time.Second
 
 // survey finds out whether all members are of one cluster, and new enough. It asks until one member
 // has answered, and then all others at once, of which those may be silent that are down.
