@@ -1,6 +1,7 @@
--- The marks of fenced resources: the highest token that each has seen. Kept beside the data that it guards, in the same
--- database, so that a claim and a write are one transaction and a restored backup has both.
-CREATE TABLE IF NOT EXISTS locker_fence (
+-- The marks of fenced resources: the highest token that each has seen. Kept with the data that it guards, in the same
+-- database, so that a claim and a write are one transaction and a restored backup has both. A row that is deleted is a mark
+-- that is forgotten: never do that while a holder with a smaller token may be alive.
+CREATE TABLE IF NOT EXISTS {{table}} (
     resource text   PRIMARY KEY,
     token    bigint NOT NULL CHECK (token > 0)
 );
