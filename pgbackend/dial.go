@@ -29,7 +29,7 @@ func (d *pgDriver) dial(ctx context.Context) (stream net.Conn, keyPID int64, err
 	shareTime(ctx, cfg)
 	made, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, 0, overdue(err)
+		return nil, 0, overdue(inOneLine(err))
 	}
 	if d.pool.AfterConnect != nil {
 		err = d.pool.AfterConnect(ctx, made)

@@ -25,6 +25,7 @@ type fake struct {
 
 	mu       sync.Mutex
 	version  int
+	greeting *pgproto3.ErrorResponse // to whoever connects
 	standby  bool
 	readOnly bool
 	keyPID   int // added to the number by which a connection introduces itself
@@ -157,14 +158,26 @@ func (f *fake) serve(conn net.Conn) {
 		delete(f.conns, c)
 		f.free(c)
 	}()
-	if _, err := c.backend.ReceiveStartupMessage(); err != nil {
+	hello, err := c.backend.ReceiveStartupMessage()
+	if _, wantsTLS := hello.(*pgproto3.SSLRequest); wantsTLS {
+		if _, err = conn.Write([]byte{'N'}); err == nil {
+			_, err = c.backend.ReceiveStartupMessage()
+		}
+	}
+	if err != nil {
 		return
 	}
 	f.mu.Lock()
+	if f.greeting != nil {
+		c.backend.Send(f.greeting)
+		_ = c.backend.Flush()
+		f.mu.Unlock()
+		return
+	}
 	c.backend.Send(&pgproto3.AuthenticationOk{})
 	c.backend.Send(&pgproto3.BackendKeyData{ProcessID: uint32(c.pid + f.keyPID), SecretKey: []byte{1, 2, 3, 4}}) //nolint:gosec // small
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
-	err := c.backend.Flush()
+	err = c.backend.Flush()
 	f.mu.Unlock()
 	for err == nil {
 		var message pgproto3.FrontendMessage

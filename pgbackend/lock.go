@@ -237,7 +237,7 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.settled()
 	l.unhang()
-	if err := errors.Join(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
+	if err := both(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
 		return err
 	}
 	if l.bound {

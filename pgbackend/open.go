@@ -1,6 +1,7 @@
 package pgbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,7 +96,7 @@ func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Lock
 	if pool == nil || pool.ConnConfig == nil {
 		return nil, fmt.Errorf("%w: there is no configuration", locker.ErrOption)
 	}
-	if err := errors.Join(checkPrefix(c.prefix), checkSchema(c.schema), checkTTL(c.ttl), checkWaiters(c.waiters)); err != nil {
+	if err := cmp.Or(checkPrefix(c.prefix), checkSchema(c.schema), checkTTL(c.ttl), checkWaiters(c.waiters)); err != nil {
 		return nil, err
 	}
 	d := newDriver(pool, c)

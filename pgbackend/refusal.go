@@ -1,0 +1,72 @@
+package pgbackend
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// refusal is pgx's error of a connection that couldn't be made, in one line. pgx has a line for each address and way; where TLS is
+// preferred that is two for each address, mostly with the same reason, or with the first saying that there is no TLS.
+type refusal struct {
+	error
+	text string
+}
+
+func (e *refusal) Error() string { return e.text }
+func (e *refusal) Unwrap() error { return e.error }
+
+// inOneLine makes a refusal of what pgx says; any other error stays as it is.
+func inOneLine(err error) error {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return err
+	}
+	all := []error{connect.Unwrap()}
+	if joined, ok := all[0].(interface{ Unwrap() []error }); ok { //nolint:errorlint // the outermost is meant
+		all = joined.Unwrap()
+	}
+	var lines []string
+	for _, err := range all {
+		for line := range strings.Lines(reason(err)) {
+			if line = strings.TrimSpace(line); !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	const noTLS = "server refused TLS connection"
+	if other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasSuffix(line, noTLS) }); len(other) > 0 {
+		lines = other
+	}
+	return &refusal{err, "no connection for user " + connect.Config.User + " to database " + connect.Config.Database + ": " + strings.Join(lines, "; ")}
+}
+
+// reason is what is wrong with one address.
+func reason(err error) string {
+	text := err.Error()
+	where, what, found := strings.Cut(text, "): ")
+	if !found {
+		return text
+	}
+	if addr, host, _ := strings.Cut(where, " ("); strings.HasPrefix(addr, host) {
+		where = addr
+	} else {
+		where += ")"
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && strings.HasPrefix(what, "dial error: ") {
+		what = op.Err.Error()
+	}
+	return where + ": " + what
+}
+
+// both is two errors in one line.
+func both(one, two error) error {
+	if one == nil || two == nil {
+		return errors.Join(one, two)
+	}
+	return &refusal{errors.Join(one, two), one.Error() + "; " + two.Error()}
+}
