@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"context"
 	"net/url"
 	"regexp"
 	"strings"
@@ -69,7 +70,8 @@ func TestPostgresPermissions(t *testing.T) {
 	release(t, acquire(t, keep(t, openURL(t, rawURL)), name))
 }
 
-// Another schema than the usual one has tokens of its own, and is made where that is permitted. The locks are the same.
+// Another schema than the usual one has tokens of its own, whose order says nothing about others', so its locks are its own as well. It is
+// made where that is permitted. docs/postgres.md says how its keys are made.
 func TestPostgresSchema(t *testing.T) {
 	needServers(t)
 	s := pgSmall(t)
@@ -78,7 +80,17 @@ func TestPostgresSchema(t *testing.T) {
 	t.Cleanup(func() { s.exec(t, `drop schema if exists "Odd ""schema""" cascade`) })
 	l, other, name := keep(t, openURL(t, s.with("schema", schema))), keep(t, s.open(t)), lockName(t)
 	lease := acquire(t, l, name, locker.WithTTL(shortTTL))
-	held(t, lease, other)
+	free(t, soon, other, name)
+	var key int64
+	must(t, func(ctx context.Context) (err error) {
+		key, err = pgValue[int64](ctx, s.nodes[0], `select ('x' || left(encode(sha256('locker:'::bytea || '\x00'::bytea || convert_to($1, 'UTF8')
+			|| '\x00'::bytea || convert_to($2, 'UTF8')), 'hex'), 16))::bit(64)::bigint`, name, schema)
+		return err
+	})
+	if n := admin[int](t, s, "select count(*) from "+pgHeld+ofKey+"$1", key); n != 1 {
+		t.Errorf("%d sessions have the lock by the key of the documentation, want 1", n)
+	}
+	held(t, lease, keep(t, openURL(t, s.with("schema", schema))))
 	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 2 {
 		t.Errorf("the schema has %d tables and sequences, want 2", n)
 	}

@@ -19,7 +19,7 @@ import (
 type pgDriver struct {
 	config
 	pool       *pgxpool.Config
-	keyOf      func(prefix, name string) key
+	keyOf      func(schema, prefix, name string) key
 	guarantees locker.Guarantees
 	server     server // what was found out when it was opened
 
@@ -73,7 +73,7 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}
 	return &lock{
 		d:        d,
-		key:      d.keyOf(d.prefix, req.Name),
+		key:      d.keyOf(d.schema, d.prefix, req.Name),
 		name:     req.Name,
 		ttl:      roundUp(req.TTL), // 0 without a TTL
 		noWait:   req.NoWait,

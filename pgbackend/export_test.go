@@ -66,7 +66,7 @@ func (s Settings) Config() (prefix, ttl, schema string, waiters int) {
 func (s Settings) Hosts() int { return hosts(s.Pool.ConnConfig) }
 
 // NewWithKeys is New with other keys.
-func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(prefix, name string) Key) (locker.Locker, error) {
+func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(schema, prefix, name string) Key) (locker.Locker, error) {
 	d := newDriver(pool, newConfig(nil))
 	d.keyOf = keys
 	if err := d.open(ctx); err != nil {

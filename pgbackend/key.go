@@ -19,9 +19,14 @@ import (
 // the pair of the same bits in the second: so a gate never is another name's lock.
 type key int64
 
-// keyOf hashes prefix and name. A zero byte is in neither, so no two pairs of them are hashed alike.
-func keyOf(prefix, name string) key {
-	h := sha256.Sum256([]byte(prefix + "\x00" + name))
+// keyOf hashes prefix and name, and the schema unless it is the usual one: the tokens of another schema have an order of their own, so
+// its locks are others too. A zero byte is in none of them, so no two sets of them are hashed alike.
+func keyOf(schema, prefix, name string) key {
+	text := prefix + "\x00" + name
+	if schema != defaultSchema {
+		text += "\x00" + schema
+	}
+	h := sha256.Sum256([]byte(text))
 	return key(binary.BigEndian.Uint64(h[:8])) //nolint:gosec // all 64 bits, whatever their sign
 }
 

@@ -22,18 +22,21 @@ func TestKeysGolden(t *testing.T) {
 		"'; --":                  -6259445257558417741,
 		strings.Repeat("z", 200): 7377426109599302700,
 	} {
-		if got := pgbackend.KeyOf("locker:", name); got != want {
+		if got := pgbackend.KeyOf("locker", "locker:", name); got != want {
 			t.Errorf("the key of %q is %d, want %d", name, got, want)
 		}
 	}
-	if got, want := pgbackend.KeyOf("", "a"), pgbackend.Key(156053109382756266); got != want {
+	if got, want := pgbackend.KeyOf("locker", "", "a"), pgbackend.Key(156053109382756266); got != want {
 		t.Errorf("the key of a without a prefix is %d, want %d", got, want)
+	}
+	if got, want := pgbackend.KeyOf("other", "locker:", "a"), pgbackend.Key(3342164172929644459); got != want {
+		t.Errorf("the key of a in the schema other is %d, want %d", got, want)
 	}
 }
 
 // A prefix and a name are not the same as another prefix and the rest of the name.
 func TestPrefixIsApart(t *testing.T) {
-	if pgbackend.KeyOf("a", "bc") == pgbackend.KeyOf("ab", "c") {
+	if pgbackend.KeyOf("locker", "a", "bc") == pgbackend.KeyOf("locker", "ab", "c") {
 		t.Error("a + bc and ab + c have the same key")
 	}
 }
@@ -57,16 +60,18 @@ func TestKeysAsSQL(t *testing.T) {
 }
 
 func FuzzKeys(f *testing.F) {
-	f.Add("locker:", "a", "locker:", "A")
-	f.Add("a", "bc", "ab", "c")
-	f.Add("", "a", "a", "")
-	f.Fuzz(func(t *testing.T, prefix, name, prefix2, name2 string) {
-		if locker.ValidName(name) != nil || locker.ValidName(name2) != nil || pgbackend.CheckPrefix(prefix) != nil || pgbackend.CheckPrefix(prefix2) != nil {
+	f.Add("locker", "locker:", "a", "locker", "locker:", "A")
+	f.Add("locker", "a", "bc", "locker", "ab", "c")
+	f.Add("locker", "", "a", "locker", "a", "")
+	f.Add("one", "", "a", "two", "", "a")
+	f.Fuzz(func(t *testing.T, schema, prefix, name, schema2, prefix2, name2 string) {
+		if locker.ValidName(name) != nil || locker.ValidName(name2) != nil || pgbackend.CheckPrefix(prefix) != nil || pgbackend.CheckPrefix(prefix2) != nil ||
+			pgbackend.CheckSchema(schema) != nil || pgbackend.CheckSchema(schema2) != nil {
 			t.Skip()
 		}
-		same := prefix == prefix2 && name == name2
-		if (pgbackend.KeyOf(prefix, name) == pgbackend.KeyOf(prefix2, name2)) != same {
-			t.Errorf("%q %q and %q %q: the same: %v", prefix, name, prefix2, name2, same)
+		same := schema == schema2 && prefix == prefix2 && name == name2
+		if (pgbackend.KeyOf(schema, prefix, name) == pgbackend.KeyOf(schema2, prefix2, name2)) != same {
+			t.Errorf("%q %q %q and %q %q %q: the same: %v", schema, prefix, name, schema2, prefix2, name2, same)
 		}
 	})
 }

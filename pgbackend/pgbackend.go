@@ -89,7 +89,7 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
-// [Migration] has the SQL. All who share locks use the same.
+// [Migration] has the SQL. All who share locks use the same: the locks of another schema are others, as its tokens are.
 func WithSchema(schema string) Option { return func(c *config) { c.schema = schema } }
 
 // WithWaiterConnections sets how many connections there are at most for waiters, each of which needs one; without it, 8. Who finds

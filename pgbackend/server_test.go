@@ -194,7 +194,7 @@ func TestPoolerIsRefused(t *testing.T) {
 // Two names with one key are refused, not shared: the session would be granted the second as well.
 func TestCollision(t *testing.T) {
 	f := newFake(t)
-	l, err := pgbackend.NewWithKeys(t.Context(), f.config(t), func(string, string) pgbackend.Key { return 5 })
+	l, err := pgbackend.NewWithKeys(t.Context(), f.config(t), func(string, string, string) pgbackend.Key { return 5 })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 
 // somebodyHas makes a lock that is held, until the next statement that waits for it.
 func (f *fake) somebodyHas(name string) {
-	f.change(func(f *fake) { f.locks[fmt.Sprint(int64(pgbackend.KeyOf("locker:", name)))] = new(fakeConn) })
+	f.change(func(f *fake) { f.locks[fmt.Sprint(int64(pgbackend.KeyOf("locker", "locker:", name)))] = new(fakeConn) })
 }
 
 // A wait whose connection ends between the grant and its proof goes on with another one.

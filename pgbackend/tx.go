@@ -13,7 +13,7 @@ import (
 
 // LockTx takes the lock on name for a transaction of the caller's, which holds it until it is committed or rolled back (also to a
 // savepoint of before), and returns the fencing token. It waits until it has the lock or ctx is done, and keeps out the leases of all
-// Lockers with the same database and prefix, and is kept out by them.
+// Lockers with the same database, schema and prefix, and is kept out by them.
 //
 // l is a Locker of this package, as [New] or [locker.Open] returned it, in the same database as tx: the token is taken on a connection
 // of its own, because one that is taken within a transaction may be given out again after a crash. No other connection is needed, so
@@ -53,7 +53,7 @@ func lockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string, wait b
 }
 
 func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
-	k := d.keyOf(d.prefix, name)
+	k := d.keyOf(d.schema, d.prefix, name)
 	home, err := d.tryTx(ctx, tx, k)
 	if wait && errors.Is(err, locker.ErrHeld) {
 		err = waitTx(ctx, tx, k)
