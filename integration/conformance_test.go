@@ -40,7 +40,6 @@ func TestConformance(t *testing.T) {
 			backend{"postgres15", pgHarness(lazily("postgres15", startPostgres))},
 			backend{"postgres15-replica", pgHarness(lazily("postgres15", startPgReplica))},
 			backend{"postgres15-pgbouncer", pgHarness(lazily("postgres15", startPgBouncer))},
-			backend{"postgres13", pgHarness(lazily("postgres13", startPostgres))},
 		)
 	}
 	for _, b := range backends {

@@ -5,7 +5,6 @@ package integration
 import (
 	"context"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -67,10 +66,10 @@ var cutServices = []struct {
 		return &cutAt{servers, open, through, s.waiters}
 	}},
 	{"postgres", func(t *testing.T) *cutAt {
-		if os.Getenv("LOCKER_CUT_POSTGRES") == "" {
-			t.Skip("a server's keepalives end sessions before the holders' deadlines")
-		}
 		return pgCut(started(t, "postgres", startPostgres))
+	}},
+	{"postgres-impatient", func(t *testing.T) *cutAt {
+		return pgCut(started(t, "postgres", startPgImpatient))
 	}},
 	{"postgres-pgbouncer", func(t *testing.T) *cutAt { return pgCut(started(t, "postgres", startPgBouncer)) }},
 }

@@ -31,7 +31,7 @@ func pgHarness(service func(*testing.T) *pgService) func(*testing.T) conformance
 			Open:   s.open,
 			TTL:    pgTTL,
 			Strict: true,
-			Pack:   s.pack(t),
+			Pack:   s.pack(),
 			Setup: func(t conformance.T, _ *conformance.Harness) {
 				s.clear(t) // what a case that failed has left is not the next one's
 			},
@@ -57,9 +57,6 @@ func pgHarness(service func(*testing.T) *pgService) func(*testing.T) conformance
 				},
 			},
 		}
-		if !s.timed(t) {
-			h.TTL = 0
-		}
 		if s.failing {
 			h.Failover = func(t conformance.T) { must(t, s.failover) }
 		} else {
@@ -67,12 +64,6 @@ func pgHarness(service func(*testing.T) *pgService) func(*testing.T) conformance
 		}
 		return h
 	}
-}
-
-// timed tells whether the server ends silent sessions: it is 14 or later.
-func (s *pgService) timed(t conformance.T) bool {
-	t.Helper()
-	return admin[int](t, s, "select current_setting('server_version_num')::int") >= 14_00_00
 }
 
 func (s *pgService) open(t conformance.T) locker.Locker { return openURL(t, s.url) }

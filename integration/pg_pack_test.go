@@ -9,15 +9,12 @@ import (
 )
 
 // pack is what Postgres must show beyond the suite, in the way in which this service is run.
-func (s *pgService) pack(t conformance.T) []conformance.Case {
+func (s *pgService) pack() []conformance.Case {
 	switch {
-	case !s.timed(t):
-		tx := slices.DeleteFunc(s.txPack(), func(c conformance.Case) bool { return c.ID == "I65" }) // which waits for longer than a TTL
-		return slices.Concat(s.untimedPack(), s.crashPack()[:1], tx, s.collisionPack())
 	case s.failing:
 		return s.replicaPack()
 	case s.bouncer != nil:
-		return slices.Concat(s.bouncerPack(), s.silentPack(), s.manyPack(), s.txPack())
+		return slices.Concat(s.bouncerPack(), s.pathPack(), s.silentPack(), s.manyPack(), s.txPack())
 	}
-	return slices.Concat(s.crashPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.txPack(), s.collisionPack())
+	return slices.Concat(s.crashPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.pathPack(), s.txPack(), s.collisionPack())
 }

@@ -11,11 +11,21 @@ import (
 
 // startPostgres starts one server.
 func startPostgres(ctx context.Context, image string) (*pgService, error) {
+	return startPgWith(ctx, image, pgSettings...)
+}
+
+// startPgImpatient starts a server whose own settings end a connection after a second or two without an answer.
+func startPgImpatient(ctx context.Context, image string) (*pgService, error) {
+	return startPgWith(ctx, image, pgCounting, "max_connections=200", "tcp_keepalives_idle=1", "tcp_keepalives_interval=1", "tcp_keepalives_count=1",
+		"tcp_user_timeout=1500", "client_connection_check_interval=500")
+}
+
+func startPgWith(ctx context.Context, image string, settings ...string) (*pgService, error) {
 	ports, err := freePorts(1)
 	if err != nil {
 		return nil, err
 	}
-	node, err := startPgNode(ctx, pgNodeConfig{image: image, port: ports[0], settings: pgSettings})
+	node, err := startPgNode(ctx, pgNodeConfig{image: image, port: ports[0], settings: settings})
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 type conn struct {
 	*wire
 	d       *pgDriver
-	ttl     time.Duration // the server ends the session after this silence; 0: it doesn't
+	ttl     time.Duration // the server ends the session after this silence
 	version int           // of the server
 	epoch   int64         // of tokens that are taken here
 	next    string        // SQL: the next value of the sequence
@@ -26,6 +26,7 @@ type conn struct {
 	place   place
 
 	waits   bool         // it is a waiter's
+	near    bool         // it leads to this machine: tcp_user_timeout may be missing
 	pooler  string       // the address of the pooler that it leads through; the driver's mutex guards it
 	base    atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
 	overdue atomic.Bool  // the last renewal had no answer in time
@@ -117,7 +118,7 @@ func (c *conn) watch(r *call, err error) (*call, error) {
 // that was answered, which was sent before the one that hangs.
 func (c *conn) giveUp() {
 	silence := c.silence()
-	if c.leases.Load() == 0 && silence >= maxCall/2 || c.ttl > 0 && silence > c.ttl {
+	if c.leases.Load() == 0 && silence >= maxCall/2 || silence > c.ttl {
 		c.end(errSilent)
 	}
 }

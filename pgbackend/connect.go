@@ -46,12 +46,7 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 	if err := now.check(); err != nil {
 		return err
 	}
-	if err := c.d.learn(now); err != nil {
-		return err
-	}
-	if !c.d.server.ttl {
-		c.ttl = 0
-	}
+	c.d.learn(now)
 	if err := c.checkPooler(ctx, keyPID); err != nil {
 		return err
 	}

@@ -21,7 +21,6 @@ type pgDriver struct {
 	pool       *pgxpool.Config
 	keyOf      func(schema, prefix, name string) key
 	guarantees locker.Guarantees
-	server     server // what was found out when it was opened
 
 	// life is over when the Locker is closed. It bounds what is done for many callers at once.
 	life context.Context //nolint:containedctx // of the goroutines that connect
@@ -54,10 +53,10 @@ var (
 )
 
 // minTTL is the shortest TTL: statements get a fraction of it, and a server under load takes some milliseconds for one. maxTTL is
-// what idle_session_timeout can say.
+// what idle_session_timeout and tcp_user_timeout can say.
 const (
 	minTTL = 100 * time.Millisecond
-	maxTTL = (1<<31 - 1) * time.Millisecond
+	maxTTL = (1<<31-1)*time.Millisecond - tcpSlack
 )
 
 // maxSessions is how many TTLs may be in use at the same time. Each has a connection of its own.
@@ -66,16 +65,14 @@ const maxSessions = 4
 func (d *pgDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
-	if d.server.ttl {
-		if err := checkTTL(req.TTL); err != nil {
-			return nil, err
-		}
+	if err := checkTTL(req.TTL); err != nil {
+		return nil, err
 	}
 	return &lock{
 		d:        d,
 		key:      d.keyOf(d.schema, d.prefix, req.Name),
 		name:     req.Name,
-		ttl:      roundUp(req.TTL), // 0 without a TTL
+		ttl:      roundUp(req.TTL),
 		noWait:   req.NoWait,
 		tellLost: lost,
 		settling: make(chan struct{}, 1),

@@ -25,13 +25,15 @@ type fake struct {
 
 	mu       sync.Mutex
 	version  int
-	greeting *pgproto3.ErrorResponse // to whoever connects
 	standby  bool
 	readOnly bool
 	keyPID   int // added to the number by which a connection introduces itself
 	taken    int // locks in the lock table, of others
 	pids     int // that were given out
 	seq      int
+	local    bool                    // it says that clients are on its machine
+	noTCP    bool                    // it has no tcp_user_timeout
+	greeting *pgproto3.ErrorResponse // to whoever connects
 	locks    map[string]*fakeConn
 	conns    map[*fakeConn]bool
 	waited   *fakeConn               // the last one that has waited for a lock
@@ -49,6 +51,7 @@ type fakeConn struct {
 	backend *pgproto3.Backend
 	pid     int
 	ttl     string
+	tcp     string
 }
 
 func newFake(t *testing.T) *fake {
@@ -255,12 +258,13 @@ func (c *fakeConn) refuse(what string) error {
 }
 
 var (
-	fakeAsks   = regexp.MustCompile(`^SELECT pg_backend_pid\(\), \d+$`)
+	fakeAsks   = regexp.MustCompile(`^SELECT pg_catalog.pg_backend_pid\(\), \d+$`)
 	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
+	fakeTCP    = regexp.MustCompile(`'tcp_user_timeout', '(\d+)'`)
 	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
-	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock\(.*pg_advisory_lock\('(-?\d+)'::int8`)
-	fakeShare  = regexp.MustCompile(`pg_(?:try_)?advisory_lock_shared\('(-?\d+)'::int8\)`)
-	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(?:_shared)?\('(-?\d+)'::int8\)`)
+	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN set_config\(.*pg_advisory_lock\('(-?\d+)'::bigint`)
+	fakeShare  = regexp.MustCompile(`pg_(?:try_)?advisory_lock_shared\('(-?\d+)'::bigint\)`)
+	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(?:_shared)?\('(-?\d+)'::bigint\)`)
 	fakeSkip   = regexp.MustCompile(`generate_series\(1, (\d+)\)`)
 )
 
@@ -271,21 +275,24 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	if m := fakeTTL.FindStringSubmatch(sql); m != nil {
 		c.ttl = m[1]
 	}
+	if all := fakeTCP.FindAllStringSubmatch(sql, -1); all != nil && !f.noTCP {
+		c.tcp = all[len(all)-1][1]
+	}
 	pid := strconv.Itoa(c.pid)
 	switch {
-	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), current_setting("):
-		return [][]string{{pid, strconv.Itoa(f.version), yes(f.standby), yes(f.readOnly), "100", "64", "0"}}
+	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
+		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", "64", "0"}}
 	case sql == "show transaction_read_only": // by pgx
 		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
-	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_backend_pid()":
+	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_catalog.pg_backend_pid()":
 		return [][]string{{pid}}
 	case fakeAsks.MatchString(sql):
 		f.asked = sql
 		return [][]string{{pid}}
-	case strings.HasPrefix(sql, "SELECT query FROM "):
-		return [][]string{{cmp.Or(f.shown, f.asked)}}
+	case strings.HasPrefix(sql, "SELECT state, query FROM "):
+		return [][]string{{"idle", cmp.Or(f.shown, f.asked)}}
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
-		return [][]string{{"", c.ttl}}
+		return [][]string{{"", c.ttl, cmp.Or(c.tcp, "0"), yes(f.local)}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t"}}
 	case strings.Contains(sql, "pg_control_system"):
@@ -302,12 +309,15 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)
 		f.waited = c
-		return [][]string{{f.try(c, key)}}
+		return [][]string{{f.try(c, key), cmp.Or(c.tcp, "0")}}
 	case fakeShare.MatchString(sql): // of the two who have it then the last one counts
 		f.locks[fakeShare.FindStringSubmatch(sql)[1]] = c
 		return [][]string{{"t"}}
 	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock_shared("):
 		return [][]string{{"t", "t"}}
+	case strings.HasPrefix(sql, "SELECT i, CASE WHEN k IS NULL"): // a token alone
+		f.seq++
+		return [][]string{{"1", strconv.Itoa(f.seq)}}
 	case fakeTry.MatchString(sql):
 		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
 	case strings.Contains(sql, "pg_advisory_unlock_all()"):

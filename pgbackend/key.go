@@ -32,12 +32,12 @@ func keyOf(schema, prefix, name string) key {
 
 // lock is the key as SQL, for the functions that take one number. It is in quotes, because the smallest number of a type isn't one of
 // that type without.
-func (k key) lock() string { return fmt.Sprintf("'%d'::int8", int64(k)) }
+func (k key) lock() string { return fmt.Sprintf("'%d'::bigint", int64(k)) }
 
 // gate is the key as SQL, for the functions that take two numbers.
 func (k key) gate() string { return pair(int32(k>>32), int32(k)) } //nolint:gosec // its two halves
 
-func pair(a, b int32) string { return fmt.Sprintf("'%d'::int4, '%d'::int4", a, b) }
+func pair(a, b int32) string { return fmt.Sprintf("'%d'::integer, '%d'::integer", a, b) }
 
 // Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the turn to make the objects, or to move the sequence on
 // (see skip.go), and the OID of the sequence is the mark of those who have; any other is the sign of life of one connection.

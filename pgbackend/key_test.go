@@ -44,14 +44,14 @@ func TestPrefixIsApart(t *testing.T) {
 // The smallest numbers of their types can't be written as such without quotes: -9223372036854775808 is a numeric for Postgres.
 func TestKeysAsSQL(t *testing.T) {
 	for key, want := range map[pgbackend.Key][2]string{
-		0:                    {"'0'::int8", "'0'::int4, '0'::int4"},
-		1:                    {"'1'::int8", "'0'::int4, '1'::int4"},
-		-1:                   {"'-1'::int8", "'-1'::int4, '-1'::int4"},
-		1<<32 | 5:            {"'4294967301'::int8", "'1'::int4, '5'::int4"},
-		1 << 31:              {"'2147483648'::int8", "'0'::int4, '-2147483648'::int4"},
-		-1 << 63:             {"'-9223372036854775808'::int8", "'-2147483648'::int4, '0'::int4"},
-		1<<63 - 1:            {"'9223372036854775807'::int8", "'2147483647'::int4, '-1'::int4"},
-		-3105865958331491554: {"'-3105865958331491554'::int8", "'-723140771'::int4, '-777233634'::int4"},
+		0:                    {"'0'::bigint", "'0'::integer, '0'::integer"},
+		1:                    {"'1'::bigint", "'0'::integer, '1'::integer"},
+		-1:                   {"'-1'::bigint", "'-1'::integer, '-1'::integer"},
+		1<<32 | 5:            {"'4294967301'::bigint", "'1'::integer, '5'::integer"},
+		1 << 31:              {"'2147483648'::bigint", "'0'::integer, '-2147483648'::integer"},
+		-1 << 63:             {"'-9223372036854775808'::bigint", "'-2147483648'::integer, '0'::integer"},
+		1<<63 - 1:            {"'9223372036854775807'::bigint", "'2147483647'::integer, '-1'::integer"},
+		-3105865958331491554: {"'-3105865958331491554'::bigint", "'-723140771'::integer, '-777233634'::integer"},
 	} {
 		if got := [2]string{key.Lock(), key.Gate()}; got != want {
 			t.Errorf("the lock and the gate of %d are %q, want %q", key, got, want)

@@ -180,11 +180,7 @@ func (l *lock) leaveFor(ctx context.Context, own, c *conn) (driver.Instant, erro
 // moveOne moves the lease of some waiter's connection, which is free then. It is false when there is none. A renewal has to wait for that,
 // so it may not take long.
 func (s *session) moveOne(ctx context.Context) bool {
-	limit := maxCall
-	if s.ttl > 0 {
-		limit = min(limit, s.ttl/8)
-	}
-	ctx, cancel := callContext(ctx, limit)
+	ctx, cancel := callContext(ctx, min(maxCall, s.ttl/8))
 	defer cancel()
 	for _, l := range s.d.leasesOfWaiters(s) {
 		select {

@@ -3,7 +3,6 @@ package pgbackend
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -109,10 +108,7 @@ func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Lock
 		}
 		return nil, err
 	}
-	cfg := driver.Config{Backend: backend}
-	if d.server.ttl {
-		cfg.TTL, cfg.Features = roundUp(c.ttl), locker.FeatureTTL
-	}
+	cfg := driver.Config{Backend: backend, TTL: roundUp(c.ttl), Features: locker.FeatureTTL}
 	return &pgLocker{driver.New(d, cfg), d}, nil
 }
 
@@ -149,12 +145,7 @@ func (d *pgDriver) open(ctx context.Context) error {
 	}
 	d.forgetRoom() // there may be many more Lockers when the first lock is acquired
 	d.guarantees = Guarantees()
-	if d.server.ttl {
-		d.sessions[c.ttl] = &session{d: d, ttl: c.ttl, shared: c}
-	} else {
-		d.guarantees.Expiry = locker.Expiry{By: locker.ExpiryConnection}
-		d.sessions[0] = &session{d: d, shared: c}
-	}
+	d.sessions[c.ttl] = &session{d: d, ttl: c.ttl, shared: c}
 	if d.config.waiters == 0 {
 		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
 	}
@@ -179,17 +170,9 @@ func hosts(c *pgx.ConnConfig) int {
 	return len(all)
 }
 
-// learn takes in what a connection says of the server. Later ones may lead elsewhere, but not to something that promises less than
-// the first.
-func (d *pgDriver) learn(f facts) error {
-	if d.server.version == 0 {
-		d.server = server{version: f.version, ttl: f.version >= firstWithTTL}
-	}
-	if d.server.ttl && f.version < firstWithTTL {
-		return fmt.Errorf("%w: this server is older than the one of before, and has no idle_session_timeout", errors.ErrUnsupported)
-	}
+// learn takes in what a connection says of the server. Later ones may lead elsewhere.
+func (d *pgDriver) learn(f facts) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.tableSize = f.room()
-	return nil
 }

@@ -5,11 +5,14 @@
 //
 // # What it promises
 //
-// The lock table of one database decides. A lease hangs on a connection that belongs to the Locker, which many leases share. When
-// the connection ends, so do they, and the holders are told at once. The server ends it by itself when it hears nothing for the
-// TTL (idle_session_timeout), so a holder that is stopped or cut off loses its locks as with any other backend; one statement for
-// each connection renews all its leases. Before version 14 Postgres has no such timeout: leases then end with their connection
-// alone, have no deadline, and Guarantees say so.
+// The lock table of one database decides; the server is Postgres 14 or later. A lease is attached to a connection that belongs to the
+// Locker, which many leases share. When the connection ends, so do they, and the holders are notified at once. The server ends it by itself
+// when it hears nothing for the TTL (idle_session_timeout), so a holder that is stopped or cut off loses its locks as with any other
+// backend; one statement for each connection renews all its leases.
+//
+// The server's TCP doesn't end the connection of a holder that is cut off before the TTL is over: each connection sets
+// tcp_user_timeout, which replaces the limits of postgresql.conf and of the kernel. It can't do that to what is between: poolers,
+// proxies, load balancers and service meshes must wait for longer than the TTL as well, and docs/postgres.md has a table of them.
 //
 // Tokens come from a sequence, by the same statement that takes the lock. They go on rising over crashes, which make a plain
 // sequence repeat itself, over failovers to a replica that lags, and over dump and restore.
@@ -39,9 +42,11 @@
 //
 // # What is checked when it is opened
 //
-// That the server takes writes, that its lock table is large enough to be shared, that the sequence and the epoch are there or can
-// be made ([Migration]), and that no pooler stands between that gives each transaction another server: PgBouncer works in session
-// mode; in its other modes a session lock would be left on a connection of somebody else's, and it is refused.
+// That the server is Postgres 14 or later and takes writes, that its lock table is large enough to be shared, that the sequence and
+// the epoch are there or can be made ([Migration]), and that no pooler is between that gives each transaction another server:
+// PgBouncer works in session mode; in its other modes a session lock would be left on a connection of somebody else's, and it is
+// refused. A server that has no tcp_user_timeout, because its system isn't Linux, is refused as well ([errors.ErrUnsupported]), unless it is
+// on the client's machine.
 package pgbackend
 
 import (
@@ -80,12 +85,11 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithPrefix sets what names begin with before they become keys; without it, "locker:". All who shall exclude each other use the
-// same.
+// WithPrefix sets what names begin with before they become keys; without it, "locker:". All who exclude each other use the same.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
-// 100 ms. A server before version 14 has no TTL, and this is ignored there.
+// 100 ms.
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
@@ -107,8 +111,8 @@ func New(pool *pgxpool.Config, opts ...Option) (locker.Locker, error) {
 	return l, nil
 }
 
-// Guarantees is what a Locker of one Postgres server, 14 or later, promises. Before that leases end with their connection alone. One
-// that is opened with several hosts survives failovers ([locker.ToleranceFailover]).
+// Guarantees is what a Locker of one Postgres server promises. One that is opened with several hosts survives failovers
+// ([locker.ToleranceFailover]).
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

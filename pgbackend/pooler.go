@@ -81,22 +81,22 @@ func (d *pgDriver) trustPooler(c *conn) {
 // mixedWith is one round: c asks, and then the other begins a transaction. The statement of c is like no other, so that it is known
 // again; the server shows it to whoever may see what this role does, unless track_activities is off.
 func (c *conn) mixedWith(ctx context.Context, other *wire) (bool, error) {
-	asks := fmt.Sprintf("SELECT pg_backend_pid(), %d", rand.Uint64())
+	asks := fmt.Sprintf("SELECT pg_catalog.pg_backend_pid(), %d", rand.Uint64())
 	mine, err := c.exec(ctx, asks)
 	if err != nil || mine.int(0, 0) != c.pid {
 		return err == nil, err
 	}
-	theirs, err := other.do(ctx, "BEGIN; SELECT pg_backend_pid()")
+	theirs, err := other.do(ctx, "BEGIN; SELECT pg_catalog.pg_backend_pid()")
 	if err != nil {
 		return strings.Contains(err.Error(), "statement pooling"), err // PgBouncer in statement mode refuses transactions
 	}
 	if theirs.int(0, 0) == c.pid {
 		return true, nil
 	}
-	last, err := other.do(ctx, fmt.Sprintf("SELECT query FROM pg_catalog.pg_stat_activity WHERE pid = %d AND state <> 'disabled'; COMMIT", c.pid))
+	last, err := other.do(ctx, fmt.Sprintf("SELECT state, query FROM pg_catalog.pg_stat_activity WHERE pid OPERATOR(pg_catalog.=) %d; COMMIT", c.pid))
 	if err != nil {
 		return false, err
 	}
-	shown := last.value(0, 0)
-	return shown != "" && shown != asks, nil
+	shown := last.value(0, 1)
+	return shown != "" && shown != asks && last.value(0, 0) != "disabled", nil
 }

@@ -42,7 +42,7 @@ func TestServersRefused(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"too old":            {func(f *fake) { f.version = 100023 }, errors.ErrUnsupported, "Postgres 10"},
+		"too old":            {func(f *fake) { f.version = 130020 }, errors.ErrUnsupported, "Postgres 13, and locks need 14"},
 		"standby":            {func(f *fake) { f.standby = true }, nil, "standby"},
 		"read-only":          {func(f *fake) { f.readOnly = true }, nil, "default_transaction_read_only"},
 		"lock table":         {func(f *fake) { f.taken = 3200 }, pgbackend.ErrLockTable, "max_locks_per_transaction"},
@@ -67,34 +67,6 @@ func failing(with string) func(*fake) {
 			return ""
 		}
 	}
-}
-
-func TestOldServerHasNoTTL(t *testing.T) {
-	f := newFake(t)
-	f.change(func(f *fake) { f.version = 130020 })
-	l := open(t, f)
-	g := l.Guarantees()
-	if want := (locker.Expiry{By: locker.ExpiryConnection}); g.Expiry != want {
-		t.Errorf("the leases of Postgres 13 end by: %v, want: %v", g.Expiry, want)
-	}
-	if err := locker.Require(g, locker.SilentHolderExpires); !errors.Is(err, locker.ErrGuarantee) {
-		t.Errorf("Require(SilentHolderExpires) = %v, want ErrGuarantee", err)
-	}
-	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("TryAcquire with a TTL = %v, want ErrUnsupported", err)
-	}
-	lease, err := locker.TryAcquire(t.Context(), l, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !lease.Deadline().IsZero() {
-		t.Errorf("Deadline = %v, want none", lease.Deadline())
-	}
-	if n := f.statements("idle_session_timeout"); n != 0 {
-		t.Errorf("%d statements are about a setting that isn't there", n)
-	}
-	f.endAll("57P01")
-	lost(t, lease, "57P01")
 }
 
 // lost waits for the loss of a lease, which names its cause.
@@ -303,9 +275,9 @@ func TestMessage(t *testing.T) {
 		kinds []string
 		keys  []pgbackend.Key
 	}{
-		"SELECT 1, CASE WHEN pg_try_advisory_lock('5'::int8) THEN nextval(7::regclass) END": {[]string{"take"}, []pgbackend.Key{5}},
-		"SELECT 0, pg_advisory_unlock('5'::int8), pg_advisory_unlock_shared('6'::int8);":    {[]string{"give", "giveShared"}, []pgbackend.Key{5, 6}},
-		"SELECT 0, pg_advisory_unlock('6'::int8);SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (1, '5'::int8), (3, NULL::int8)) t(i, k)": {
+		"SELECT 1, CASE WHEN pg_try_advisory_lock('5'::bigint) THEN nextval(7::regclass) END": {[]string{"take"}, []pgbackend.Key{5}},
+		"SELECT 0, pg_advisory_unlock('5'::bigint), pg_advisory_unlock_shared('6'::bigint);":  {[]string{"give", "giveShared"}, []pgbackend.Key{5, 6}},
+		"SELECT 0, pg_advisory_unlock('6'::bigint);SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (1, '5'::bigint), (3, NULL::bigint)) t(i, k)": {
 			[]string{"take", "give", "token"}, []pgbackend.Key{5, 6, 0}},
 	} {
 		if got := pgbackend.Message(c.kinds, c.keys); got != want {

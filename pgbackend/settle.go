@@ -48,7 +48,7 @@ func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive 
 }
 
 // startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.
-const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::int8"
+const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)::bigint"
 
 // beginEpoch raises the epoch where it has to be, before any token is taken.
 func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {

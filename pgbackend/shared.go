@@ -133,7 +133,7 @@ func (c *conn) message(some []*request) string {
 			}
 			first.WriteString(function + r.key.lock() + ")")
 		default:
-			k := "NULL::int8"
+			k := "NULL::bigint"
 			if r.kind == take {
 				k = r.key.lock()
 			}

@@ -190,7 +190,7 @@ func TestStillbornConnection(t *testing.T) {
 	looks := 0
 	f.change(func(f *fake) {
 		f.before = func(sql string) string {
-			if strings.HasPrefix(sql, "SELECT pg_backend_pid(), ") {
+			if strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), ") {
 				if looks++; looks%2 == 1 {
 					return "hang up"
 				}
@@ -215,7 +215,7 @@ func TestStillbornSecondConnection(t *testing.T) {
 		f.keyPID = 7
 		f.last = &pgproto3.ErrorResponse{Severity: "FATAL", Code: "08P01", Message: "invalid server parameter"} // of PgBouncer
 		f.before = func(sql string) string {
-			if !strings.HasPrefix(sql, "BEGIN; SELECT pg_backend_pid()") || left.Add(-1) < 0 {
+			if !strings.HasPrefix(sql, "BEGIN; SELECT pg_catalog.pg_backend_pid()") || left.Add(-1) < 0 {
 				return ""
 			}
 			stillborn.Add(1)

@@ -108,11 +108,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 
 // txConn returns a shared connection, that of the default TTL if it can be had.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
-	ttl := roundUp(d.ttl)
-	if !d.server.ttl {
-		ttl = 0
-	}
-	c, err := d.anyConn(ctx, ttl)
+	c, err := d.anyConn(ctx, roundUp(d.ttl))
 	return c, gaveUp(ctx, err)
 }
 
@@ -122,11 +118,11 @@ var errElsewhere = errors.New("the transaction is on another server, or in anoth
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
-		WHEN pg_catalog.current_setting('transaction_isolation') = 'repeatable read' THEN 'snapshot'
+		WHEN pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'repeatable read' THEN 'snapshot'
 		WHEN pg_catalog.pg_is_in_recovery() THEN 'standby'
-		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) <> %d THEN 'elsewhere'
-		WHEN %s <> %d THEN 'elsewhere'
-		WHEN (SELECT oid FROM pg_catalog.pg_database WHERE datname = pg_catalog.current_database()) <> %d THEN 'elsewhere'
+		WHEN (SELECT system_identifier FROM pg_catalog.pg_control_system()) OPERATOR(pg_catalog.<>) %d THEN 'elsewhere'
+		WHEN %s OPERATOR(pg_catalog.<>) %d THEN 'elsewhere'
+		WHEN (SELECT oid FROM pg_catalog.pg_database WHERE datname OPERATOR(pg_catalog.=) pg_catalog.current_database()) OPERATOR(pg_catalog.<>) %d THEN 'elsewhere'
 		WHEN pg_catalog.pg_try_advisory_xact_lock(%s) THEN 'granted'
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {

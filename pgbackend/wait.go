@@ -40,13 +40,15 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	return none, err
 }
 
-// block begins the statement that waits.
+// block begins the statement that waits. While it is blocked the server gives a client up that answers no keepalives. From the grant on
+// there may be a lease, so that must not happen any more: it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*call, error) {
 	if err := c.claim(l); err != nil {
 		return nil, err
 	}
-	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
-		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN %s END END", l.key.gate(), l.key.lock(), c.next))
+	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN set_config('%[1]s', '0', false) IS NOT NULL THEN CASE WHEN pg_advisory_lock(%[2]s) IS NOT NULL"+
+		" THEN CASE WHEN pg_advisory_lock(%[3]s) IS NOT NULL THEN CASE WHEN set_config('%[1]s', '%[4]s', false) IS NOT NULL THEN %[5]s END END END END,"+
+		" current_setting('%[1]s')", tcpUserTimeout, l.key.gate(), l.key.lock(), milliseconds(c.tcpLimit()), c.next))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocked, l.mode = blocked, unknown
@@ -77,12 +79,15 @@ func (l *lock) takeOwn(ctx context.Context) (*conn, error) {
 // that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more.
 func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, error) {
 	var none driver.Grant
+	if err := c.checkTCP(r.int(0, 1)); err != nil {
+		return none, err
+	}
 	token, err := token(c.epoch, r.int(0, 0))
 	if err != nil {
 		return none, err
 	}
 	base := r.sent
-	if c.ttl > 0 && driver.Now().Sub(base) > c.ttl/20 {
+	if driver.Now().Sub(base) > c.ttl/20 {
 		limited, cancel := callContext(ctx, maxCall)
 		defer cancel()
 		if base, err = c.stands(limited); err != nil {

@@ -33,7 +33,6 @@ var All = []Image{
 	{Name: "zookeeper38", Official: "zookeeper:3.8", Recipe: "zookeeper", Debian: "bookworm", Soak: true},
 	{Name: "postgres", Official: "postgres:17", Recipe: "postgres", Debian: "trixie"},
 	{Name: "postgres15", Official: "postgres:15", Recipe: "postgres", Debian: "bookworm", Soak: true},
-	{Name: "postgres13", Official: "postgres:13", Recipe: "postgres", Debian: "bullseye", Soak: true},
 	{Name: "pgbouncer", Official: "edoburu/pgbouncer:v1.24.1-p1", Recipe: "pgbouncer", Debian: "trixie"},
 	{Name: "etcd", Recipe: "etcd"},
 	{Name: "etcd35", Official: "rancher/mirrored-coreos-etcd:v3.5.12", Recipe: "etcd35", Debian: "trixie", Soak: true},

@@ -1,0 +1,95 @@
+//go:build unix
+
+package integration
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/netns"
+)
+
+// A waiter that is cut off gives its place up when it has answered no keepalive for some seconds, long before TCP would by itself, and also
+// on a connection that has had a lease before.
+func TestPostgresCutOffWaiter(t *testing.T) {
+	needServers(t)
+	if err := netns.Usable(); err != nil {
+		t.Skip(err)
+	}
+	t.Parallel()
+	const (
+		ttl      = 3 * time.Second
+		interval = ttl / 3                      // of keepalives, three of which may be lost, and of the server's looks at the connection
+		most     = 5*interval + 3*time.Second/2 // less than tcp_user_timeout, which is for leases
+	)
+	s := pgStandalone(t)
+	at := pgCut(s)
+	network := at.network(t)
+	l, other, name := keep(t, at.through(t, network.Dial)), keep(t, s.open(t)), lockName(t)
+	t.Cleanup(func() { must(t, network.Heal) })
+	waitFor := func() (locker.Lease, *waiting) {
+		lease := acquire(t, other, name, locker.WithTTL(far))
+		next := wait(t, l, name, locker.WithTTL(ttl))
+		eventually(t, soon, func() error { return s.queued(t, name, 1) })
+		return lease, next
+	}
+	lease, next := waitFor()
+	release(t, lease)
+	release(t, next.granted(t, soon))
+	_, next = waitFor()
+	pass(t, time.Second/2) // what isn't acknowledged yet would count
+	if err := network.Cut(t.Context(), netns.Both); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, most, func() error {
+		if n := s.waiters(t, name); n > 0 {
+			return fmt.Errorf("%v after it was cut off the waiter has its place, want at most %v", time.Since(began), most)
+		}
+		return nil
+	})
+	t.Logf("the place was free after %v", time.Since(began))
+	next.pending(t)
+}
+
+// A lease that was waited for is attached to its waiter's connection at first, on which keepalives were to find out whether the waiter was
+// still there: within 40 s. With a longer TTL the holder may believe in its lease for longer.
+func TestPostgresCutOffAfterAWait(t *testing.T) {
+	needServers(t)
+	if err := netns.Usable(); err != nil {
+		t.Skip(err)
+	}
+	t.Parallel()
+	const ttl = 46 * time.Second
+	s := pgStandalone(t)
+	at := pgCut(s)
+	network := at.network(t)
+	l, other, name := keep(t, at.through(t, network.Dial)), keep(t, s.open(t)), lockName(t)
+	t.Cleanup(func() { must(t, network.Heal) })
+	before := acquire(t, other, name, locker.WithTTL(ttl))
+	next := wait(t, l, name, locker.WithTTL(ttl))
+	eventually(t, soon, func() error { return s.queued(t, name, 1) })
+	release(t, before)
+	lease := next.granted(t, soon)
+	pass(t, time.Second/2) // what isn't acknowledged yet would postpone the end of the connection
+	if err := network.Cut(t.Context(), netns.Both); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	rival, err := other.Acquire(t.Context(), name, locker.WithTTL(ttl))
+	believed := lease.Err() == nil
+	after := time.Since(began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("the rival had the lock %v after the cut, %v after the holder's deadline", after, -time.Until(lease.Deadline()))
+	if believed {
+		t.Errorf("two holders, %v after the cut: Err is nil until %v from now", after, time.Until(lease.Deadline()))
+	}
+	if bound := ttl + other.Guarantees().Expiry.Slack + soon; after > bound {
+		t.Errorf("the rival had the lock %v after the cut, want %v at most", after, bound)
+	}
+	release(t, rival)
+}
