@@ -4,11 +4,13 @@ package integration
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"testing"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/integration/images"
 )
@@ -75,6 +77,70 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 			if tc.to == s {
 				later(t, last, free(t, soon, l, lockName(t)))
 			}
+		})
+	}
+}
+
+// What is done to the sequence where it is doesn't change where it comes from. Lockers that were open all the time notice, and so does one
+// that is opened later, with others or as the only one.
+func TestPostgresSetBack(t *testing.T) {
+	needServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	free(t, soon, keep(t, s.open(t)), lockName(t)) // what is made on first use is there
+	for _, tc := range []struct {
+		what   string
+		before string // a command that takes a copy, and one that brings it back
+		after  string
+	}{
+		{"by setval", "true", `psql --command="select setval('locker.locker_token', 7)" ` + pgDatabase},
+		{"by setval, a little", `psql --no-align --tuples-only --command="select last_value from locker.locker_token" ` + pgDatabase + " > /tmp/value",
+			`psql --command="select setval('locker.locker_token', $(cat /tmp/value))" ` + pgDatabase},
+		{"by a dump that is fed to its own database", "pg_dump --file=/tmp/plain.sql " + pgDatabase, "psql --file=/tmp/plain.sql " + pgDatabase},
+		{"by a restore of data alone", pgDumped, "pg_restore --data-only --dbname=" + pgDatabase + " /tmp/dump || true"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			l, other := s.open(t), s.open(t)
+			spend(t, 50, l, other)
+			node.shell(t, tc.before)
+			last := spend(t, 200, l)
+			set := func() {
+				t.Helper()
+				value := admin[int64](t, s, "select last_value from locker.locker_token")
+				node.shell(t, tc.after)
+				if now := admin[int64](t, s, "select last_value from locker.locker_token"); now >= value {
+					t.Fatalf("the sequence is at %d, and was at %d before: this test proves nothing", now, value)
+				}
+			}
+			set()
+			for who, l := range []locker.Locker{l, other, keep(t, s.open(t))} { // the first has had the last one
+				token := free(t, soon, l, lockName(t))
+				if token <= last {
+					t.Errorf("Locker %d gives out token %v after %v, want a larger one", who, token, last)
+				}
+				last = max(last, token)
+			}
+			set()
+			waited := acquire(t, other, lockName(t))
+			waiter := wait(t, l, waited.Name())
+			eventually(t, soon, func() error { return s.queued(t, waited.Name(), 1) })
+			release(t, waited)
+			lease := waiter.granted(t, soon)
+			last = max(last, lease.Token())
+			release(t, lease)
+			if err := errors.Join(l.Close(), other.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s.clear(t)
+			eventually(t, soon, func() error {
+				if n := s.sessions(t); n > 0 {
+					return fmt.Errorf("%d sessions of Lockers are still there", n)
+				}
+				return nil
+			})
+			set()
+			later(t, last, free(t, soon, keep(t, s.open(t)), lockName(t)))
 		})
 	}
 }

@@ -21,7 +21,9 @@ type conn struct {
 	ttl     time.Duration // the server ends the session after this silence
 	version int           // of the server
 	epoch   int64         // of tokens that are taken here
-	next    string        // SQL: the next value of the sequence
+	seq     string        // SQL: the sequence
+	next    string        // SQL: its next value
+	limit   atomic.Int64  // values from here on may only be used when that was written down (see reach.go)
 	life    uint32        // the sign of life: as long as somebody has the lock (ownSpace, life), the session stands
 	place   place
 

@@ -61,7 +61,7 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 	if err := c.settle(ctx); err != nil {
 		return err
 	}
-	if err := c.skip(ctx, now.connections); err != nil {
+	if err := c.reach(ctx); err != nil {
 		return err
 	}
 	if err := c.finish(ctx, waiter); err != nil {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -26,6 +27,8 @@ type pgDriver struct {
 	life context.Context //nolint:containedctx // of the goroutines that connect
 	die  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that connect
+
+	largest atomic.Int64 // the largest token that this Locker was given
 
 	mu       sync.Mutex // guards the rest
 	closed   bool

@@ -12,7 +12,7 @@ import (
 //	63       48                      0
 //	| epoch  |  value of the sequence |
 //
-// and the epoch rises whenever the sequence may have gone back without a crash. (A crash is skip.go's matter.) It is the timeline, and
+// and the epoch rises whenever the sequence may have gone back without a crash. (A crash, and what is done to the sequence where it is, is reach.go's matter.) It is the timeline, and
 // one more for each time that the sequence was carried somewhere. It is kept in a row beside the sequence, together with where the
 // sequence was then. Each new connection compares that with where it is now:
 //
@@ -31,7 +31,7 @@ import (
 // the epoch by hand.
 
 const (
-	valueBits = 48 // at 38,400 values for each life of the server, enough for 7 thousand million of them
+	valueBits = 48 // at 65,536 values for each time that nobody was connected, enough for 4 thousand million of them
 	maxValue  = 1<<valueBits - 1
 	maxEpoch  = 1<<(63-valueBits) - 1
 )

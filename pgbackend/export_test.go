@@ -17,9 +17,7 @@ type (
 )
 
 const (
-	GroupSize = groupSize
-	LogAhead  = logAhead
-	SkipSteps = skipSteps
+	ReachStep = reachStep
 	OwnSpace  = ownSpace
 	MaxValue  = maxValue
 	MaxEpoch  = maxEpoch
@@ -32,7 +30,6 @@ var (
 	Quoted      = quoted
 	Literal     = literal
 	MakeToken   = token
-	SkipStep    = skipStep
 )
 
 func (k key) Lock() string { return k.lock() }

@@ -31,6 +31,8 @@ type fake struct {
 	taken    int // locks in the lock table, of others
 	pids     int // that were given out
 	seq      int
+	reached  int
+	raised   int                     // by how much the epoch was raised
 	local    bool                    // it says that clients are on its machine
 	noTCP    bool                    // it has no tcp_user_timeout
 	greeting *pgproto3.ErrorResponse // to whoever connects
@@ -265,7 +267,8 @@ var (
 	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN set_config\(.*pg_advisory_lock\('(-?\d+)'::bigint`)
 	fakeShare  = regexp.MustCompile(`pg_(?:try_)?advisory_lock_shared\('(-?\d+)'::bigint\)`)
 	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(?:_shared)?\('(-?\d+)'::bigint\)`)
-	fakeSkip   = regexp.MustCompile(`generate_series\(1, (\d+)\)`)
+	fakeReach  = regexp.MustCompile(`ELSE reached END THEN setval\(.*?, reached \+ (\d+)\)`)
+	fakeMove   = regexp.MustCompile(`greatest\(reached, (\d+)\) \+ (\d+)\)`)
 )
 
 func yes(b bool) string { return map[bool]string{true: "t", false: "f"}[b] }
@@ -296,13 +299,25 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t"}}
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", "1", "70", "5", "900", "1"}}
-	case fakeSkip.MatchString(sql): // there is no mark
-		for _, m := range fakeSkip.FindAllStringSubmatch(sql, -1) {
-			n, _ := strconv.Atoi(m[1])
-			f.seq += n
+		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1"}}
+	case fakeReach.MatchString(sql): // there is no mark
+		n, _ := strconv.Atoi(fakeReach.FindStringSubmatch(sql)[1])
+		f.seq = max(f.seq, f.reached+n)
+		f.reached = f.seq
+		return [][]string{{strconv.Itoa(f.reached)}}
+	case fakeMove.MatchString(sql):
+		m := fakeMove.FindStringSubmatch(sql)
+		floor, _ := strconv.Atoi(m[1])
+		step, _ := strconv.Atoi(m[2])
+		if f.seq <= floor {
+			f.seq = max(f.reached, floor) + step
 		}
-		return nil
+		f.reached = f.seq
+		f.seq++
+		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
+	case strings.HasPrefix(sql, "UPDATE ") && strings.HasSuffix(sql, "SELECT reached FROM \"locker\".locker_epoch"):
+		f.reached = f.seq
+		return [][]string{{strconv.Itoa(f.reached)}}
 	case strings.Contains(sql, "FROM pg_locks"):
 		return [][]string{{strconv.Itoa(f.taken + len(f.locks)), strconv.Itoa(len(f.conns))}}
 	case fakeWait.MatchString(sql): // whoever has the lock has just given it back

@@ -40,7 +40,7 @@ func (k key) gate() string { return pair(int32(k>>32), int32(k)) } //nolint:gose
 func pair(a, b int32) string { return fmt.Sprintf("'%d'::integer, '%d'::integer", a, b) }
 
 // Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the turn to make the objects, or to move the sequence on
-// (see skip.go), and the OID of the sequence is the mark of those who have; any other is the sign of life of one connection.
+// (see reach.go), and the OID of the sequence is the mark of those who take its values; any other is the sign of life of one connection.
 const ownSpace = 0x6c6f636b // "lock"
 
 // lifePair is the sign of life of a connection as SQL.

@@ -22,18 +22,19 @@ type lock struct {
 
 	settling chan struct{} // full while somebody moves the lock, or removes it
 
-	mu      sync.Mutex // guards the rest
-	bound   bool       // the name is in use by it
-	queued  bool       // it waits, or is about to, on a connection of its own
-	at      *conn      // the shared connection on which it may be held
-	shared  bool       // there in shared mode
-	own     *conn      // the waiter's connection on which it may be held, and its gate
-	blocked *call      // the statement on it that waits, or has waited
-	mode    mode       // what it has on its own connection
-	moving  *call      // the step of a move whose answer has not come in time
-	unseen  bool       // the server didn't find it waiting at the last look, and had not answered either
-	hangs   *conn      // whichever of the two the lease hangs on; nil: there is none
-	heir    *conn      // the shared one, while the lease is about to hang on it and may do so already
+	mu      sync.Mutex   // guards the rest
+	bound   bool         // the name is in use by it
+	queued  bool         // it waits, or is about to, on a connection of its own
+	at      *conn        // the shared connection on which it may be held
+	shared  bool         // there in shared mode
+	own     *conn        // the waiter's connection on which it may be held, and its gate
+	blocked *call        // the statement on it that waits, or has waited
+	floor   locker.Token // and the largest token before it
+	mode    mode         // what it has on its own connection
+	moving  *call        // the step of a move whose answer has not come in time
+	unseen  bool         // the server didn't find it waiting at the last look, and had not answered either
+	hangs   *conn        // whichever of the two the lease hangs on; nil: there is none
+	heir    *conn        // the shared one, while the lease is about to hang on it and may do so already
 }
 
 // mode is what a waiter's connection has of its lock.

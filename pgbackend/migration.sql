@@ -1,24 +1,25 @@
 -- What locker keeps in a database: the sequence of fencing tokens, and the epoch beside it. Locks themselves are
--- advisory locks, in the server's memory. Carrying this out again changes nothing.
+-- advisory locks, in the server's memory. To execute this again changes nothing.
 
 CREATE SCHEMA IF NOT EXISTS "locker";
 
 -- Values from 1 to 2^48 - 1, in their order: without a cache, in which each connection would keep some for later.
 CREATE SEQUENCE IF NOT EXISTS "locker".locker_token AS bigint MINVALUE 1 MAXVALUE 281474976710655 CACHE 1 NO CYCLE;
 
--- One row: the high bits of tokens, and where the sequence was when they were last raised. To raise them by hand, after
--- the files of the server were set back: UPDATE locker_epoch SET epoch = epoch + 1.
+-- One row: the high bits of tokens, where the sequence was when they were last raised, and a value that the sequence had
+-- reached. To raise them by hand, with all Lockers stopped: UPDATE locker_epoch SET epoch = epoch + 1, reached = 0.
 CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
 	epoch    bigint NOT NULL DEFAULT 0,
 	system   bigint NOT NULL DEFAULT 0,
 	database bigint NOT NULL DEFAULT 0,
 	sequence bigint NOT NULL DEFAULT 0,
-	timeline bigint NOT NULL DEFAULT 0
+	timeline bigint NOT NULL DEFAULT 0,
+	reached  bigint NOT NULL DEFAULT 0
 );
 INSERT INTO "locker".locker_epoch DEFAULT VALUES ON CONFLICT DO NOTHING;
 
 -- Roles that use locks but don't own these objects need:
 --   GRANT USAGE ON SCHEMA "locker" TO …;
---   GRANT USAGE ON SEQUENCE "locker".locker_token TO …;
+--   GRANT USAGE, UPDATE ON SEQUENCE "locker".locker_token TO …;
 --   GRANT SELECT, UPDATE ON "locker".locker_epoch TO …;

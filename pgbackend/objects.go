@@ -53,7 +53,7 @@ func (c *conn) missingObjects(ctx context.Context) (string, error) {
 // when that is needed. It is false if they aren't there.
 func (c *conn) checkObjects(ctx context.Context) (there bool, err error) {
 	r, err := c.exec(ctx, fmt.Sprintf("SELECT o.sequence IS NOT NULL AND o.epoch IS NOT NULL, has_table_privilege(o.epoch, 'UPDATE'),"+
-		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE, UPDATE')"+
+		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE')"+
 		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch) o"+
 		" LEFT JOIN pg_sequence s ON s.seqrelid = o.sequence LEFT JOIN pg_class c ON c.oid = s.seqrelid",
 		literal(c.d.sequence()), literal(c.d.table())))
@@ -66,7 +66,7 @@ func (c *conn) checkObjects(ctx context.Context) (there bool, err error) {
 		err = fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
 			c.d.sequence())
 	case !r.bool(0, 6): // with a mark there no token is taken yet, which would tell as well
-		err = fmt.Errorf("a permission is missing: USAGE on %s, which pgbackend.Migration ends with", c.d.sequence())
+		err = fmt.Errorf("a permission is missing: USAGE or UPDATE on %s, which pgbackend.Migration ends with", c.d.sequence())
 	case !r.bool(0, 1):
 		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", c.d.table())
 	}

@@ -15,7 +15,8 @@
 // proxies, load balancers and service meshes must wait for longer than the TTL as well, and docs/postgres.md has a table of them.
 //
 // Tokens come from a sequence, by the same statement that takes the lock. They go on rising over crashes, which make a plain
-// sequence repeat itself, over failovers to a replica that lags, and over dump and restore.
+// sequence repeat itself, over failovers to a replica that lags, over dump and restore, and when the sequence is set back while
+// no Locker is open.
 //
 // # Waiting
 //

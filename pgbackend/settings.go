@@ -11,13 +11,13 @@ import (
 
 // set sets what the session needs, whatever the role, the database or the caller's configuration says.
 //
-//   - idle_session_timeout is the TTL. In a transaction another timeout counts. The only ones here are in one message (see skip.go), and
+//   - idle_session_timeout is the TTL. In a transaction another timeout counts. The only ones here are in one message (see reach.go), and
 //     must not be left open: a connection that waits for the turn waits for longer than this timeout.
 //   - A statement that blocks, of a waiter, may take any time. What makes the connection ready may not: a server doesn't notice that the
 //     client has given up while it waits for a lock, and each try would leave a process there.
 //   - A connection that finds that another has just raised the epoch goes on with that. Under other isolation levels it would fail.
-//   - Tokens must be on disk before others hand out what comes after them (see skip.go). On a standby they need not be: a failover
-//     begins a new epoch; and to wait for a standby that hangs would cost leases.
+//   - How far the sequence is must be on disk before it is relied on (see reach.go). On a standby it need not be: a failover begins a new
+//     epoch; and to wait for a standby that hangs would cost leases.
 //   - pg_temp comes last: a relation that a pooler's client of before has left there would be found first otherwise.
 //
 // What a session says before its search_path is set must qualify all names: others may have put functions where a role looks first.

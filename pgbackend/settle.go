@@ -56,7 +56,8 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 		next := row.at(now)
 		if next == row {
 			c.epoch = row.epoch
-			c.next = fmt.Sprintf("nextval(%d::regclass)", now.sequence)
+			c.seq = fmt.Sprintf("%d::regclass", now.sequence)
+			c.next = "nextval(" + c.seq + ")"
 			return nil
 		}
 		if _, err := token(next.epoch, 1); err != nil {

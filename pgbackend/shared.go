@@ -34,8 +34,10 @@ const (
 	giveShared             // the lock back that is held in shared mode
 )
 
-// maxCall bounds one statement and its answer.
-const maxCall = 2 * time.Second
+const (
+	maxCall   = 2 * time.Second // bounds one statement and its answer
+	groupSize = 64              // requests in one message, at most
+)
 
 // ask carries a request out, alone if nothing is under way. It returns only when the request was sent or won't be, however long its
 // caller is willing to wait: what is still to be sent could overtake its own clean-up, and take a lock that nobody knows of, or free
@@ -88,6 +90,7 @@ func (c *conn) askOn(some []*request) {
 func (c *conn) askAll(some []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), maxCall)
 	defer cancel()
+	floor := c.d.floor()
 	answer, err := c.exec(ctx, c.message(some))
 	if err != nil {
 		err = c.refused(overdue(err))
@@ -115,7 +118,7 @@ func (c *conn) askAll(some []*request) {
 		}
 		value, _ := strconv.ParseInt(row[1], 10, 64)
 		r := some[i-1]
-		r.token, r.err = token(c.epoch, value)
+		r.token, r.err = c.admit(ctx, floor, value)
 	}
 }
 

@@ -100,7 +100,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
-		if !isEnd(err) || try == maxTries {
+		if !isEnd(err) && !errors.Is(err, errOldEpoch) || try == maxTries {
 			return token, err
 		}
 	}

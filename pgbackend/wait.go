@@ -46,12 +46,13 @@ func (l *lock) block(ctx context.Context, c *conn) (*call, error) {
 	if err := c.claim(l); err != nil {
 		return nil, err
 	}
+	floor := l.d.floor()
 	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN set_config('%[1]s', '0', false) IS NOT NULL THEN CASE WHEN pg_advisory_lock(%[2]s) IS NOT NULL"+
 		" THEN CASE WHEN pg_advisory_lock(%[3]s) IS NOT NULL THEN CASE WHEN set_config('%[1]s', '%[4]s', false) IS NOT NULL THEN %[5]s END END END END,"+
 		" current_setting('%[1]s')", tcpUserTimeout, l.key.gate(), l.key.lock(), milliseconds(c.tcpLimit()), c.next))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.blocked, l.mode = blocked, unknown
+	l.blocked, l.floor, l.mode = blocked, floor, unknown
 	return blocked, err
 }
 
@@ -82,14 +83,17 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, err
 	if err := c.checkTCP(r.int(0, 1)); err != nil {
 		return none, err
 	}
-	token, err := token(c.epoch, r.int(0, 0))
+	limited, cancel := callContext(ctx, maxCall)
+	defer cancel()
+	l.mu.Lock()
+	floor := l.floor
+	l.mu.Unlock()
+	token, err := c.admit(limited, floor, r.int(0, 0))
 	if err != nil {
 		return none, err
 	}
 	base := r.sent
 	if driver.Now().Sub(base) > c.ttl/20 {
-		limited, cancel := callContext(ctx, maxCall)
-		defer cancel()
 		if base, err = c.stands(limited); err != nil {
 			return none, err
 		}
@@ -197,7 +201,8 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	return err
 }
 
-// clear gives back what the session has of l. In doubt that is everything but the sign of life, which is taken anew at once.
+// clear gives back what the session has of l. In doubt that is everything, and the mark of those who take values (see reach.go) and the sign
+// of life are taken again by the same statement.
 func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
 	if m == exclusive {
 		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
@@ -206,8 +211,8 @@ func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
 		}
 	}
 	for range 3 {
-		r, err := c.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_unlock_all() IS NOT NULL THEN pg_try_advisory_lock(%s) END",
-			lifePair(c.life)))
+		r, err := c.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_unlock_all() IS NOT NULL"+
+			" THEN CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_try_advisory_lock(%s) END END", c.mark(), lifePair(c.life)))
 		switch {
 		case err == nil && r.bool(0, 0):
 			return nil

@@ -94,7 +94,7 @@ func (s *session) takeIdle() *conn {
 	for len(s.idle) > 0 {
 		c := s.idle[len(s.idle)-1]
 		s.idle = s.idle[:len(s.idle)-1]
-		if s.shared == nil || s.shared.place != c.place {
+		if s.shared == nil || s.shared.place != c.place || s.shared.epoch != c.epoch {
 			c.end(errClosed)
 		}
 		if c.err() == nil {
