@@ -71,23 +71,22 @@ func (c *conn) noteReached(far int) string {
 
 // admit makes a token of a value that the sequence has given to a statement which was sent when floor was the largest token.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
-	t, err := token(c.epoch, value)
-	switch {
-	case err != nil:
-		return 0, err
-	case c.epoch < int64(floor)>>valueBits:
+	if c.epoch < int64(floor)>>valueBits {
 		if c.leases.Load() == 0 {
 			c.end(errOldEpoch) // so that the next one asks for the epoch again
 		}
 		return 0, errOldEpoch
-	case t <= floor:
-		if value, err = c.repair(ctx, int64(floor)&maxValue); err != nil {
-			return 0, err
+	}
+	t, err := token(c.epoch, value)
+	if err == nil && t <= floor {
+		if value, err = c.repair(ctx, int64(floor)&maxValue); err == nil {
+			t, err = token(c.epoch, value)
 		}
-		if t, err = token(c.epoch, value); err == nil && t <= floor {
+		if err == nil && t <= floor {
 			err = fmt.Errorf("the sequence of fencing tokens was set back, to %d, and doesn't go on from before", value)
 		}
-	case value >= c.limit.Load():
+	}
+	if err == nil && value >= c.limit.Load() {
 		err = c.note(ctx, value)
 	}
 	if err != nil {
