@@ -12,9 +12,10 @@ import (
 //	63       48                      0
 //	| epoch  |  value of the sequence |
 //
-// and the epoch rises whenever the sequence may have gone back without a crash. (A crash, and what is done to the sequence where it is, is reach.go's matter.) It is the timeline, and
-// one more for each time that the sequence was carried somewhere. It is kept in a row beside the sequence, together with where the
-// sequence was then. Each new connection compares that with where it is now:
+// and the epoch rises whenever the sequence may have gone back because it was carried somewhere, or a replica took over. (A crash, and what
+// is done to the sequence where it is, is reach.go's matter.) It is the timeline, and one more for each time that the sequence was carried
+// somewhere. It is kept in a row next to the sequence, together with where the sequence was then. Each new connection compares that with
+// where it is now:
 //
 //   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion of a replica and at each recovery
 //     to a point in time, and all servers that descend from it share the number. The epoch rises by the difference of the numbers.

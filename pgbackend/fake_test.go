@@ -35,7 +35,7 @@ type fake struct {
 	raised   int                     // by how much the epoch was raised
 	local    bool                    // it says that clients are on its machine
 	noTCP    bool                    // it has no tcp_user_timeout
-	greeting *pgproto3.ErrorResponse // to whoever connects
+	greeting *pgproto3.ErrorResponse // to each client
 	locks    map[string]*fakeConn
 	conns    map[*fakeConn]bool
 	waited   *fakeConn               // the last one that has waited for a lock
