@@ -74,7 +74,7 @@ func (c losesReply) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if err == nil && c.lose.CompareAndSwap(true, false) {
 		c.before()
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return 0, io.EOF
 	}
 	return n, err
