@@ -125,8 +125,6 @@ func TestURLRefused(t *testing.T) {
 		"redis://h?ca_file=/sesame":              "rediss://",
 		"redis://h?skip_verify=true":             "rediss://",
 		"valkey://h?skip_verify=true":            "valkeys://",
-		"redis://h:99999":                        "65535",
-		"redis://h:65536":                        "65535",
 		"redis://h:0":                            "65535",
 		"redis://h?master_name=m&addr=a:99999":   "65535",
 		"redis://h?master_name=m&addr=a:redis":   "65535",
