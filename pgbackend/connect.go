@@ -17,6 +17,7 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 			return nil, err
 		}
 		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), looking: make(chan struct{}, 1), burial: make(chan struct{}, 1)}
+		outlast(stream, c.tcpLimit())
 		c.wire = newWire(stream, c.ended)
 		c.base.Store(int64(c.lastAnswered()))
 		if !d.addConn(c) {

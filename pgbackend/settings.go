@@ -96,7 +96,7 @@ const (
 	tcpSlack       = 5 * time.Second
 )
 
-// tcpLimit is the tcp_user_timeout of a connection that leases may be attached to.
+// tcpLimit is the tcp_user_timeout of a connection that leases may be attached to, at both of its ends.
 func (c *conn) tcpLimit() time.Duration { return c.ttl + tcpSlack }
 
 // onOneMachine is SQL: whether the session's client is on the server's own machine, so that no network lies between that could be cut.
