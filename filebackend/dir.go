@@ -59,7 +59,7 @@ func refusal(mode fs.FileMode, owner, euid int, kind fileSystem, fsName string) 
 	case owner != euid && owner != 0:
 		return fmt.Sprintf("it belongs to user %d, and must be of user %d, who uses it, or of root: %s", owner, euid, why)
 	case allMayWrite(mode): // a sticky bit doesn't keep others from making the file of a name first
-		return fmt.Sprintf("all may write to it (mode %04o): %s; use a directory of your own in it, with mode 0700", unixMode(mode), why)
+		return fmt.Sprintf("all may write to it (mode %04o): %s; use a directory of your own, with mode 0700, where nothing is cleaned up", unixMode(mode), why)
 	}
 	return ""
 }

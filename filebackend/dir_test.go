@@ -34,7 +34,7 @@ func TestRefusal(t *testing.T) {
 		{"somebody's, for root", fs.ModeDir | 0o700, other, root, filebackend.Local, "user 1001"},
 		{"all may write", fs.ModeDir | 0o702, me, me, filebackend.Local, "all may write"},
 		{"like /tmp", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "(mode 1777)"},
-		{"with a way out", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "use a directory of your own in it"},
+		{"with a way out", fs.ModeDir | fs.ModeSticky | 0o777, root, me, filebackend.Local, "use a directory of your own"},
 		{"network", fs.ModeDir | 0o700, me, me, filebackend.Network, "(somefs)"},
 		{"FUSE, as the root of a container may be", fs.ModeDir | 0o700, me, me, filebackend.Network, "mount a volume of the host"},
 		{"a file", 0o600, me, me, filebackend.Local, "not a directory"},

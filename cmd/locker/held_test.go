@@ -30,6 +30,15 @@ func TestLockThatIsHeldAround(t *testing.T) {
 	}
 }
 
+// A locker run that has lost the lock doesn't keep what it runs from taking it.
+func TestLockThatIsLostAround(t *testing.T) {
+	const script = `trap '"$0" run --wait 10s a -- echo taken; exit' TERM; while :; do sleep 0.05; done`
+	_, stdout, stderr := runToEnd(t, fileEnv(t), "run", "--max-hold", "200ms", "--grace", "20s", "a", "--", "sh", "-c", script, self(t))
+	if strings.TrimSpace(stdout) != "taken" {
+		t.Errorf("stdout %q, stderr %q, want that the lock is taken in the trap", stdout, stderr)
+	}
+}
+
 // What has outlived the locker run around it, as a daemon does, waits like anybody else.
 func TestLockThatWasHeldAround(t *testing.T) {
 	env := fileEnv(t)

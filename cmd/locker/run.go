@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,9 +147,6 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	if r.url, err = backendURL(o.backend, given("backend")); err != nil {
 		return nil, err
 	}
-	if err := heldAround(r.url, name); err != nil {
-		return nil, lockFailure(err)
-	}
 	return r, nil
 }
 
@@ -182,7 +180,7 @@ func (r *runner) run() (err error) {
 	if err != nil {
 		return err
 	}
-	lease, err := await(r, cancel, r.tellOfWait, func() (locker.Lease, error) { return l.Acquire(ctx, r.name, r.opts...) })
+	lease, err := await(r, cancel, r.tellOfWait, func() (locker.Lease, error) { return r.acquire(ctx, l) })
 	if err != nil {
 		return r.explain(err, l.Guarantees())
 	}
@@ -203,6 +201,18 @@ func (r *runner) run() (err error) {
 	return err
 }
 
+// acquire waits for the lock, unless a locker run around this one has it. That one may have lost it, so it is asked for first.
+func (r *runner) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {
+	if around := heldAround(r.url, r.name); around != nil {
+		lease, err := l.Acquire(ctx, r.name, append(slices.Clone(r.opts), locker.NoWait())...)
+		if errors.Is(err, locker.ErrHeld) {
+			err = around
+		}
+		return lease, err
+	}
+	return l.Acquire(ctx, r.name, r.opts...)
+}
+
 // explain adds to an error what its flag has to do with it, and drops what the user doesn't want to read.
 func (r *runner) explain(err error, g locker.Guarantees) error {
 	var exit *exitError
@@ -212,7 +222,7 @@ func (r *runner) explain(err error, g locker.Guarantees) error {
 	switch {
 	case errors.Is(err, errors.ErrUnsupported) && !g.Expiry.TTL:
 		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
-	case exit.code == exitHeld && r.quiet:
+	case exit.code == exitHeld && r.quiet && !errors.Is(err, locker.ErrHeldByCaller): // that is a mistake, not what is asked about
 		exit.err = nil
 	}
 	return exit
