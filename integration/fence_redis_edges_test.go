@@ -63,6 +63,33 @@ func TestFenceRedisInPipeline(t *testing.T) {
 	}
 }
 
+// MULTI that was sent by hand queues a claim, too: its answer is no claim.
+func TestFenceRedisBehindMulti(t *testing.T) {
+	needServers(t)
+	client := redisStandalone(t).nodes[0].admin
+	key := lockName(t)
+	ctx := t.Context()
+	if err := (fenceredis.Mark{Client: client, Key: key + ":fence"}).Claim(ctx, 900); err != nil {
+		t.Fatal(err)
+	}
+	conn := client.Conn()
+	defer conn.Close()
+	mark := fenceredis.Mark{Client: conn, Key: key + ":fence"}
+	if err := conn.Do(ctx, "MULTI").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := mark.Claim(ctx, 100); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("Claim(100) behind MULTI = %v, want ErrUnsupported", err)
+	}
+	if _, err := mark.Do(ctx, 100, "SET", key, "stale"); err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Do(ctx, "EXEC").Err() // the refusals are among its results
+	if n := client.Exists(ctx, key).Val(); n != 0 {
+		t.Errorf("a stale holder has written by Do")
+	}
+}
+
 // losesReply is a connection that ends instead of bringing a reply, when lose is set.
 type losesReply struct {
 	net.Conn

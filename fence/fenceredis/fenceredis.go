@@ -27,6 +27,9 @@
 //     and the write are one step in Do and Run;
 //   - a [redis.Ring]. It sends a script where the mark is, and reads the data where the data's key is.
 //
+// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do and Run only answer "QUEUED": a stale
+// token's command is not executed, but that is known when EXEC has been sent, and not before.
+//
 // # The mark
 //
 // A mark is a key next to the data. It never expires: an expiry that somebody has put on it is taken off by the next claim.
@@ -78,7 +81,10 @@ const maxArgs = 7000
 // Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It may be called
 // any number of times.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
-	_, err := m.run(ctx, claimOnly, token, nil, nil)
+	result, err := m.run(ctx, claimOnly, token, nil, nil)
+	if err == nil && result != int64(1) { // QUEUED: somebody has sent MULTI on this connection
+		return m.unsupported(fmt.Sprintf("its answer to a claim is %v", result))
+	}
 	return err
 }
 
