@@ -46,6 +46,10 @@ func (s *zkService) pack() []conformance.Case {
 			Why: "an ensemble that lost its data, or another one at the same addresses, knows no session: Lockers and waiters must go on there"},
 		{ID: "I12", Name: "leader-dies-late", Run: s.leaderDiesLate,
 			Why: "a new leader gives a dead holder's session its whole timeout again: the bound that is documented must be true then, too"},
+		{ID: "I13", Name: "only-greetings-arrive", Run: s.onlyGreetings,
+			Why: "servers that confirm the session again and again, and answer nothing else, must not keep a client's locks for as long as it lives"},
+		{ID: "I14", Name: "no-write-is-answered", Run: s.noWrites,
+			Why: "answered reads prove no lease; a client that has lost its leases and can remove nothing must let others have its locks"},
 	}
 }
 

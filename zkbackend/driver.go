@@ -45,6 +45,8 @@ const maxSessions = 8
 // ticks, which is the shortest there is.
 const minTTL = 100 * time.Millisecond
 
+func shortestTTL(tick time.Duration) time.Duration { return max(minTTL, tick/2) }
+
 // auth is one way in which sessions authenticate themselves.
 type auth struct{ scheme, secret string }
 
@@ -76,7 +78,7 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 func (d *zkDriver) checkTTL(ttl time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch shortest := max(minTTL, d.tick/2); {
+	switch shortest := shortestTTL(d.tick); {
 	case ttl < shortest:
 		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, shortest)
 	case ttl > d.longest:

@@ -150,11 +150,14 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 	l.asked = true
 	name := l.dir + "/" + l.owner + "-"
 	l.mu.Unlock()
-	sent := driver.Now()
-	results, err := s.conn.Multi(
-		&zk.CreateRequest{Path: name, Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
-		&zk.SetDataRequest{Path: l.dir, Version: version},
-	)
+	var results []zk.MultiResponse
+	sent, err := s.write(func() (err error) {
+		results, err = s.conn.Multi(
+			&zk.CreateRequest{Path: name, Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
+			&zk.SetDataRequest{Path: l.dir, Version: version},
+		)
+		return err
+	})
 	if err == nil {
 		_, err = s.wrote(sent)
 	}

@@ -143,7 +143,7 @@ func (p *proof) wrote(sent driver.Instant) {
 	}
 }
 
-// wrote takes in that a write which was sent at sent is acknowledged, and returns from when leases count now. Once the
+// wrote takes in that the quorum acknowledged a write which was sent at sent, and returns from when leases count now. Once the
 // session is over an answer counts for nothing, because the servers may be ending the session: see silence.go.
 func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
 	s.mu.Lock()
@@ -152,7 +152,6 @@ func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
 		return 0, zk.ErrClosing
 	}
 	s.proof.wrote(sent)
-	s.heard = max(s.heard, sent)
 	return s.proof.base, nil
 }
 

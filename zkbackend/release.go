@@ -62,7 +62,7 @@ func (l *lock) remove(ctx context.Context, s *session, path, owner string, ends 
 		case err != nil:
 			return err
 		case path != "":
-			err = s.conn.Delete(path, -1)
+			err = s.deleteNode(path)
 		default:
 			err = s.removeAll(ctx, l.dir, owner)
 		}

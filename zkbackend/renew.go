@@ -107,9 +107,10 @@ func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Ins
 	}
 	sent := driver.Now()
 	results, err := s.conn.Multi(ops...)
-	if broken(err) {
+	if broken(err) { // nothing was made or removed, whether it arrived or not
 		return 0, -1, err
 	}
+	s.noteWrite(sent, true)
 	if err != nil { // those before it have none, those behind it another one
 		return 0, slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil }), err
 	}

@@ -56,7 +56,7 @@ func (s *server) look(c *conn, op string, r *reader, w *writer) code {
 	}
 	switch op {
 	case "get":
-		w.string("")
+		w.string(s.tree.data[name])
 	case "children":
 		w.int32(int32(len(z.children)))
 		for _, child := range z.children {

@@ -43,7 +43,9 @@ type session struct {
 	trouble  error // what came last in the way of a connection
 	retired  error // why no new acquisitions come here any more
 	proof    *proof
-	heard    driver.Instant // when the newest request was sent that was answered
+	heard    driver.Instant // when the newest request was sent that was answered: not those to connect again
+	written  driver.Instant // when the newest write was sent that was answered
+	unsure   driver.Instant // when a write was sent whose answer is lost, while none is answered that was sent later; else Never
 	silence  *time.Timer    // calls listen; nil until the session was confirmed
 	id       int64          // it and the password attach a connection to the session
 	password [passwordSize]byte
@@ -77,6 +79,7 @@ func newSession(d *zkDriver, ttl time.Duration) *session {
 		up:       make(chan struct{}),
 		nodes:    make(map[string]*lock),
 		watched:  make(map[string]*watch),
+		unsure:   driver.Never,
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
 	s.hosts = &hosts{over: s.isOver}
@@ -115,11 +118,10 @@ func (s *session) connected() {
 	first := s.proof == nil
 	if first {
 		s.proof = newProof(s.d.margins, s.ttl, h.sent)
-		s.heard, s.id, s.password = h.sent, h.session, h.password
+		s.heard, s.written, s.id, s.password = h.sent, h.sent, h.session, h.password
 		s.silence = time.AfterFunc(s.timeout, s.listen)
 	}
 	s.proof.connected(h.sent, h.answered)
-	s.heard = max(s.heard, h.sent)
 	s.trouble = nil
 	if granted < s.timeout {
 		err := &shortError{granted}

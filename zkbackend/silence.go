@@ -14,15 +14,23 @@ import (
 // session and don't say so: a server that knows less than the client has seen, because its data was lost or restored
 // from a backup, hangs up without an answer.
 //
-// So a session is over when nothing was answered on it for its timeout. That ends no lease early. A lease counts from
-// when an answered request was sent, for the TTL, and the timeout is longer than the TTL. An answer that comes later
-// proves nothing (see wrote).
+// Or they answer some requests, and not those that count. A server, or what is between, may confirm the session on each new
+// connection and answer nothing else, or answer reads and no writes. The leases are over then, and nothing that is left can be removed.
+//
+// So a session is over when no request on it was answered for its timeout, or, while it may have nodes, no write. To connect again
+// is no such request. Nodes are renewed by writes, those of waiters too, or removed by writes, so a session with nodes has always
+// sent one within the TTL. Of a write whose answer is lost nobody knows whether it has made or removed a node: until a later one is
+// answered, it counts as a node.
+//
+// That ends no lease early. A lease counts from when an acknowledged write was sent, or earlier, for the TTL, and the
+// timeout is longer than the TTL. That is so for leases that are not renewed as well: they have ended before the session is
+// over, and their removal is a write. An answer that comes later proves nothing (see wrote).
 //
 // Nothing asks the servers for the session again, with one exception: they are asked to end it, in case they hear that.
 // The next acquisition opens another session, the waiters queue again there, and what may have been left under the old
 // session is removed by its owner.
 
-var errSilent = errors.New("the servers have answered nothing on the session for longer than its timeout")
+var errSilent = errors.New("the servers have answered nothing on the session, or no write, for longer than its timeout")
 
 // listen is called when the session may have been silent for its timeout.
 func (s *session) listen() {
@@ -31,11 +39,33 @@ func (s *session) listen() {
 	if s.isOver() {
 		return
 	}
-	if left := s.heard.Add(s.timeout).Sub(driver.Exact()); left > 0 {
+	last := min(s.heard, s.unsure)
+	if len(s.nodes) > 0 {
+		last = min(last, s.written)
+	}
+	if left := last.Add(s.timeout).Sub(driver.Exact()); left > 0 {
 		s.silence.Reset(left)
 		return
 	}
 	s.end(errSilent)
+}
+
+// noteWrite takes in that a write which was sent at sent was answered, or that its answer is lost. So unsure is never earlier than
+// written, and no lease counts from a later moment than written.
+func (s *session) noteWrite(sent driver.Instant, answered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !answered {
+		if sent >= s.written { // else a later one has been answered already
+			s.unsure = min(s.unsure, sent)
+		}
+		return
+	}
+	s.heard = max(s.heard, sent)
+	s.written = max(s.written, sent)
+	if s.unsure <= sent {
+		s.unsure = driver.Never
+	}
 }
 
 // stopListening is called when the session is over.

@@ -126,7 +126,7 @@ func (s *session) removeAll(ctx context.Context, dir, owner string) error {
 		if !strings.HasPrefix(name, owner) {
 			continue
 		}
-		if err := ignore(s.conn.Delete(dir+"/"+name, -1), zk.ErrNoNode); err != nil {
+		if err := ignore(s.deleteNode(dir+"/"+name), zk.ErrNoNode); err != nil {
 			return err
 		}
 	}
@@ -164,6 +164,20 @@ func (s *session) beat() {
 			return
 		}
 	}
+}
+
+// deleteNode deletes a node, whatever its version.
+func (s *session) deleteNode(path string) error {
+	_, err := s.write(func() error { return s.conn.Delete(path, -1) })
+	return err
+}
+
+// write notes whether a write was answered, and returns when it was sent. A refusal is an answer too: the quorum agrees on it as well.
+func (s *session) write(ask func() error) (sent driver.Instant, err error) {
+	sent = driver.Now()
+	err = ask()
+	s.noteWrite(sent, !broken(err))
+	return sent, err
 }
 
 // read notes that something was answered.

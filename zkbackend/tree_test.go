@@ -32,7 +32,8 @@ const (
 type tree struct {
 	zxid  int64
 	nodes map[string]*znode
-	undo  []func() // of the last changes, for a request that fails in the middle
+	data  map[string]string // of nodes that are the servers' own
+	undo  []func()          // of the last changes, for a request that fails in the middle
 }
 
 func newTree() *tree { return &tree{nodes: map[string]*znode{"/": {}}} }

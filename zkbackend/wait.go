@@ -97,7 +97,7 @@ func (s *session) withoutLeftovers(dir, path string, queue []node) ([]node, erro
 	mine := func(n node) bool { return strings.HasPrefix(path, dir+"/"+n.owner+"-") && dir+"/"+n.name != path }
 	for _, n := range queue {
 		if mine(n) {
-			if err := ignore(s.conn.Delete(dir+"/"+n.name, -1), zk.ErrNoNode); err != nil {
+			if err := ignore(s.deleteNode(dir+"/"+n.name), zk.ErrNoNode); err != nil {
 				return nil, err
 			}
 		}

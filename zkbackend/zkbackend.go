@@ -22,8 +22,9 @@
 // are lost, its waiters queue again, and the next acquisition opens another. Something is read on a session two or three times
 // a tick, whether there are leases or not; leases are renewed together, a thousand in a request.
 //
-// A session is also over when nothing was answered on it for its timeout, which is longer than the TTL. So a client that the
-// servers hear, and that doesn't hear them, doesn't keep its locks; and a Locker goes on when the ensemble's data was lost or
+// A session is also over when nothing was answered on it for its timeout, which is longer than the TTL; or, while it may have nodes,
+// no write. An answer that only confirms the session on a new connection doesn't count. So a client that the servers hear, and that
+// doesn't hear them, or gets answers to its reads alone, doesn't keep its locks; and a Locker goes on when the ensemble's data was lost or
 // restored from a backup, or when another ensemble answers at the same addresses. Waiters queue again then, once a
 // session can be opened.
 //
@@ -41,7 +42,13 @@
 //
 // HOST is localhost and PORT 2181 if not given. USER and PASSWORD are credentials of the scheme "digest"; nodes that are
 // made belong to this user alone then. The locks are below CHROOT, which is made if it isn't there; without it, below
-// /locker. The parameters, all optional:
+// /locker.
+//
+// Name each server of the ensemble. A host name that has several addresses counts as one server: when the server at one of them
+// accepts connections and doesn't answer, nothing makes the Locker try the next address of that name. Where no more servers are
+// named than a minority has, such as one of three, the Locker promises [locker.ToleranceNone].
+//
+// The parameters, all optional:
 //
 //	ttl      of leases that don't ask for one: 30s, or the longest that the servers allow
 //	addr     HOST:PORT of a further server; may be repeated
@@ -72,7 +79,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -125,7 +131,9 @@ func WithChroot(path string) Option { return func(c *config) { c.root = path } }
 func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithTick tells the servers' tickTime. Without it, it is found out, which works unless the shortest and the longest
-// session were both set by hand, to less than two and twenty ticks. Too small a tick makes leases that may not be safe.
+// session were both set by hand, to less than two and twenty ticks. Too small a tick makes leases that may not be safe. Where the
+// servers' shortest session (minSessionTimeout) is longer than two of these ticks, a dead holder's lock is free later, and the Locker's
+// Guarantees say by how much.
 func WithTick(d time.Duration) Option { return func(c *config) { c.tick = d } }
 
 // WithDialer sets what connects with a server, for TLS or a network of one's own. Its context bounds the dialling only.
@@ -221,37 +229,34 @@ func (d *zkDriver) begin(ctx context.Context, asked time.Duration) (ttl time.Dur
 	o := &opening{done: make(chan struct{}), trying: s, s: s}
 	close(o.done)
 	d.sessions[ttl] = o
-	survives, err := s.inspect(ctx)
+	voting, err := s.inspect(ctx)
 	if err != nil {
 		return 0, explain(err)
 	}
-	d.guarantees = Guarantees(d.tick)
-	if !survives {
-		d.guarantees.Tolerance = locker.ToleranceNone
-	}
+	d.guarantees = d.found(voting, shortest)
 	return ttl, nil
 }
 
-// inspect tries what acquisitions need, and reports whether the ensemble goes on when it has lost a server. ctx bounds the waiting; what
-// was asked ends with the session.
+// inspect tries what acquisitions need, and returns how many servers vote; 0: that may not be read. ctx bounds the waiting; what was
+// asked ends with the session.
 //
 //nolint:contextcheck // the client knows no contexts
-func (s *session) inspect(ctx context.Context) (survives bool, err error) {
-	survivor, failed := make(chan bool, 1), make(chan error, 1)
+func (s *session) inspect(ctx context.Context) (voting int, err error) {
+	counted, failed := make(chan int, 1), make(chan error, 1)
 	go func() {
 		if err := s.check(); err != nil {
 			failed <- err
 			return
 		}
-		survivor <- s.survives()
+		counted <- s.voting()
 	}()
 	select {
-	case survives = <-survivor:
-		return survives, nil
+	case voting = <-counted:
+		return voting, nil
 	case err = <-failed:
-		return false, err
+		return 0, err
 	case <-ctx.Done():
-		return false, s.unanswered()
+		return 0, s.unanswered()
 	}
 }
 
@@ -266,47 +271,4 @@ func (s *session) check() error {
 		&zk.DeleteRequest{Path: path, Version: -1},
 	)
 	return err
-}
-
-// survives reports whether the ensemble goes on when it has lost a server. The servers keep a list of themselves in a
-// node; who may not read it has to be content with those that are known here.
-func (s *session) survives() bool {
-	list, _, err := s.conn.Get("/zookeeper/config")
-	if err != nil {
-		return len(s.d.servers) >= 3
-	}
-	return strings.Count(string(list), ":participant") >= 3
-}
-
-// Guarantees is what a Locker promises on an ensemble of three servers or more with this tickTime (0: ZooKeeper's
-// default, 2 s), of which the time depends after which a dead holder's lock is free. With less servers than three, none
-// may fail ([locker.ToleranceNone]).
-//
-// Expiry.Slack counts from when the servers' answers begin to be lost, or the holder dies, and holds as long as the leader
-// stays. A new leader gives each session its whole timeout again: the lock is free at the latest when the timeout (the TTL,
-// tick/2 twice, and the larger one of tick/2 and 1 s) and one and a half ticks have passed since the last leader began to lead.
-func Guarantees(tick time.Duration) locker.Guarantees {
-	if tick == 0 {
-		tick = defaultTick
-	}
-	m := marginsOf(tick)
-	return locker.Guarantees{
-		Backend:   backend,
-		Scope:     locker.ScopeNetwork,
-		Tolerance: locker.ToleranceMinority,
-		Exclusion: locker.ExclusionConsensus,
-		Fencing:   locker.FencingDurable,
-		Clocks:    locker.ClocksSpeed,
-		Order:     locker.OrderFIFO,
-		Waiting:   locker.WaitingHandOff,
-		Expiry: locker.Expiry{
-			By:    locker.ExpirySession,
-			TTL:   true,
-			Slack: m.slack(tick),
-		},
-		Revocation: locker.RevocationAtOnce,
-		Restart:    locker.RestartLeases,
-		RoundTrips: 1,
-		Cost:       locker.CostHigh,
-	}
 }
