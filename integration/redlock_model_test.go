@@ -22,10 +22,11 @@ import (
 // on: in any order, repeated and late, with keys that expire, and on a server that forgets.
 
 // The model's tokens stand for numbers that are near to what a token must exceed where there is no counter: the last full hour less
-// 24. Those from beyond on stand for numbers that are beyond the server's clock by more than an hour.
+// 24. Those from beyond on stand for numbers that are beyond the server's clock by more than a minute.
 const (
 	beyond     = 100
 	hour       = 3_600_000_000 // microseconds
+	minute     = hour / 60
 	waitsLong  = 48 * time.Hour
 	waitsShort = time.Minute
 	walk       = 20 * time.Second // more than one takes on a busy machine
@@ -161,7 +162,7 @@ func (r *redlockNode) since() int64 {
 	if r.node.Since == 0 {
 		return 0
 	}
-	return r.number(r.node.Since)
+	return r.number(r.node.Since) - minute
 }
 
 // redlockItem is what a request says about one lock.
@@ -177,7 +178,7 @@ func (r *redlockNode) ask(script string, items ...redlockItem) {
 	pipe := r.admin.Pipeline()
 	r.write(pipe)
 	before := r.node
-	clock := redlockmodel.Clock{Now: redlockmodel.Token(1 + r.rng.IntN(9)), Floor: r.floor, Limit: beyond - 1}
+	clock := redlockmodel.Clock{Ahead: redlockmodel.Token(1 + r.rng.IntN(9)), Floor: r.floor, Limit: beyond - 1}
 	keys, args := []string{r.lock + ":memory"}, []any{r.longest().Milliseconds(), "", 0}
 	for _, it := range items {
 		keys = append(keys, r.lock)
@@ -220,8 +221,8 @@ func (r *redlockNode) ask(script string, items ...redlockItem) {
 			if n := numberOf(words, 1); n != r.number(r.node.Counter(redlockmodel.Rules{}, clock)) {
 				r.fail("the counter in %q is %d, want %d", text, n, r.number(r.node.Counter(redlockmodel.Rules{}, clock)))
 			}
-			if n := numberOf(words, 2); n < found.sent+hour || n > found.answered+hour {
-				r.fail("the limit in %q is %d, want an hour more than %d", text, n, found.sent)
+			if n := numberOf(words, 2); n < found.sent+minute || n > found.answered+minute {
+				r.fail("the limit in %q is %d, want a minute more than %d", text, n, found.sent)
 			}
 		case redlockmodel.Held:
 			if words[len(words)-1] != redlockOwner(r.node.Holder) {

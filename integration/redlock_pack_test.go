@@ -125,10 +125,10 @@ func (s *redlockService) clientsKilled(t conformance.T, _ *conformance.Harness) 
 func (s *redlockService) countersAhead(t conformance.T, _ *conformance.Harness) {
 	l, name := keep(t, s.open(t)), lockName(t)
 	for _, ahead := range [][]time.Duration{
-		{time.Minute, time.Minute, time.Minute, time.Minute, time.Minute},
-		{0, time.Minute, 2 * time.Minute, 0, 0},
-		{50 * time.Minute, 0, 50 * time.Minute, 0, 50 * time.Minute},
-		{30 * time.Hour, 0, 0, 52 * time.Minute, 0}, // one is beyond what the others can be raised to
+		{time.Second, time.Second, time.Second, time.Second, time.Second},
+		{0, time.Second, 2 * time.Second, 0, 0},
+		{50 * time.Second, 0, 50 * time.Second, 0, 50 * time.Second},
+		{30 * time.Hour, 0, 0, 52 * time.Second, 0}, // one is beyond what the others can be raised to
 	} {
 		var counters []int64
 		must(t, func(ctx context.Context) error {
@@ -174,7 +174,7 @@ func (s *redlockService) manyCountersAhead(t conformance.T, _ *conformance.Harne
 		for i, n := range s.nodes {
 			pipe := n.admin.Pipeline()
 			for j, name := range names { // each is further ahead: or what the Locker learns from one would do for all
-				ahead := 5*time.Minute + time.Duration(j)*45*time.Minute/locks + time.Duration(i)*time.Second
+				ahead := 15*time.Second + time.Duration(j)*30*time.Second/locks + time.Duration(i)*time.Second/60
 				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(ahead).UnixMicro(), far)
 			}
 			if _, err := pipe.Exec(ctx); err != nil {

@@ -128,7 +128,7 @@ func (d *redlock) explain(answers tally) error {
 		}
 	}
 	if answers.apart() {
-		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than an hour apart", why)
+		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than a minute apart", why)
 	}
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
 }

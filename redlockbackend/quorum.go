@@ -158,7 +158,7 @@ func (t tally) larger() (best locker.Token, most int) {
 }
 
 // maxAhead is how far beyond its clock a server's counter can be raised, in microseconds, as in token.lua.
-const maxAhead = 3_600_000_000
+const maxAhead = 60_000_000
 
 // ours reports whether the server has granted the lock.
 func (r reply) ours() bool { return r.err == nil && (r.verdict == raised || r.verdict == granted) }

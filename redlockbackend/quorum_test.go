@@ -104,7 +104,7 @@ func TestVerdictsStand(t *testing.T) {
 
 func TestLargerToken(t *testing.T) {
 	granted := func(text string) redlockbackend.Reply { return redlockbackend.Reply{Text: "granted " + text} }
-	const hour = 3_600_000_000
+	const minute = 60_000_000
 	raised, away := redlockbackend.Reply{Text: "raised"}, redlockbackend.Reply{Err: errDown}
 	for _, c := range []struct {
 		what    string
@@ -116,7 +116,7 @@ func TestLargerToken(t *testing.T) {
 		{"its own was the largest", 101, []redlockbackend.Reply{raised, granted("50 9999"), granted("60 9999"), granted("70 9999"), away}},
 		{"not up to one that is far ahead", 210, []redlockbackend.Reply{granted("200 999"), granted("209 999"), granted("5000 9999"), away, away}},
 		{"two far ahead of three", 31, []redlockbackend.Reply{granted("10 99"), granted("20 99"), granted("30 99"), granted("5000 9999"), granted("6000 9999")}},
-		{"not behind the clock", 5 * hour, []redlockbackend.Reply{granted("200 21600000000"), granted("209 21600000000"), away}},
+		{"not behind the clock", 5 * minute, []redlockbackend.Reply{granted("200 360000000"), granted("209 360000000"), away}},
 	} {
 		if got := redlockbackend.Larger(c.replies); got != c.want {
 			t.Errorf("%s: the second token is %d, want %d", c.what, got, c.want)

@@ -2,23 +2,26 @@
 -- majority to the same number has that token: of two, the later raised a counter of at least one server that the earlier
 -- had raised before, so its token is larger.
 
--- A counter is never raised further than an hour beyond the server's clock, so one client with a mad clock can't drive
--- tokens up, and none comes near 2^53.
+-- A counter is never raised further than a minute beyond the server's clock. So one client with a mad clock can't drive
+-- tokens up, none comes near 2^53, and it is known how large a counter may have been that is lost. A server takes part
+-- again when its clock is the longest TTL, a minute unless said otherwise, beyond the moment of the loss: then the clock has passed all that.
+-- With a larger limit it would agree, long after it takes part again, to no token that the others agree to.
 --
 -- It expires 26 hours after it was raised last, so that names that are used once leave nothing behind. At that time the
 -- clock is 25 hours beyond it at least. So where there is no counter, nothing is agreed to that isn't above the last full
 -- hour less 24: by the same clock, that is more than any counter was that has expired. (A full hour, so that it stands
 -- still between the two phases.)
 local hour = 3600000000 -- microseconds
+local ahead = 60000000 -- microseconds; maxAhead in quorum.go is the same
 local kept = 26 * 3600000 -- milliseconds
 
-local function limit() return now() + hour end
+local function limit() return now() + ahead end
 
 -- counter returns the number that a token must exceed. What is older than the memory of this server may have been
--- lost or come from a snapshot: then the server's clock counts, as it was when that memory began.
+-- lost or come from a snapshot: then what a counter could be raised to when that memory began counts.
 local function counter(lock)
   local last = tonumber(redis.pcall('GET', lock .. ':token') or nil)
-  return math.max(last or (math.floor(now() / hour) - 24) * hour, since)
+  return math.max(last or (math.floor(now() / hour) - 24) * hour, since + ahead)
 end
 
 -- raise raises the counter to token and notes that in the lock, whose expiry the options set. It returns nil if it has,

@@ -150,6 +150,7 @@ func TestBroken(t *testing.T) {
 		{"a clock is set back behind what was forgotten", func() *tokens { w := forgets(); w.setBack = true; return w }(), twice},
 		{"a clock is set back later", func() *tokens { w := forgets(); w.stepsBack = true; return w }(), twice},
 		{"counters start at nothing after a loss", out(forgets(), model.Rules{CounterSince: true}), twice},
+		{"counters start at the clock after a loss, and clients' clocks are ahead", out(forgets(), model.Rules{CounterAhead: true}), twice},
 		{"counters start at nothing when they have expired", out(unused(), model.Rules{CounterFloor: true}), twice},
 		{"a server that has forgotten grants (tokens)", out(forgets(), model.Rules{AcquireForgetful: true}), twice},
 		{"a server that has forgotten grants (leases)", timedOut(timedOlder(), model.Rules{AcquireForgetful: true}), both},

@@ -21,7 +21,7 @@ type Node struct {
 	Age    uint8 // of the lock's key: since its expiry was started; only where time is modelled
 	Token  Token // the counter; 0: no key
 	Memory Memory
-	Since  Token // when the memory began, by the server's clock: what came before may be forgotten
+	Since  Token // up to where counters may be forgotten: as far as they could be raised when the memory began
 	Tombs  uint8 // bit i: owner i+1 has a tombstone
 	Aside  bool  // another database has a memory's key that counts when SWAPDB brings it here
 }
@@ -39,8 +39,9 @@ const (
 // Clock is what a server's clock says to tokens.
 type Clock struct {
 	Now   Token
+	Ahead Token // a minute beyond Now
 	Floor Token // what a token must exceed where there is no counter
-	Limit Token // to which a counter may be raised
+	Limit Token // to which a counter may be raised: Ahead, or more in a world in which a clock is asked once for the least that it shows
 }
 
 // Answer is what a server says about one lock: the first word of it.
@@ -62,6 +63,7 @@ type Rules struct {
 	Replaced                                         bool // doesn't notice a loss in a process that lives on
 	Aside                                            bool // leaves the memory's key of another database as it is
 	CounterSince                                     bool // what was forgotten doesn't count
+	CounterAhead                                     bool // it counts to the clock alone, and not to what a counter could be raised to
 	CounterFloor                                     bool // a counter that has expired doesn't count
 	AcquireTomb, ReleaseTomb                         bool // no look for a tombstone, no tombstone
 	AcquireOwn                                       bool // a repeated request is answered as the first was
@@ -81,7 +83,10 @@ func (n *Node) Expire() { n.Holder, n.Raised, n.Age = 0, 0, 0 }
 // forgetful is memory.lua.
 func (n *Node) forgetful(out Rules, c Clock) bool {
 	if n.Memory == Lost || n.Memory == Replaced && !out.Replaced {
-		n.Memory, n.Since = Waiting, c.Now
+		n.Memory, n.Since = Waiting, c.Ahead
+		if out.CounterAhead {
+			n.Since = c.Now
+		}
 		n.Aside = n.Aside && out.Aside
 	}
 	return n.Memory == Waiting

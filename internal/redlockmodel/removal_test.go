@@ -71,7 +71,7 @@ func (w *removal) apply(s removalState, m move) (removalState, string) {
 	case s.node.Holder == owner && at.confirmed:
 		return s, "a key stands though its removal was confirmed"
 	case s.node.Token > removalLimit:
-		return s, "a counter is beyond the server's clock and an hour"
+		return s, "a counter is beyond the server's clock and a minute"
 	}
 	return s, ""
 }

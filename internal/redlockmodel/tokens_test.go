@@ -244,11 +244,12 @@ func replace(n *model.Node) {
 	}
 }
 
-// clock is a server's, as it is at the worst: no further than what has expired or was lost.
+// clock is a server's, as it is at the worst: so that what has expired or was lost had been raised as far as it could be, by a client
+// whose clock was ahead.
 func (w *tokens) clock(c *column) model.Clock {
-	clock := model.Clock{Now: c.forgot, Floor: c.floor, Limit: most}
+	clock := model.Clock{Now: max(c.forgot, 1) - 1, Ahead: c.forgot, Floor: c.floor, Limit: most}
 	if w.setBack || c.back {
-		clock.Now = 0
+		clock.Now, clock.Ahead = 0, 0
 	}
 	return clock
 }
