@@ -66,7 +66,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			failing = time.Time{}
 		case !l.waits && (l.ticket == 0 || !answers.mayRecover()):
 			return driver.Grant{}, l.d.explain(answers)
-		case answers.mayRecover():
+		case answers.mayRecover(): // a majority answers
+			failing = time.Time{}
 		case failing.IsZero(): // who waits already bears a service that fails for a moment
 			failing = time.Now()
 		case time.Since(failing) > l.ttl/2:

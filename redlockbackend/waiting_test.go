@@ -162,6 +162,46 @@ func TestWaiterWhoseConnectionsEnd(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
 
+// A service that fails for a moment, recovers, and fails for another moment, doesn't fail for all the time between. It has recovered
+// when a majority answers, also if that takes no part yet.
+func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
+	const ttl = time.Second
+	c := newCluster(t, 3, time.Second)
+	l, err := c.Lock(request(ttl), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.answer("acquire", heldByA, heldByA, heldByA)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
+		t.Fatalf("Acquire = %v, want Held{}", err)
+	}
+	for _, s := range c.servers {
+		var mu sync.Mutex
+		var first time.Time
+		failures := 0
+		s.does("acquire", func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case failures == 0:
+				first = time.Now()
+				failures++
+				return hangUp
+			case time.Since(first) < ttl*3/4: // longer than a waiter bears a service that fails
+				return fmt.Sprintf("$%d\r\n%s\r\n", len("waits 60000"), "waits 60000")
+			case failures == 1:
+				failures++
+				return hangUp
+			}
+			return raised
+		})
+	}
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Errorf("Acquire = %v, want a grant", err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
 // Servers that know of a Locker's place may tell it before it has been told to wait.
 func TestWaiterIsToldAtOnce(t *testing.T) {
 	c := newCluster(t, 3, 5*time.Second)
