@@ -28,7 +28,7 @@ func (s *redlockService) pack() []conformance.Case {
 			Why: "a client whose clock is behind the others' must get larger tokens than theirs all the same"},
 		{ID: "I15", Name: "many-second-phases-at-once", Run: s.manyCountersAhead,
 			Why: "requests that join must not change their kind: a second phase that goes out as a first one wins nothing, and leaves a lock"},
-	}, s.downPack(), s.openPack(), s.waitPack(), s.forgetPack(), s.alivePack())
+	}, s.downPack(), s.openPack(), s.waitPack(), s.forgetPack(), s.alivePack(), s.databasePack())
 }
 
 func (s *redlockService) newServers(t conformance.T, _ *conformance.Harness) {

@@ -22,6 +22,10 @@
 --          ticket   when it began to wait; '' if it doesn't
 --
 -- The answer is a list with a text for each item; or a text alone, if this server must not take part now.
+
+-- Who shares the client may have had this connection select another database. For it this changes nothing.
+redis.call('SELECT', ARGV[3])
+
 local ITEM = 4 -- arguments of an item
 
 local function each(step)

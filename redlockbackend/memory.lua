@@ -9,7 +9,7 @@
 --          with the data of another server, which may be an older copy of its own
 -- DB       the number of the database. After SWAPDB the note of another database is found here
 -- SINCE    when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
--- MAX      the longest TTL, in milliseconds. All who use the server must agree on it
+-- MAX      the longest TTL, in milliseconds. All who use the database must agree on it
 local db = ARGV[3]
 
 -- now is the server's clock, one reading a script, in microseconds since 1970. Lua counts in doubles, which hold
@@ -29,10 +29,13 @@ local function text(n) return string.format('%.0f', n) end
 -- since is when the present memory began; what came before may be forgotten.
 local since = 0
 
--- remembered returns what the note begins with, "RUN HISTORY DB", then SINCE and MAX; or nothing.
+-- remembered returns what the note begins with, "RUN HISTORY DB", then SINCE and MAX; or nothing. MAX is nil in the note of
+-- another database, whose users may have agreed on another.
 local function remembered()
   local note = redis.pcall('GET', KEYS[1])
-  return string.match(type(note) == 'string' and note or '', '^(%x+ %x+ %d+) (%d+) (%d+)$')
+  local noted, began, max = string.match(type(note) == 'string' and note or '', '^(%x+ %x+ %d+) (%d+) (%d+)$')
+  if noted and string.match(noted, '%d+$') ~= db then max = nil end
+  return noted, began, max
 end
 
 -- present is how the note of what is here now begins. A replica's data is not its own, even where it can be written to,
