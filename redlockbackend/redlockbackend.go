@@ -32,6 +32,10 @@
 // split. So a server must not be replicated for fail-over, nor have an address that moves to another server. Clients that
 // find their server through Sentinels are refused with [errors.ErrUnsupported].
 //
+// All Lockers must use the same servers. To change them, stop all Lockers first: docs/redlock.md, "Changing the servers".
+// A lease lives on the servers that granted it, and a server that has restarted isn't added to it. So a restart of all
+// servers, one by one, ends the leases that exist all that time.
+//
 // # Waiting
 //
 // A release notifies one of those who wait, with a message from each server, and that one asks: a round trip and a half
