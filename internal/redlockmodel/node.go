@@ -41,7 +41,7 @@ type Clock struct {
 	Now   Token
 	Ahead Token // a minute beyond Now
 	Floor Token // what a token must exceed where there is no counter
-	Limit Token // to which a counter may be raised: Ahead, or more in a world in which a clock is asked once for the least that it shows
+	Limit Token // to which a counter may be raised: Ahead. A world without time sets Ahead to the least and this to the most that it can be
 }
 
 // Answer is what a server says about one lock: the first word of it.
