@@ -13,7 +13,7 @@ import (
 //	| epoch  |  value of the sequence |
 //
 // and the epoch rises whenever the sequence may have gone back because it was carried somewhere, or a replica took over. (A crash, and what
-// is done to the sequence where it is, is reach.go's matter.) It is the timeline, and one more for each time that the sequence was carried
+// is done to the sequence and the row where they are, is reach.go's matter.) It is the timeline, and one more for each time that the sequence was carried
 // somewhere. It is kept in a row next to the sequence, together with where the sequence was then. Each new connection compares that with
 // where it is now:
 //

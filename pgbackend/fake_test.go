@@ -304,7 +304,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		n, _ := strconv.Atoi(fakeReach.FindStringSubmatch(sql)[1])
 		f.seq = max(f.seq, f.reached+n)
 		f.reached = f.seq
-		return [][]string{{strconv.Itoa(f.reached)}}
+		return [][]string{{strconv.Itoa(f.reached), strconv.Itoa(1 + f.raised)}}
 	case fakeMove.MatchString(sql):
 		m := fakeMove.FindStringSubmatch(sql)
 		floor, _ := strconv.Atoi(m[1])

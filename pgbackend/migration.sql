@@ -15,8 +15,9 @@ CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 	database bigint NOT NULL DEFAULT 0,
 	sequence bigint NOT NULL DEFAULT 0,
 	timeline bigint NOT NULL DEFAULT 0,
-	reached  bigint NOT NULL DEFAULT 0
-);
+	reached  bigint NOT NULL DEFAULT 0,
+	written  bigint NOT NULL DEFAULT 0 -- the transaction that wrote the row: not so in a row that a restore brought back
+) USING heap;
 INSERT INTO "locker".locker_epoch DEFAULT VALUES ON CONFLICT DO NOTHING;
 
 -- Roles that use locks but don't own these objects need:

@@ -24,6 +24,8 @@ import (
 // at a time looks for a mark, by trying for the same lock exclusively: it has the turn, a lock, until the sequence is on disk. Where there is
 // no mark nobody takes values meanwhile.
 //
+// The first connection also raises the epoch if the row was restored, which the row itself shows (see writing).
+//
 // While others are connected the server doesn't crash, but the sequence may be set back. A new connection notices that if the sequence is below
 // reached. Each Locker remembers the largest token that it was given, and notices when a later one isn't larger. A Locker that notices moves
 // the sequence beyond both. The epoch isn't raised then, because the others would go on with the lower one; the sequence is theirs too. What is
@@ -43,11 +45,16 @@ func (c *conn) reach(ctx context.Context) error {
 	first := "CASE WHEN pg_try_advisory_lock(" + mark + ") THEN pg_advisory_unlock(" + mark + ") ELSE false END"
 	limit := fmt.Sprintf("CASE WHEN %s THEN reached + %d ELSE reached END", first, reachStep)
 	r, err := c.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+"); COMMIT; "+
+		fmt.Sprintf("BEGIN; SET LOCAL synchronous_commit = on; UPDATE %s SET epoch = epoch + 1, written = "+writer+" WHERE "+restored+" AND %s; COMMIT; ", c.d.table(), first)+
 		"BEGIN; "+c.moveOn(limit, fmt.Sprintf("reached + %d", reachStep))+"; "+c.noteReached(reachStep/2)+"; COMMIT; "+
-		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT; SELECT reached FROM "+c.d.table())
-	if err == nil {
-		c.limit.Store(r.int(len(r.rows)-1, 0) + reachStep)
+		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT; SELECT reached, epoch FROM "+c.d.table())
+	if err != nil {
+		return err
 	}
+	last := len(r.rows) - 1
+	c.limit.Store(r.int(last, 0) + reachStep)
+	c.epoch = r.int(last, 1)
+	_, err = token(c.epoch, 1)
 	return err
 }
 
@@ -66,8 +73,22 @@ func (c *conn) moveOn(limit, to string) string {
 
 // noteReached is SQL that writes down how far the sequence is, if that is far enough from what was written.
 func (c *conn) noteReached(far int) string {
-	return fmt.Sprintf("UPDATE %s SET reached = %s WHERE reached + %d <= %[2]s", c.d.table(), c.lastValue(), far)
+	return fmt.Sprintf("UPDATE %s SET reached = %s, "+writing+" WHERE reached + %d <= %[2]s", c.d.table(), c.lastValue(), far)
 }
+
+// A row that a restore of data has put into an emptied table can't be told from the old one by its columns: it says that fewer values
+// were given out than really were. But another transaction has written it. So each UPDATE notes its transaction in the row, next to
+// xmin, in which Postgres keeps the same: through VACUUM, freezing, VACUUM FULL, CLUSTER, on replicas and in copies of the files. A copy
+// of the row that is inserted has another xmin and the old note. An UPDATE of such a row keeps it known (0 is no transaction), so only
+// the first connection changes that, with the epoch: while others are connected they would go on with the lower one. What else rewrites
+// a row, by hand or with a tool that copies tables, costs an epoch too. Its number is that of 32 bits, as in xmin; the statements are
+// not in subtransactions, which have other numbers.
+const (
+	noted    = "written = xmin::text::bigint"
+	writing  = "written = CASE WHEN epoch = 0 OR " + noted + " THEN " + writer + " ELSE 0 END"
+	writer   = "pg_current_xact_id()::xid::text::bigint"
+	restored = "epoch > 0 AND NOT " + noted
+)
 
 // admit makes a token of a value that the sequence has given to a statement which was sent when floor was the largest token.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {

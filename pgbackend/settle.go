@@ -67,7 +67,7 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 		// leave nothing to update.
 		for _, sql := range []string{
 			"SET synchronous_commit = on",
-			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d WHERE epoch = %d AND timeline = %d",
+			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+writing+" WHERE epoch = %d AND timeline = %d",
 				c.d.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
 			"SET synchronous_commit = local",
 		} {
