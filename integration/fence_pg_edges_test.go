@@ -263,3 +263,21 @@ func TestFencePgSettings(t *testing.T) {
 		}
 	}
 }
+
+// The index of the marks has an order that no upgrade of the system's collations changes: in an index whose order has changed a mark isn't
+// found, and a second one is written.
+func TestFencePgCollation(t *testing.T) {
+	needServers(t)
+	s := fencePostgres(t)
+	s.exec(t, "create schema collated", "create table public.collated (resource text primary key)")
+	t.Cleanup(func() { s.exec(t, "drop schema collated cascade", "drop table public.collated") })
+	s.exec(t, fencepg.SchemaIn("collated"))
+	for table, want := range map[string]bool{"collated.locker_fence": true, "public.collated": false} { // the second one shows that the query can tell
+		c := admin[bool](t, s, `select bool_and(c = '"C"'::regcollation) from (
+			select unnest(indcollation::oid[]) from pg_index where indrelid = $1::text::regclass and indisprimary
+			union all select attcollation from pg_attribute where attrelid = $1::text::regclass and attname = 'resource') as all_of (c)`, table)
+		if c != want {
+			t.Errorf("%s: resource and its index have the collation C: %v, want %v", table, c, want)
+		}
+	}
+}

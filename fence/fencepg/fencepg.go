@@ -27,7 +27,7 @@
 // The lock of the row has no TTL. A process that is stopped or cut off between its claim and its commit keeps the claims of others
 // waiting for as long as its session lives: until TCP notices, by default hours later, and for a process that is stopped until it goes
 // on. A claim that is stale does the same until its transaction is rolled back, so do that at once. [IdleLimit] has the server end such
-// a session. A session that is ended has written nothing.
+// a session, unless it stops within COPY. A session that is ended has written nothing.
 //
 // # What makes a mark go away
 //
@@ -35,6 +35,14 @@
 // more (the row of a resource outlives the resource); and what takes committed data away: files that are set back to an older copy, a
 // failover to a replica that had not got the commit yet, if the standby is not a synchronous one. A claim waits for the disk even where
 // synchronous_commit is off: it sets that to on for its transaction. (Don't set it to off after the claim.)
+//
+// An index whose order has changed hides marks as well: that happens to text when libc or ICU is upgraded, in a database with a collation
+// of theirs. The table that [Schema] makes has the collation "C", which doesn't change. A table that was made without it keeps the old one.
+// Change that before the next upgrade, with no transactions that claim:
+//
+//	ALTER TABLE public.locker_fence ALTER COLUMN resource TYPE text COLLATE "C"
+//
+// That builds the index again. If a mark is there twice since an earlier upgrade, it fails: then keep the row with the highest token.
 package fencepg
 
 import (
@@ -64,6 +72,10 @@ func In(schema string) Option { return postgres.In(schema) }
 // statements (idle_in_transaction_session_timeout), or because the client can't be reached (tcp_user_timeout, and keepalives). What is set
 // is over with the transaction. The TTL of the lease is a good value. Without it, or with 0, the session's own settings count.
 // It is rounded down to milliseconds.
+//
+// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN: the server waits for its data then, within a statement. Set
+// statement_timeout for the transaction (SET LOCAL), which bounds each statement, or transaction_timeout (Postgres 17), which bounds
+// everything.
 func IdleLimit(d time.Duration) Option { return postgres.IdleLimit(d) }
 
 // Schema is the SQL that makes the table of marks, public.locker_fence. Put it into your migrations; it may be run again, but not

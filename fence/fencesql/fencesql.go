@@ -40,6 +40,10 @@ func In(schema string) Option { return postgres.In(schema) }
 // statements (idle_in_transaction_session_timeout), or because the client can't be reached (tcp_user_timeout, and keepalives). What is set
 // is over with the transaction. The TTL of the lease is a good value. Without it, or with 0, the session's own settings count.
 // It is rounded down to milliseconds.
+//
+// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN: the server waits for its data then, within a statement. Set
+// statement_timeout for the transaction (SET LOCAL), which bounds each statement, or transaction_timeout (Postgres 17), which bounds
+// everything.
 func IdleLimit(d time.Duration) Option { return postgres.IdleLimit(d) }
 
 // Schema is the SQL that makes the table of marks, public.locker_fence. Put it into your migrations; it may be run again, but not
