@@ -54,6 +54,53 @@ func TestPostgresCutOffWaiter(t *testing.T) {
 	next.pending(t)
 }
 
+// Something between may answer for a holder that is cut off, by a reset: a firewall that has lost the connection, say. So the server must
+// send nothing before the TTL is over, keepalives neither. They are for waiters, and a lease that was waited for is attached to a waiter's connection.
+func TestPostgresAnsweredFor(t *testing.T) {
+	needServers(t)
+	if err := netns.Usable(); err != nil {
+		t.Skip(err)
+	}
+	t.Parallel()
+	const ttl = 9 * time.Second // three times the interval of a waiter's keepalives
+	s := started(t, "postgres", startPostgres)
+	s.exec(t, "alter system set tcp_keepalives_idle = 2", "select pg_reload_conf()") // for shared connections
+	at := pgCut(s)
+	for _, waits := range []bool{true, false} {
+		t.Run(fmt.Sprintf("after a wait: %v", waits), func(t *testing.T) {
+			t.Parallel()
+			network := at.network(t)
+			l, other, name := keep(t, at.through(t, network.Dial)), keep(t, s.open(t)), lockName(t)
+			t.Cleanup(func() { must(t, network.Heal) })
+			var lease locker.Lease
+			if waits {
+				before := acquire(t, other, name, locker.WithTTL(ttl))
+				next := wait(t, l, name, locker.WithTTL(ttl))
+				eventually(t, soon, func() error { return s.queued(t, name, 1) })
+				release(t, before)
+				lease = next.granted(t, soon)
+			} else {
+				lease = acquire(t, l, name, locker.WithTTL(ttl))
+			}
+			pass(t, time.Second/2) // an answer to an acknowledgement that is on its way would end the session too
+			if err := network.Cut(t.Context(), netns.Answered); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			rival, err := other.Acquire(t.Context(), name, locker.WithTTL(ttl))
+			believed := lease.Err() == nil
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("the rival had the lock %v after the cut", time.Since(began))
+			if believed {
+				t.Errorf("two holders, %v after the cut: Err is nil until %v from now", time.Since(began), time.Until(lease.Deadline()))
+			}
+			release(t, rival)
+		})
+	}
+}
+
 // A lease that was waited for is attached to its waiter's connection at first, on which keepalives were to find out whether the waiter was
 // still there: within 40 s. With a longer TTL the holder may believe in its lease for longer.
 func TestPostgresCutOffAfterAWait(t *testing.T) {

@@ -32,6 +32,7 @@ func (c *conn) set(ctx context.Context, waiter bool) error {
 		{"idle_in_transaction_session_timeout", milliseconds(connectLimit / 5)},
 		{"idle_session_timeout", milliseconds(c.ttl)},
 		{tcpUserTimeout, milliseconds(c.tcpLimit())},
+		{keepalivesIdle, noKeepalives},
 	}
 	if c.version >= 170000 {
 		settings = append(settings, [2]string{"transaction_timeout", "0"})
@@ -91,9 +92,15 @@ func (c *conn) patience() time.Duration { return min(c.ttl/8, time.Second) }
 // server's system gives a connection up when a few keepalives have had no answer, or when an answer of the server was not acknowledged
 // for long, each by settings of the system and of postgresql.conf. With tcp_user_timeout Linux gives it up in neither case before it
 // has heard nothing for so long. That is more than the TTL, and the server has heard from the holder after each base.
+//
+// A connection also ends at once when something answers the server by a reset in the place of a holder that is cut off: a firewall
+// that rejects, or that has lost the connection, or another host with the address. So the server sends no keepalives where a lease may be, or
+// only after hours: 32,767 s is the most that Linux takes.
 const (
 	tcpUserTimeout = "tcp_user_timeout"
 	tcpSlack       = 5 * time.Second
+	keepalivesIdle = "tcp_keepalives_idle"
+	noKeepalives   = "32767"
 )
 
 // tcpLimit is the tcp_user_timeout of a connection that leases may be attached to, at both of its ends.
@@ -105,16 +112,23 @@ const onOneMachine = "coalesce(host(inet_client_addr()) ~ '^(127[.]|::1$)', true
 
 // noticing makes the server find out that a waiter's client is gone, while the statement is blocked: it looks at the connection now
 // and then, and the network's own probes tell it about one that was cut. The probes are for the time without a lease: while the statement
-// is blocked tcp_user_timeout is off (see block), and from the grant on it counts and their number doesn't.
+// is blocked tcp_user_timeout is off and keepalives are on (see block), and from the grant on it is the other way round.
 func (c *conn) noticing() [][2]string {
-	interval := min(max(c.ttl/3, time.Second), 10*time.Second)
-	seconds := strconv.Itoa(int(interval / time.Second))
 	return [][2]string{
-		{"tcp_keepalives_idle", seconds},
-		{"tcp_keepalives_interval", seconds},
+		{"tcp_keepalives_interval", c.interval()},
 		{"tcp_keepalives_count", "3"},
-		{"client_connection_check_interval", milliseconds(interval)},
+		{"client_connection_check_interval", c.interval() + "s"},
 	}
+}
+
+// interval is that between two looks at a waiter's client, in seconds.
+func (c *conn) interval() string {
+	return strconv.Itoa(int(min(max(c.ttl/3, time.Second), 10*time.Second) / time.Second))
+}
+
+// setting is SQL that changes a setting of the session, and is true.
+func setting(name, value string) string {
+	return fmt.Sprintf("set_config('%s', '%s', false) IS NOT NULL", name, value)
 }
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }

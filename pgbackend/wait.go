@@ -47,9 +47,11 @@ func (l *lock) block(ctx context.Context, c *conn) (*call, error) {
 		return nil, err
 	}
 	floor := l.d.floor()
-	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN set_config('%[1]s', '0', false) IS NOT NULL THEN CASE WHEN pg_advisory_lock(%[2]s) IS NOT NULL"+
-		" THEN CASE WHEN pg_advisory_lock(%[3]s) IS NOT NULL THEN CASE WHEN set_config('%[1]s', '%[4]s', false) IS NOT NULL THEN %[5]s END END END END,"+
-		" current_setting('%[1]s')", tcpUserTimeout, l.key.gate(), l.key.lock(), milliseconds(c.tcpLimit()), c.next))
+	waiting := setting(tcpUserTimeout, "0") + " AND " + setting(keepalivesIdle, c.interval())
+	granted := setting(tcpUserTimeout, milliseconds(c.tcpLimit())) + " AND " + setting(keepalivesIdle, noKeepalives)
+	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN %s THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
+		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN CASE WHEN %s THEN %s END END END END, current_setting('%s')",
+		waiting, l.key.gate(), l.key.lock(), granted, c.next, tcpUserTimeout))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocked, l.floor, l.mode = blocked, floor, unknown

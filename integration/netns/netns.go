@@ -26,16 +26,29 @@ const (
 	Both     Direction = iota // no packet arrives, on either side
 	Requests                  // what the client sends is lost; what the server sends arrives
 	Replies                   // what the server sends is lost; what the client sends arrives
+	Answered                  // no packet arrives; something in between answers TCP's of the server by a reset
 )
 
 func (d Direction) String() string {
-	return [...]string{"both directions", "requests alone", "replies alone"}[d]
+	return [...]string{"both directions", "requests alone", "replies alone", "both directions, with a reset"}[d]
 }
 
-// flags are those of iptables that choose a client's packets. Rules are for packets that arrive: the kernel reports a packet that
-// is dropped on its way out to the program that sent it.
-func (d Direction) flags() []string {
-	return [...][]string{{"--source", "--destination"}, {"--source"}, {"--destination"}}[d]
+// rules are what iptables is to do with a client's packets. They are for packets that arrive: the kernel reports a packet that is
+// dropped on its way out to the program that sent it.
+func (d Direction) rules(client string) [][]string {
+	requests, replies := []string{"--source", client, "--jump", "DROP"}, []string{"--destination", client, "--jump", "DROP"}
+	switch d {
+	case Requests:
+		return [][]string{requests}
+	case Replies:
+		return [][]string{replies}
+	case Answered: // the reset has the client's address
+		return [][]string{
+			{"--source", client, "--protocol", "tcp", "!", "--tcp-flags", "RST", "RST", "--jump", "DROP"},
+			{"--destination", client, "--protocol", "tcp", "--jump", "REJECT", "--reject-with", "tcp-reset"},
+		}
+	}
+	return [][]string{requests, replies}
 }
 
 // Network is the network between one client and its servers. Its methods may be called at any time, from any goroutine.
@@ -44,7 +57,7 @@ type Network struct {
 	servers map[string]int // a process in the namespace of each server, by the server's address
 
 	mu   sync.Mutex
-	cuts map[int][]string // the flags of the rules that are in force, by the process
+	cuts map[int][][]string // the rules that are in force, by the process
 }
 
 // New returns a network to servers whose addresses are of 127.0.0.1 within their namespaces. servers holds a process of each
@@ -53,7 +66,7 @@ func New(servers map[string]int) (*Network, error) {
 	if err := Usable(); err != nil {
 		return nil, err
 	}
-	return &Network{client: nextClient(), servers: servers, cuts: make(map[int][]string)}, nil
+	return &Network{client: nextClient(), servers: servers, cuts: make(map[int][][]string)}, nil
 }
 
 var clients atomic.Uint32
@@ -86,11 +99,11 @@ func (n *Network) Cut(ctx context.Context, d Direction) error {
 		return err
 	}
 	for _, pid := range n.namespaces() {
-		for _, flag := range d.flags() {
-			if err := n.rule(ctx, pid, "--insert", flag); err != nil {
+		for _, rule := range d.rules(n.client.String()) {
+			if err := change(ctx, pid, "--insert", rule); err != nil {
 				return err
 			}
-			n.cuts[pid] = append(n.cuts[pid], flag)
+			n.cuts[pid] = append(n.cuts[pid], rule)
 		}
 	}
 	return nil
@@ -104,13 +117,13 @@ func (n *Network) Heal(ctx context.Context) error {
 }
 
 func (n *Network) heal(ctx context.Context) error {
-	for pid, flags := range n.cuts {
-		for len(flags) > 0 {
-			if err := n.rule(ctx, pid, "--delete", flags[0]); err != nil {
+	for pid, rules := range n.cuts {
+		for len(rules) > 0 {
+			if err := change(ctx, pid, "--delete", rules[0]); err != nil {
 				return err
 			}
-			flags = flags[1:]
-			n.cuts[pid] = flags
+			rules = rules[1:]
+			n.cuts[pid] = rules
 		}
 		delete(n.cuts, pid)
 	}
@@ -131,7 +144,7 @@ func (n *Network) namespaces() []int {
 	return pids
 }
 
-// rule adds or removes a rule.
-func (n *Network) rule(ctx context.Context, pid int, action, flag string) error {
-	return command(ctx, pid, "iptables", "--wait", action, "INPUT", flag, n.client.String(), "--jump", "DROP")
+// change adds or removes a rule.
+func change(ctx context.Context, pid int, action string, rule []string) error {
+	return command(ctx, pid, "iptables", append([]string{"--wait", action, "INPUT"}, rule...)...)
 }
