@@ -78,6 +78,11 @@ const (
 
 // startPgBouncer starts a server with PgBouncer in front of it.
 func startPgBouncer(ctx context.Context, image string) (*pgService, error) {
+	return startPgBouncerWith(ctx, image)
+}
+
+// startPgBouncerWith is startPgBouncer with more lines in PgBouncer's configuration.
+func startPgBouncerWith(ctx context.Context, image string, settings ...string) (*pgService, error) {
 	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
@@ -94,7 +99,7 @@ func startPgBouncer(ctx context.Context, image string) (*pgService, error) {
 		return nil, err
 	}
 	bouncer, err := start(ctx, run{
-		image: "pgbouncer", args: []string{"pgbouncer", "/etc/pgbouncer/pgbouncer.ini"}, files: bouncerConfig(ports[1], ports[0]), inside: shared,
+		image: "pgbouncer", args: []string{"pgbouncer", "/etc/pgbouncer/pgbouncer.ini"}, files: bouncerConfig(ports[1], ports[0], settings...), inside: shared,
 	})
 	if err != nil {
 		return nil, err
@@ -105,7 +110,7 @@ func startPgBouncer(ctx context.Context, image string) (*pgService, error) {
 
 // bouncerConfig is PgBouncer's as far as it must be set. It waits for a client that doesn't acknowledge anything for longer than any TTL,
 // as docs/postgres.md demands. It asks a server that was down again after a second, as tests don't want to wait for its usual fifteen.
-func bouncerConfig(port, server int) map[string]string {
+func bouncerConfig(port, server int, settings ...string) map[string]string {
 	lines := []string{"[databases]"}
 	for name, mode := range map[string]string{
 		sessionMode: "session pool_size=160", transactionMode: "transaction", statementMode: "statement", oneConnection: "transaction pool_size=1",
@@ -123,6 +128,7 @@ func bouncerConfig(port, server int) map[string]string {
 		"server_login_retry = 1",
 		fmt.Sprint("tcp_user_timeout = ", time.Hour.Milliseconds()),
 	)
+	lines = append(lines, settings...)
 	return map[string]string{
 		"/etc/pgbouncer/pgbouncer.ini": strings.Join(lines, "\n") + "\n",
 		"/etc/pgbouncer/userlist.txt":  fmt.Sprintf("%q %q\n%q %q\n", pgUser, pgPassword, pgAdmin, pgPassword),

@@ -77,7 +77,7 @@ func (c *conn) checkTCP(ms int64) error {
 }
 
 func (c *conn) setAll(ctx context.Context, settings [][2]string) error {
-	var calls []string
+	calls := []string{"pg_catalog.pg_advisory_unlock_all()"} // a pooler that clears nothing has left a dead holder's locks there
 	for _, s := range settings {
 		calls = append(calls, fmt.Sprintf("pg_catalog.set_config('%s', '%s', false)", s[0], s[1]))
 	}
