@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
@@ -143,6 +144,28 @@ func TestPostgresSetBack(t *testing.T) {
 			})
 			set()
 			later(t, last, free(t, soon, keep(t, s.open(t)), lockName(t)))
+		})
+	}
+}
+
+// A waiter's value is taken when it is granted the lock. By then its Locker may have seen larger ones than when the wait began, and the
+// sequence may have been set back.
+func TestPostgresSetBackDuringAWait(t *testing.T) {
+	needServers(t)
+	s := pgStandalone(t)
+	for _, ttl := range []time.Duration{2 * time.Second, 10 * time.Minute} { // the grant is proved, and isn't
+		t.Run(ttl.String(), func(t *testing.T) {
+			other, l, name := keep(t, s.open(t)), keep(t, s.open(t)), lockName(t)
+			lease := acquire(t, other, name)
+			waiter := wait(t, l, name, locker.WithTTL(ttl))
+			eventually(t, soon, func() error { return s.queued(t, name, 1) })
+			before := admin[int64](t, s, "select last_value from locker.locker_token")
+			last := spend(t, 300, l)
+			admin[int64](t, s, "select setval('locker.locker_token', $1)", before+10)
+			release(t, lease)
+			lease = waiter.granted(t, soon)
+			later(t, last, lease.Token())
+			release(t, lease)
 		})
 	}
 }

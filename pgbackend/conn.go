@@ -128,15 +128,32 @@ func (c *conn) giveUp() {
 // stands asks whether the session is still the one that it was, for the price of a round trip. Its answer restarts the server's
 // timeout, so the moment at which it was sent is a base for all locks of the connection.
 func (c *conn) stands(ctx context.Context) (driver.Instant, error) {
-	r, err := c.execUrgent(ctx, "SELECT pg_backend_pid()")
+	r, err := c.askPID(ctx, "")
 	if err != nil {
 		return 0, err
 	}
+	return r.sent, nil
+}
+
+// prove is stands with a new value of the sequence.
+func (c *conn) prove(ctx context.Context) (base driver.Instant, value int64, err error) {
+	r, err := c.askPID(ctx, ", "+c.next)
+	if err != nil {
+		return 0, 0, err
+	}
+	return r.sent, r.int(0, 1), nil
+}
+
+func (c *conn) askPID(ctx context.Context, more string) (*call, error) {
+	r, err := c.execUrgent(ctx, "SELECT pg_backend_pid()"+more)
+	if err != nil {
+		return nil, err
+	}
 	if pid := r.int(0, 0); pid != c.pid {
 		c.end(fmt.Errorf("it leads to another session of the server (%d, not %d)", pid, c.pid))
-		return 0, c.err()
+		return nil, c.err()
 	}
-	return r.sent, nil
+	return r, nil
 }
 
 // value is one field of the answer; "" is NULL, or a field that isn't there.

@@ -289,6 +289,9 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_catalog.pg_backend_pid()":
 		return [][]string{{pid}}
+	case strings.HasPrefix(sql, "SELECT pg_backend_pid(), nextval("):
+		f.seq++
+		return [][]string{{pid, strconv.Itoa(f.seq)}}
 	case fakeAsks.MatchString(sql):
 		f.asked = sql
 		return [][]string{{pid}}

@@ -79,7 +79,8 @@ func (l *lock) takeOwn(ctx context.Context) (*conn, error) {
 }
 
 // awaited makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
-// that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more.
+// that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more, and also if this
+// Locker has seen a larger token since.
 func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, error) {
 	var none driver.Grant
 	if err := c.checkTCP(r.int(0, 1)); err != nil {
@@ -90,15 +91,17 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, err
 	l.mu.Lock()
 	floor := l.floor
 	l.mu.Unlock()
-	token, err := c.admit(limited, floor, r.int(0, 0))
-	if err != nil {
-		return none, err
-	}
-	base := r.sent
-	if driver.Now().Sub(base) > c.ttl/20 {
-		if base, err = c.stands(limited); err != nil {
+	base, value := r.sent, r.int(0, 0)
+	if driver.Now().Sub(base) > c.ttl/20 || c.epoch<<valueBits|value < int64(l.d.floor()) {
+		var err error
+		floor = l.d.floor()
+		if base, value, err = c.prove(limited); err != nil {
 			return none, err
 		}
+	}
+	token, err := c.admit(limited, floor, value)
+	if err != nil {
+		return none, err
 	}
 	c.base.Store(int64(base))
 	l.mu.Lock()
