@@ -170,6 +170,34 @@ func TestPostgresSetBackDuringAWait(t *testing.T) {
 	}
 }
 
+// A lease outlives the sequence that its token is of: a restore that drops all objects first doesn't end sessions. Its Locker takes other
+// locks all the same.
+func TestPostgresRestoreUnderALease(t *testing.T) {
+	needServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	l := keep(t, openURL(t, s.with("ttl", shortTTL.String()))) // all on one connection
+	lease := acquire(t, l, lockName(t))
+	node.shell(t, pgDumped)
+	node.shell(t, pgCleaned)
+	name := lockName(t)
+	token := free(t, soon, l, name)
+	later(t, lease.Token(), token)
+	later(t, token, free(t, soon, keep(t, s.open(t)), name))
+	held(t, lease, keep(t, s.open(t)))
+	pass(t, 2*shortTTL)
+	if err := lease.Err(); err != nil {
+		t.Errorf("Err of the lease of before, two TTLs later = %v, want nil", err)
+	}
+	again, _ := locker.TryAcquire(t.Context(), l, lease.Name())
+	if again != nil {
+		t.Error("the lock that is held was granted a second time, to the same Locker")
+	}
+	release(t, lease)
+	later(t, token, free(t, soon, l, lease.Name()))
+}
+
 // The epoch has few values, and a Locker that is open goes on with the one that it knows. So nothing raises it that doesn't bring an older
 // row back, and what looks like that only when nobody is connected.
 func TestPostgresEpochStays(t *testing.T) {

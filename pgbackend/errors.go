@@ -49,6 +49,7 @@ const (
 	codeUnsupported     = "22023"
 	codeCancelled       = "57014"
 	codeLockWait        = "55P03"
+	codeInternal        = "XX000" // "could not open relation with OID"
 )
 
 // says reports whether err is an error of the server with one of these codes.

@@ -126,7 +126,7 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 		l.letGo(c)
 		return g, c.err() != nil, err
 	case err != nil:
-		return g, c.err() != nil, err
+		return g, c.err() != nil || c.isRetired(), err
 	case token == 0:
 		l.letGo(c)
 		return g, false, l.held(ctx)

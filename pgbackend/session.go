@@ -49,7 +49,7 @@ func (s *session) conn(ctx context.Context) (*conn, error) {
 // get returns the shared connection, or the making of it.
 func (s *session) get() (*conn, *making) {
 	s.mu.Lock()
-	if s.shared != nil && s.shared.err() == nil {
+	if s.shared != nil && s.shared.err() == nil && !s.shared.isRetired() {
 		defer s.mu.Unlock()
 		return s.shared, nil
 	}
@@ -112,8 +112,17 @@ func (s *session) retire() ([]*conn, bool) {
 func (c *conn) retire() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.retired = len(c.claims) == 0 || c.err() != nil
-	return c.retired
+	unused := len(c.claims) == 0 || c.err() != nil
+	c.retired = c.retired || unused
+	return unused
+}
+
+// resign makes sure that nothing more will be claimed on a connection. What is claimed stays; when all of it was given back, the server
+// ends the session after a TTL.
+func (c *conn) resign() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.retired = true
 }
 
 func (c *conn) isRetired() bool {

@@ -161,7 +161,8 @@ func (c *conn) message(some []*request) string {
 }
 
 // refused is called when the server has refused a statement that takes tokens. If no lease is lost by that the connection is given up: a
-// new one finds out whether the sequence was made anew, say.
+// new one finds out whether the sequence is another one now, say. Else it keeps its leases, and if no token can be had on it any more,
+// another one is made for what is to come.
 func (c *conn) refused(err error) error {
 	switch {
 	case !failed(err):
@@ -169,6 +170,8 @@ func (c *conn) refused(err error) error {
 		return fmt.Errorf("%w: it is full; raise max_locks_per_transaction: %w", ErrLockTable, err)
 	case c.leases.Load() == 0 && !says(err, codeLockWait):
 		c.end(err)
+	case says(err, codeInternal, codeNoTable): // the sequence is another one now, which this connection will never find
+		c.resign()
 	}
 	return err
 }
