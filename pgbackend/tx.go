@@ -27,6 +27,10 @@ import (
 // the request for the lock, so after a wait it would not see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres
 // ends one of those transactions with a serialization error then.
 //
+// The lock has no TTL. A holder that is stopped or cut off in its transaction keeps all others out until the server ends its session, which
+// may take hours, or for ever. Bound that in the transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or
+// by transaction_timeout, which Postgres has since 17.
+//
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
 func LockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
 	return lockTx(ctx, l, tx, name, true)
