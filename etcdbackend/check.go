@@ -91,7 +91,7 @@ func (d *etcdDriver) probe(ctx context.Context) error {
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
 		return fmt.Errorf("a permission is missing (role grant-permission ROLE readwrite %q --prefix): %w", d.prefix, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps):
-		return fmt.Errorf("%w: the cluster's --max-txn-ops is below %d: %w", errors.ErrUnsupported, maxChecks, err)
+		return fmt.Errorf("%w: the members' --max-txn-ops is below %d: %w", errors.ErrUnsupported, maxChecks, err)
 	}
 	return err
 }

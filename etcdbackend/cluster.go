@@ -33,18 +33,16 @@ func (s *server) ours(m *member, h *pb.ResponseHeader) error {
 	return fmt.Errorf("%w: %s", errForeign, m.host())
 }
 
-// known returns err, with which a member refused a request, if the member is one of our cluster. An
-// error has no header. So this one is followed by a request that asks for nothing but that.
-func (s *server) known(ctx context.Context, limit time.Duration, m *member, err error) error {
-	other := new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
+// known reports whether a member that has refused a request is one of our cluster. An error has no
+// header. So a request follows that asks for nothing but that: a Txn without keys, which each user
+// may send, also one without any permission. Where it isn't answered either, why says more about the
+// member than the refusal does.
+func (s *server) known(ctx context.Context, limit time.Duration, m *member) (why error) {
+	return new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
 		resp, err := m.kv.Txn(ctx).Commit()
 		if err != nil {
 			return err
 		}
 		return s.ours(m, resp.Header)
 	})
-	if other != nil {
-		return other
-	}
-	return err
 }

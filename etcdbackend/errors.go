@@ -38,26 +38,51 @@ func code(err error) codes.Code {
 	return s.Code()
 }
 
-// refused reports whether err is the answer of a member that has executed nothing, and won't: it
-// makes no difference whom one asks, or how often.
-func refused(err error) bool {
-	if errors.Is(err, errLearner) || unknownToken(err) {
-		return false // others have a vote; the next try has another token
+// rejected reports whether err is a no, whoever has said it: to ask the same one again makes no
+// difference.
+func rejected(err error) bool {
+	if unknownToken(err) || errors.Is(err, errLearner) || errors.Is(err, rpctypes.ErrTooManyRequests) {
+		return false // the next try has another token; others have a vote; the member gets over it
 	}
 	switch code(err) {
 	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.PermissionDenied, codes.FailedPrecondition,
-		codes.OutOfRange, codes.Unimplemented:
+		codes.OutOfRange, codes.Unimplemented, codes.Unauthenticated:
 		return true
-	case codes.ResourceExhausted:
-		var known rpctypes.EtcdError // no space, too many requests; without it, the client's own limit for messages
-		return errors.As(err, &known)
+	case codes.ResourceExhausted: // without etcd's words it is the client's own limit for messages
+		return inWordsOfEtcd(err)
 	}
 	return false
 }
 
+// refused reports whether err says no in the words of etcd, which means that nothing was executed. If
+// it comes from a member of this cluster, all others say the same. That is for known to find out: a
+// member of another cluster uses the same words, and other servers have codes that look like them.
+func refused(err error) bool {
+	return rejected(err) && inWordsOfEtcd(err) && !ofLogin(err) && !ofMember(err)
+}
+
+func inWordsOfEtcd(err error) bool {
+	var known rpctypes.EtcdError
+	return errors.As(err, &known)
+}
+
+// ofLogin reports whether err may be what became of a login. The client logs in at any address, one
+// after the other, whichever member the request is for. Where it has logged in at a cluster without
+// users, it has no token, and a member takes that for no user.
+func ofLogin(err error) bool {
+	return unknownToken(err) || errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty)
+}
+
+// ofMember reports whether err is about a limit that each member has for itself: others may have
+// another one.
+func ofMember(err error) bool {
+	return errors.Is(err, rpctypes.ErrTooManyRequests) || errors.Is(err, rpctypes.ErrTooManyOps) ||
+		errors.Is(err, rpctypes.ErrRequestTooLarge)
+}
+
 // undone reports whether err says that nothing was executed, though somebody else may be asked.
 func undone(err error) bool {
-	return refused(err) || unknownToken(err) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, errLearner)
+	return refused(err) || ofLogin(err) || ofMember(err) || errors.Is(err, rpctypes.ErrNoLeader) || errors.Is(err, errLearner)
 }
 
 // unknownToken reports whether a member doesn't know the client's token: it has expired, and the client has got a new one

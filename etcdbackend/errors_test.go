@@ -15,7 +15,7 @@ import (
 )
 
 // What becomes of a request whose answer is an error, by how often gRPC has handed it to a connection: whether a copy of it may
-// still be carried out, and whether it is any use to ask another member.
+// still be carried out, and whether it ends the request if the member is one of the cluster.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		why     string
@@ -39,12 +39,16 @@ func TestErrors(t *testing.T) {
 		{"a learner", rpctypes.Error(rpctypes.ErrGRPCNotSupportedForLearner), 1, false, false},
 		{"no space", rpctypes.ErrNoSpace, 1, false, true},
 		{"no space, after a copy was sent", rpctypes.ErrNoSpace, 2, true, true},
-		{"too many requests", rpctypes.ErrTooManyRequests, 1, false, true},
+		{"too many requests, which each member counts for itself", rpctypes.ErrTooManyRequests, 1, false, false},
+		{"too many operations, by a setting of each member", rpctypes.ErrTooManyOps, 1, false, false},
+		{"too large, by a setting of each member", rpctypes.ErrRequestTooLarge, 1, false, false},
 		{"an answer that is too large for the client", status.Error(codes.ResourceExhausted, "received message larger than max"), 1, true, false},
 		{"the etcd lease is gone", rpctypes.ErrLeaseNotFound, 1, false, true},
 		{"a permission is missing", rpctypes.ErrPermissionDenied, 1, false, true},
-		{"no user", rpctypes.ErrUserEmpty, 1, false, true},
-		{"a wrong password", rpctypes.ErrAuthFailed, 1, false, true},
+		{"no user: the login may have gone to a cluster without users", rpctypes.ErrUserEmpty, 1, false, false},
+		{"a wrong password: the login may have gone to another cluster", rpctypes.ErrAuthFailed, 1, false, false},
+		{"403 of a proxy", status.Error(codes.PermissionDenied, "unexpected HTTP status code received from server: 403 (Forbidden)"), 1, true, false},
+		{"a server of something else", status.Error(codes.Unimplemented, "unknown service etcdserverpb.KV"), 1, true, false},
 		{"a token that has expired", rpctypes.ErrInvalidAuthToken, 1, false, false},
 		{"anything else", errors.New("?"), 1, true, false},
 	} {

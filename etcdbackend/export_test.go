@@ -26,6 +26,7 @@ var (
 	CheckVersion = checkVersion
 	GrantedIn    = grantedIn
 	Refused      = refused
+	Code         = code
 	Overdue      = overdue
 	AttemptLimit = attemptLimit
 )

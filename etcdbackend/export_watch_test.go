@@ -17,10 +17,10 @@ type Watches struct {
 }
 
 func NewWatches() *Watches {
-	one := &Watches{}
-	one.w = newWatches(context.Background(), &server{}, func(locks []*lock) { one.Doubted += len(locks) })
+	one, m := &Watches{}, &member{addr: "m"}
+	one.w = newWatches(context.Background(), &server{good: m}, func(locks []*lock) { one.Doubted += len(locks) })
 	one.w.started = true // no stream but this one
-	one.s = &watchStream{at: &member{addr: "m"}, queued: make(chan struct{}, 1)}
+	one.s = &watchStream{at: m, queued: make(chan struct{}, 1)}
 	return one
 }
 
@@ -28,6 +28,14 @@ func NewWatches() *Watches {
 func (w *Watches) Begin() {
 	w.s.overdue = time.AfterFunc(confirmLimit, func() { w.Over = true })
 	w.w.use(w.s)
+}
+
+// BeginAtALeftMember reports whether a stream is begun to a member that was left a moment ago.
+func (w *Watches) BeginAtALeftMember() bool {
+	w.w.server.members = []*member{w.s.at, {addr: "next"}}
+	w.w.server.left = w.w.leave
+	w.w.server.leave(w.s.at)
+	return w.w.use(w.s)
 }
 
 // Open says that the stream has been opened.

@@ -95,6 +95,13 @@ func (s *server) all() []*member {
 
 func (s *server) count() int { return len(s.all()) }
 
+// isGood reports whether m is the member to ask first.
+func (s *server) isGood(m *member) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.good == m
+}
+
 // leave makes the next member the one to ask first, unless that has happened already.
 func (s *server) leave(m *member) {
 	s.mu.Lock()

@@ -48,9 +48,14 @@ func TestWatchAtAnotherCluster(t *testing.T) {
 	if err := w.Heard(&pb.WatchResponse{WatchId: 1, Created: true, Header: &pb.ResponseHeader{ClusterId: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	err := w.Heard(&pb.WatchResponse{WatchId: 1, Header: &pb.ResponseHeader{ClusterId: 2}})
-	if err == nil || !strings.Contains(err.Error(), "another cluster") {
-		t.Errorf("a response of another cluster: %v, want an error", err)
+	for what, resp := range map[string]*pb.WatchResponse{
+		"an event":  {WatchId: 1, Header: &pb.ResponseHeader{ClusterId: 2}},
+		"a refusal": {WatchId: -1, Created: true, Canceled: true, CancelReason: "etcdserver: invalid auth token", Header: &pb.ResponseHeader{ClusterId: 2}},
+	} {
+		err := w.Heard(resp)
+		if err == nil || !strings.Contains(err.Error(), "another cluster") {
+			t.Errorf("%s of another cluster: %v, want an error that says so", what, err)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func (w *watches) run() {
 		}
 		began := time.Now()
 		if m, err := w.server.best(); err == nil {
-			if err := w.serve(m); !errors.Is(err, errWatchRefused) && !refused(err) {
+			if err := w.serve(m); !errors.Is(err, errWatchRefused) {
 				w.server.leave(m)
 			}
 		}
@@ -71,7 +71,10 @@ func (w *watches) idle() bool {
 	return len(w.all) == 0 && !w.closed
 }
 
-var errWatchRefused = errors.New("the watch is refused")
+var (
+	errWatchRefused = errors.New("the watch is refused")
+	errNotUsed      = errors.New("the member was left, or the locker closed")
+)
 
 // serve watches at one member until the stream breaks.
 //
@@ -84,7 +87,7 @@ func (w *watches) serve(m *member) error {
 	s.overdue = time.AfterFunc(confirmLimit, cancel) // for the opening, at first
 	defer s.overdue.Stop()
 	if !w.use(s) {
-		return errClosing
+		return errNotUsed
 	}
 	defer w.broke()
 	if err := m.connected(ctx); err != nil {
@@ -94,6 +97,9 @@ func (w *watches) serve(m *member) error {
 	stream, err := openStream(ctx, confirmLimit/(openings+1), func(ctx context.Context) (pb.Watch_WatchClient, error) {
 		return m.watch.Watch(ctx, options(ctx)...)
 	})
+	if rejected(err) && !c.sent() { // the login was refused, and that may go to another address
+		return fmt.Errorf("%w: %w", errWatchRefused, err)
+	}
 	if err != nil {
 		return err
 	}
@@ -114,12 +120,16 @@ func (w *watches) serve(m *member) error {
 	}
 }
 
-// use makes s the stream that leave and close end. It is false when that has happened.
+// use makes s the stream that leave and close end. It is false when that has happened: also to its
+// member, since run has asked for the best one.
 func (w *watches) use(s *watchStream) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.closed || !w.server.isGood(s.at) {
+		return false
+	}
 	w.stream = s
-	return !w.closed
+	return true
 }
 
 func (w *watches) broke() {
@@ -169,6 +179,9 @@ func (w *watches) heard(s *watchStream, resp *pb.WatchResponse) error {
 	one := w.all[resp.WatchId]
 	switch {
 	case resp.Created && resp.Canceled: // it doesn't say which; the token may have expired, and a new stream gets a new one
+		if err := w.server.ours(s.at, resp.Header); err != nil {
+			return err
+		}
 		return fmt.Errorf("%w: %s", errWatchRefused, resp.CancelReason)
 	case resp.Created && (resp.WatchId < 1 || resp.WatchId > w.last): // etcd grpc-proxy gives ids of its own
 		return s.at.refuse(errProxy)

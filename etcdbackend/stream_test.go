@@ -98,3 +98,10 @@ func TestEndedAsItBegins(t *testing.T) {
 		})
 	}
 }
+
+// A stream to a member that was left before it was begun would be ended by nobody while that member is silent.
+func TestNoStreamToAMemberThatWasLeft(t *testing.T) {
+	if etcdbackend.NewWatches().BeginAtALeftMember() {
+		t.Error("a stream is begun to a member that was left")
+	}
+}

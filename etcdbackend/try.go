@@ -3,6 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -17,10 +18,14 @@ const (
 // is over. It goes round again while a member lets hope that it will answer later: no leader has
 // been elected yet, say. The error has the reasons of all members that were asked.
 //
+// A refusal ends it if it comes from a member of our cluster. Anybody else who refuses is left, like
+// one that doesn't answer; if nobody lets hope, one round is all.
+//
 // late says that a copy of the request, for which no answer was waited, may still be executed: also
 // when this one has been answered.
 func (s *server) try(ctx context.Context, limit time.Duration, request func(context.Context, *member) error) (late bool, err error) {
 	var failed failures
+	var relogged []*member
 	silent := 0 // how many have not answered since the last login
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		hope := false
@@ -32,20 +37,27 @@ func (s *server) try(ctx context.Context, limit time.Duration, request func(cont
 			}
 			c := &call{}
 			err := c.attempt(ctx, limit, m, request)
-			if isLeaseNotFound(err) {
-				err = s.known(ctx, limit, m, err)
+			final := err == nil
+			if refused(err) {
+				if why := s.known(ctx, limit, m); why != nil {
+					err = why
+				} else {
+					final = true
+				}
 			}
 			late = late || c.maybeDone(err)
-			if err == nil || refused(err) {
+			if final {
 				return late, err
 			}
-			hope = hope || c.sent() && !errors.Is(err, errForeign) && !errors.Is(err, errLagging)
+			hope = hope || c.sent() && !rejected(err) && !errors.Is(err, errForeign) && !errors.Is(err, errLagging)
 			if isOverdue(err) && c.sent() {
 				silent++
 			}
 			failed.add(m, err)
-			if unknownToken(err) {
-				break
+			if (ofLogin(err) || rejected(err) && !c.sent()) && !slices.Contains(relogged, m) {
+				relogged = append(relogged, m) // the next login goes elsewhere; another cluster will not know that either
+				tried--
+				continue
 			}
 			s.leave(m)
 			if ctx.Err() != nil {
