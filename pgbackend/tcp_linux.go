@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// outlast keeps the kernel of this machine from ending a connection before it has had no answer for d. It ends the session by that: its
-// reset may reach the server although nothing else of the server's arrives here. Then the lock is free at the moment at which the
-// holder is notified, and a rival may be faster than a holder that is paused or busy. What isn't a socket stays as it is.
+// outlast keeps this machine's kernel from giving a connection up before the server has been silent for d. When the kernel gives up, it may
+// send a reset. If the server gets that, it ends the session, and the lock is free at the moment at which the holder is notified: a rival may
+// be faster than a holder that is paused or busy. A stream that isn't a socket stays as it is.
 func outlast(stream net.Conn, d time.Duration) {
 	if secured, ok := stream.(interface{ NetConn() net.Conn }); ok { // TLS
 		stream = secured.NetConn()
