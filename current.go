@@ -6,28 +6,28 @@ import (
 	"fmt"
 )
 
-// Sequencer is a [Locker] that may be able to tell who holds a lock. [Current] asks it.
-type Sequencer interface {
-	// Current is what the function of that name returns. It is safe for concurrent use.
-	Current(ctx context.Context, name string) (Token, error)
+// TokenReader is a [Locker] that may be able to read the token of the lease that holds a lock. [CurrentToken] asks it.
+type TokenReader interface {
+	// CurrentToken returns what the function [CurrentToken] returns. It is safe for concurrent use.
+	CurrentToken(ctx context.Context, name string) (Token, error)
 }
 
-// Current asks the service which token the lease has that holds the lock called name, and returns 0 when the lock is free.
+// CurrentToken asks the service which token the lease has that holds the lock called name, and returns 0 when the lock is free.
 // It is for whoever gets a token along with a request, and can't keep the highest one that it has seen: a server without a
 // storage of its own, or a person. The answer was true at some moment during the call, and may be old when it arrives; so
 // a check at the storage (package fence) is better wherever there is one. The idea is that of sequencers in Google's
 // Chubby (Burrows, 2006).
 //
 // ctx covers the call. Nothing changes on the service. A backend whose service doesn't know the tokens returns
-// [ErrNoSequencer]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other error is ctx's or the
+// [ErrNoTokenReader]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other error is ctx's or the
 // service's. The error is an [*Error].
-func Current(ctx context.Context, l Locker, name string) (Token, error) {
-	s, ok := l.(Sequencer)
+func CurrentToken(ctx context.Context, l Locker, name string) (Token, error) {
+	r, ok := l.(TokenReader)
 	if !ok {
-		return 0, &Error{Op: "current", Backend: l.Guarantees().Backend, Name: name, Err: ErrNoSequencer}
+		return 0, &Error{Op: "read token", Backend: l.Guarantees().Backend, Name: name, Err: ErrNoTokenReader}
 	}
-	return s.Current(ctx, name)
+	return r.CurrentToken(ctx, name)
 }
 
-// ErrNoSequencer says that a backend can't tell who holds a lock. It matches [errors.ErrUnsupported].
-var ErrNoSequencer = fmt.Errorf("%w here: the service doesn't know the tokens", errors.ErrUnsupported)
+// ErrNoTokenReader says that a backend can't tell who holds a lock. It matches [errors.ErrUnsupported].
+var ErrNoTokenReader = fmt.Errorf("%w here: the service doesn't know the tokens", errors.ErrUnsupported)

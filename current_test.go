@@ -14,7 +14,7 @@ type fakeSequencer struct {
 	err     error
 }
 
-func (f *fakeSequencer) Current(_ context.Context, name string) (locker.Token, error) {
+func (f *fakeSequencer) CurrentToken(_ context.Context, name string) (locker.Token, error) {
 	return f.current[name], f.err
 }
 
@@ -25,19 +25,19 @@ func TestCurrent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]locker.Token{"held": 1007, "free": 0} { // a base doesn't make a holder of nobody
-		if got, err := locker.Current(t.Context(), l, name); got != want || err != nil {
+		if got, err := locker.CurrentToken(t.Context(), l, name); got != want || err != nil {
 			t.Errorf("Current(%q) = %v, %v, want %v", name, got, err, want)
 		}
 	}
 	inner.err = errors.New("down")
-	if _, err := locker.Current(t.Context(), l, "held"); !errors.Is(err, inner.err) {
-		t.Errorf("Current of a service that is down = %v, want its error", err)
+	if _, err := locker.CurrentToken(t.Context(), l, "held"); !errors.Is(err, inner.err) {
+		t.Errorf("CurrentToken of a service that is down = %v, want its error", err)
 	}
 	deaf, err := locker.TokenBase(&fakeLocker{}, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.Current(t.Context(), deaf, "held"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Current where nobody can tell = %v, want ErrUnsupported", err)
+	if _, err := locker.CurrentToken(t.Context(), deaf, "held"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("CurrentToken where nobody can tell = %v, want ErrUnsupported", err)
 	}
 }

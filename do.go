@@ -11,7 +11,7 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], NoWait())...)
 }
 
-// Do runs fn while it holds the lock. The context that fn gets is that of [Context]: it ends when ctx ends and when
+// Do runs fn while it holds the lock. The context that fn gets is that of [WithLease]: it ends when ctx ends and when
 // the lease is lost. fn should give the lease's token to whatever storage it writes to, and stop when its context
 // ends.
 //
@@ -26,7 +26,7 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 	if err != nil {
 		return err
 	}
-	leaseCtx, cancel := Context(ctx, lease)
+	leaseCtx, cancel := WithLease(ctx, lease)
 	defer func() {
 		cancel()
 		if releaseErr := lease.Release(ctx); !errors.Is(err, releaseErr) {
@@ -36,7 +36,7 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 	return fn(leaseCtx, lease)
 }
 
-// Context returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
+// WithLease returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
 // cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased].
 //
 // Its Err reads the clock, as the lease's does: a process that was stopped past the deadline sees the end at its first
@@ -48,7 +48,7 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 // An Acquire with a context that comes from this one knows the lease; see [ErrHeldByCaller].
 //
 // Calling the cancel function frees what the context holds and leaves the lease alone; it may be called twice.
-func Context(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
+func WithLease(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(parent)
 	ctx := &leaseContext{Context: inner, lease: l, cancel: cancel}
 	ctx.outer, _ = parent.Value(leaseKey{}).(*leaseContext)
@@ -81,7 +81,7 @@ func (c *leaseContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// LeasesFrom returns the leases whose [Context] ctx comes from, the innermost first. They may have ended.
+// LeasesFrom returns the leases whose [WithLease] ctx comes from, the innermost first. They may have ended.
 func LeasesFrom(ctx context.Context) []Lease {
 	var leases []Lease
 	c, _ := ctx.Value(leaseKey{}).(*leaseContext)

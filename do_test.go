@@ -105,11 +105,11 @@ func TestLeasesFrom(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		outer, inner := newFakeLease(), newFakeLease()
-		ctx, cancel := locker.Context(t.Context(), outer)
+		ctx, cancel := locker.WithLease(t.Context(), outer)
 		defer cancel()
 		child, cancelChild := context.WithTimeout(ctx, time.Hour)
 		defer cancelChild()
-		nested, cancelNested := locker.Context(child, inner)
+		nested, cancelNested := locker.WithLease(child, inner)
 		defer cancelNested()
 		if got := locker.LeasesFrom(nested); len(got) != 2 || got[0] != locker.Lease(inner) || got[1] != locker.Lease(outer) {
 			t.Errorf("leases = %v, want the inner one and then the outer", got)
@@ -159,7 +159,7 @@ func TestContext(t *testing.T) {
 				lease := newFakeLease()
 				parent, cancelParent := context.WithCancelCause(t.Context())
 				defer cancelParent(nil)
-				ctx, cancel := locker.Context(parent, lease)
+				ctx, cancel := locker.WithLease(parent, lease)
 				defer cancel()
 				if ctx.Err() != nil {
 					t.Fatalf("Err = %v before anything ended", ctx.Err())
@@ -179,7 +179,7 @@ func TestContext(t *testing.T) {
 func TestContextOfAnEndedLeaseIsOver(t *testing.T) {
 	lease := newFakeLease()
 	lease.end(lost("expired"))
-	ctx, cancel := locker.Context(t.Context(), lease)
+	ctx, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	select {
 	case <-ctx.Done():
@@ -196,7 +196,7 @@ func TestContextOfAnEndedLeaseIsOver(t *testing.T) {
 func TestContextErrLooksAtTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := newFakeLease()
-		ctx, cancel := locker.Context(t.Context(), lease)
+		ctx, cancel := locker.WithLease(t.Context(), lease)
 		defer cancel()
 		lease.err = lost("its deadline has passed") // and Done isn't closed yet
 		if ctx.Err() == nil {
@@ -217,13 +217,13 @@ func TestContextErrLooksAtTheLease(t *testing.T) {
 func TestContextErrLooksAtTheOuterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, inner := newFakeLease(), newFakeLease()
-		ctx, cancel := locker.Context(t.Context(), outer)
+		ctx, cancel := locker.WithLease(t.Context(), outer)
 		defer cancel()
 		limited, cancelLimited := context.WithTimeout(ctx, time.Hour)
 		defer cancelLimited()
-		nested, cancelNested := locker.Context(limited, inner)
+		nested, cancelNested := locker.WithLease(limited, inner)
 		defer cancelNested()
-		apart, cancelApart := locker.Context(context.WithoutCancel(ctx), inner)
+		apart, cancelApart := locker.WithLease(context.WithoutCancel(ctx), inner)
 		defer cancelApart()
 		outer.err = lost("its deadline has passed") // and Done isn't closed yet
 		if nested.Err() == nil || !errors.Is(context.Cause(nested), locker.ErrLost) {

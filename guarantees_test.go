@@ -64,7 +64,7 @@ func TestFieldsAreComplete(t *testing.T) {
 func TestRequire(t *testing.T) {
 	singles := []locker.Requirement{
 		locker.ScopeNetwork, locker.ToleranceMinority, locker.ExclusionConsensus, locker.FencingDurable, locker.ClocksSpeed, locker.OrderFIFO,
-		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.ExpirySession, locker.SilentHolderExpires,
+		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.ExpirySession, locker.RequireTTL,
 		locker.Efficiency, locker.Correctness,
 	}
 	if err := locker.Require(strong, singles...); err != nil {

@@ -61,8 +61,8 @@ func (p Purpose) Check(g Guarantees) error {
 	return nil
 }
 
-// SilentHolderExpires requires that a holder which is stopped or cut off, but not dead, loses the lock after the TTL.
-var SilentHolderExpires Requirement = silentHolder{}
+// RequireTTL requires that a holder which is stopped or cut off, but not dead, loses the lock after the TTL.
+var RequireTTL Requirement = silentHolder{}
 
 type silentHolder struct{}
 

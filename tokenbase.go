@@ -43,9 +43,9 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 	return basedLease{lease, b.base}, nil
 }
 
-// Current is that of l plus base.
-func (b based) Current(ctx context.Context, name string) (Token, error) {
-	token, err := Current(ctx, b.Locker, name)
+// CurrentToken is that of l plus base.
+func (b based) CurrentToken(ctx context.Context, name string) (Token, error) {
+	token, err := CurrentToken(ctx, b.Locker, name)
 	if token > 0 {
 		token += b.base // which fits, or the lease would have been refused
 	}

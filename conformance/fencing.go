@@ -18,7 +18,7 @@ var fencingCases = []Case{
 		Why: "a holder whose token is smaller than that of the one before it is refused by the storage though it holds the lock"},
 	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact, Needs: locker.FencingUntilDataLoss,
 		Why: "a fence that rounds tokens, or checks and writes in two steps, lets a stale write in"},
-	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder, Needs: all(locker.FencingUntilDataLoss, locker.SilentHolderExpires), Hooks: []Hook{HookProcess},
+	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder, Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL), Hooks: []Hook{HookProcess},
 		Why: "this is what all of it is for: a holder that wakes up after its lease can't destroy what its successor wrote"},
 }
 
@@ -51,12 +51,12 @@ func currentToken(t T, h *Harness) {
 	l, other, name := h.open(t), h.open(t), h.name(t)
 	want := func(want locker.Token, when string) {
 		t.Helper()
-		if got, err := locker.Current(t.Context(), other, name); got != want || err != nil {
+		if got, err := locker.CurrentToken(t.Context(), other, name); got != want || err != nil {
 			t.Errorf("%s, Current = %v, %v, want %v", when, got, err, want)
 		}
 	}
-	if _, err := locker.Current(t.Context(), l, name); errors.Is(err, errors.ErrUnsupported) {
-		t.Logf("Current = %v", err)
+	if _, err := locker.CurrentToken(t.Context(), l, name); errors.Is(err, errors.ErrUnsupported) {
+		t.Logf("CurrentToken = %v", err)
 		return
 	}
 	want(0, "of a lock that nobody has had")

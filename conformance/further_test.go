@@ -264,8 +264,8 @@ func remembering() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker { return &rememberedToken{Locker: l} }
 }
 
-func (l *rememberedToken) Current(ctx context.Context, name string) (locker.Token, error) {
-	token, err := locker.Current(ctx, l.Locker, name)
+func (l *rememberedToken) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+	token, err := locker.CurrentToken(ctx, l.Locker, name)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.first == 0 {

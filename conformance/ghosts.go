@@ -11,17 +11,17 @@ import (
 // What an acquisition leaves, and what it costs others. A ghost is a lock that stands on the service and belongs to
 // nobody: a TTL doesn't end what hangs on a session that lives on.
 var ghostCases = []Case{
-	{ID: "D39a.1", Name: "stalled-network-leaves-no-ghost", Run: stalledNetwork, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "D39a.1", Name: "stalled-network-leaves-no-ghost", Run: stalledNetwork, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a holder that gave its lease up while the network stalled must free the name when it is back, though its session lives on"},
 	{ID: "D39a.2", Name: "max-hold-leaves-no-ghost", Run: maxHoldGhost,
 		Why: "a lease that ended by its longest hold must free the name, though the session that it hangs on is renewed for others"},
-	{ID: "D39a.3", Name: "expired-lease-leaves-no-ghost", Run: expiredGhost, Needs: locker.SilentHolderExpires,
+	{ID: "D39a.3", Name: "expired-lease-leaves-no-ghost", Run: expiredGhost, Needs: locker.RequireTTL,
 		Why: "a lease that was not renewed must free the name, though the session that it hangs on is renewed for others"},
 	{ID: "D39a.4", Name: "late-request-leaves-no-ghost", Run: lateRequest, Hooks: []Hook{HookLinked},
 		Why: "an acquisition that the service carries out after its clean-up must not block the name for ever"},
 	{ID: "D39b", Name: "failed-acquisition-costs-no-other-lease", Run: failuresCostNothing,
 		Why: "leases share connections and sessions; giving up one acquisition must not take the others down with it"},
-	{ID: "D39b.1", Name: "broken-acquisition-costs-no-other-lease", Run: brokenCostsNothing, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "D39b.1", Name: "broken-acquisition-costs-no-other-lease", Run: brokenCostsNothing, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "an acquisition that fails with its reply must not take the session of other leases down with it"},
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 var lossCases = []Case{
-	{ID: "F47", Name: "done-closes-on-a-dead-network", Run: deadNetwork, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "F47", Name: "done-closes-on-a-dead-network", Run: deadNetwork, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a renewal that hangs must not delay the news that the lease is lost"},
-	{ID: "F47.1", Name: "done-closes-when-the-service-hangs", Run: hungRenewal, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookPause},
+	{ID: "F47.1", Name: "done-closes-when-the-service-hangs", Run: hungRenewal, Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
 		Why: "a service that stopped can't tell that the lease is over; the holder's own clock must"},
-	{ID: "F48", Name: "loss-is-known-before-the-next-grant", Run: lossBeforeGrant, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookPause},
+	{ID: "F48", Name: "loss-is-known-before-the-next-grant", Run: lossBeforeGrant, Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
 		Why: "when the service is back the lock goes to the next one at once; whoever still believes in its lease then is a second holder"},
-	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "the service counts the TTL from when it got the request; a holder that counts from the reply believes in its lease for too long"},
 	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
 		Why: "whoever watches Done must be able to tell the end that was wanted from the one that wasn't"},
@@ -137,7 +137,7 @@ func deadlineFromRequest(t T, h *Harness) {
 func releaseIsNoLoss(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
 	lease := acquire(t, l, name)
-	ctx, cancel := locker.Context(t.Context(), lease)
+	ctx, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	if err := lease.Err(); err != nil || isClosed(lease.Done()) || ctx.Err() != nil {
 		t.Errorf("while it is held: Err = %v, Done closed: %v, its context's Err = %v", err, isClosed(lease.Done()), ctx.Err())
@@ -158,13 +158,13 @@ func releaseIsNoLoss(t T, h *Harness) {
 func lostSaysSo(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
 	lease := acquire(t, l, name, locker.WithMaxHold(h.short()))
-	before, cancel := locker.Context(t.Context(), lease)
+	before, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	_ = lost(t, h.short()+h.slack(), lease)
 	if !isClosed(lease.Done()) {
 		t.Errorf("Done of a lost lease is open")
 	}
-	after, cancel := locker.Context(t.Context(), lease)
+	after, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	for when, ctx := range map[string]context.Context{"before": before, "after": after} {
 		if !closes(ctx.Done(), h.slack()) {

@@ -10,15 +10,15 @@ import (
 )
 
 var ownershipCases = []Case{
-	{ID: "D33", Name: "stale-release-frees-nothing", Run: staleRelease, Needs: locker.SilentHolderExpires,
+	{ID: "D33", Name: "stale-release-frees-nothing", Run: staleRelease, Needs: locker.RequireTTL,
 		Why: "a holder that comes too late must not free its successor's lock: a third one would come in beside it"},
-	{ID: "D33.1", Name: "stale-clean-up-frees-nothing", Run: staleCleanUp, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "D33.1", Name: "stale-clean-up-frees-nothing", Run: staleCleanUp, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "what a holder that was cut off sends when it is back must not free its successor's lock"},
-	{ID: "D34", Name: "stale-renew-renews-nothing", Run: staleRenew, Needs: locker.SilentHolderExpires,
+	{ID: "D34", Name: "stale-renew-renews-nothing", Run: staleRenew, Needs: locker.RequireTTL,
 		Why: "a holder that comes too late must learn it from Renew, and not prolong its successor's lock"},
 	{ID: "D34.1", Name: "stale-renewal-on-the-service-is-refused", Run: staleRenewal, Needs: locker.RevocationRenewal, Hooks: []Hook{HookRemove},
 		Why: "only the service knows that a lock has changed hands before its time; a renewal that doesn't name its owner succeeds on the successor's lock"},
-	{ID: "D35", Name: "retried-release-spares-the-next-lease", Run: retriedRelease, Needs: locker.SilentHolderExpires, Hooks: []Hook{HookLinked},
+	{ID: "D35", Name: "retried-release-spares-the-next-lease", Run: retriedRelease, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a Release whose reply was lost is sent again; by then the same process may have the lock anew, on the same connection"},
 	{ID: "D36", Name: "acquire-with-a-lost-reply", Run: lostReply, Hooks: []Hook{HookLinked},
 		Why: "when the reply is lost the lock may be held by a process that doesn't know: it must find out or clean up, not wait for itself"},

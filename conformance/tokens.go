@@ -7,7 +7,7 @@ var tokenCases = []Case{
 		Why: "a storage that has seen a token refuses every smaller one; a token that doesn't rise locks its holder out, or lets a stale one in"},
 	{ID: "E40.1", Name: "tokens-rise-across-processes", Run: tokensAcrossProcesses, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookProcess},
 		Why: "tokens must be made by what all processes share; a counter in each process fences nobody"},
-	{ID: "E41", Name: "tokens-rise-over-expiry", Run: tokensOverExpiry, Needs: all(locker.FencingUntilDataLoss, locker.SilentHolderExpires),
+	{ID: "E41", Name: "tokens-rise-over-expiry", Run: tokensOverExpiry, Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL),
 		Why: "expiry is when a token is needed: the stale holder still runs"},
 	{ID: "E41.1", Name: "tokens-rise-over-removal", Run: tokensOverRemoval, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRemove},
 		Why: "an operator who takes a lock away leaves a holder behind that doesn't know; its token must be the smaller one"},

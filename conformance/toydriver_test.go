@@ -34,7 +34,7 @@ func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error)
 
 func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	answers := make([]bool, len(locks))
-	sent := driver.Now()
+	sent := driver.Stamp()
 	err := d.call(ctx, locks[0].(*toyLock).ttl, func(now time.Time) {
 		for i, lock := range locks {
 			l := lock.(*toyLock)
@@ -42,14 +42,14 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 		}
 	})
 	if d.server.flaws.fromReply {
-		sent = driver.Now()
+		sent = driver.Stamp()
 	}
 	for i := range locks {
 		switch {
 		case err != nil && d.server.flaws.impatient:
 			report(i, 0, locker.ErrLost)
 		case err != nil && d.server.flaws.trusting:
-			report(i, driver.Now(), nil)
+			report(i, driver.Stamp(), nil)
 		case err != nil:
 			report(i, 0, err)
 		case !answers[i]:
@@ -111,27 +111,27 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var r reply
 	l.clear = false
 	request := func(now time.Time) { r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now) }
-	sent := driver.Now()
+	sent := driver.Stamp()
 	err := l.d.call(ctx, l.ttl, request)
 	if err != nil && l.d.server.flaws.repeats {
 		err = l.d.call(ctx, l.ttl, request)
 	}
 	if l.d.server.flaws.fromReply {
-		sent = driver.Now()
+		sent = driver.Stamp()
 	}
 	switch {
 	case err != nil:
 		return driver.Grant{}, err
 	case !r.ok:
 		l.clear = true
-		return driver.Grant{}, driver.Held{After: 100 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{RetryAfter: 100 * time.Millisecond}
 	}
 	l.extend(sent)
 	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil
 }
 
 func (l *toyLock) Release(ctx context.Context) error {
-	if l.clear || l.d.server.flaws.lapses && driver.Now() >= driver.Instant(l.expires.Load()) {
+	if l.clear || l.d.server.flaws.lapses && driver.Stamp() >= driver.Instant(l.expires.Load()) {
 		return nil
 	}
 	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })

@@ -12,7 +12,7 @@ import (
 
 // polled is a service that answers at once that somebody else has the lock.
 func polled(context.Context, *fakeLock) (driver.Grant, error) {
-	return driver.Grant{}, driver.Held{After: time.Minute}
+	return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 }
 
 func TestNoWait(t *testing.T) {
@@ -96,7 +96,7 @@ func TestNoWaitAndNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
 			time.Sleep(time.Hour) // ignores its context
-			return driver.Grant{}, driver.Held{After: time.Second}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
 		}}
 		l := open(t, f)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -164,7 +164,7 @@ func TestTheAnswerOfTheHeadBefore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.n == 0 {
-				return driver.Grant{}, driver.Held{After: time.Minute}
+				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 			}
 			return driver.Grant{}, hang(ctx)
 		}}
@@ -187,7 +187,7 @@ func TestALateAnswerToAHeadThatHasGone(t *testing.T) {
 				return driver.Grant{}, hang(ctx)
 			}
 			time.Sleep(2 * time.Second) // ignores its context
-			return driver.Grant{}, driver.Held{After: time.Minute}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 		}}
 		l := open(t, f)
 		first := start(t, l, "name")
@@ -230,7 +230,7 @@ func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
 			case l.n > 0:
 				return driver.Grant{}, hang(ctx)
 			case l.count(&l.acquires) == 1:
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			}
 			time.Sleep(time.Second)
 			return driver.Grant{}, errService
@@ -253,7 +253,7 @@ func TestAnOutageBesideAQueuedHead(t *testing.T) {
 					if out.Load() {
 						return 0, failing(ctx)
 					}
-					return driver.Now(), nil
+					return driver.Stamp(), nil
 				},
 				acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 					if l.n > 0 {

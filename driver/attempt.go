@@ -29,7 +29,7 @@ func (w *waiter) attempt(l *lease) error {
 	pause := firstPause
 	queuedBefore := false
 	for {
-		asked := Now()
+		asked := Stamp()
 		grant, err := l.lock.Acquire(ctx)
 		if err == nil {
 			return w.granted(ctx, l, grant)
@@ -38,16 +38,16 @@ func (w *waiter) attempt(l *lease) error {
 			return err
 		}
 		if isQueued(err) { // the next call blocks, or this one should have
-			if queuedBefore && Now().Sub(asked) < firstPause {
+			if queuedBefore && Stamp().Sub(asked) < firstPause {
 				brief := firstPause
 				e.sleep(ctx, &brief)
 			}
 			queuedBefore = true
 			continue
 		}
-		var held Held
+		var held *HeldError
 		if errors.As(err, &held) {
-			pause = min(pause, max(held.After, firstPause)) // whatever a driver says, it must not spin
+			pause = min(pause, max(held.RetryAfter, firstPause)) // whatever a driver says, it must not spin
 		}
 		e.sleep(ctx, &pause)
 		if err := e.asks(w, l); err != nil {
@@ -78,15 +78,12 @@ func (e *engine) asks(w *waiter, l *lease) error {
 	}
 	l.phase = asking
 	if w.isHead() {
-		w.q.asked = Now()
+		w.q.asked = Stamp()
 	}
 	return nil
 }
 
-func isQueued(answer error) bool {
-	var held Held
-	return errors.As(answer, &held) && held.After == 0
-}
+func isQueued(answer error) bool { return errors.Is(answer, ErrQueued) }
 
 // unqueue stops the renewal of an acquisition that is not queued any more.
 func (e *engine) unqueue(l *lease) {
@@ -118,7 +115,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 			e.unqueue(l)
 		} else if l.phase == asking {
 			l.phase = queued
-			e.plan(l, l.renewal(Now()))
+			e.plan(l, l.renewal(Stamp()))
 		}
 		return nil
 	}
@@ -152,7 +149,7 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 // acquisition that took so long without having to wait fails.
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
-	now := Exact()
+	now := Now()
 	e.mu.Lock()
 	waited := w.waited
 	e.unqueue(l)
@@ -172,7 +169,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		if err := e.prove(ctx, l); err != nil {
 			failure = w.stale(waited, err)
 		}
-		now = Exact()
+		now = Now()
 	case now >= l.expiry():
 		failure = w.stale(waited, errTooSlow)
 	}
@@ -222,16 +219,16 @@ func (w *waiter) requeue(cause error) error {
 // prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
 func (e *engine) prove(ctx context.Context, l *lease) error {
 	pause := firstPause
-	for until := Exact().Add(l.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
+	for until := Now().Add(l.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
 		err := errNoReport
 		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
-				l.base = max(l.base, min(base, Exact()))
+				l.base = max(l.base, min(base, Now()))
 			}
 		})
 		cancel()
-		now := Exact()
+		now := Now()
 		switch {
 		case err == nil && now < l.expiry(), errors.Is(err, locker.ErrLost):
 			return err

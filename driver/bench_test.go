@@ -21,14 +21,14 @@ func (d *trivial) Close(context.Context) error   { return nil }
 func (d *trivial) Lock(locker.Request, func(error)) (driver.Lock, error) { return trivialLock{d}, nil }
 
 func (d *trivial) Renew(_ context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	base := driver.Now()
+	base := driver.Stamp()
 	for i := range locks {
 		report(i, base, nil)
 	}
 }
 
 func (l trivialLock) Acquire(context.Context) (driver.Grant, error) {
-	return driver.Grant{Token: locker.Token(l.d.last.Add(1)), Base: driver.Now(), TTL: 30 * time.Second}, nil
+	return driver.Grant{Token: locker.Token(l.d.last.Add(1)), Base: driver.Stamp(), TTL: 30 * time.Second}, nil
 }
 
 func (l trivialLock) Release(context.Context) error { return nil }
@@ -70,6 +70,6 @@ func BenchmarkErr(b *testing.B) {
 
 func BenchmarkNow(b *testing.B) {
 	for b.Loop() {
-		driver.Now()
+		driver.Stamp()
 	}
 }

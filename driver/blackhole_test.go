@@ -27,7 +27,7 @@ func TestABlackHole(t *testing.T) {
 		}
 		f := &fake{
 			renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
-				base := driver.Now()
+				base := driver.Stamp()
 				return base, answer(ctx)
 			},
 			release: func(ctx context.Context, _ *fakeLock) error { return answer(ctx) },

@@ -27,7 +27,7 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 		}
 	}
 	granted := func(l *fakeLock) (driver.Grant, error) { return grant(l), nil }
-	held := func(*fakeLock) (driver.Grant, error) { return driver.Grant{}, driver.Held{} }
+	held := func(*fakeLock) (driver.Grant, error) { return driver.Grant{}, driver.ErrQueued }
 	failed := func(*fakeLock) (driver.Grant, error) { return driver.Grant{}, errService }
 	queuedThen := func(next acquire) acquire {
 		return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
@@ -55,19 +55,19 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 		{"in the service's queue", queuedThen(obedient), nil},
 		{"in the service's queue, granted later", queuedThen(late(granted)), nil},
 		{"in the service's queue, asked to poll later", queuedThen(late(func(*fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, driver.Held{After: time.Second}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
 		})), nil},
 		{"between two polls", func(context.Context, *fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, driver.Held{After: time.Minute}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 		}, nil},
 		{"while a grant is proved", stale, func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }},
 		{"while a grant is proved, which comes later", stale, func(context.Context, *fakeLock) (driver.Instant, error) {
 			time.Sleep(2 * ttl)
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}},
 		{"between two proofs", stale, func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }},
 		{"while queueing anew", func(context.Context, *fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -124,7 +124,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 	if err == nil || l.removeErr == nil || call.Err() == nil { // that time is up says less than what was in the way before
 		l.removeErr = err
 	}
-	l.free = l.free || err == nil || isRemains(err)
+	l.free = l.free || err == nil || isPartial(err)
 	switch {
 	case err == nil:
 		e.forget(l)
@@ -133,7 +133,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 		e.giveUpRemoval(l)
 	default:
 		l.pause = min(max(2*l.pause, firstRemovePause), e.maxRemovePause())
-		e.moments.set(l, Now().Add(l.pause/2+rand.N(l.pause)))
+		e.moments.set(l, Stamp().Add(l.pause/2+rand.N(l.pause)))
 		e.arm()
 	}
 	return err == nil
@@ -146,7 +146,7 @@ func (e *engine) forget(l *lease) {
 	e.checkDrained()
 }
 
-func isRemains(err error) bool {
-	var r *Remains
+func isPartial(err error) bool {
+	var r *PartialReleaseError
 	return errors.As(err, &r)
 }

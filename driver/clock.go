@@ -6,10 +6,10 @@ import (
 )
 
 // Instant is a moment on a clock that goes on while the machine sleeps, in nanoseconds since an arbitrary start. It
-// comes from [Now] only, and says nothing in another process. Zero is a moment like any other.
+// comes from [Stamp] only, and says nothing in another process. Zero is a moment like any other.
 type Instant int64
 
-// Never is later than every Instant of Now.
+// Never is later than every Instant of Stamp.
 const Never Instant = 1<<63 - 1
 
 // Add returns the moment d later. It stops at Never instead of overflowing.
@@ -31,8 +31,8 @@ func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
 // Go's monotonic clock stands still while the machine sleeps, and a server's does not. So an Instant is Go's clock
 // plus the time that the machine has spent suspended, as far as that is known. What is known never shrinks, and it is
-// never more than the truth; so Now is never later than the truth, which is right for stamps (a lease is thought to
-// end too early at worst), while Exact looks the suspended time up, which is right for checks.
+// never more than the truth; so Stamp is never later than the truth, which is right for stamps (a lease is thought to
+// end too early at worst), while Now looks the suspended time up, which is right for checks.
 //
 // A virtual machine that its host has paused (a snapshot, a live migration, a stopped guest) is another matter: no
 // clock of the guest moves meanwhile, and after the pause nothing here knows of it. A lease that has expired during such
@@ -47,25 +47,25 @@ var (
 	suspended = systemSuspended // total suspended time since the process started; tests replace it
 )
 
-// Now stamps a request before it is sent. It is cheap (25 ns), and it may be earlier than the truth when the machine
+// Stamp stamps a request before it is sent. It is cheap (25 ns), and it may be earlier than the truth when the machine
 // has just woken up.
-func Now() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load()) }
+func Stamp() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load()) }
 
-// Exact reads the system's clock (300 ns). It is for checks against a deadline, and for every moment that must not be
+// Now reads the system's clock (300 ns). It is for checks against a deadline, and for every moment that must not be
 // too early: that at which an answer came, or the start of a span that must have passed.
-func Exact() Instant {
+func Now() Instant {
 	total := int64(suspended())
 	for known := slept.Load(); known < total; known = slept.Load() {
 		if slept.CompareAndSwap(known, total) {
 			break
 		}
 	}
-	return Now()
+	return Stamp()
 }
 
 // wall translates a moment for users. It is computed at each call, because the wall clock may be set and Go's own
 // clock stands still in a suspension; either would make a stored time.Time wrong.
 func (t Instant) wall() time.Time {
-	now := Exact()
+	now := Now()
 	return time.Now().Add(t.Sub(now))
 }

@@ -91,7 +91,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 			func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }},
 		{"queueing anew", func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			l.lost(errService)
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}, nil},
 		{"asking a driver that ignores contexts", func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			time.Sleep(3 * time.Second)

@@ -8,35 +8,35 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Sequencer is implemented by a Driver whose service knows the tokens of those who hold its locks.
-type Sequencer interface {
-	// Current returns the token of the lease that holds the lock called name at some moment during the call, and 0 when
+// TokenReader is implemented by a Driver whose service knows the tokens of the leases that hold its locks.
+type TokenReader interface {
+	// CurrentToken returns the token of the lease that holds the lock called name at some moment during the call, and 0 when
 	// nobody does. It changes nothing on the service. It ends with ctx, which may be a caller's, or within limits of the
 	// driver's own.
-	Current(ctx context.Context, name string) (locker.Token, error)
+	CurrentToken(ctx context.Context, name string) (locker.Token, error)
 }
 
-var _ locker.Sequencer = (*engine)(nil)
+var _ locker.TokenReader = (*engine)(nil)
 
-// Current asks the driver, if that can tell.
-func (e *engine) Current(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken asks the driver, if that can tell.
+func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	if err := locker.ValidName(name); err != nil {
-		return 0, e.fail("current", name, err)
+		return 0, e.fail("read token", name, err)
 	}
-	s, ok := e.driver.(Sequencer)
+	r, ok := e.driver.(TokenReader)
 	if !ok {
-		return 0, e.fail("current", name, locker.ErrNoSequencer)
+		return 0, e.fail("read token", name, locker.ErrNoTokenReader)
 	}
 	if err := ContextError(ctx); err != nil {
-		return 0, e.fail("current", name, err)
+		return 0, e.fail("read token", name, err)
 	}
 	if !e.enter() {
-		return 0, e.fail("current", name, locker.ErrClosed)
+		return 0, e.fail("read token", name, locker.ErrClosed)
 	}
 	defer e.leave()
 	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	token, err := s.Current(limited, name)
+	token, err := r.CurrentToken(limited, name)
 	if err == nil {
 		return token, nil
 	}
@@ -45,5 +45,5 @@ func (e *engine) Current(ctx context.Context, name string) (locker.Token, error)
 	} else if errors.Is(err, context.DeadlineExceeded) { // that limit is none of the caller's
 		err = errNoAnswer
 	}
-	return 0, e.fail("current", name, err)
+	return 0, e.fail("read token", name, err)
 }

@@ -18,23 +18,23 @@ func TestCurrent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := locker.Current(t.Context(), l, "a"); got != lease.Token() || err != nil {
-		t.Errorf("Current = %v, %v, want %v", got, err, lease.Token())
+	if got, err := locker.CurrentToken(t.Context(), l, "a"); got != lease.Token() || err != nil {
+		t.Errorf("CurrentToken = %v, %v, want %v", got, err, lease.Token())
 	}
-	if _, err := locker.Current(t.Context(), l, ""); !errors.Is(err, locker.ErrName) {
-		t.Errorf("Current of no name = %v, want ErrName", err)
+	if _, err := locker.CurrentToken(t.Context(), l, ""); !errors.Is(err, locker.ErrName) {
+		t.Errorf("CurrentToken of no name = %v, want ErrName", err)
 	}
 	cause := errors.New("enough")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	if _, err := locker.Current(over, l, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
-		t.Errorf("Current with a context that is over = %v, want its error and cause", err)
+	if _, err := locker.CurrentToken(over, l, "a"); !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+		t.Errorf("CurrentToken with a context that is over = %v, want its error and cause", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.Current(t.Context(), l, "a"); !errors.Is(err, locker.ErrClosed) {
-		t.Errorf("Current of a locker that is closed = %v, want ErrClosed", err)
+	if _, err := locker.CurrentToken(t.Context(), l, "a"); !errors.Is(err, locker.ErrClosed) {
+		t.Errorf("CurrentToken of a locker that is closed = %v, want ErrClosed", err)
 	}
 }
 
@@ -46,15 +46,15 @@ func (mute) Close(context.Context) error   { return nil }
 func TestCurrentOfADriverThatCantTell(t *testing.T) {
 	l := driver.New(mute{}, driver.Config{Backend: "mute"})
 	defer l.Close()
-	if _, err := locker.Current(t.Context(), l, "a"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Current = %v, want ErrUnsupported", err)
+	if _, err := locker.CurrentToken(t.Context(), l, "a"); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("CurrentToken = %v, want ErrUnsupported", err)
 	}
 }
 
 // silent is a driver whose service says nothing.
 type silent struct{ mute }
 
-func (silent) Current(ctx context.Context, _ string) (locker.Token, error) {
+func (silent) CurrentToken(ctx context.Context, _ string) (locker.Token, error) {
 	<-ctx.Done()
 	return 0, context.Cause(ctx)
 }
@@ -64,14 +64,14 @@ func TestCurrentOfASilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := driver.New(silent{}, driver.Config{Backend: "silent"})
 		defer l.Close()
-		if _, err := locker.Current(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Current = %v, want an error that isn't the caller's deadline", err)
+		if _, err := locker.CurrentToken(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("CurrentToken = %v, want an error that isn't the caller's deadline", err)
 		}
 		enough := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, enough)
 		defer cancel()
-		if _, err := locker.Current(ctx, l, "a"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, enough) {
-			t.Errorf("Current that ran out of time = %v, want DeadlineExceeded and the cause", err)
+		if _, err := locker.CurrentToken(ctx, l, "a"); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, enough) {
+			t.Errorf("CurrentToken that ran out of time = %v, want DeadlineExceeded and the cause", err)
 		}
 	})
 }

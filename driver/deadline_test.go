@@ -22,7 +22,7 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 		{"the driver ignores its context", func(gate chan struct{}) func(context.Context, *fakeLock) (driver.Instant, error) {
 			return func(context.Context, *fakeLock) (driver.Instant, error) {
 				<-gate
-				return driver.Now(), nil
+				return driver.Stamp(), nil
 			}
 		}, nil},
 		{"the service refuses", func(chan struct{}) func(context.Context, *fakeLock) (driver.Instant, error) {
@@ -64,7 +64,7 @@ func TestTheCauseOfADeadline(t *testing.T) {
 		{want: "no answer in ", renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
 			<-ctx.Done()
 			time.Sleep(ttl)
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}},
 		{want: errService.Error(), renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }},
 		{want: "prove no renewal that is new enough", renew: func(context.Context, *fakeLock) (driver.Instant, error) { return stale, nil }},
@@ -73,7 +73,7 @@ func TestTheCauseOfADeadline(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			f := &fake{renew: tc.renew}
 			began := time.Now()
-			stale = driver.Now()
+			stale = driver.Stamp()
 			lease := mustAcquire(t, open(t, f), "name", tc.opts...)
 			err := endsAt(t, lease, began, validity)
 			matches(t, "Err", err, locker.ErrLost)
@@ -96,7 +96,7 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 				return g, nil
 			},
 			renew: func(context.Context, *fakeLock) (driver.Instant, error) {
-				sent := driver.Now()
+				sent := driver.Stamp()
 				time.Sleep(slow)
 				return sent, nil
 			},
@@ -117,7 +117,7 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 		if n := len(renewed); n != 2 {
 			t.Fatalf("%d renewals, want one in the background", n-1)
 		}
-		want := validity - driver.Now().Sub(renewed[1].at)
+		want := validity - driver.Stamp().Sub(renewed[1].at)
 		if d := time.Until(lease.Deadline()); d != want {
 			t.Errorf("Deadline is %v from now, want %v", d, want)
 		}
@@ -126,7 +126,7 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 
 // No request was sent in the future: whatever a driver says, a lease lasts no longer than from now on.
 func TestABaseInTheFuture(t *testing.T) {
-	future := func() driver.Instant { return driver.Now().Add(time.Hour) }
+	future := func() driver.Instant { return driver.Stamp().Add(time.Hour) }
 	for _, age := range []time.Duration{-time.Hour, 2 * ttl} { // granted in the future, and proved there
 		bubble(t, func(t *testing.T) {
 			f := &fake{

@@ -2,7 +2,7 @@
 //
 // A backend is a [Driver]: a thin file of operations on a service. It hands out a [Lock] for each acquisition, and
 // [New] does the rest: deadlines, renewal, waiting, cancellation, loss, clean-up and Close exist once, here. A
-// driver has no goroutines of its own unless its client needs them, keeps no clock but [Now], and returns the raw
+// driver has no goroutines of its own unless its client needs them, keeps no clock but [Stamp], and returns the raw
 // errors of its client; the engine adds operation, backend and name.
 //
 // # Obligations
@@ -13,12 +13,12 @@
 //     before anything queues or is sent; what only the service knows is refused by the first Acquire with the same kind
 //     of error. It draws the owner, a fresh random id of 128 bits ([NewOwner]). Every later operation on the service
 //     checks it, because a name alone can't tell a holder from its successor. The identity is fixed from the grant, or
-//     from Held{}, on; a driver that is polled may draw a new one for each attempt.
+//     from [ErrQueued], on; a driver that is polled may draw a new one for each attempt.
 //  2. The first call of Acquire answers without waiting: granted, held, or failed. So the engine can tell "held" from
 //     "no answer" for everybody who queues behind it, and NoWait is the same request.
 //  3. The token of a grant is larger than that of every lease on the name that was returned before this acquisition
 //     began, unique, and read once, with the grant: a token that is read again later may be the successor's.
-//  4. Base is [Now] from before the request was sent, of the last acknowledged request that restarted the service's
+//  4. Base is [Stamp] from before the request was sent, of the last acknowledged request that restarted the service's
 //     expiry of what the lock hangs on now: its key, its session, its connection. Never the time of a reply: the
 //     service began to count before that. On a shared session it is the session's, not the acquisition's. A Base that
 //     was handed out stays true: a lock is moved only to something whose expiry was restarted later, and where that
@@ -31,7 +31,7 @@
 //     nothing of this acquisition stands, and nothing under way can put it there. A request whose reply was lost may
 //     still be carried out; a driver whose client can't rule that out leaves something behind that stops it (a
 //     tombstone, a guard key) or drops the session. When the lock is free for others but remains may stand where they
-//     keep nobody out, the error is a [*Remains].
+//     keep nobody out, the error is a [*PartialReleaseError].
 //  8. Every call returns, always: within its context, or within limits of the driver's own far below a third of the TTL
 //     where the client ignores contexts. The engine survives a call that is late, but can't renew that lock meanwhile.
 //  9. A client's silent retries are switched off or made harmless: a request that is sent twice may be carried out
@@ -42,7 +42,7 @@
 // # Who calls what at the same time
 //
 // For one Lock: Acquire and Release never overlap, and neither do two calls of Release; Release comes after the last
-// Acquire has returned, perhaps long after the caller left. Renew may overlap Acquire, once that has answered Held{},
+// Acquire has returned, perhaps long after the caller left. Renew may overlap Acquire, once that has answered ErrQueued,
 // and it may overlap Release, or come after it by a hair, and overlap a Renew that a user asked for or that proves a
 // grant; renewals in the background don't overlap each other. For different Locks calls overlap freely, also when they
 // have the same name: a holder and the next in line, a request with NoWait, a removal. Driver.Close is called once,
@@ -88,11 +88,11 @@ type Driver interface {
 // Lock is one acquisition: from its first request to the confirmed removal of all it left.
 type Lock interface {
 	// Acquire is called until it grants or fails. The first call answers without waiting. It returns a Grant; an
-	// error that Is [locker.ErrHeld], as a rule [Held]; or the service's error, and then nothing is known.
+	// error that Is [locker.ErrHeld], as a rule [ErrQueued] or a [*HeldError]; or the service's error, and then nothing is known.
 	//
-	// After Held{} the acquisition has its place in the service's queue, or takes it with the next call, which blocks
-	// until the grant. After Held{After: d}, or a bare ErrHeld, it leaves nothing in anybody's way, and the engine
-	// calls again, in about d or earlier. A request with NoWait gets one call, and must not queue.
+	// After ErrQueued the acquisition has its place in the service's queue, or takes it with the next call, which blocks
+	// until the grant. After a HeldError, or a bare ErrHeld, it leaves nothing in anybody's way, and the engine
+	// calls again, in about RetryAfter or earlier. A request with NoWait gets one call, and must not queue.
 	Acquire(ctx context.Context) (Grant, error)
 
 	// Release removes what this acquisition has left, granted or not. It follows the last Acquire and is called, with
@@ -100,10 +100,10 @@ type Lock interface {
 	Release(ctx context.Context) error
 }
 
-// Handler is implemented by a Lock that offers its holder something beyond [locker.Lease]; [locker.As] finds it.
-type Handler interface {
-	// Handle returns what is offered. It must not allow to acquire, renew or release.
-	Handle() any
+// Extender is implemented by a Lock that offers its holder something beyond [locker.Lease]; [locker.As] finds it.
+type Extender interface {
+	// Extension returns what is offered. It must not allow to acquire, renew or release.
+	Extension() any
 }
 
 // Grant is a lock that was granted.
@@ -113,27 +113,33 @@ type Grant struct {
 	TTL   time.Duration // what is in force; 0: it never ends by time
 }
 
-// Held is the error of an Acquire that found the lock taken. It matches [locker.ErrHeld].
-type Held struct {
-	After time.Duration // when to ask again; 0: don't, the next Acquire blocks
+// ErrQueued is the error of an Acquire that found the lock taken and has, or takes with the next call, its place in the
+// service's queue: the next Acquire blocks. It matches [locker.ErrHeld].
+var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
+
+// HeldError is the error of an Acquire that found the lock taken and left nothing in the service's queue. It matches
+// [locker.ErrHeld].
+type HeldError struct {
+	RetryAfter time.Duration // when to ask again; the engine may ask earlier
 }
 
-func (h Held) Error() string {
-	if h.After == 0 {
-		return locker.ErrHeld.Error()
-	}
-	return fmt.Sprintf("%v; ask again in %v", locker.ErrHeld, h.After)
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("%v; ask again in %v", locker.ErrHeld, e.RetryAfter)
 }
 
-func (h Held) Is(target error) bool { return target == locker.ErrHeld }
+// Is reports whether target is [locker.ErrHeld].
+func (e *HeldError) Is(target error) bool { return target == locker.ErrHeld }
 
-// Remains is the error of a Release after which the lock is free for others, though something of the acquisition may
-// still stand where it keeps nobody out: on one server of a minority. The holder is told that all is well, and the
-// engine goes on calling Release behind.
-type Remains struct{ Err error }
+// PartialReleaseError is the error of a Release after which the lock is free for others, though something of the
+// acquisition may still exist where it keeps nobody out: on one server of a minority. The holder is told that all is
+// well, and the engine goes on calling Release in the background.
+type PartialReleaseError struct{ Err error }
 
-func (r *Remains) Error() string { return "released, but remains may stand: " + r.Err.Error() }
-func (r *Remains) Unwrap() error { return r.Err }
+func (e *PartialReleaseError) Error() string {
+	return "released, but remains may exist: " + e.Err.Error()
+}
+
+func (e *PartialReleaseError) Unwrap() error { return e.Err }
 
 // NewOwner returns a random id of 128 bits, in hexadecimal.
 func NewOwner() string {

@@ -77,17 +77,17 @@ func says(t *testing.T, err error, op, name string, causes ...error) {
 }
 
 func TestHeld(t *testing.T) {
-	for _, err := range []error{driver.Held{}, driver.Held{After: time.Second}} {
+	for _, err := range []error{driver.ErrQueued, &driver.HeldError{RetryAfter: time.Second}} {
 		matches(t, "Held", err, locker.ErrHeld)
 		matchesNone(t, "Held", err, locker.ErrLost, context.DeadlineExceeded)
 		if err.Error() == "" {
 			t.Error("Held has no text")
 		}
 	}
-	if a, b := (driver.Held{}).Error(), (driver.Held{After: time.Second}).Error(); a == b {
+	if a, b := (driver.ErrQueued).Error(), (&driver.HeldError{RetryAfter: time.Second}).Error(); a == b {
 		t.Errorf("both are %q, want the second to tell when to ask again", a)
 	}
-	err := &driver.Remains{Err: errService}
+	err := &driver.PartialReleaseError{Err: errService}
 	matches(t, "Remains", err, errService)
 	if !strings.Contains(err.Error(), errService.Error()) {
 		t.Errorf("Remains = %v, want it to name the cause", err)

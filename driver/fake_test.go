@@ -121,8 +121,7 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.acquiring--
-	var held driver.Held
-	l.queued = errors.As(err, &held) && held.After == 0
+	l.queued = errors.Is(err, driver.ErrQueued)
 	l.granted = err == nil
 	l.failed = err != nil && !errors.Is(err, locker.ErrHeld)
 	return grant, err
@@ -130,7 +129,7 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 
 // grant is what a healthy service answers: stamped now, for the TTL that was asked.
 func grant(l *fakeLock) driver.Grant {
-	return driver.Grant{Token: locker.Token(l.n + 1), Base: driver.Now(), TTL: l.req.TTL}
+	return driver.Grant{Token: locker.Token(l.n + 1), Base: driver.Stamp(), TTL: l.req.TTL}
 }
 
 func (l *fakeLock) Release(ctx context.Context) error {
@@ -146,7 +145,7 @@ func (l *fakeLock) Release(ctx context.Context) error {
 	f.must(bounded, "Release without a deadline", l)
 	f.must(ctx.Err() == nil, "Release with a context that is over", l)
 	if l.releases == 0 {
-		l.ended = driver.Now()
+		l.ended = driver.Stamp()
 	}
 	l.releases++
 	l.releasing++
@@ -169,7 +168,7 @@ func (f *fake) Renew(ctx context.Context, locks []driver.Lock, report func(int, 
 	defer f.leave()
 	background := ctx.Value(byCaller{}) == nil
 	deadline, bounded := ctx.Deadline()
-	call := renewal{at: driver.Now()}
+	call := renewal{at: driver.Stamp()}
 	f.mu.Lock()
 	for _, lock := range locks {
 		l := lock.(*fakeLock)
@@ -192,7 +191,7 @@ func (f *fake) Renew(ctx context.Context, locks []driver.Lock, report func(int, 
 	f.mu.Unlock()
 
 	for i, l := range call.locks {
-		base, err := driver.Now(), error(nil)
+		base, err := driver.Stamp(), error(nil)
 		if f.renew != nil {
 			base, err = f.renew(ctx, l)
 		}

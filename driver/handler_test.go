@@ -23,7 +23,7 @@ type offeringLock struct {
 	offer any
 }
 
-func (l offeringLock) Handle() any { return l.offer }
+func (l offeringLock) Extension() any { return l.offer }
 
 func (d offering) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
 	lock, err := d.fake.Lock(req, lost)

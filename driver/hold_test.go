@@ -137,7 +137,7 @@ func TestAGrantThatBreaksTheContract(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 						if wait && l.count(&l.acquires) == 1 {
-							return driver.Grant{}, driver.Held{}
+							return driver.Grant{}, driver.ErrQueued
 						}
 						g := grant(l)
 						tc.change(&g)

@@ -26,7 +26,7 @@ func (e *engine) arm() {
 	if len(e.moments) == 0 {
 		return
 	}
-	in := min(max(e.moments[0].at.Sub(Now()), 0), nap)
+	in := min(max(e.moments[0].at.Sub(Stamp()), 0), nap)
 	fires := time.Since(epoch) + in
 	if e.fires <= fires {
 		return
@@ -44,7 +44,7 @@ func (e *engine) tick() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.fires = unarmed
-	now := Exact()
+	now := Now()
 	batches := make(map[time.Duration][]*lease)
 	for len(e.moments) > 0 && e.moments[0].at <= now {
 		l := e.moments[0]
@@ -143,14 +143,14 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return // a caller that is impatient must not put off the next renewal
 	}
 	l.lastErr = err
-	soon := Now().Add(l.ttl / 10).floor(l.ttl / 20) // those that fail together are tried again together
+	soon := Stamp().Add(l.ttl / 10).floor(l.ttl / 20) // those that fail together are tried again together
 	switch {
 	case err != nil:
 		e.plan(l, soon)
 	case l.phase == queued:
-		e.plan(l, l.renewal(Now()))
+		e.plan(l, l.renewal(Stamp()))
 	default:
-		if base = min(base, Exact()); base > l.base && !void { // none is in the future, whatever a driver says
+		if base = min(base, Now()); base > l.base && !void { // none is in the future, whatever a driver says
 			l.base = base
 			l.extend()
 		}
@@ -190,12 +190,12 @@ func (e *engine) hold(l *lease) {
 		l.asked = l.base
 	}
 	l.extend()
-	e.plan(l, max(l.renewal(l.base), Now()))
+	e.plan(l, max(l.renewal(l.base), Stamp()))
 }
 
 // checkDeadline ends a lease whose deadline has passed.
 func (e *engine) checkDeadline(l *lease) {
-	now := Exact()
+	now := Now()
 	if l.phase != holding || now < Instant(l.deadline.Load()) {
 		return
 	}

@@ -65,8 +65,8 @@ func (l *lease) Done() <-chan struct{} { return l.done }
 
 // Unwrap leads locker.As to what the backend offers.
 func (l *lease) Unwrap() any {
-	if h, ok := l.lock.(Handler); ok {
-		return h.Handle()
+	if h, ok := l.lock.(Extender); ok {
+		return h.Extension()
 	}
 	return nil
 }
@@ -83,7 +83,7 @@ func (l *lease) Err() error {
 	if end := l.ended.Load(); end != nil {
 		return end
 	}
-	if Exact() < Instant(l.deadline.Load()) {
+	if Now() < Instant(l.deadline.Load()) {
 		return nil
 	}
 	l.e.mu.Lock()

@@ -81,12 +81,12 @@ func TestALossBeforeTheGrant(t *testing.T) {
 		}, nil},
 		{"queued", func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error) {
 			if l.count(&l.acquires) == 1 {
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			}
 			return driver.Grant{}, until(ctx, t)
 		}, nil},
 		{"between two polls", func(context.Context, *testing.T, *fakeLock) (driver.Grant, error) {
-			return driver.Grant{}, driver.Held{After: time.Minute}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 		}, nil},
 		{"granted all the same", func(ctx context.Context, t *testing.T, l *fakeLock) (driver.Grant, error) {
 			_ = until(ctx, t)
@@ -95,7 +95,7 @@ func TestALossBeforeTheGrant(t *testing.T) {
 		{"while the grant is proved", stale, func(ctx context.Context) (driver.Instant, error) { return 0, hang(ctx) }},
 		{"while the grant is proved, and proved all the same", stale, func(ctx context.Context) (driver.Instant, error) {
 			_ = hang(ctx)
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestALostPlaceInTheQueueIsNotRenewed(t *testing.T) {
 			case l.n > 0:
 				return grant(l), nil
 			case l.count(&l.acquires) == 1:
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			}
 			time.Sleep(3 * ttl) // ignores its context
 			return grant(l), nil
@@ -207,7 +207,7 @@ func TestQueueingAnewBacksOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			l.lost(errRevoked)
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}}
 		p := start(t, open(t, f), "name")
 		time.Sleep(time.Minute)

@@ -53,11 +53,11 @@ func TestLocalOrder(t *testing.T) {
 				return driver.Grant{}, hang(ctx)
 			case c.way == "lost" && c.tries == 1:
 				l.lost(errRevoked)
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			case c.way == "polls" && c.tries < 3:
-				return driver.Grant{}, driver.Held{After: time.Millisecond}
+				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Millisecond}
 			case c.way == "queued" && c.tries == 1:
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			case c.way == "stale":
 				return stamped(time.Hour)(l), nil
 			}

@@ -22,7 +22,7 @@ func polls(t *testing.T, answer error) (func(context.Context, *fakeLock) (driver
 }
 
 func TestPollingBacksOff(t *testing.T) {
-	for _, answer := range []error{locker.ErrHeld, driver.Held{After: time.Hour}} {
+	for _, answer := range []error{locker.ErrHeld, &driver.HeldError{RetryAfter: time.Hour}} {
 		bubble(t, func(t *testing.T) {
 			acquire, asked := polls(t, answer)
 			p := start(t, open(t, &fake{acquire: acquire}), "name")
@@ -58,7 +58,7 @@ func TestPollingBacksOff(t *testing.T) {
 func TestPollingHonoursAHint(t *testing.T) {
 	const after = 50 * time.Millisecond
 	bubble(t, func(t *testing.T) {
-		acquire, asked := polls(t, driver.Held{After: after})
+		acquire, asked := polls(t, &driver.HeldError{RetryAfter: after})
 		p := start(t, open(t, &fake{acquire: acquire}), "name")
 		time.Sleep(time.Minute)
 		p.waits()
@@ -76,7 +76,7 @@ func TestPollingIsBounded(t *testing.T) {
 	for _, after := range []time.Duration{1, time.Microsecond, -1, -time.Hour, 1 << 62} {
 		t.Run(after.String(), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				acquire, asked := polls(t, driver.Held{After: after})
+				acquire, asked := polls(t, &driver.HeldError{RetryAfter: after})
 				p := start(t, open(t, &fake{acquire: acquire}), "name")
 				time.Sleep(10 * time.Second)
 				p.waits()
@@ -93,7 +93,7 @@ func TestPollingIsBounded(t *testing.T) {
 // A driver that doesn't block in the queue, as it must, costs calls at a bounded rate.
 func TestQueueThatDoesNotBlock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		acquire, asked := polls(t, driver.Held{})
+		acquire, asked := polls(t, driver.ErrQueued)
 		p := start(t, open(t, &fake{acquire: acquire}), "name")
 		time.Sleep(10 * time.Second)
 		p.waits()
@@ -122,7 +122,7 @@ func TestPollingUntilTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.count(&l.acquires) < 100 {
-				return driver.Grant{}, driver.Held{After: time.Second}
+				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
 			}
 			return grant(l), nil
 		}}
@@ -146,7 +146,7 @@ func TestAPollingWaiterWaitsOn(t *testing.T) {
 				case l.n > 0:
 					return grant(l), nil
 				case l.count(&l.acquires) < 5:
-					return driver.Grant{}, driver.Held{After: time.Second}
+					return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
 				}
 				return stamped(2 * ttl)(l), nil
 			},

@@ -59,7 +59,7 @@ func (q *queue) believed() bool {
 			since = l.asked
 		}
 	}
-	return q.held && (since == Never || Exact().Sub(since) <= patience)
+	return q.held && (since == Never || Now().Sub(since) <= patience)
 }
 
 // join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the
@@ -78,7 +78,7 @@ func (e *engine) join(w *waiter) error {
 		return nil
 	}
 	if q == nil {
-		w.own = queue{head: w, tail: w, asked: Now()}
+		w.own = queue{head: w, tail: w, asked: Stamp()}
 		w.q = &w.own
 		e.queues[w.req.Name] = w.q
 		return nil
@@ -110,7 +110,7 @@ func (e *engine) leaveQueue(w *waiter) {
 	case q.head == nil:
 		delete(e.queues, w.req.Name)
 	case w.prev == nil:
-		q.asked = Now()
+		q.asked = Stamp()
 		close(q.head.turn)
 	}
 	w.prev, w.next = nil, nil

@@ -15,7 +15,7 @@ import (
 func queues(grants chan func(l *fakeLock) driver.Grant) func(context.Context, *fakeLock) (driver.Grant, error) {
 	return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 		if l.count(&l.acquires) == 1 {
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}
 		select {
 		case g := <-grants:
@@ -43,7 +43,7 @@ func TestAQueuedAcquisitionIsRenewed(t *testing.T) {
 			l := open(t, f)
 			p := start(t, l, "name", opts...)
 			p.waits()
-			last := driver.Now()
+			last := driver.Stamp()
 			time.Sleep(3 * ttl)
 			renewed := f.renewed()
 			for i, r := range renewed {
@@ -52,7 +52,7 @@ func TestAQueuedAcquisitionIsRenewed(t *testing.T) {
 				}
 				last = r.at
 			}
-			if d := driver.Now().Sub(last); d > ttl/3 {
+			if d := driver.Stamp().Sub(last); d > ttl/3 {
 				t.Errorf("it was not renewed for %v", d)
 			}
 			grants <- grant
@@ -116,9 +116,9 @@ func TestTheProofIsTriedAgain(t *testing.T) {
 			case 2:
 				return 0, hang(ctx)
 			case 3:
-				return driver.Now().Add(-ttl), nil // confirmed, and of no use yet
+				return driver.Stamp().Add(-ttl), nil // confirmed, and of no use yet
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}
 		l := open(t, f)
 		grants <- stamped(time.Hour)
@@ -152,7 +152,7 @@ func TestADeadGrantIsReplaced(t *testing.T) {
 					if l.n == 0 {
 						return 0, tc.err
 					}
-					return driver.Now(), nil
+					return driver.Stamp(), nil
 				}
 				l := open(t, f)
 				p := start(t, l, "name")
@@ -206,10 +206,10 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			switch l.count(&l.acquires) {
 			case 1, 4, 5:
-				return driver.Grant{}, driver.Held{}
+				return driver.Grant{}, driver.ErrQueued
 			case 2, 3: // its place is lost, and it polls when it would be renewed
 				time.Sleep(ttl/3 - ttl/10 - time.Millisecond)
-				return driver.Grant{}, driver.Held{After: time.Second}
+				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}
 			}
 			time.Sleep(ttl / 3)
 			return grant(l), nil
@@ -234,7 +234,7 @@ func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 			if l.count(&l.renews) == 1 {
 				return <-answer, nil
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}
 		l := open(t, f)
 		p := start(t, l, "name")
@@ -247,7 +247,7 @@ func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 		grants <- grant
 		lease := p.granted()
 		time.Sleep(time.Second)
-		answer <- driver.Now()
+		answer <- driver.Stamp()
 		synctest.Wait()
 		if d := lease.Deadline().Sub(began); d != validity {
 			t.Errorf("Deadline is %v after the grant, want %v", d, validity)

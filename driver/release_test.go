@@ -168,7 +168,7 @@ func TestNoRenewalAfterRelease(t *testing.T) {
 			f := &fake{}
 			f.renew = func(context.Context, *fakeLock) (driver.Instant, error) {
 				time.Sleep(time.Second)
-				return driver.Now(), nil
+				return driver.Stamp(), nil
 			}
 			f.release = func(_ context.Context, l *fakeLock) error {
 				time.Sleep(ttl / 4)
@@ -238,8 +238,8 @@ func TestReleaseRacesWithTheRenewal(t *testing.T) {
 		renewed := 0
 		for n := 1; n <= 300; n++ {
 			lease := mustAcquire(t, l, "name")
-			due := driver.Now().Add(ttl / 3)
-			time.Sleep(due.Sub(driver.Now()) - due.Sub(tick)%(ttl/10))
+			due := driver.Stamp().Add(ttl / 3)
+			time.Sleep(due.Sub(driver.Stamp()) - due.Sub(tick)%(ttl/10))
 			if err := lease.Release(t.Context()); err != nil {
 				t.Errorf("Release = %v", err)
 			}

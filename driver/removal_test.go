@@ -50,7 +50,7 @@ func TestRemainsKeepNobodyOut(t *testing.T) {
 		f := &fake{release: func(_ context.Context, l *fakeLock) error {
 			switch n := l.count(&l.releases); {
 			case n < 5:
-				return &driver.Remains{Err: errService}
+				return &driver.PartialReleaseError{Err: errService}
 			case n < 8:
 				return errService // the same remains
 			}
@@ -75,7 +75,7 @@ func TestReleaseAgainBesideRemains(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fake{release: func(ctx context.Context, l *fakeLock) error {
 			if l.count(&l.releases) == 1 {
-				return &driver.Remains{Err: errService}
+				return &driver.PartialReleaseError{Err: errService}
 			}
 			select {
 			case <-gate:

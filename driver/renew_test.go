@@ -36,7 +36,7 @@ func TestRenewExtendsTheDeadline(t *testing.T) {
 func TestTheDeadlineNeverMovesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
-			return driver.Now().Add(-time.Hour), nil
+			return driver.Stamp().Add(-time.Hour), nil
 		}}
 		l := open(t, f)
 		began := time.Now()
@@ -89,7 +89,7 @@ func TestTheContextOfRenewCoversTheCallAlone(t *testing.T) {
 			if ctx.Value(byCaller{}) != nil {
 				time.Sleep(time.Second) // ignores its context
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		lease := mustAcquire(t, open(t, f), "name")
 		ctx, cancel := context.WithCancelCause(callerContext(t))
@@ -150,7 +150,7 @@ func TestRenewReturnsWhenTheLeaseEnds(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
 			<-gate // ignores its context
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		lease := mustAcquire(t, open(t, f), "name")
 		began := time.Now()
@@ -169,7 +169,7 @@ func TestRenewBesideARenewalInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
-			base := driver.Now()
+			base := driver.Stamp()
 			if ctx.Value(byCaller{}) == nil {
 				<-gate
 			}
@@ -205,7 +205,7 @@ func TestFailedCallersDoNotPutOffTheRenewal(t *testing.T) {
 			if ctx.Value(byCaller{}) != nil {
 				return 0, errService
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		lease := mustAcquire(t, open(t, f), "name")
 		for began := time.Now(); time.Since(began) < 3*ttl; time.Sleep(ttl / 50) {

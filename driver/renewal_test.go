@@ -33,7 +33,7 @@ func TestTheRhythmOfRenewals(t *testing.T) {
 		last := make(map[string]driver.Instant) // when each was acquired or renewed
 		for i := range 20 {
 			name := fmt.Sprint(i)
-			last[name] = driver.Now()
+			last[name] = driver.Stamp()
 			if i%2 == 0 {
 				mustAcquire(t, l, name)
 			} else {
@@ -59,7 +59,7 @@ func TestTheRhythmOfRenewals(t *testing.T) {
 			}
 		}
 		for name, at := range last {
-			if d := driver.Now().Sub(at); d > (ttl+time.Second)/3 {
+			if d := driver.Stamp().Sub(at); d > (ttl+time.Second)/3 {
 				t.Errorf("%s was not renewed for %v", name, d)
 			}
 		}
@@ -113,7 +113,7 @@ func TestAHungRenewalDelaysNoOther(t *testing.T) {
 			if l.req.Name == "hangs" {
 				<-gate // ignores its context
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		l := open(t, f)
 		mustAcquire(t, l, "hangs")
@@ -138,7 +138,7 @@ func TestAReportFreesItsLock(t *testing.T) {
 			if l.req.Name == "b" {
 				<-gate // ignores its context
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		l := open(t, f)
 		a, b := mustAcquire(t, l, "a"), mustAcquire(t, l, "b")
@@ -165,11 +165,11 @@ func TestOneFailedRenewalIsSurvived(t *testing.T) {
 			case 3:
 				return 0, errSilent
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		l := open(t, f)
 		lease := mustAcquire(t, l, "name")
-		began := driver.Now()
+		began := driver.Stamp()
 		time.Sleep(validity)
 		if err := lease.Err(); err != nil {
 			t.Fatalf("Err = %v, want it to survive three failures", err)
@@ -217,10 +217,10 @@ func TestErrForgetsAFailureThatWasOvercome(t *testing.T) {
 			case 1:
 				return 0, errService
 			case 2:
-				return driver.Now(), nil
+				return driver.Stamp(), nil
 			}
 			<-gate // ignores its context
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		lease := mustAcquire(t, open(t, f), "name")
 		<-lease.Done()

@@ -28,7 +28,7 @@ func TestAnswersAfterTheEndAreVoid(t *testing.T) {
 					gate := make(chan struct{})
 					f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
 						<-gate
-						return driver.Now(), answer
+						return driver.Stamp(), answer
 					}}
 					lease := mustAcquire(t, open(t, f), "name")
 					time.Sleep(ttl / 2)
@@ -60,7 +60,7 @@ func TestAMissingReportIsAFailure(t *testing.T) {
 			if l.req.Name == "forgotten" {
 				return 0, errSilent
 			}
-			return driver.Now(), nil
+			return driver.Stamp(), nil
 		}}
 		l := open(t, f)
 		began := time.Now()

@@ -44,7 +44,7 @@ func TestAcquireThatIsNotOfOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l, other := open(t, &fake{}), open(t, &fake{})
 		lease := mustAcquire(t, l, "name")
-		ctx, cancel := locker.Context(t.Context(), lease)
+		ctx, cancel := locker.WithLease(t.Context(), lease)
 		defer cancel()
 		for what, acquire := range map[string]func() (locker.Lease, error){
 			"another name":           func() (locker.Lease, error) { return l.Acquire(ctx, "name2") },

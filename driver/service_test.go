@@ -160,7 +160,7 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 	if l.count(&l.acquires) > 1 && l.isQueued() {
 		return s.wait(ctx, l)
 	}
-	stamp, polls := driver.Now(), s.chance(0.3)
+	stamp, polls := driver.Stamp(), s.chance(0.3)
 	var g driver.Grant
 	answer := locker.ErrHeld
 	err := s.request(ctx, l.req.TTL/6, func() {
@@ -179,10 +179,10 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 			g, answer = driver.Grant{Token: st.token, Base: st.base, TTL: l.req.TTL}, nil
 		case l.req.NoWait:
 		case polls:
-			answer = driver.Held{After: time.Second}
+			answer = &driver.HeldError{RetryAfter: time.Second}
 		default:
 			st.queue = append(st.queue, &place{lock: l, stamp: stamp, seen: now})
-			answer = driver.Held{}
+			answer = driver.ErrQueued
 		}
 	})
 	s.mu.Lock()
@@ -223,13 +223,13 @@ func (s *service) wait(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			return g, nil
 		}
 		if !waiting {
-			return driver.Grant{}, driver.Held{After: time.Millisecond} // its place was lost
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Millisecond} // its place was lost
 		}
 	}
 }
 
 func (s *service) renew(ctx context.Context, l *fakeLock) (driver.Instant, error) {
-	stamp := driver.Now()
+	stamp := driver.Stamp()
 	if s.chance(0.05) {
 		return 0, errSilent
 	}

@@ -82,19 +82,19 @@ func TestALeaseThatIsTakenAfterASuspensionIsRenewedInTime(t *testing.T) {
 
 func TestStampsAreNeverLaterThanTheTruth(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		before := driver.Exact()
+		before := driver.Now()
 		driver.Suspend(time.Minute)
-		if now := driver.Now(); now.Sub(before) != 0 {
+		if now := driver.Stamp(); now.Sub(before) != 0 {
 			t.Errorf("Now moved by %v in a suspension that nobody has looked up", now.Sub(before))
 		}
-		if exact := driver.Exact(); exact.Sub(before) != time.Minute {
+		if exact := driver.Now(); exact.Sub(before) != time.Minute {
 			t.Errorf("Exact moved by %v in a suspension of a minute", exact.Sub(before))
 		}
-		if now := driver.Now(); now.Sub(before) != time.Minute {
+		if now := driver.Stamp(); now.Sub(before) != time.Minute {
 			t.Errorf("Now moved by %v once the suspension was known, want a minute", now.Sub(before))
 		}
 		time.Sleep(time.Second)
-		if now := driver.Now(); now.Sub(before) != time.Minute+time.Second {
+		if now := driver.Stamp(); now.Sub(before) != time.Minute+time.Second {
 			t.Errorf("Now moved by %v in a minute and a second", now.Sub(before))
 		}
 	})
@@ -119,13 +119,13 @@ func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 		if l.req.Name == "inner" {
 			<-answer
-			return driver.Grant{}, driver.Held{After: time.Minute}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 		}
 		return grant(l), nil
 	}
 	l := open(t, f)
 	outer := mustAcquire(t, l, "outer")
-	ctx, cancel := locker.Context(t.Context(), outer)
+	ctx, cancel := locker.WithLease(t.Context(), outer)
 	defer cancel()
 	p := startWith(t, ctx, l, "inner")
 	for len(f.prepared()) < 2 || f.lock(1).count(&f.lock(1).acquires) == 0 {
@@ -148,13 +148,13 @@ func TestAcquireUnderALeaseThatWasLost(t *testing.T) {
 		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }}
 		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.req.Name == "inner" {
-				return driver.Grant{}, driver.Held{After: time.Minute}
+				return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 			}
 			return grant(l), nil
 		}
 		l := open(t, f)
 		outer := mustAcquire(t, l, "outer")
-		ctx, cancel := locker.Context(t.Context(), outer)
+		ctx, cancel := locker.WithLease(t.Context(), outer)
 		defer cancel()
 		err := startWith(t, ctx, l, "inner").failed()
 		matches(t, "Acquire", err, context.Canceled, locker.ErrLost)

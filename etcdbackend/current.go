@@ -9,10 +9,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-var _ driver.Sequencer = (*etcdDriver)(nil)
+var _ driver.TokenReader = (*etcdDriver)(nil)
 
-// Current reads the oldest of the name's keys, which is the holder's.
-func (d *etcdDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken reads the oldest of the name's keys, which is the holder's.
+func (d *etcdDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	dir := dirOf(d.prefix, name)
 	oldest := clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))

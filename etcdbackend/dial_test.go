@@ -35,8 +35,8 @@ func TestDialsThatWait(t *testing.T) {
 				DialOptions: []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck // users have it
 			})
 			for range 2 {
-				if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil {
-					t.Fatalf("Current while one member is away = %v", err)
+				if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+					t.Fatalf("CurrentToken while one member is away = %v", err)
 				}
 			}
 			_ = away.Close()
@@ -46,8 +46,8 @@ func TestDialsThatWait(t *testing.T) {
 			}
 			s.serve(t, back)
 			server.Stop()
-			if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil {
-				t.Errorf("Current when it is back, and the other one away = %v", err)
+			if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+				t.Errorf("CurrentToken when it is back, and the other one away = %v", err)
 			}
 		})
 	}

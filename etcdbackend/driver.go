@@ -35,9 +35,9 @@ type etcdDriver struct {
 }
 
 var (
-	_ driver.Driver  = (*etcdDriver)(nil)
-	_ driver.Lock    = (*lock)(nil)
-	_ driver.Handler = (*lock)(nil)
+	_ driver.Driver   = (*etcdDriver)(nil)
+	_ driver.Lock     = (*lock)(nil)
+	_ driver.Extender = (*lock)(nil)
 )
 
 // maxSessions bounds the sessions of one Locker: each costs an etcd lease, and a request each third of its TTL.

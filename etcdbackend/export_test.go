@@ -114,7 +114,7 @@ func (s *Shared) Do(ctx context.Context, call func(context.Context) error) error
 
 // Unproved is unproved, of a session whose newest etcd lease has a Base and a beat of so long ago.
 func Unproved(base, beatSent, age time.Duration, over bool) bool {
-	now := driver.Now()
+	now := driver.Stamp()
 	s := session{gen: &generation{base: now.Add(-base), beat: beat{sent: now.Add(-beatSent)}, over: over}}
 	return s.unproved(age)
 }

@@ -32,12 +32,12 @@ func first(t *testing.T, c clientv3.Config, addrs ...string) driver.Driver {
 		_ = d.Close(context.Background())
 		_ = client.Close()
 	})
-	if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil {
-		t.Fatalf("Current = %v", err)
+	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+		t.Fatalf("CurrentToken = %v", err)
 	}
 	client.SetEndpoints(addrs...)
-	if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil { // it knows all of them from now on
-		t.Fatalf("Current = %v", err)
+	if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil { // it knows all of them from now on
+		t.Fatalf("CurrentToken = %v", err)
 	}
 	return d
 }
@@ -77,7 +77,7 @@ func TestAnotherCluster(t *testing.T) {
 		}},
 		{"release", func(ctx context.Context, _ driver.Driver, held driver.Lock) error { return held.Release(ctx) }},
 		{"who has it", func(ctx context.Context, d driver.Driver, _ driver.Lock) error {
-			_, err := d.(driver.Sequencer).Current(ctx, "held")
+			_, err := d.(driver.TokenReader).CurrentToken(ctx, "held")
 			return err
 		}},
 	} {

@@ -188,7 +188,7 @@ func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.
 		return l.granted()
 	}
 	l.listen(revision)
-	return driver.Grant{}, driver.Held{}
+	return driver.Grant{}, driver.ErrQueued
 }
 
 func (l *lock) stands() bool {
@@ -214,8 +214,8 @@ func (l *lock) granted() (driver.Grant, error) {
 	return driver.Grant{Token: token, Base: l.session.baseOf(g), TTL: g.ttl}, nil
 }
 
-// Handle is what [locker.As] finds.
-func (l *lock) Handle() any {
+// Extension is what [locker.As] finds.
+func (l *lock) Extension() any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Owner{key: l.key, revision: l.revision}

@@ -208,7 +208,7 @@ func (m *member) exchange(ctx context.Context, p *pulse, id clientv3.LeaseID) (d
 	if c, ok := ctx.Value(callKey{}).(*call); ok {
 		c.handed.Add(1)
 	}
-	sent := driver.Now()
+	sent := driver.Stamp()
 	_ = p.Send(&pb.LeaseKeepAliveRequest{ID: int64(id)}) // Recv has the reason why it failed, if it did
 	resp, err := p.Recv()
 	if err != nil {

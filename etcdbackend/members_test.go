@@ -44,7 +44,7 @@ func TestMembersShareTheLoad(t *testing.T) {
 	}
 	for range lockers {
 		d := drive(t, clientv3.Config{Endpoints: addrs})
-		if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil {
+		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,7 +83,7 @@ func TestSilentMinority(t *testing.T) {
 			var all sync.WaitGroup
 			for _, l := range locks {
 				all.Go(func() {
-					if _, err := l.Acquire(t.Context()); err != nil && !errors.As(err, new(driver.Held)) {
+					if _, err := l.Acquire(t.Context()); err != nil && !errors.Is(err, driver.ErrQueued) {
 						t.Errorf("Acquire = %v, and a majority is well", err)
 					}
 				})
@@ -174,7 +174,7 @@ func TestLoginOfBefore(t *testing.T) {
 				addrs = append(addrs, s.member(t, auth.option()))
 			}
 			d := drive(t, clientv3.Config{Endpoints: addrs, Username: "joe", Password: "sesame"})
-			if _, err := d.(driver.Sequencer).Current(t.Context(), "n"); err != nil {
+			if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
 				t.Fatal(err)
 			}
 			before := auth.made.Load()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 func init() {
@@ -86,7 +87,7 @@ func (t *target) silent(err error) error {
 }
 
 func parse(u *url.URL) (target, error) {
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	t := target{
 		config: config{
 			prefix:       defaultPrefix,

@@ -114,7 +114,7 @@ func (s *session) grant(ctx context.Context, ttl time.Duration) (*generation, er
 func (s *session) extendable(g *generation) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !g.over && s.d.server.term.Load() == g.term && driver.Exact().Sub(max(g.base, g.beat.sent)) < g.ttl
+	return !g.over && s.d.server.term.Load() == g.term && driver.Now().Sub(max(g.base, g.beat.sent)) < g.ttl
 }
 
 // retire is called before the Grant that replaces g: so each Base of g is older than that of the next generation, and

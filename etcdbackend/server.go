@@ -88,7 +88,7 @@ func (s *server) grantOnce(ctx context.Context, limit time.Duration, seconds int
 	var g *generation
 	var tried []clientv3.LeaseID // those that may be granted: one for each attempt, so that a late copy is not taken for the one that is used
 	_, err := s.try(ctx, limit, func(ctx context.Context, m *member) error {
-		id, sent := newLeaseID(), driver.Now()
+		id, sent := newLeaseID(), driver.Stamp()
 		resp, err := m.grant(ctx, id, seconds)
 		if err == nil || callOf(ctx).maybeDone(rpctypes.Error(err)) {
 			tried = append(tried, id)

@@ -54,7 +54,7 @@ func (s *session) attemptLimit() time.Duration { return attemptLimit(s.ttl(), s.
 func (s *session) take(ctx context.Context, age time.Duration) (*generation, beat, error) {
 	for tries := 0; ; tries++ {
 		s.mu.Lock()
-		if g := s.gen; g != nil && !g.over && (tries > 0 || driver.Now().Sub(max(g.base, g.beat.sent)) <= age) {
+		if g := s.gen; g != nil && !g.over && (tries > 0 || driver.Stamp().Sub(max(g.base, g.beat.sent)) <= age) {
 			g.locks++
 			defer s.mu.Unlock()
 			return g, g.beat, nil
@@ -124,7 +124,7 @@ func (s *session) unproved(age time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	g := s.gen
-	return g != nil && !g.over && g.beat.sent > g.base && driver.Now().Sub(g.beat.sent) <= age
+	return g != nil && !g.over && g.beat.sent > g.base && driver.Stamp().Sub(g.beat.sent) <= age
 }
 
 func (s *session) baseOf(g *generation) driver.Instant {

@@ -36,7 +36,7 @@ func (c *cluster) visits() int {
 func waits(t *testing.T, d driver.Driver) (driver.Lock, <-chan error) {
 	t.Helper()
 	l := prepare(t, d, "n", time.Minute)
-	if _, err := l.Acquire(t.Context()); !errors.As(err, new(driver.Held)) {
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
 		t.Fatalf("Acquire = %v, want a place in the queue", err)
 	}
 	won := make(chan error, 1)

@@ -45,7 +45,7 @@ func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error
 // Renew has nothing to renew. It looks whether each lock still stands.
 func (d *fileDriver) Renew(_ context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	for i, l := range locks {
-		base := driver.Now()
+		base := driver.Stamp()
 		report(i, base, l.(*lock).check())
 	}
 }
@@ -68,8 +68,8 @@ type lock struct {
 }
 
 var (
-	_ driver.Lock    = (*lock)(nil)
-	_ driver.Handler = (*lock)(nil)
+	_ driver.Lock     = (*lock)(nil)
+	_ driver.Extender = (*lock)(nil)
 )
 
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
@@ -86,7 +86,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 		if ctx.Err() != nil {
 			return driver.Grant{}, context.Cause(ctx)
 		}
-		base := driver.Now()
+		base := driver.Stamp()
 		if l.file == nil {
 			f, err := openFile(l.d.dir, l.path)
 			if err != nil {
@@ -106,7 +106,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 			l.file = nil
 			continue
 		case !locked:
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}
 		token, err := mint(syncedFile{l.file}, l.owner, func() error { return syncDir(l.d.dir) })
 		if err != nil {
@@ -150,7 +150,7 @@ func (l *lock) check() error {
 	return nil
 }
 
-func (l *lock) Handle() any { return handle{l} }
+func (l *lock) Extension() any { return handle{l} }
 
 type handle struct{ l *lock }
 

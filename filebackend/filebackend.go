@@ -74,6 +74,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 const backend = "file"
@@ -159,7 +160,7 @@ func open(_ context.Context, u *url.URL) (locker.Locker, error) {
 
 // urlDir takes the directory from a URL.
 func urlDir(u *url.URL) (string, error) {
-	if err := driver.NewParams(u).Err(); err != nil {
+	if err := kit.NewParams(u).Err(); err != nil {
 		return "", err
 	}
 	var wrong string

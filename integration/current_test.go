@@ -31,13 +31,13 @@ func TestCurrent(t *testing.T) {
 			keep(t, l)
 			name := lockName(t)
 			lease := acquire(t, l, name)
-			token, err := locker.Current(t.Context(), l, name)
+			token, err := locker.CurrentToken(t.Context(), l, name)
 			release(t, lease)
 			switch {
 			case tc.offered && (err != nil || token != lease.Token()):
-				t.Errorf("Current = %v, %v, want %v", token, err, lease.Token())
+				t.Errorf("CurrentToken = %v, %v, want %v", token, err, lease.Token())
 			case !tc.offered && !errors.Is(err, errors.ErrUnsupported):
-				t.Errorf("Current = %v, %v, want ErrUnsupported", token, err)
+				t.Errorf("CurrentToken = %v, %v, want ErrUnsupported", token, err)
 			}
 		})
 	}

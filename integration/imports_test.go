@@ -40,7 +40,7 @@ func imports(t *testing.T, pkg string, tests bool) []string {
 
 // The house's rules: who may import whom. They keep a consumer of one backend from paying for the others.
 func TestImports(t *testing.T) {
-	root, driver := module, module+"/driver"
+	root, driver, kit := module, module+"/driver", module+"/driver/kit"
 	redisclient := module + "/internal/redisclient"
 	for _, tc := range []struct {
 		pkg     string
@@ -49,15 +49,16 @@ func TestImports(t *testing.T) {
 	}{
 		{root, nil, ""},
 		{driver, []string{root}, ""},
+		{kit, []string{root, driver}, ""},
 		{module + "/middleware", []string{root}, ""},
-		{module + "/membackend", []string{root, driver}, ""},
-		{module + "/filebackend", []string{root, driver}, ""},
-		{module + "/redisbackend", []string{root, driver, redisclient}, redisClient},
-		{module + "/redlockbackend", []string{root, driver, redisclient}, redisClient},
-		{redisclient, []string{root, driver}, redisClient},
-		{module + "/etcdbackend", []string{root, driver}, etcdClient},
-		{module + "/pgbackend", []string{root, driver}, pgClient + "/pgxpool"},
-		{module + "/zkbackend", []string{root, driver}, zkClient},
+		{module + "/membackend", []string{root, driver, kit}, ""},
+		{module + "/filebackend", []string{root, driver, kit}, ""},
+		{module + "/redisbackend", []string{root, driver, kit, redisclient}, redisClient},
+		{module + "/redlockbackend", []string{root, driver, kit, redisclient}, redisClient},
+		{redisclient, []string{root, driver, kit}, redisClient},
+		{module + "/etcdbackend", []string{root, driver, kit}, etcdClient},
+		{module + "/pgbackend", []string{root, driver, kit}, pgClient + "/pgxpool"},
+		{module + "/zkbackend", []string{root, driver, kit}, zkClient},
 		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}, ""},
 		{module + "/internal/redlockmodel", nil, ""},
 		{module + "/integration/images", nil, ""},

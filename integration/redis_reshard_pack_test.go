@@ -33,7 +33,7 @@ func (s *redisService) slotMovesSlowly(t conformance.T, _ *conformance.Harness) 
 			if err := lease.Err(); err != nil {
 				t.Fatalf("%s: the lease of %q: %v, want nil", step, name, err)
 			}
-			if token, err := locker.Current(t.Context(), other, name); err != nil || token != lease.Token() {
+			if token, err := locker.CurrentToken(t.Context(), other, name); err != nil || token != lease.Token() {
 				t.Errorf("%s: Current = %v, %v, want %v", step, token, err, lease.Token())
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-var _ driver.Sequencer = (*memDriver)(nil)
+var _ driver.TokenReader = (*memDriver)(nil)
 
-// Current is one request.
-func (d *memDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken is one request.
+func (d *memDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	var token locker.Token // read only when the request was answered: it may be carried out when this call is long over
 	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
 		token = d.client.server.current(name, now)

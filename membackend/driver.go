@@ -54,7 +54,7 @@ func (d *memDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 		limit = min(limit, timeLimit(subjects[i].ttl))
 	}
 	answers := make([]answer, len(locks))
-	sent := driver.Now()
+	sent := driver.Stamp()
 	_, err := d.client.call(ctx, limit, &request{renewal: true, run: func(now driver.Instant) {
 		for i, l := range subjects {
 			answers[i] = d.client.server.renew(&l.acquisition, sent, now)
@@ -119,7 +119,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.asked = true
 	l.mu.Unlock()
 	var a answer
-	sent := driver.Now()
+	sent := driver.Stamp()
 	r := &request{}
 	r.run = func(now driver.Instant) {
 		a = l.client.server.acquire(&l.acquisition, l.noWait, r.conn, sent, now)
@@ -136,7 +136,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.conn = r.conn
-		return driver.Grant{}, driver.Held{}
+		return driver.Grant{}, driver.ErrQueued
 	case refused:
 		l.settle()
 		return driver.Grant{}, locker.ErrHeld

@@ -39,12 +39,12 @@ func TestGrantBaseIsItsSendTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site := newSite(t, membackend.NewServer())
 		site.Delay(time.Second)
-		sent := driver.Now()
+		sent := driver.Stamp()
 		l, g := site.held(locker.Request{})
 		if g.Base != sent || g.TTL != ttl || g.Token <= 0 {
 			t.Errorf("Acquire = %+v, want base %d, TTL %v and a positive token", g, sent, ttl)
 		}
-		sent = driver.Now()
+		sent = driver.Stamp()
 		if bases, errs := site.renew(l.Lock); errs[0] != nil || bases[0] != sent {
 			t.Errorf("Renew = base %d, %v, want base %d", bases[0], errs[0], sent)
 		}
@@ -60,7 +60,7 @@ func TestHandedOverGrantHangsOnTheLastRefresh(t *testing.T) {
 		second := two.queued(locker.Request{})
 		time.Sleep(ttl / 3)
 		two.Delay(time.Second)
-		sent := driver.Now()
+		sent := driver.Stamp()
 		if bases, errs := two.renew(second.Lock); errs[0] != nil || bases[0] != sent {
 			t.Errorf("Renew of a queued lock = base %d, %v, want base %d", bases[0], errs[0], sent)
 		}
@@ -76,7 +76,7 @@ func TestHandedOverGrantHangsOnTheLastRefresh(t *testing.T) {
 		second = two.queued(locker.Request{})
 		mustRelease(t, first)
 		time.Sleep(ttl / 4)
-		sent = driver.Now() // of a refresh between the push and the call that collects it
+		sent = driver.Stamp() // of a refresh between the push and the call that collects it
 		two.renew(second.Lock)
 		if g, err := second.Acquire(t.Context()); err != nil || g.Base != sent {
 			t.Errorf("Acquire = %+v, %v, want base %d", g, err, sent)
@@ -94,7 +94,7 @@ func TestLateRefreshCounts(t *testing.T) {
 		first, _ := one.held(locker.Request{})
 		second := two.queued(locker.Request{})
 		two.Delay(ttl / 3)
-		sent := driver.Now()
+		sent := driver.Stamp()
 		if _, errs := two.renew(second.Lock); errs[0] == nil || errors.Is(errs[0], locker.ErrLost) {
 			t.Errorf("Renew without an answer = %v, want a failure that isn't final", errs[0])
 		}
@@ -122,7 +122,7 @@ func TestLostGrantIsFoundByRenewal(t *testing.T) {
 		if g, err := second.Acquire(ctx); err == nil {
 			t.Fatalf("Acquire = %+v, want no grant because its push was lost", g)
 		}
-		sent := driver.Now()
+		sent := driver.Stamp()
 		if bases, errs := two.renew(second.Lock); errs[0] != nil || bases[0] != sent {
 			t.Errorf("Renew = base %d, %v, want base %d", bases[0], errs[0], sent)
 		}

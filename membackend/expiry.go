@@ -53,7 +53,7 @@ func (s *Server) fallDue(e *entry) {
 	if s.paused || s.locks[e.name] != e {
 		return // Resume sweeps all
 	}
-	s.sweep(e, driver.Exact())
+	s.sweep(e, driver.Now())
 }
 
 // sweep does what is due, and sets the timer for what is next.
@@ -79,7 +79,7 @@ func (s *Server) sweep(e *entry, now driver.Instant) {
 
 // sweepAll is for a service that did nothing for a while.
 func (s *Server) sweepAll() {
-	now := driver.Exact()
+	now := driver.Now()
 	for _, e := range s.locks {
 		s.sweep(e, now)
 	}

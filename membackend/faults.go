@@ -18,7 +18,7 @@ func (s *Server) Expire(name string) bool {
 		return false
 	}
 	defer s.tidy(e)
-	now := driver.Exact()
+	now := driver.Now()
 	s.advance(e, now)
 	if e.holder == nil {
 		return false

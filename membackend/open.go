@@ -40,6 +40,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 const (
@@ -118,7 +119,7 @@ func Guarantees() locker.Guarantees {
 
 // open serves mem:// and mem://NAME.
 func open(_ context.Context, u *url.URL) (locker.Locker, error) {
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	c := config{ttl: p.Duration("ttl", defaultTTL)}
 	if err := p.Err(); err != nil {
 		return nil, err

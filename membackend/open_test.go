@@ -115,7 +115,7 @@ func TestURLMistakes(t *testing.T) {
 
 func TestRequirements(t *testing.T) {
 	l, err := locker.Open(t.Context(), "mem://",
-		locker.Efficiency, locker.OrderFIFO, locker.WaitingHandOff, locker.SilentHolderExpires)
+		locker.Efficiency, locker.OrderFIFO, locker.WaitingHandOff, locker.RequireTTL)
 	if err != nil {
 		t.Fatalf("Open for efficiency = %v", err)
 	}

@@ -36,7 +36,7 @@ func (s *Server) serve(r *request) {
 	}
 	if err == nil {
 		s.requests++
-		r.run(driver.Exact())
+		r.run(driver.Now())
 	}
 	r.reply(err)
 }

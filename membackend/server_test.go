@@ -188,9 +188,9 @@ func TestProtocol(t *testing.T) {
 	for _, tt := range protocol {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				st, start := newStage(), driver.Now()
+				st, start := newStage(), driver.Stamp()
 				for i, step := range tt.steps {
-					time.Sleep(start.Add(time.Duration(step.at) * time.Second).Sub(driver.Now()))
+					time.Sleep(start.Add(time.Duration(step.at) * time.Second).Sub(driver.Stamp()))
 					synctest.Wait() // for the service's own timers
 					if got := st.play(step.owner, step.do); got != step.want {
 						t.Fatalf("step %d: %s of %q = %q, want %q", i, step.do, step.owner, got, step.want)
@@ -249,7 +249,7 @@ func TestExclusionNeedsNoTimer(t *testing.T) {
 func TestHandOffBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
-		s, a, b, now := st.server, st.player("a"), st.player("b"), driver.Now()
+		s, a, b, now := st.server, st.player("a"), st.player("b"), driver.Stamp()
 		s.acquire(&a.acquisition, false, st.conn, 100, now)
 		s.acquire(&b.acquisition, false, st.conn, 200, now.Add(1*time.Second))
 		s.renew(&b.acquisition, 300, now.Add(2*time.Second))

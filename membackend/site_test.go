@@ -64,8 +64,8 @@ func (s site) held(req locker.Request) (acquisition, driver.Grant) {
 func (s site) queued(req locker.Request) acquisition {
 	s.t.Helper()
 	l := s.lock(req)
-	if _, err := l.Acquire(s.t.Context()); !errors.Is(err, driver.Held{}) {
-		s.t.Fatalf("Acquire = %v, want %v", err, driver.Held{})
+	if _, err := l.Acquire(s.t.Context()); !errors.Is(err, driver.ErrQueued) {
+		s.t.Fatalf("Acquire = %v, want %v", err, driver.ErrQueued)
 	}
 	return l
 }

@@ -61,7 +61,7 @@ func (st *stage) play(owner, do string) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := driver.Now()
+	now := driver.Stamp()
 	var a answer
 	switch do {
 	case "acquire", "try":

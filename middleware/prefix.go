@@ -37,11 +37,11 @@ func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Optio
 	return prefixedLease{lease, name}, nil
 }
 
-func (p prefixed) Current(ctx context.Context, name string) (locker.Token, error) {
+func (p prefixed) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	if err := locker.ValidName(name); err != nil {
 		return 0, &locker.Error{Op: "current", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
-	return locker.Current(ctx, p.Locker, p.prefix+name)
+	return locker.CurrentToken(ctx, p.Locker, p.prefix+name)
 }
 
 type prefixedLease struct {

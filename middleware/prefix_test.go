@@ -41,11 +41,11 @@ func TestPrefixesKeepProgramsApart(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), billing, "job"); !errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), `"billing/job"`) {
 		t.Errorf("the same name under the same prefix: %v, want ErrHeld and the whole name", err)
 	}
-	if got, err := locker.Current(t.Context(), billing, "job"); got != lease.Token() || err != nil {
-		t.Errorf("Current = %v, %v, want %v", got, err, lease.Token())
+	if got, err := locker.CurrentToken(t.Context(), billing, "job"); got != lease.Token() || err != nil {
+		t.Errorf("CurrentToken = %v, %v, want %v", got, err, lease.Token())
 	}
-	if got, err := locker.Current(t.Context(), mail, "free"); got != 0 || err != nil {
-		t.Errorf("Current under another prefix = %v, %v, want 0", got, err)
+	if got, err := locker.CurrentToken(t.Context(), mail, "free"); got != 0 || err != nil {
+		t.Errorf("CurrentToken under another prefix = %v, %v, want 0", got, err)
 	}
 	bare := membackend.New(membackend.WithServer(s))
 	defer bare.Close()

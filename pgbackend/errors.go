@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Test for these with [errors.Is]; they come wrapped in a [*locker.Error].
@@ -77,8 +77,8 @@ func overdue(err error) error {
 	switch {
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, driver.ErrNotSent):
-		return fmt.Errorf("%w: %w", errNoAnswer, driver.ErrNotSent)
+	case errors.Is(err, kit.ErrNotSent):
+		return fmt.Errorf("%w: %w", errNoAnswer, kit.ErrNotSent)
 	case errors.Is(err, errNoAnswer):
 		return errNoAnswer
 	}

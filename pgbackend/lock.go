@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // lock is one acquisition. It may have left something in two places: on the shared connection, where it claims its key, and on a
@@ -122,7 +123,7 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 	l.mu.Unlock()
 	token, sent, err := c.try(l.key)
 	switch {
-	case errors.Is(err, driver.ErrNotSent):
+	case errors.Is(err, kit.ErrNotSent):
 		l.letGo(c)
 		return g, c.err() != nil, err
 	case err != nil:
@@ -155,12 +156,12 @@ func (l *lock) held(ctx context.Context) error {
 	}
 	own, ok := l.d.waiterFor(ctx, l)
 	if !ok {
-		return driver.Held{After: time.Second} // the engine has its own shorter pauses
+		return &driver.HeldError{RetryAfter: time.Second} // the engine has its own shorter pauses
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queued, l.own = true, own
-	return driver.Held{}
+	return driver.ErrQueued
 }
 
 // hang makes the lease hang on c, where it was granted or has moved to. It fails, and leaves it where it was, if c has ended

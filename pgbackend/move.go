@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // A lease that was waited for hangs on its waiter's connection at first. It moves to the shared one, so that connections are needed
@@ -106,7 +107,7 @@ func (l *lock) share(ctx context.Context, own *conn) error {
 	l.setMode(becoming)
 	r, err := l.step(ctx, own, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_advisory_unlock(%[1]s) END", l.key.lock()))
 	switch {
-	case errors.Is(err, driver.ErrNotSent):
+	case errors.Is(err, kit.ErrNotSent):
 		l.setMode(exclusive)
 		return err
 	case failed(err): // it has the lock in one of the modes, or in both
@@ -144,7 +145,7 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	}
 	r, err := c.execUrgent(ctx, "SELECT "+sql)
 	switch {
-	case errors.Is(err, driver.ErrNotSent):
+	case errors.Is(err, kit.ErrNotSent):
 		if !again {
 			l.letGo(c)
 		}

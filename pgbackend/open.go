@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 func init() {
@@ -43,7 +44,7 @@ var libpq = []string{
 }
 
 func parse(u *url.URL) (*pgxpool.Config, config, error) {
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	c := config{
 		prefix:  p.String("prefix", defaultPrefix),
 		ttl:     p.Duration("ttl", defaultTTL),
@@ -128,7 +129,7 @@ func newDriver(pool *pgxpool.Config, c config) *pgDriver {
 		sessions: make(map[time.Duration]*session),
 		poolers:  make(map[string]struct{}),
 		conns:    make(map[*conn]struct{}),
-		refused:  driver.Now().Add(-connectPause),
+		refused:  driver.Stamp().Add(-connectPause),
 	}
 	d.life, d.die = context.WithCancelCause(context.Background())
 	return d

@@ -109,7 +109,7 @@ func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waitin
 			pids = append(pids, fmt.Sprint(pid))
 		}
 	}
-	sent := driver.Now()
+	sent := driver.Stamp()
 	blocked, err := make(map[int64]bool), error(nil)
 	if len(pids) > 0 {
 		blocked, err = d.blockedAmong(ctx, locks[waiting[0]].(*lock), pids)

@@ -12,7 +12,7 @@ import (
 )
 
 // What many leases do on the connection that they share: try for a lock together with its token, and give it back. While a statement
-// is under way, what comes meanwhile gathers, and goes out with the next message. (driver.Group sends several messages side by side; on
+// is under way, what comes meanwhile gathers, and goes out with the next message. (kit.Group sends several messages side by side; on
 // one connection they would only stand in line, each with less in it.)
 
 // request is what one lock wants of the shared connection.

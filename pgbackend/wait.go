@@ -19,7 +19,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
 		}
-		return none, driver.Held{After: time.Second} // no connection is to be had: it polls
+		return none, &driver.HeldError{RetryAfter: time.Second} // no connection is to be had: it polls
 	}
 	blocked, err := l.block(ctx, c)
 	if err == nil {
@@ -92,7 +92,7 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, err
 	floor := l.floor
 	l.mu.Unlock()
 	base, value := r.sent, r.int(0, 0)
-	if driver.Now().Sub(base) > c.ttl/20 || c.epoch<<valueBits|value < int64(l.d.floor()) {
+	if driver.Stamp().Sub(base) > c.ttl/20 || c.epoch<<valueBits|value < int64(l.d.floor()) {
 		var err error
 		floor = l.d.floor()
 		if base, value, err = c.prove(limited); err != nil {

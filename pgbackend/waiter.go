@@ -51,13 +51,13 @@ func (d *pgDriver) unreserveWaiter() {
 func (d *pgDriver) mayConnect() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return driver.Now() >= d.refused.Add(connectPause)
+	return driver.Stamp() >= d.refused.Add(connectPause)
 }
 
 func (d *pgDriver) noteRefusal() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.refused = driver.Now()
+	d.refused = driver.Stamp()
 	d.waiters--
 }
 

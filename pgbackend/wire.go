@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // wire is a connection on which statements are carried out one after the other. It knows nothing of locks.
@@ -57,7 +58,7 @@ func newWire(stream net.Conn, ended func(cause error)) *wire {
 		queue:    make(chan struct{}, 1),
 		down:     make(chan struct{}),
 		closed:   make(chan struct{}),
-		answered: driver.Now(),
+		answered: driver.Stamp(),
 	}
 	go func() {
 		defer close(w.closed)
@@ -67,7 +68,7 @@ func newWire(stream net.Conn, ended func(cause error)) *wire {
 	return w
 }
 
-// do carries a statement out. After an error that matches driver.ErrNotSent it was not sent; after one of the server's
+// do carries a statement out. After an error that matches kit.ErrNotSent it was not sent; after one of the server's
 // (pgconn.PgError) it has failed; after any other nobody knows. ctx covers the waiting: what was sent goes on, and keeps those who
 // come later waiting for their turn.
 func (w *wire) do(ctx context.Context, sql string) (*call, error) {
@@ -77,7 +78,7 @@ func (w *wire) do(ctx context.Context, sql string) (*call, error) {
 	case <-w.down:
 		return nil, w.err()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errNoAnswer, driver.ErrNotSent)
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, kit.ErrNotSent)
 	}
 	return w.doUrgent(ctx, sql)
 }
@@ -98,12 +99,12 @@ func (w *wire) begin(ctx context.Context, sql string) (*call, error) {
 	case <-w.down:
 		return nil, w.err()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", errNoAnswer, driver.ErrNotSent)
+		return nil, fmt.Errorf("%w: %w", errNoAnswer, kit.ErrNotSent)
 	}
 	message, err := (&pgproto3.Query{String: sql}).Encode(nil)
 	if err != nil {
 		<-w.turn
-		return nil, fmt.Errorf("%w: %w", driver.ErrNotSent, err)
+		return nil, fmt.Errorf("%w: %w", kit.ErrNotSent, err)
 	}
 	c := &call{done: make(chan struct{})}
 	w.mu.Lock()
@@ -111,7 +112,7 @@ func (w *wire) begin(ctx context.Context, sql string) (*call, error) {
 		defer w.mu.Unlock()
 		return nil, w.cause
 	}
-	c.sent = driver.Now()
+	c.sent = driver.Stamp()
 	w.current = c
 	w.mu.Unlock()
 	_ = w.net.SetWriteDeadline(time.Now().Add(maxWrite))
@@ -143,7 +144,7 @@ func (w *wire) silence() time.Duration {
 	if w.current == nil {
 		return 0
 	}
-	return driver.Exact().Sub(w.current.sent)
+	return driver.Now().Sub(w.current.sent)
 }
 
 // lastAnswered is when the last statement was sent whose answer has come, if only when nobody waited for it any more.

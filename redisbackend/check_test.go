@@ -79,7 +79,7 @@ func TestProbed(t *testing.T) {
 
 func TestGuarantees(t *testing.T) {
 	g := redisbackend.Guarantees()
-	if err := locker.Require(g, locker.Efficiency, locker.OrderFIFO, locker.WaitingHandOff, locker.SilentHolderExpires); err != nil {
+	if err := locker.Require(g, locker.Efficiency, locker.OrderFIFO, locker.WaitingHandOff, locker.RequireTTL); err != nil {
 		t.Errorf("Require = %v, want nil", err)
 	}
 	if err := locker.Require(g, locker.Correctness); !errors.Is(err, locker.ErrGuarantee) {

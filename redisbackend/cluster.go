@@ -48,7 +48,7 @@ func (d *redisDriver) keepTokens(ctx context.Context, locks []driver.Lock) {
 	}
 	var due []*lock
 	var reqs []request
-	sent := driver.Now()
+	sent := driver.Stamp()
 	for _, l := range locks {
 		if l := l.(*lock); l.keeps(sent) {
 			due, reqs = append(due, l), append(reqs, l.request(keepOneScript, sent))

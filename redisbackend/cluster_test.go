@@ -174,9 +174,9 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
 	f.answers(tryAgain)
-	var held driver.Held
-	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.After <= 0 {
-		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want Held with a time", err)
+	var held *driver.HeldError
+	if _, err := waiter.Acquire(t.Context()); !errors.As(err, &held) || held.RetryAfter <= 0 {
+		t.Errorf("Acquire of one that waits, in a slot on the move = %v, want HeldError with a time", err)
 	}
 	if n := len(f.called()); n > 4 {
 		t.Errorf("one that waits, and will ask again soon, has sent %d requests, want 4", n)

@@ -13,14 +13,14 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-var _ driver.Sequencer = (*redisDriver)(nil)
+var _ driver.TokenReader = (*redisDriver)(nil)
 
 // readScript reads a lock's key. It is a script because a client may have been told to read from replicas, and those are
 // behind.
 var readScript = redis.NewScript(`return redis.call('GET', KEYS[1])`)
 
-// Current reads the lock's key.
-func (d *redisDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+// CurrentToken reads the lock's key.
+func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxLimit)
 	defer cancel()
 	var value string

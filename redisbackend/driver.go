@@ -69,7 +69,7 @@ func roundUp(d time.Duration) time.Duration {
 // Renew sends one request for each lock, many in a message. A place in the queue may turn out to have been granted the
 // lock: then the push was lost.
 func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	sent := driver.Now()
+	sent := driver.Stamp()
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
@@ -84,7 +84,7 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 func (d *redisDriver) disown(ctx context.Context, key, owner string) {
 	ctx, cancel := context.WithTimeout(ctx, maxLimit)
 	defer cancel()
-	d.server.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Now()})
+	d.server.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Stamp()})
 }
 
 // Close ends the subscription and its goroutine.

@@ -84,10 +84,10 @@ func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
 // holder's lease has left so much. The request was sent before the message came, or after it.
 func LookOf(told, left time.Duration, before bool) time.Duration {
 	l := &lock{ttl: time.Hour, moved: make(chan struct{}, 1)}
-	sent := driver.Now()
+	sent := driver.Stamp()
 	l.tellLook(told)
 	if !before {
-		sent = driver.Now().Add(time.Millisecond)
+		sent = driver.Stamp().Add(time.Millisecond)
 	}
 	l.lookAfter(reply{left: left}, sent)
 	return l.untilLook()

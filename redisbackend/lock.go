@@ -60,7 +60,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.asked = true
 	polls := l.polled
 	l.mu.Unlock()
-	sent := driver.Now()
+	sent := driver.Stamp()
 	r := l.request(acquireScript, sent)
 	r.polls = polls
 	if !listens {
@@ -84,24 +84,24 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended, l.late = driver.Exact(), l.late || a.late
+	l.ended, l.late = driver.Now(), l.late || a.late
 	if a.err != nil {
 		l.asked = l.late || !redisclient.Certain(a.err)
 		if l.polled && redisclient.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
-			return driver.Grant{}, driver.Held{After: movingPause}
+			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
 		}
 		return driver.Grant{}, a.err
 	}
 	switch a.standing {
 	case granted:
-		l.token, l.known, l.tokenKept = a.token, driver.Now(), sent.Add(-keepEvery)
+		l.token, l.known, l.tokenKept = a.token, driver.Stamp(), sent.Add(-keepEvery)
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.queued = true
-		return driver.Grant{}, driver.Held{}
+		return driver.Grant{}, driver.ErrQueued
 	case refused:
 		l.asked, l.polled = l.late, true
-		return driver.Grant{}, driver.Held{After: max(l.untilFree(a.reply), time.Millisecond)}
+		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.untilFree(a.reply), time.Millisecond)}
 	default:
 		l.asked = l.late
 		return driver.Grant{}, errBuried
@@ -147,12 +147,12 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 func (l *lock) ask(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, maxLimit))
 	defer cancel()
-	sent := driver.Now()
+	sent := driver.Stamp()
 	a := l.d.server.ask(ctx, l.request(renewScript, sent)) // nobody queues in a Cluster
 	if a.err != nil {                                      // the renewals go on; a server in trouble is left alone for a while
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.look = driver.Now().Add(max(l.ttl/10, 50*time.Millisecond))
+		l.look = driver.Stamp().Add(max(l.ttl/10, 50*time.Millisecond))
 		return nil
 	}
 	return l.renewed(a, sent)
@@ -161,7 +161,7 @@ func (l *lock) ask(ctx context.Context) error {
 // renewed takes in the answer to a renewal. Its error is what is to be reported.
 func (l *lock) renewed(a answer, sent driver.Instant) error {
 	l.mu.Lock()
-	l.ended = driver.Exact()
+	l.ended = driver.Now()
 	l.mu.Unlock()
 	if a.err != nil {
 		return a.err
@@ -190,7 +190,7 @@ func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	defer l.mu.Unlock()
 	switch l.token {
 	case 0:
-		l.token, l.known, l.base = token, driver.Now(), base
+		l.token, l.known, l.base = token, driver.Stamp(), base
 		if l.ready != nil {
 			close(l.ready)
 		}

@@ -41,7 +41,7 @@ func (l *lock) lookAfter(r reply, sent driver.Instant) {
 func (l *lock) tellLook(left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = driver.Now()
+	l.told = driver.Stamp()
 	l.lookAt(in(left))
 }
 
@@ -55,7 +55,7 @@ func stagger(rank int) time.Duration {
 }
 
 // in is a little later than d from now: Redis rounds milliseconds.
-func in(d time.Duration) driver.Instant { return driver.Now().Add(d + time.Millisecond) }
+func in(d time.Duration) driver.Instant { return driver.Stamp().Add(d + time.Millisecond) }
 
 // lookAt sets when to ask. l.mu is held.
 func (l *lock) lookAt(look driver.Instant) {
@@ -69,5 +69,5 @@ func (l *lock) lookAt(look driver.Instant) {
 func (l *lock) untilLook() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(l.look.Sub(driver.Now()), 0)
+	return max(l.look.Sub(driver.Stamp()), 0)
 }

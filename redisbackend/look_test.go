@@ -34,8 +34,9 @@ func TestPollOfUnlimitedLock(t *testing.T) {
 		f.answers(reply)
 		l := newLock(t, f.driver(t, nil), ttl)
 		_, err := l.Acquire(t.Context())
-		if held := (driver.Held{}); !errors.As(err, &held) || held.After != want {
-			t.Errorf("%q: Acquire = %v, want Held, to ask again in %v", reply, err, want)
+		var held *driver.HeldError
+		if !errors.As(err, &held) || held.RetryAfter != want {
+			t.Errorf("%q: Acquire = %v, want HeldError, to ask again in %v", reply, err, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // socketScheme has "redis" in it because a program may know other backends that have sockets.
@@ -47,7 +47,7 @@ type target struct {
 }
 
 func parse(u *url.URL) (target, error) {
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	t := target{
 		config: config{
 			prefix:        p.String("prefix", defaultPrefix),

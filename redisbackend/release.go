@@ -19,7 +19,7 @@ func (l *lock) Release(ctx context.Context) error {
 	l.mu.Unlock()
 	if asked {
 		for _, s := range l.removal(granted, late) {
-			r := l.request(s, driver.Now())
+			r := l.request(s, driver.Stamp())
 			r.late = late
 			if a := l.d.server.ask(ctx, r); a.err != nil {
 				return a.err
@@ -40,7 +40,7 @@ func (l *lock) Release(ctx context.Context) error {
 // executed, and it was executed within another TTL. One that was held up for even longer, and is executed then, makes
 // what ends by itself as well; and the removals that were sent since come behind it. l.mu is held.
 func (l *lock) outlived() bool {
-	return driver.Exact().Sub(l.ended) > 2*l.ttl+leftBehind
+	return driver.Now().Sub(l.ended) > 2*l.ttl+leftBehind
 }
 
 // removal lists the scripts that remove what an acquisition has left. A tombstone is needed where a request may still

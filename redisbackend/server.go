@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
@@ -41,8 +41,8 @@ type server struct {
 
 // lane is the way to one server. There is one for each, so that one that hangs delays no other.
 type lane struct {
-	going atomic.Int32                   // requests under way by themselves
-	group *driver.Group[request, answer] // in which requests join while more than those few are under way
+	going atomic.Int32                // requests under way by themselves
+	group *kit.Group[request, answer] // in which requests join while more than those few are under way
 }
 
 // answer is a server's reply to a request, or what came instead.
@@ -86,7 +86,7 @@ func (s *server) ask(ctx context.Context, r request) answer {
 	}
 	a, err := l.group.Do(ctx, r)
 	if err != nil { // the message goes on without us, and may be sent again
-		a.err, a.late = overdue(err, s.address(ctx, r.key)), !errors.Is(err, driver.ErrNotSent)
+		a.err, a.late = overdue(err, s.address(ctx, r.key)), !errors.Is(err, kit.ErrNotSent)
 	}
 	return a
 }
@@ -97,7 +97,7 @@ func (s *server) lane(ctx context.Context, key string) *lane {
 	defer s.mu.Unlock()
 	l := s.lanes[addr]
 	if l == nil {
-		l = &lane{group: driver.NewGroup(func(ctx context.Context, reqs []request) ([]answer, error) {
+		l = &lane{group: kit.NewGroup(func(ctx context.Context, reqs []request) ([]answer, error) {
 			return s.send(ctx, reqs), nil
 		}, maxLimit, batchSize)}
 		s.lanes[addr] = l
@@ -238,7 +238,7 @@ func (s *server) process(ctx context.Context, cmds []redis.Cmder) {
 // the client's own timeouts.
 func (s *server) call(ctx context.Context, do func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, driver.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, kit.ErrNotSent)
 	}
 	until, ends := ctx.Deadline()
 	if s.bounded && ends || s.limited && (!ends || time.Until(until) > maxLimit/2) {

@@ -68,10 +68,10 @@ func TestAcquireAndRelease(t *testing.T) {
 			f := newFake(t)
 			f.answers(append(slices.Clone(c.replies), c.replies[len(c.replies)-1])...)
 			l := newLock(t, f.driver(t, nil), time.Minute)
-			before := driver.Now()
+			before := driver.Stamp()
 			grant, err := l.Acquire(t.Context())
 			switch {
-			case c.want == "" && (err != nil || grant.Token != 42 || grant.TTL != time.Minute || grant.Base < before || grant.Base > driver.Now()):
+			case c.want == "" && (err != nil || grant.Token != 42 || grant.TTL != time.Minute || grant.Base < before || grant.Base > driver.Stamp()):
 				t.Errorf("Acquire = %+v, %v, want a grant with token 42", grant, err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("Acquire = %+v, %v, want an error that speaks of %q", grant, err, c.want)
@@ -213,10 +213,10 @@ func TestRenewIsOneMessage(t *testing.T) {
 		locks = append(locks, newLock(t, d, time.Minute))
 	}
 	seen := make([]int, len(locks))
-	before := driver.Now()
+	before := driver.Stamp()
 	d.Renew(t.Context(), locks, func(i int, base driver.Instant, err error) {
 		seen[i]++
-		if err != nil || base < before || base > driver.Now() {
+		if err != nil || base < before || base > driver.Stamp() {
 			t.Errorf("lock %d: %v, %v, want a new base", i, base, err)
 		}
 	})

@@ -41,7 +41,7 @@ func (l *lock) newAttempt() *attempt {
 		l:       l,
 		owner:   driver.NewOwner(),
 		token:   l.d.clock.propose(),
-		sent:    driver.Now(),
+		sent:    driver.Stamp(),
 		backing: backing{servers: n, stamps: instants[:n:n]},
 		agreed:  make([]locker.Token, n),
 		last:    instants[n:],
@@ -205,7 +205,7 @@ func (c *countdown) one() {
 func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.asked, a.last[i] = a.asked.minus(i), driver.Exact()
+	a.asked, a.last[i] = a.asked.minus(i), driver.Now()
 	switch {
 	case r.err != nil:
 		if s == acquireScript && redisclient.Certain(r.err) {
@@ -282,7 +282,7 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	if a.left == 0 {
 		return 0
 	}
-	now := driver.Exact()
+	now := driver.Now()
 	for which := a.left &^ a.asked; which != 0; {
 		// What the last request has set or renewed ends a TTL after that was carried out. If that went unheard, it was
 		// within another TTL, or there was nothing left to renew. One that creates, and is carried out even later, was held

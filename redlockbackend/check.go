@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
@@ -149,5 +149,5 @@ func (d *redlock) hint(err error, away map[int]error) error {
 
 // connectedInSilence reports whether nothing was heard, on a connection that may have been made.
 func connectedInSilence(err error) bool {
-	return redisclient.Silent(err) && !errors.Is(err, driver.ErrNotSent)
+	return redisclient.Silent(err) && !errors.Is(err, kit.ErrNotSent)
 }

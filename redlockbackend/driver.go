@@ -145,7 +145,7 @@ func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
 	}
 	err := d.failure(fmt.Sprintf("%d of %d servers have confirmed the removal", free, len(d.nodes)), why)
 	if free >= majority(len(d.nodes)) {
-		return &driver.Remains{Err: err}
+		return &driver.PartialReleaseError{Err: err}
 	}
 	return err
 }

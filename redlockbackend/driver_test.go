@@ -41,12 +41,12 @@ func TestMajorityGrants(t *testing.T) {
 	c := newCluster(t, 5, 100*time.Millisecond)
 	c.answer("acquire", raised, hangUp, raised, silent, raised)
 	l := c.lock(t, false)
-	before, wall := driver.Now(), time.Now().UnixMicro()
+	before, wall := driver.Stamp(), time.Now().UnixMicro()
 	grant, err := l.Acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if grant.Base < before || grant.Base > driver.Now() || grant.TTL != ttl {
+	if grant.Base < before || grant.Base > driver.Stamp() || grant.TTL != ttl {
 		t.Errorf("Grant = %+v, want a base from before the requests, and the TTL", grant)
 	}
 	if token := int64(grant.Token); token < wall || token > time.Now().UnixMicro() {
@@ -59,7 +59,7 @@ func TestMajorityGrants(t *testing.T) {
 		return nil
 	})
 	err = l.Release(t.Context())
-	for err != nil && errors.As(err, new(*driver.Remains)) {
+	for err != nil && errors.As(err, new(*driver.PartialReleaseError)) {
 		time.Sleep(time.Millisecond)
 		err = l.Release(t.Context())
 	}
@@ -213,7 +213,7 @@ func TestApart(t *testing.T) {
 	c.answer("acquire", text("granted 1000000000000000000 1000000000060000000"), ahead, hangUp)
 	for _, noWait := range []bool{true, false} {
 		_, err := c.lock(t, noWait).Acquire(t.Context())
-		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, driver.Held{}) || !strings.Contains(err.Error(), "a minute apart") {
+		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, driver.ErrQueued) || !strings.Contains(err.Error(), "a minute apart") {
 			t.Errorf("Acquire = %v, want that clocks are apart", err)
 		}
 	}
@@ -249,7 +249,7 @@ func TestFailedIsNotHeld(t *testing.T) {
 		t.Errorf("TryAcquire = %v, want it to say that leases may have been forgotten", err)
 	}
 	l := c.lock(t, false)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) && !errors.Is(err, locker.ErrHeld) {
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) && !errors.Is(err, locker.ErrHeld) {
 		t.Errorf("Acquire = %v, want Held", err)
 	}
 	c.answer("acquire", raised, raised, raised)
@@ -286,7 +286,7 @@ func TestRenewals(t *testing.T) {
 			last := grant.Base
 			for i, round := range c.rounds {
 				cl.answer("renew", round...)
-				before := driver.Now()
+				before := driver.Stamp()
 				base, err := cl.renew(t, l)
 				redlockbackend.Settle(t.Context(), cl.Driver)
 				if lost := errors.Is(err, locker.ErrLost); lost != c.lost[i] || (err == nil) != c.renewed[i] {
@@ -298,7 +298,7 @@ func TestRenewals(t *testing.T) {
 			}
 			eventually(t, func() error {
 				err := l.Release(t.Context())
-				if errors.As(err, new(*driver.Remains)) {
+				if errors.As(err, new(*driver.PartialReleaseError)) {
 					return err
 				}
 				return nil
@@ -332,7 +332,7 @@ func TestReleases(t *testing.T) {
 			switch {
 			case err == nil:
 				got = "nil"
-			case errors.As(err, new(*driver.Remains)):
+			case errors.As(err, new(*driver.PartialReleaseError)):
 				got = "remains"
 			}
 			if got != c.want {

@@ -86,7 +86,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		}
 		if !l.waits {
 			l.waits = true
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}
 	}
 }

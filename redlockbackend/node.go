@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
@@ -38,8 +38,8 @@ type node struct {
 // lane is the way of one kind of requests. Those that join go out as one call of one script, so each script has a lane of
 // its own: a second phase that went out as a first one would win nothing, and could make a lock anew that is over.
 type lane struct {
-	going atomic.Int32               // requests under way by themselves
-	group *driver.Group[item, reply] // in which requests join while more than those few are under way
+	going atomic.Int32            // requests under way by themselves
+	group *kit.Group[item, reply] // in which requests join while more than those few are under way
 }
 
 func newNode(client *redis.Client, memory string, longest, limit time.Duration, closing chan struct{}) *node {
@@ -52,7 +52,7 @@ func newNode(client *redis.Client, memory string, longest, limit time.Duration, 
 }
 
 func (n *node) lane(s *script, limit time.Duration) *lane {
-	return &lane{group: driver.NewGroup(func(ctx context.Context, items []item) ([]reply, error) {
+	return &lane{group: kit.NewGroup(func(ctx context.Context, items []item) ([]reply, error) {
 		return n.run(ctx, s, items...), nil
 	}, limit, batchSize)}
 }
@@ -98,7 +98,7 @@ func (n *node) channel() string {
 
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
-	if !errors.Is(err, driver.ErrNotSent) {
+	if !errors.Is(err, kit.ErrNotSent) {
 		n.silent.Store(redisclient.Silent(redisclient.Overdue(err)))
 	}
 	if redisclient.Says(err, "NOSCRIPT") && ctx.Err() == nil {
@@ -124,7 +124,7 @@ func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
 // client's own timeouts.
 func (n *node) do(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, driver.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, kit.ErrNotSent)
 	}
 	if n.bounded {
 		call()

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 func init() {
@@ -58,7 +58,7 @@ func parse(u *url.URL) (target, error) {
 	if err := refuseSentinels(u); err != nil {
 		return target{}, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	maxTTL := p.Duration("max_ttl", defaultMaxTTL)
 	t := target{config: config{
 		prefix:        p.String("prefix", defaultPrefix),
@@ -106,7 +106,7 @@ func refuseSentinels(u *url.URL) error {
 }
 
 // hosts reads the servers that differ in their address only.
-func (t *target) hosts(u *url.URL, db int, files driver.TLSFiles) error {
+func (t *target) hosts(u *url.URL, db int, files kit.TLSFiles) error {
 	if u.Opaque != "" || u.Fragment != "" {
 		return errors.New("it is redlock://[USER:PASSWORD@]HOST[:PORT],…[/DB] or redlocks:// likewise, and only parameters may follow")
 	}
@@ -187,7 +187,7 @@ func parseServer(text string) (o redis.Options, err error) {
 	if err := refuseSentinels(u); err != nil {
 		return o, err
 	}
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	db, files := p.Int("db", 0), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return o, err

@@ -12,7 +12,7 @@ import (
 // reported as soon as a majority has renewed it, or can't any more. Who waits has nothing on the servers that a lease
 // would hang on.
 func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	r := &round{d: d, sent: driver.Now(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), settled: make(chan struct{})}
+	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), settled: make(chan struct{})}
 	byServer := make([][]int, len(d.nodes))
 	for i, l := range locks {
 		r.leases[i] = &renewal{attempt: l.(*lock).held(), why: make(map[int]error)}
@@ -159,7 +159,7 @@ func (a *attempt) renewal() item {
 func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, standing bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last[server] = driver.Exact()
+	a.last[server] = driver.Now()
 	switch {
 	case r.err != nil:
 	case r.verdict == renewed:

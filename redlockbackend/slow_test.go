@@ -94,7 +94,7 @@ func TestAttemptsAreBounded(t *testing.T) {
 	redlockbackend.Settle(t.Context(), c.Driver)
 	before := c.servers[2].asked("release")
 	err := l.Release(t.Context())
-	if !errors.As(err, new(*driver.Remains)) {
+	if !errors.As(err, new(*driver.PartialReleaseError)) {
 		t.Errorf("Release = %v, want what remains on the server that hangs up", err)
 	}
 	redlockbackend.Settle(t.Context(), c.Driver)

@@ -18,8 +18,8 @@ func waiter(t *testing.T, c *cluster) driver.Lock {
 	t.Helper()
 	c.answer("acquire", slices.Repeat([]string{text("held 3600000 0 A")}, len(c.servers))...)
 	l := c.lock(t, false)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
-		t.Fatalf("Acquire = %v, want Held{}", err)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	return l
 }
@@ -113,11 +113,11 @@ func TestWaiterAndFailingService(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.answer("acquire", heldByA, heldByA, heldByA)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
-		t.Fatalf("Acquire = %v, want Held{}", err)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	c.answer("acquire", hangUp, hangUp, hangUp)
-	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.Held{}) {
+	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.ErrQueued) {
 		t.Errorf("Acquire = %v, want an error that is not ErrHeld", err)
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
@@ -131,8 +131,8 @@ func TestWaiterWhoseConnectionsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.answer("acquire", heldByA, heldByA, heldByA)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
-		t.Fatalf("Acquire = %v, want Held{}", err)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	var mu sync.Mutex
 	var ended time.Time
@@ -172,8 +172,8 @@ func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.answer("acquire", heldByA, heldByA, heldByA)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
-		t.Fatalf("Acquire = %v, want Held{}", err)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	for _, s := range c.servers {
 		var mu sync.Mutex
@@ -226,8 +226,8 @@ func TestWaiterIsToldAtOnce(t *testing.T) {
 		})
 	}
 	l := c.lock(t, false)
-	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.Held{}) {
-		t.Fatalf("Acquire = %v, want Held{}", err)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want ErrQueued", err)
 	}
 	c.answer("acquire", raised, raised, raised)
 	select {
@@ -250,7 +250,7 @@ func TestFailedOneLeaves(t *testing.T) {
 	placed(t, c)
 	c.answer("acquire", heldByA, oom, oom)
 	l := c.lock(t, false)
-	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.Held{}) {
+	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.ErrQueued) {
 		t.Fatalf("Acquire = %v, want an error that is not ErrHeld", err)
 	}
 	redlockbackend.Settle(t.Context(), c.Driver)

@@ -10,12 +10,12 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-var _ driver.Sequencer = (*zkDriver)(nil)
+var _ driver.TokenReader = (*zkDriver)(nil)
 
-// Current looks for the first of the lock's nodes. It uses the session of the default TTL.
+// CurrentToken looks for the first of the lock's nodes. It uses the session of the default TTL.
 //
 //nolint:contextcheck // the client knows no contexts; ctx bounds the waiting
-func (d *zkDriver) Current(ctx context.Context, name string) (locker.Token, error) {
+func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	for {
 		s, err := d.session(ctx, d.ttl)
 		if err != nil {

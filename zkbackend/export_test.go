@@ -68,11 +68,11 @@ func (p Proof) Signs() int                              { return len(p.p.signs) 
 // WroteAround returns what a session says to a write that is acknowledged before it is over, and to one after that.
 func WroteAround(tick, ttl time.Duration) (before, after error) {
 	s := newSession(&zkDriver{margins: marginsOf(tick)}, ttl)
-	s.proof = newProof(s.d.margins, ttl, driver.Now())
-	s.heard = driver.Now()
-	_, before = s.wrote(driver.Now())
+	s.proof = newProof(s.d.margins, ttl, driver.Stamp())
+	s.heard = driver.Stamp()
+	_, before = s.wrote(driver.Stamp())
 	s.end(errSilent)
-	_, after = s.wrote(driver.Now())
+	_, after = s.wrote(driver.Stamp())
 	return before, after
 }
 

@@ -116,7 +116,7 @@ func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
 		case l.noWait:
 			return driver.Grant{}, locker.ErrHeld // Release takes the node away
 		default:
-			return driver.Grant{}, driver.Held{}
+			return driver.Grant{}, driver.ErrQueued
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 func init() {
@@ -33,7 +33,7 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 
 func parse(u *url.URL) (config, error) {
 	addrs, u := takeAddrs(u)
-	p := driver.NewParams(u)
+	p := kit.NewParams(u)
 	p.String("addr", "") // is known
 	var opts []Option
 	if ttl := p.Duration("ttl", 0); ttl > 0 {

@@ -89,8 +89,8 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// proof is what the servers' answers say about a session. Its answers were stamped by driver.Exact, so that none is too
-// early, and its requests by driver.Now, before they were sent.
+// proof is what the servers' answers say about a session. Its answers were stamped by driver.Now, so that none is too
+// early, and its requests by driver.Stamp, before they were sent.
 type proof struct {
 	ship    time.Duration
 	timeout time.Duration
@@ -163,7 +163,7 @@ func (s *session) base() driver.Instant {
 
 // answered takes in that a read was answered just now.
 func (s *session) answered(sent driver.Instant) {
-	now := driver.Exact()
+	now := driver.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.proof.answered(sent, now)

@@ -105,7 +105,7 @@ func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Ins
 	for i, c := range checks {
 		ops[i] = &zk.CheckVersionRequest{Path: c.path, Version: -1} // any
 	}
-	sent := driver.Now()
+	sent := driver.Stamp()
 	results, err := s.conn.Multi(ops...)
 	if broken(err) { // nothing was made or removed, whether it arrived or not
 		return 0, -1, err

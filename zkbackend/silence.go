@@ -43,7 +43,7 @@ func (s *session) listen() {
 	if len(s.nodes) > 0 {
 		last = min(last, s.written)
 	}
-	if left := last.Add(s.timeout).Sub(driver.Exact()); left > 0 {
+	if left := last.Add(s.timeout).Sub(driver.Now()); left > 0 {
 		s.silence.Reset(left)
 		return
 	}

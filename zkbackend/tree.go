@@ -174,7 +174,7 @@ func (s *session) deleteNode(path string) error {
 
 // write notes whether a write was answered, and returns when it was sent. A refusal is an answer too: the quorum agrees on it as well.
 func (s *session) write(ask func() error) (sent driver.Instant, err error) {
-	sent = driver.Now()
+	sent = driver.Stamp()
 	err = ask()
 	s.noteWrite(sent, !broken(err))
 	return sent, err
@@ -182,7 +182,7 @@ func (s *session) write(ask func() error) (sent driver.Instant, err error) {
 
 // read notes that something was answered.
 func (s *session) read(ask func() error) error {
-	sent := driver.Now()
+	sent := driver.Stamp()
 	err := ask()
 	if !broken(err) {
 		s.answered(sent)

@@ -67,7 +67,7 @@ func (w *wire) Write(data []byte) (int, error) {
 		return len(data), nil
 	}
 	if w.hello == nil {
-		w.sent = driver.Now()
+		w.sent = driver.Stamp()
 	} else if isGetData(data) {
 		data = slices.Clone(data)
 		data[len(data)-1] = 1 // "watch"
@@ -139,7 +139,7 @@ func (w *wire) greet(head []byte) {
 		w.failure = errForeign
 		return
 	}
-	w.hello = &hello{g, w.sent, driver.Exact()}
+	w.hello = &hello{g, w.sent, driver.Now()}
 }
 
 // greeted returns the answer to the request to connect, nil if there is none yet.

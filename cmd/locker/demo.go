@@ -67,7 +67,7 @@ func runDemo(cmd *cobra.Command, backend string, ttl time.Duration) error {
 func play(ctx context.Context, backend string, ttl time.Duration, fenced bool, out *demo.Text) (demo.Outcome, error) {
 	var both [2]locker.Locker
 	for i := range both {
-		l, err := locker.Open(ctx, backend, locker.SilentHolderExpires)
+		l, err := locker.Open(ctx, backend, locker.RequireTTL)
 		if err != nil {
 			return demo.Outcome{}, err
 		}

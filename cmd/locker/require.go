@@ -33,7 +33,7 @@ var requirements = []struct {
 	{"order-fifo", locker.OrderFIFO},
 	{"waiting-notify", locker.WaitingNotify},
 	{"waiting-hand-off", locker.WaitingHandOff},
-	{"silent-holder-expires", locker.SilentHolderExpires},
+	{"silent-holder-expires", locker.RequireTTL},
 	{"revocation-renewal", locker.RevocationRenewal},
 	{"revocation-at-once", locker.RevocationAtOnce},
 	{"restart-as-persisted", locker.RestartAsPersisted},

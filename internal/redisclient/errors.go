@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 var (
@@ -53,7 +54,7 @@ func Certain(err error) bool { return Unsent(err) || Says(err, refusals...) }
 // Unsent reports whether err happened before anything was sent.
 func Unsent(err error) bool {
 	var op *net.OpError
-	return errors.Is(err, driver.ErrNotSent) || errors.As(err, &op) && op.Op == "dial" ||
+	return errors.Is(err, kit.ErrNotSent) || errors.As(err, &op) && op.Op == "dial" ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }
 
@@ -70,8 +71,8 @@ func Overdue(err error) error {
 	switch {
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
 		return err
-	case errors.Is(err, driver.ErrNotSent):
-		return fmt.Errorf("%w: %w", ErrNoAnswer, driver.ErrNotSent)
+	case errors.Is(err, kit.ErrNotSent):
+		return fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
 	}
 	return ErrNoAnswer
 }

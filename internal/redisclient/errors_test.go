@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisclient"
 )
 
@@ -55,7 +55,7 @@ func TestErrors(t *testing.T) {
 		{fmt.Errorf("hook: %w", serverError("READONLY You can't write against a read only replica.")), true, false},
 
 		// Not sent.
-		{driver.ErrNotSent, true, false},
+		{kit.ErrNotSent, true, false},
 		{op("dial", syscall.ECONNREFUSED), true, false},
 		{redis.ErrPoolTimeout, true, false},
 		{redis.ErrClosed, true, false},
@@ -90,7 +90,7 @@ func TestErrors(t *testing.T) {
 // An error of a context would say that the caller gave up, and it was the driver's own time limit.
 func TestOwnTimeLimitIsNoCallers(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
-		got := redisclient.Overdue(errors.Join(driver.ErrNotSent, err))
+		got := redisclient.Overdue(errors.Join(kit.ErrNotSent, err))
 		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
 			t.Errorf("%v became %v, which still matches the error of a context", err, got)
 		}

@@ -86,7 +86,7 @@ func TestAdvise(t *testing.T) {
 
 func TestNobodyIsGoodEnough(t *testing.T) {
 	a := answers(t, "work=other among=machine for=efficiency")
-	_, err := choice.Advise(a, all()[:2], locker.OrderFIFO, locker.SilentHolderExpires)
+	_, err := choice.Advise(a, all()[:2], locker.OrderFIFO, locker.RequireTTL)
 	if err == nil || !strings.Contains(err.Error(), "mem") || !strings.Contains(err.Error(), "file") {
 		t.Errorf("Advise = %v, want an error that says what each lacks", err)
 	}

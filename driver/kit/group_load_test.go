@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Many callers, some of whom leave: each gets the reply to its own request or an error, and what was not sent was not
@@ -19,7 +19,7 @@ func TestGroupUnderLoad(t *testing.T) {
 	const callers, each, size = 32, 200, 8
 	var carried [callers * each]atomic.Int32
 	var side, most atomic.Int32
-	g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) {
+	g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) {
 		if n := side.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -46,7 +46,7 @@ func TestGroupUnderLoad(t *testing.T) {
 				switch n := carried[req].Load(); {
 				case err == nil && (rep != fmt.Sprint(req) || n != 1):
 					t.Errorf("Do(%d) = %q, carried out %d times", req, rep, n)
-				case errors.Is(err, driver.ErrNotSent) && n != 0:
+				case errors.Is(err, kit.ErrNotSent) && n != 0:
 					t.Errorf("Do(%d) = %v, but it was carried out", req, err)
 				case err != nil && !errors.Is(err, context.Canceled):
 					t.Errorf("Do(%d) = %v", req, err)

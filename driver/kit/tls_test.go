@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"net/url"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 func TestParamsTLSFiles(t *testing.T) {
@@ -30,7 +30,7 @@ func TestParamsTLSFiles(t *testing.T) {
 		{"cert_file=" + file, true, "cert_file and key_file"},
 		{"key_file=" + file, true, "cert_file and key_file"},
 	} {
-		p := driver.NewParams(&url.URL{RawQuery: tc.query})
+		p := kit.NewParams(&url.URL{RawQuery: tc.query})
 		files := p.TLSFiles()
 		if err := p.Err(); err != nil {
 			t.Fatal(err)
@@ -43,14 +43,14 @@ func TestParamsTLSFiles(t *testing.T) {
 			t.Errorf("%q: settings %+v, want some with TLS alone", tc.query, config)
 		}
 	}
-	config, err := driver.TLSFiles{ServerName: "other", SkipVerify: true}.Load(true, "fakes")
+	config, err := kit.TLSFiles{ServerName: "other", SkipVerify: true}.Load(true, "fakes")
 	if err != nil || config.ServerName != "other" || !config.InsecureSkipVerify {
 		t.Errorf("Load = %+v, %v, want the name and no verification", config, err)
 	}
 }
 
 func TestParamsStrings(t *testing.T) {
-	p := driver.NewParams(&url.URL{RawQuery: "a=1&b=x&a=2&a="})
+	p := kit.NewParams(&url.URL{RawQuery: "a=1&b=x&a=2&a="})
 	if got := p.Strings("a"); !slices.Equal(got, []string{"1", "2", ""}) {
 		t.Errorf("Strings = %q, want all in order", got)
 	}

@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"errors"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // config is what a backend could read of a URL.
@@ -21,7 +21,7 @@ type config struct {
 
 func read(t *testing.T, query string) (config, error) {
 	t.Helper()
-	p := driver.NewParams(&url.URL{Scheme: "fake", Host: "user:s3cret@host", RawQuery: query})
+	p := kit.NewParams(&url.URL{Scheme: "fake", Host: "user:s3cret@host", RawQuery: query})
 	c := config{
 		s: p.String("s", "default"),
 		d: p.Duration("d", time.Minute),
@@ -100,7 +100,7 @@ func TestParamsDoNotPrintAPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = driver.NewParams(u).Err()
+		err = kit.NewParams(u).Err()
 		if err == nil || strings.Contains(strings.ToLower(err.Error()), "s3cret") || !strings.Contains(err.Error(), "escaped?") {
 			t.Errorf("%s: %v, want an error that asks for escapes and repeats nothing", text, err)
 		}
@@ -108,7 +108,7 @@ func TestParamsDoNotPrintAPassword(t *testing.T) {
 }
 
 func TestParamsOfABackendWithoutAny(t *testing.T) {
-	err := driver.NewParams(&url.URL{RawQuery: "ttl=1s"}).Err()
+	err := kit.NewParams(&url.URL{RawQuery: "ttl=1s"}).Err()
 	if err == nil || !strings.HasSuffix(err.Error(), `unknown parameter "ttl"; there are none here`) {
 		t.Errorf("Err = %v, want it to say that there are none", err)
 	}
@@ -116,16 +116,16 @@ func TestParamsOfABackendWithoutAny(t *testing.T) {
 
 // The first mistake is the one that is told, and who knows no parameter at all says so.
 func TestParamsOrder(t *testing.T) {
-	p := driver.NewParams(&url.URL{RawQuery: "b=maybe&a=1&a=2&x=1"})
+	p := kit.NewParams(&url.URL{RawQuery: "b=maybe&a=1&a=2&x=1"})
 	p.Int("a", 0)
 	p.Bool("b", false)
 	if err := p.Err(); err == nil || !strings.Contains(err.Error(), `"a" is given twice`) {
 		t.Errorf("Err = %v, want the first mistake that was met", err)
 	}
-	if err := driver.NewParams(&url.URL{}).Err(); err != nil {
+	if err := kit.NewParams(&url.URL{}).Err(); err != nil {
 		t.Errorf("Err of no parameters = %v", err)
 	}
-	p = driver.NewParams(&url.URL{RawQuery: "z=1"})
+	p = kit.NewParams(&url.URL{RawQuery: "z=1"})
 	p.String("b", "")
 	p.String("a", "")
 	if err := p.Err(); err == nil || !strings.Contains(err.Error(), "a, b") {

@@ -1,4 +1,4 @@
-package driver_test
+package kit_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // message is one send of a group, which a test answers.
@@ -20,9 +20,9 @@ type message struct {
 }
 
 // messenger makes a group whose messages come through the channel.
-func messenger(size int) (*driver.Group[int, string], chan message) {
+func messenger(size int) (*kit.Group[int, string], chan message) {
 	sent := make(chan message, 100)
-	g := driver.NewGroup(func(ctx context.Context, reqs []int) ([]string, error) {
+	g := kit.NewGroup(func(ctx context.Context, reqs []int) ([]string, error) {
 		m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
 		sent <- m
 		return (<-m.answer)(reqs)
@@ -47,7 +47,7 @@ type reply struct {
 	err error
 }
 
-func do(ctx context.Context, g *driver.Group[int, string], req int) chan reply {
+func do(ctx context.Context, g *kit.Group[int, string], req int) chan reply {
 	c := make(chan reply, 1)
 	go func() {
 		rep, err := g.Do(ctx, req)
@@ -65,7 +65,7 @@ func (m message) is(t *testing.T, want ...int) {
 }
 
 func TestAFewRequestsGoAloneAtOnce(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g, sent := messenger(10)
 		var replies []chan reply
 		for i := range 4 {
@@ -89,7 +89,7 @@ func TestAFewRequestsGoAloneAtOnce(t *testing.T) {
 // Whichever message is the first to return makes room for a quarter of what is under way or waits. If it took all, the other
 // three would carry nothing, and the service would idle while the caller works off one large answer, and the other way round.
 func TestRequestsJoinUnderLoad(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g, sent := messenger(4)
 		var replies []chan reply
 		for i := range 20 {
@@ -125,7 +125,7 @@ func TestRequestsJoinUnderLoad(t *testing.T) {
 			r := <-c
 			if i == first[0].reqs[0] {
 				matches(t, "Do", r.err, errService)
-				matchesNone(t, "Do", r.err, driver.ErrNotSent)
+				matchesNone(t, "Do", r.err, kit.ErrNotSent)
 				continue
 			}
 			if r.err != nil || r.rep != fmt.Sprint(i) {
@@ -155,7 +155,7 @@ func TestAMessageThatFails(t *testing.T) {
 		{"replies and an error", func(reqs []int) ([]string, error) { return make([]string, len(reqs)), errService }, errService},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
 				g, sent := messenger(10)
 				var replies []chan reply
 				for i := range 7 {
@@ -181,7 +181,7 @@ func TestAMessageThatFails(t *testing.T) {
 					if tc.match != nil {
 						matches(t, "Do", r.err, tc.match)
 					}
-					matchesNone(t, "Do", r.err, driver.ErrNotSent)
+					matchesNone(t, "Do", r.err, kit.ErrNotSent)
 				}
 			})
 		})
@@ -189,7 +189,7 @@ func TestAMessageThatFails(t *testing.T) {
 }
 
 func TestACallerThatLeavesAGroup(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g, sent := messenger(10)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		var replies []chan reply
@@ -210,7 +210,7 @@ func TestACallerThatLeavesAGroup(t *testing.T) {
 			}
 			r := <-c
 			matches(t, "Do", r.err, context.Canceled, errCause)
-			if notSent := errors.Is(r.err, driver.ErrNotSent); notSent != (i > 4-1) {
+			if notSent := errors.Is(r.err, kit.ErrNotSent); notSent != (i > 4-1) {
 				t.Errorf("Do(%d) = %v; not sent: %v", i, r.err, notSent)
 			}
 		}
@@ -232,12 +232,12 @@ func TestACallerThatLeavesAGroup(t *testing.T) {
 
 // A caller that is gone before it came asks for nothing.
 func TestACallerWhoseContextIsOver(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
 		g, sent := messenger(10)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		_, err := g.Do(ctx, 1)
-		matches(t, "Do", err, context.Canceled, driver.ErrNotSent)
+		matches(t, "Do", err, context.Canceled, kit.ErrNotSent)
 		synctest.Wait()
 		if len(sent) > 0 {
 			t.Error("the request was sent")
@@ -259,8 +259,8 @@ func (c *late) Done() <-chan struct{} {
 
 // A reply that has come is not thrown away because the caller's context is over by then.
 func TestAReplyAtTheEndOfTheContext(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 10)
+	synctest.Test(t, func(t *testing.T) {
+		g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 10)
 		for i := range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			rep, err := g.Do(&late{ctx, func() {
@@ -275,8 +275,8 @@ func TestAReplyAtTheEndOfTheContext(t *testing.T) {
 }
 
 func TestAGroupOfNothing(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := driver.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 0)
+	synctest.Test(t, func(t *testing.T) {
+		g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 0)
 		for i := range 10 {
 			if rep, err := g.Do(t.Context(), i); err != nil || rep != fmt.Sprint(i) {
 				t.Errorf("Do(%d) = %q, %v", i, rep, err)
@@ -286,14 +286,14 @@ func TestAGroupOfNothing(t *testing.T) {
 }
 
 func TestTheTimeLimitOfAMessage(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := driver.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {
+	synctest.Test(t, func(t *testing.T) {
+		g := kit.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {
 			return nil, hang(ctx)
 		}, 3*time.Second, 10)
 		began := time.Now()
 		_, err := g.Do(t.Context(), 1)
 		matches(t, "Do", err, context.DeadlineExceeded)
-		matchesNone(t, "Do", err, driver.ErrNotSent)
+		matchesNone(t, "Do", err, kit.ErrNotSent)
 		if d := time.Since(began); d != 3*time.Second {
 			t.Errorf("it took %v, want 3s", d)
 		}

@@ -1,10 +1,12 @@
-package driver
+package kit
 
 import (
 	"context"
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/fencedlock/locker/driver"
 )
 
 // ErrNotSent says that a request left its [Group] before it was sent: it can't be carried out any more.
@@ -52,7 +54,7 @@ func NewGroup[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, e
 // end. The other members of a message don't notice.
 func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 	var none Rep
-	if err := ContextError(ctx); err != nil {
+	if err := driver.ContextError(ctx); err != nil {
 		return none, errors.Join(ErrNotSent, err)
 	}
 	m := &member[Req, Rep]{req: req, done: make(chan struct{})}
@@ -69,13 +71,13 @@ func (g *Group[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 	case <-ctx.Done():
 	}
 	if g.withdraw(m) {
-		return none, errors.Join(ErrNotSent, ContextError(ctx))
+		return none, errors.Join(ErrNotSent, driver.ContextError(ctx))
 	}
 	select {
 	case <-m.done: // a reply that has come all the same is not thrown away
 		return m.rep, m.err
 	default:
-		return none, ContextError(ctx)
+		return none, driver.ContextError(ctx)
 	}
 }
 

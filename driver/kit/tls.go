@@ -1,4 +1,4 @@
-package driver
+package kit
 
 import (
 	"crypto/tls"
