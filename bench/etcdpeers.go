@@ -80,12 +80,12 @@ func (e etcdAt) txns() contestant {
 }
 
 func (e etcdAt) locker() contestant {
-	return contestant{subject, etcdSends, ttl / 3, func(context.Context) (*client, error) {
+	return contestant{subject, etcdSends, ttl / 3, func(ctx context.Context) (*client, error) {
 		c, err := e.client()
 		if err != nil {
 			return nil, err
 		}
-		l, err := etcdbackend.New(c, etcdbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		l, err := etcdbackend.New(ctx, c, etcdbackend.WithDefaultTTL(ttl))
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}

@@ -111,12 +111,12 @@ func (p postgresAt) pooled(ctx context.Context, lock func(context.Context, *pgxp
 }
 
 func (p postgresAt) locker() contestant {
-	return contestant{subject, pgSends, ttl / 3, func(context.Context) (*client, error) {
+	return contestant{subject, pgSends, ttl / 3, func(ctx context.Context) (*client, error) {
 		config, count, err := p.config()
 		if err != nil {
 			return nil, err
 		}
-		l, err := pgbackend.New(config, pgbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		l, err := pgbackend.New(ctx, config, pgbackend.WithDefaultTTL(ttl))
 		if err != nil {
 			return nil, err
 		}

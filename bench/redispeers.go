@@ -128,9 +128,9 @@ func (r redisAt) byHand(name string, acquire func(ctx context.Context, c *redis.
 }
 
 func (r redisAt) locker() contestant {
-	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(context.Context) (*client, error) {
+	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
 		c, count := r.client()
-		l, err := redisbackend.New(c, redisbackend.WithTTL(ttl)) //nolint:contextcheck // it takes none
+		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(ttl))
 		if err != nil {
 			return nil, err
 		}

@@ -169,9 +169,9 @@ func (r redlockAt) setNX() contestant {
 }
 
 func (r redlockAt) locker() contestant {
-	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(context.Context) (*client, error) {
+	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
-		l, err := redlockbackend.New(all, redlockbackend.WithTTL(ttl), redlockbackend.NewCluster()) //nolint:contextcheck // it takes none
+		l, err := redlockbackend.New(ctx, all, redlockbackend.WithDefaultTTL(ttl), redlockbackend.NewCluster())
 		if err != nil {
 			closeAll()
 			return nil, err

@@ -78,8 +78,8 @@ func (z zooKeeperAt) zkLock() contestant {
 }
 
 func (z zooKeeperAt) locker() contestant {
-	return contestant{subject, zkSends, ttl / 3, func(context.Context) (*client, error) {
-		l, err := zkbackend.New(z) //nolint:contextcheck // it takes none
+	return contestant{subject, zkSends, ttl / 3, func(ctx context.Context) (*client, error) {
+		l, err := zkbackend.New(ctx, z)
 		if err != nil {
 			return nil, err
 		}

@@ -109,9 +109,9 @@ func newConfig(opts []Option) config {
 // "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the same keys.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
 // below 2 s and above 300 s.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // LeasePerLock gives each lock an etcd lease of its own, instead of one for all locks with a TTL. An operator can then
 // end one lock with "etcdctl lease revoke". It costs two more requests for each acquisition and one more for
@@ -120,8 +120,10 @@ func LeasePerLock() Option { return func(c *config) { c.leasePerLock = true } }
 
 // New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the cluster whether it
 // fits, for up to 10 s.
-func New(client *clientv3.Client, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(context.Background(), client, newConfig(opts), nil)
+//
+// ctx covers the opening alone, not the Locker's life.
+func New(ctx context.Context, client *clientv3.Client, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(ctx, client, newConfig(opts), nil)
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}

@@ -23,7 +23,7 @@ import (
 
 // A client without endpoints can't be used, and a Locker says so.
 func TestNoEndpoints(t *testing.T) {
-	_, err := etcdbackend.New(clientv3.NewCtxClient(t.Context()))
+	_, err := etcdbackend.New(t.Context(), clientv3.NewCtxClient(t.Context()))
 	if !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "no endpoints") {
 		t.Errorf("New = %v, want ErrOption that speaks of endpoints", err)
 	}

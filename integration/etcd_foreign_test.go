@@ -59,7 +59,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := etcdbackend.New(client)
+		l, err := etcdbackend.New(t.Context(), client)
 		if err != nil {
 			t.Fatal(err)
 		}

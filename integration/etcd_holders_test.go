@@ -61,7 +61,7 @@ func newEtcdLocker(t conformance.T, config clientv3.Config, opts ...etcdbackend.
 	if err != nil {
 		t.Fatalf("a client = %v", err)
 	}
-	l, err := etcdbackend.New(client, opts...)
+	l, err := etcdbackend.New(t.Context(), client, opts...)
 	if err != nil {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)

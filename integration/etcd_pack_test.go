@@ -46,7 +46,7 @@ func (s *etcdService) openFirst(t conformance.T, first *etcdMember, others ...*e
 	for _, m := range append([]*etcdMember{first}, others...) {
 		config.Endpoints = append(config.Endpoints, local(m.port))
 	}
-	return newEtcdLocker(t, config, append(s.opts, etcdbackend.WithTTL(2*time.Minute))...)
+	return newEtcdLocker(t, config, append(s.opts, etcdbackend.WithDefaultTTL(2*time.Minute))...)
 }
 
 // hosts is the service's URL with some of the members alone.

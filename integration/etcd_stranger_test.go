@@ -81,7 +81,7 @@ func TestEtcdStrangerThatRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := etcdbackend.New(client)
+			l, err := etcdbackend.New(t.Context(), client)
 			if err != nil {
 				t.Fatal(err)
 			}

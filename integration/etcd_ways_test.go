@@ -69,7 +69,7 @@ func TestEtcdClients(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = client.Close() })
-				l, err := etcdbackend.New(client)
+				l, err := etcdbackend.New(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -37,7 +37,7 @@ func TestPostgresWithoutResetQuery(t *testing.T) {
 		}
 		return stream, err
 	}
-	l, name := s.dialled(t, dial, pgbackend.WithTTL(ttl)), lockName(t)
+	l, name := s.dialled(t, dial, pgbackend.WithDefaultTTL(ttl)), lockName(t)
 	t.Cleanup(func() { _ = l.Close() })
 	acquire(t, l, name)
 	mu.Lock()
@@ -47,13 +47,13 @@ func TestPostgresWithoutResetQuery(t *testing.T) {
 	}
 	mu.Unlock()
 	before := admin[int64](t, s, "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and objsubid = 1")
-	other := keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithTTL(ttl)))
+	other := keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
 	lease := acquire(t, other, lockName(t)) // keeps the session alive
 	defer release(t, lease)
 	if now := admin[int64](t, s, "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and objsubid = 1 order by pid <> $1 limit 1", before); now != before {
 		t.Fatalf("the other Locker has the session %d and not %d: this test proves nothing", now, before)
 	}
-	third := keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithTTL(ttl)))
+	third := keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
 	next := wait(t, third, name)
 	release(t, next.granted(t, ttl+third.Guarantees().Expiry.Slack+soon))
 }

@@ -49,7 +49,7 @@ func (s *pgService) dialled(t conformance.T, dial pgconn.DialFunc, opts ...pgbac
 		t.Fatalf("%v", err)
 	}
 	config.ConnConfig.DialFunc = dial
-	l, err := pgbackend.New(config, opts...)
+	l, err := pgbackend.New(t.Context(), config, opts...)
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}

@@ -88,7 +88,7 @@ func (s *pgService) stuckTurn(t conformance.T, _ *conformance.Harness) {
 	network.DropReplyTo("setval(")
 	silent := make(chan error, 1)
 	go func() {
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err == nil {
 			_ = l.Close()
 		}

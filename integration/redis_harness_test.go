@@ -140,7 +140,7 @@ func (s *redisService) dialled(t conformance.T, dial dialFunc) locker.Locker {
 	options := s.client
 	options.Dialer = dial
 	client := redis.NewUniversalClient(&options)
-	l, err := redisbackend.New(client)
+	l, err := redisbackend.New(t.Context(), client)
 	if err != nil {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)

@@ -108,7 +108,7 @@ func TestRedisSubscribesElsewhere(t *testing.T) {
 		clients[role] = redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword})
 		t.Cleanup(func() { _ = clients[role].Close() })
 	}
-	l, err := redisbackend.New(elsewhere{clients["master"], clients["slave"]})
+	l, err := redisbackend.New(t.Context(), elsewhere{clients["master"], clients["slave"]})
 	if err != nil {
 		t.Fatalf("New = %v, want a Locker that polls", err)
 	}

@@ -113,7 +113,7 @@ func (s *redisService) polling(t conformance.T) (locker.Locker, *answers) {
 	options := s.client
 	client, count := redis.NewUniversalClient(&options), new(answers)
 	client.AddHook(count)
-	l, err := redisbackend.New(client)
+	l, err := redisbackend.New(t.Context(), client)
 	if err != nil {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)

@@ -114,7 +114,7 @@ func TestRedisClients(t *testing.T) {
 				o := &redis.Options{Addr: s.nodes[0].addr, Password: redisPassword}
 				change(o)
 				client := redis.NewClient(o)
-				l, err := redisbackend.New(client)
+				l, err := redisbackend.New(t.Context(), client)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -53,7 +53,7 @@ func (s *redlockService) selected(t conformance.T, _ *conformance.Harness) {
 		client := redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword, PoolSize: 1, ContextTimeoutEnabled: true})
 		clients, servers = append(clients, client), append(servers, client)
 	}
-	made, err := redlockbackend.New(servers, redlockbackend.WithTTL(redlockTTL), redlockbackend.WithMaxTTL(redlockTTL))
+	made, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(redlockTTL))
 	if err != nil {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)

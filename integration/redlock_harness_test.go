@@ -111,7 +111,7 @@ func (s *redlockService) dialled(t conformance.T, dial dialFunc, longest time.Du
 		client := redis.NewClient(&redis.Options{Addr: n.addr, Password: redisPassword, Dialer: dial})
 		clients, servers = append(clients, client), append(servers, client)
 	}
-	l, err := redlockbackend.New(servers, redlockbackend.WithTTL(redlockTTL), redlockbackend.WithMaxTTL(longest))
+	l, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(longest))
 	if err != nil {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)

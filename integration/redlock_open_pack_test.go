@@ -175,7 +175,7 @@ func (s *redlockService) unfit(t conformance.T, _ *conformance.Harness) {
 		t.Cleanup(func() { _ = client.Close() })
 		clients = append(clients, client)
 	}
-	if l, err := redlockbackend.New(clients, redlockbackend.WithMaxTTL(redlockTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
+	if l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithMaxTTL(redlockTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
 		if err == nil {
 			_ = l.Close()
 		}

@@ -73,7 +73,7 @@ func TestZkCampaign(t *testing.T) {
 func (s *zkService) strike(t *testing.T, fault zkFault) []outcome {
 	scene := s.newZkScene(t, fault)
 	holders := scene.holders(t)
-	rival := keep(t, s.through(t, s.counter.dial, scene.otherAddrs(), zkbackend.WithTTL(zkCampaignTTL)))
+	rival := keep(t, s.through(t, s.counter.dial, scene.otherAddrs(), zkbackend.WithDefaultTTL(zkCampaignTTL)))
 	results := make(chan zkResult, len(holders))
 	trials := make([]*zkTrial, len(holders))
 	for i, h := range holders {

@@ -166,7 +166,7 @@ func (at *zkScene) holders(t conformance.T) (all []*zkHolder) {
 		{"knows one server, too", target},
 		{"knows all servers", at.addrs()},
 	} {
-		l, network := at.linkedTo(t, way.addrs, zkbackend.WithTTL(zkCampaignTTL))
+		l, network := at.linkedTo(t, way.addrs, zkbackend.WithDefaultTTL(zkCampaignTTL))
 		at.networks = append(at.networks, network)
 		name := lockName(t)
 		lease := acquire(t, keep(t, l), name)

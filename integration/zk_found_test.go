@@ -25,7 +25,7 @@ func TestZkLongSessions(t *testing.T) {
 		return s, err
 	})
 	rival := keep(t, s.open(t))
-	l, network := s.linked(t, zkbackend.WithTTL(zkTTL))
+	l, network := s.linked(t, zkbackend.WithDefaultTTL(zkTTL))
 	keep(t, l)
 	lease := acquire(t, l, lockName(t))
 	next := wait(t, rival, lease.Name())

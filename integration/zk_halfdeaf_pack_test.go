@@ -83,7 +83,7 @@ func (s *zkService) noWrites(t conformance.T, _ *conformance.Harness) {
 
 func (s *zkService) halfDeaf(t conformance.T, n *zkHalfDeaf, only *atomic.Bool) {
 	rival := keep(t, s.open(t))
-	l := keep(t, s.through(t, n.dial, s.addrs(), zkbackend.WithTTL(zkTTL)))
+	l := keep(t, s.through(t, n.dial, s.addrs(), zkbackend.WithDefaultTTL(zkTTL)))
 	t.Cleanup(n.heal) // before the Locker is closed
 	x := s.silence(t, l, rival, func() { only.Store(true) })
 	n.heal()

@@ -72,7 +72,7 @@ func (s *zkService) through(t conformance.T, dial zkDial, addrs []string, opts .
 	opts = slices.Concat([]zkbackend.Option{
 		zkbackend.WithDialer(dial), zkbackend.WithDigest(zkUser, zkPassword), zkbackend.WithChroot(zkRoot),
 	}, s.options, opts)
-	l, err := zkbackend.New(addrs, opts...)
+	l, err := zkbackend.New(t.Context(), addrs, opts...)
 	if err != nil {
 		t.Fatalf("New = %v", err)
 	}

@@ -124,7 +124,7 @@ func (s *zkService) endedAt(t conformance.T, addr string) {
 
 func (s *zkService) sessionExpired(t conformance.T, h *conformance.Harness) {
 	other := keep(t, s.open(t))
-	l, network := s.linked(t, zkbackend.WithTTL(zkTTL))
+	l, network := s.linked(t, zkbackend.WithDefaultTTL(zkTTL))
 	keep(t, l)
 	lease, taken := acquire(t, l, lockName(t)), acquire(t, other, lockName(t))
 	waiter := wait(t, l, taken.Name())

@@ -75,7 +75,7 @@ func (x *zkSilenced) heard(t conformance.T, s *zkService, l locker.Locker) {
 // answersLost loses the answers alone, on old and new connections. The servers are connected with all the time.
 func (s *zkService) answersLost(t conformance.T, _ *conformance.Harness) {
 	rival := keep(t, s.open(t))
-	l, network := s.linked(t, zkbackend.WithTTL(zkTTL))
+	l, network := s.linked(t, zkbackend.WithDefaultTTL(zkTTL))
 	keep(t, l)
 	x := s.silence(t, l, rival, func() { network.Drop(math.MaxInt) })
 	network.Heal()
@@ -95,7 +95,7 @@ func TestZkPacketsOfAnswersAreLost(t *testing.T) {
 	}
 	network := at.network(t)
 	rival := keep(t, s.open(t))
-	l := keep(t, s.through(t, network.Dial, s.addrs(), zkbackend.WithTTL(zkTTL)))
+	l := keep(t, s.through(t, network.Dial, s.addrs(), zkbackend.WithDefaultTTL(zkTTL)))
 	t.Cleanup(func() { must(t, network.Heal) }) // before the Locker is closed
 	x := s.silence(t, l, rival, func() {
 		must(t, func(ctx context.Context) error { return network.Cut(ctx, netns.Replies) })
@@ -142,7 +142,7 @@ func (s *zkService) leaderDiesLate(t conformance.T, _ *conformance.Harness) {
 func (s *zkService) leaderDies(t conformance.T) bool {
 	const each = 4 * zkTTL
 	rival := keep(t, s.open(t))
-	l, network := s.linked(t, zkbackend.WithTTL(each))
+	l, network := s.linked(t, zkbackend.WithDefaultTTL(each))
 	keep(t, l)
 	lease := acquire(t, l, lockName(t))
 	next := wait(t, rival, lease.Name(), locker.WithTTL(each))

@@ -102,7 +102,7 @@ func TestZkTLS(t *testing.T) {
 		release(t, waiter.granted(t, soon))
 	})
 	t.Run("answers are lost", func(t *testing.T) { // of servers that use Netty for their connections, as TLS needs it
-		l, network := s.linked(t, zkbackend.WithTTL(zkTTL))
+		l, network := s.linked(t, zkbackend.WithDefaultTTL(zkTTL))
 		keep(t, l)
 		x := s.silence(t, l, other, func() { network.Drop(math.MaxInt) })
 		network.Heal()

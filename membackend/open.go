@@ -66,8 +66,8 @@ func WithServer(s *Server) Option { return func(c *config) { c.server = s } }
 // WithLink puts a network between the Locker and its service that a test wants to have fail.
 func WithLink(l *Link) Option { return func(c *config) { c.link = l } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. Acquire refuses one below 5 ms.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. Acquire refuses one below 5 ms.
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // New makes a Locker that uses a Server of its own, unless it is told otherwise. It has no goroutines while it holds
 // and waits for nothing. The caller closes it, which leaves a Server and a Link as they are.

@@ -132,7 +132,7 @@ func TestRequirements(t *testing.T) {
 
 func TestNewOptions(t *testing.T) {
 	s := membackend.NewServer()
-	a := membackend.New(membackend.WithServer(s), membackend.WithTTL(time.Minute))
+	a := membackend.New(membackend.WithServer(s), membackend.WithDefaultTTL(time.Minute))
 	b := membackend.New(membackend.WithServer(s))
 	defer a.Close()
 	defer b.Close()
@@ -144,7 +144,7 @@ func TestNewOptions(t *testing.T) {
 	if got, want := a.Guarantees(), membackend.Guarantees(); got != want {
 		t.Errorf("Guarantees = %v, want %v", got, want)
 	}
-	silly := membackend.New(membackend.WithServer(s), membackend.WithTTL(0))
+	silly := membackend.New(membackend.WithServer(s), membackend.WithDefaultTTL(0))
 	defer silly.Close()
 	if _, err := silly.Acquire(t.Context(), "other"); !errors.Is(err, locker.ErrOption) {
 		t.Errorf("Acquire with a TTL of 0 = %v, want %v", err, locker.ErrOption)

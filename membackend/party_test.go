@@ -18,7 +18,7 @@ type party struct {
 
 func newParty(t *testing.T, s *membackend.Server) party {
 	link := membackend.NewLink()
-	l := membackend.New(membackend.WithServer(s), membackend.WithLink(link), membackend.WithTTL(ttl))
+	l := membackend.New(membackend.WithServer(s), membackend.WithLink(link), membackend.WithDefaultTTL(ttl))
 	t.Cleanup(func() { _ = l.Close() })
 	return party{l, link}
 }

@@ -81,7 +81,7 @@ func TestEndOfTheHeir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 6 * time.Second
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ func TestMove(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, config := piped(t)
-				l, err := pgbackend.New(config)
+				l, err := pgbackend.New(t.Context(), config)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -104,7 +104,7 @@ func TestMoveOnASlowServer(t *testing.T) {
 		t.Run(answer.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f, config := piped(t)
-				l, err := pgbackend.New(config)
+				l, err := pgbackend.New(t.Context(), config)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -136,7 +136,7 @@ func TestMakingRoomKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
 		f, config := piped(t)
-		l, err := pgbackend.New(config, pgbackend.WithWaiterConnections(1))
+		l, err := pgbackend.New(t.Context(), config, pgbackend.WithWaiterConnections(1))
 		if err != nil {
 			t.Fatal(err)
 		}

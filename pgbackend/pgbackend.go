@@ -89,9 +89,9 @@ func newConfig(opts []Option) config {
 // WithPrefix sets what names begin with before they become keys; without it, "locker:". All who exclude each other use the same.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
 // 100 ms.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
 // [Migration] has the SQL. All who share locks use the same: the locks of another schema are others, as its tokens are.
@@ -104,8 +104,10 @@ func WithWaiterConnections(n int) Option { return func(c *config) { c.waiters = 
 // New makes a Locker with connections of its own, made as those of a pool with this configuration: of it, ConnConfig,
 // BeforeConnect and AfterConnect are used. It connects, and asks the server whether it fits (see the package comment), for up to
 // 10 s.
-func New(pool *pgxpool.Config, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(context.Background(), pool, newConfig(opts))
+//
+// ctx covers the opening alone, not the Locker's life.
+func New(ctx context.Context, pool *pgxpool.Config, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(ctx, pool, newConfig(opts))
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}

@@ -70,7 +70,7 @@ func TestRetiredBeforeItsWaiterHasConnected(t *testing.T) {
 			}
 			return dial(ctx, network, addr)
 		}
-		l, err := pgbackend.New(config, pgbackend.WithWaiterConnections(1))
+		l, err := pgbackend.New(t.Context(), config, pgbackend.WithWaiterConnections(1))
 		if err != nil {
 			t.Fatal(err)
 		}

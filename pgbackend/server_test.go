@@ -16,7 +16,7 @@ import (
 
 func open(t *testing.T, f *fake, opts ...pgbackend.Option) locker.Locker {
 	t.Helper()
-	l, err := pgbackend.New(f.config(t), opts...)
+	l, err := pgbackend.New(t.Context(), f.config(t), opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func open(t *testing.T, f *fake, opts ...pgbackend.Option) locker.Locker {
 
 func refused(t *testing.T, f *fake, want error, says string) {
 	t.Helper()
-	l, err := pgbackend.New(f.config(t))
+	l, err := pgbackend.New(t.Context(), f.config(t))
 	if err == nil {
 		_ = l.Close()
 		t.Fatalf("New = a Locker, want an error that says %q", says)
@@ -291,7 +291,7 @@ func TestMessage(t *testing.T) {
 func TestStatementsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}

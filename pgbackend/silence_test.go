@@ -43,7 +43,7 @@ func (tx *answeringTx) Scan(dest ...any) error {
 func TestLockTxBesideASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -71,7 +71,7 @@ func TestLockTxBesideASilentConnection(t *testing.T) {
 func TestSilenceIsNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -105,7 +105,7 @@ func TestCancelledTooEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const forgotten = 3
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestCredentialsThatNeverCome(t *testing.T) {
 			}
 			return ctx.Err()
 		}
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestConnectionThatIsNotMade(t *testing.T) {
 			}
 			return dial(ctx, network, addr)
 		}
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ func TestOwnKernelOutlastsTheTTL(t *testing.T) {
 		}
 		return conn, err
 	}
-	l, err := pgbackend.New(config, pgbackend.WithTTL(time.Minute))
+	l, err := pgbackend.New(t.Context(), config, pgbackend.WithDefaultTTL(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestServerWithoutTCPUserTimeout(t *testing.T) {
 // may be ended by it until then: so the server notices that a waiter is gone.
 func TestTCPUserTimeout(t *testing.T) {
 	f := newFake(t)
-	l := open(t, f, pgbackend.WithTTL(time.Minute))
+	l := open(t, f, pgbackend.WithDefaultTTL(time.Minute))
 	limits := func() (all []string) {
 		for c := range f.connections() {
 			all = append(all, c.tcp)

@@ -65,7 +65,7 @@ func TestLookThatHangsHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
 		f.change(func(f *fake) { f.taken = 3199 }) // each acquisition looks
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,7 +79,7 @@ func TestLookThatHangsHoldsNobodyUp(t *testing.T) {
 func TestNobodyWaitsForAConnectionInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestSilentHostLeavesTimeForOthers(t *testing.T) {
 			go func() { _, _ = io.Copy(io.Discard, theirs) }()
 			return mine, nil
 		}
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatalf("New = %v, want a Locker of the host that answers", err)
 		}
@@ -160,7 +160,7 @@ func TestLateAnswersRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 800 * time.Millisecond // a renewal may take a quarter of it
 		f, config := piped(t)
-		l, err := pgbackend.New(config)
+		l, err := pgbackend.New(t.Context(), config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -117,9 +117,9 @@ func newConfig(opts []Option) config {
 // each other use the same. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
 // refused below 10 ms.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // AllowEviction accepts a server that may drop locks when its memory is short (a maxmemory-policy other than
 // noeviction), and one where that can't be found out because INFO is not permitted.
@@ -128,8 +128,10 @@ func AllowEviction() Option { return func(c *config) { c.allowEviction = true } 
 // New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the servers whether
 // they fit (see the package comment), for up to 10 s. A [redis.Ring], which moves keys to other servers when one fails,
 // and a [redis.AutoPipeliner] are refused with an error that matches [errors.ErrUnsupported].
-func New(client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(context.Background(), client, newConfig(opts), nil)
+//
+// ctx covers the opening alone, not the Locker's life.
+func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(ctx, client, newConfig(opts), nil)
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}

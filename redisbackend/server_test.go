@@ -301,7 +301,7 @@ func TestClientsThatAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []redis.UniversalClient{ring, auto} {
-		if _, err := redisbackend.New(c); !errors.Is(err, errors.ErrUnsupported) {
+		if _, err := redisbackend.New(t.Context(), c); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("New with a %T = %v, want ErrUnsupported", c, err)
 		}
 	}

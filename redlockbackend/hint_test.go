@@ -108,7 +108,7 @@ func TestHint(t *testing.T) {
 				t.Cleanup(func() { _ = client.Close() })
 				clients = append(clients, client)
 			}
-			l, err := redlockbackend.New(clients, redlockbackend.WithNodeTimeout(20*time.Millisecond))
+			l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithNodeTimeout(20*time.Millisecond))
 			if err == nil {
 				_ = l.Close()
 				t.Fatal("New = a Locker, want an error")

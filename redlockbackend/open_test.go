@@ -116,8 +116,8 @@ func TestLongestTTLAlone(t *testing.T) {
 	}
 	for _, given := range []time.Duration{0, 11 * time.Second, 30 * time.Second} { // what was asked for is never changed
 		for _, opts := range [][]redlockbackend.Option{
-			{redlockbackend.WithTTL(given), redlockbackend.WithMaxTTL(10 * time.Second)},
-			{redlockbackend.WithMaxTTL(10 * time.Second), redlockbackend.WithTTL(given)},
+			{redlockbackend.WithDefaultTTL(given), redlockbackend.WithMaxTTL(10 * time.Second)},
+			{redlockbackend.WithMaxTTL(10 * time.Second), redlockbackend.WithDefaultTTL(given)},
 		} {
 			if err := redlockbackend.SettingsOf(opts...).Check(); !errors.Is(err, locker.ErrOption) {
 				t.Errorf("TTL %v and a longest of 10s: %v, want ErrOption", given, err)
@@ -201,7 +201,7 @@ func TestSentinelsRefused(t *testing.T) {
 		"two servers, one group": {server("127.0.0.1:1"), group(), server("127.0.0.1:2")},
 		"one group":              {group()},
 	} {
-		l, err := redlockbackend.New(clients)
+		l, err := redlockbackend.New(t.Context(), clients)
 		if err == nil {
 			_ = l.Close()
 		}

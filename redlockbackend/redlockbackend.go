@@ -137,9 +137,9 @@ func usualTTL(longest time.Duration) time.Duration { return min(defaultTTL, long
 // other use the same. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest if that is shorter. It is
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest if that is shorter. It is
 // rounded up to milliseconds, and refused below 20 ms and above the longest.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.ttlGiven = d, true } }
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.ttlGiven = d, true } }
 
 // WithMaxTTL sets the longest TTL of all locks with this prefix on these servers; without it, it is a minute. A server that
 // may have forgotten leases grants nothing for that time. All Lockers say the same, and the servers refuse those that
@@ -167,8 +167,10 @@ func AllowEviction() Option { return func(c *config) { c.allowEviction = true } 
 // The clients keep their settings, and other parts of a program may use them at the same time. Their retries don't apply
 // here: nothing is sent twice. Set ContextTimeoutEnabled if you can; otherwise a request to a server that hangs may keep its
 // connection until the client's own timeouts.
-func New(servers []*redis.Client, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(context.Background(), servers, newConfig(opts), nil)
+//
+// ctx covers the opening alone, not the Locker's life.
+func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(ctx, servers, newConfig(opts), nil)
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}

@@ -37,7 +37,7 @@ func TestPortOfAnotherService(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l, err := zkbackend.New([]string{"zk:8080"}, answers(text))
+				l, err := zkbackend.New(t.Context(), []string{"zk:8080"}, answers(text))
 				if err == nil || errors.Is(err, locker.ErrOption) || !contains(err, "not one of ZooKeeper") || !contains(err, "zk:8080") {
 					t.Errorf("New = %v, %v, want an error that says whose answer is not one of ZooKeeper", l, err)
 				}
@@ -86,7 +86,7 @@ func TestTimeoutsNameTheServer(t *testing.T) {
 		s.sever()
 		fails("one that hangs up", "zk:2181 doesn't answer as ZooKeeper: it has no leader")
 
-		_, err := zkbackend.New([]string{"zk:2181"}, zkbackend.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		_, err := zkbackend.New(t.Context(), []string{"zk:2181"}, zkbackend.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}))

@@ -38,7 +38,7 @@ func TestToleranceOfWhatIsNamed(t *testing.T) {
 				s.tree.create(config, 0, 0)
 				s.tree.data = map[string]string{config: strings.Repeat("server.1=zk1:2888:3888:participant;0.0.0.0:2181\n", c.voting)}
 			}
-			l, err := zkbackend.New(strings.Fields(c.servers), zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick))
+			l, err := zkbackend.New(t.Context(), strings.Fields(c.servers), zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -37,7 +37,7 @@ func parse(u *url.URL) (config, error) {
 	p.String("addr", "") // is known
 	var opts []Option
 	if ttl := p.Duration("ttl", 0); ttl > 0 {
-		opts = append(opts, WithTTL(ttl))
+		opts = append(opts, WithDefaultTTL(ttl))
 	}
 	if tick := p.Duration("tick", 0); tick > 0 {
 		opts = append(opts, WithTick(tick))

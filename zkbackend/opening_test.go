@@ -23,7 +23,7 @@ func TestOpeningIsGivenUp(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				time.AfterFunc(100*time.Millisecond, cancel)
 				began := time.Now()
-				_, err := zkbackend.NewDriver(ctx, []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDialer(s.dial))
+				_, err := zkbackend.NewDriver(ctx, []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), zkbackend.WithDialer(s.dial))
 				if took := time.Since(began); !errors.Is(err, context.Canceled) || took > 150*time.Millisecond {
 					t.Errorf("NewDriver = %v after %v, want Canceled after 100ms", err, took)
 				}

@@ -17,7 +17,7 @@ import (
 func TestCallsReturnThoughCredentialsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDigest("joe", "secret"),
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), zkbackend.WithDigest("joe", "secret"),
 			zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 				time.Sleep(time.Millisecond) // so that time goes on
 				return s.dial(ctx, network, addr)

@@ -69,7 +69,7 @@ func TestCredentialsAreRefused(t *testing.T) {
 func TestCloseWhileCredentialsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDigest("joe", "secret"))
+		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), zkbackend.WithDigest("joe", "secret"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestReleaseOfWhatWasLeftUnderTwoSessions(t *testing.T) {
 func TestReleaseWhenTheLaterSessionEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl),
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl),
 			zkbackend.WithDigest("joe", "secret"), zkbackend.WithDialer(s.dial))
 		if err != nil {
 			t.Fatal(err)

@@ -98,7 +98,7 @@ func TestOpenFails(t *testing.T) {
 	fails := func(what string, says string, servers []string, opts ...zkbackend.Option) {
 		t.Helper()
 		began := time.Now()
-		l, err := zkbackend.New(servers, opts...)
+		l, err := zkbackend.New(t.Context(), servers, opts...)
 		var e *locker.Error
 		if err == nil || !errors.As(err, &e) || !contains(err, says) || contains(err, "secret") || contains(err, "\n") {
 			t.Errorf("%s: New = %v, %v, want an error in one line that speaks of %q", what, l, err, says)

@@ -260,7 +260,7 @@ func TestAnswerAfterTheEnd(t *testing.T) {
 func TestLeftoverOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, deaf := newServer(t), new(deafness)
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), deaf.dialer(s))
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), deaf.dialer(s))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 func TestReleaseOverAServerThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithTTL(ttl), zkbackend.WithDialer(s.dial))
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), zkbackend.WithDialer(s.dial))
 		if err != nil {
 			t.Fatal(err)
 		}

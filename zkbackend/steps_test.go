@@ -20,7 +20,7 @@ const (
 // open opens a Locker on the tests' server.
 func open(t *testing.T, s *server, opts ...zkbackend.Option) locker.Locker {
 	t.Helper()
-	opts = append([]zkbackend.Option{zkbackend.WithTick(tick), zkbackend.WithTTL(ttl)}, opts...)
+	opts = append([]zkbackend.Option{zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl)}, opts...)
 	l, err := s.new(opts...)
 	if err != nil {
 		t.Fatalf("New = %v", err)
@@ -35,7 +35,7 @@ func open(t *testing.T, s *server, opts ...zkbackend.Option) locker.Locker {
 }
 
 func (s *server) new(opts ...zkbackend.Option) (locker.Locker, error) {
-	return zkbackend.New([]string{s.addr}, append([]zkbackend.Option{zkbackend.WithDialer(s.dial)}, opts...)...)
+	return zkbackend.New(context.Background(), []string{s.addr}, append([]zkbackend.Option{zkbackend.WithDialer(s.dial)}, opts...)...)
 }
 
 func acquire(t *testing.T, l locker.Locker, name string, opts ...locker.Option) locker.Lease {

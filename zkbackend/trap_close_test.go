@@ -68,7 +68,7 @@ func TestClose(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t)
 				before := runtime.NumGoroutine()
-				l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
+				l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(time.Minute))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -176,7 +176,7 @@ func (c *failing) Write(data []byte) (int, error) {
 func TestHungServerIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
+		l, err := s.new(zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

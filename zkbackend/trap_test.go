@@ -133,7 +133,7 @@ func TestConnectionOfAnEndedSession(t *testing.T) {
 		t.Run(before, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t)
-				l, other := open(t, s), open(t, s, zkbackend.WithTTL(2*ttl))
+				l, other := open(t, s), open(t, s, zkbackend.WithDefaultTTL(2*ttl))
 				var lease locker.Lease
 				switch before {
 				case "idle":
@@ -216,7 +216,7 @@ func TestOpenRefusesTTL(t *testing.T) {
 		s := newServer(t)
 		s.longest = 10 * time.Second
 		for _, ttl := range []time.Duration{time.Millisecond, time.Hour} {
-			l, err := s.new(zkbackend.WithTTL(ttl))
+			l, err := s.new(zkbackend.WithDefaultTTL(ttl))
 			if !errors.Is(err, locker.ErrOption) {
 				t.Errorf("New with a TTL of %v = %v, %v, want ErrOption", ttl, l, err)
 			}
@@ -258,7 +258,7 @@ func TestNothingIsLogged(t *testing.T) {
 		s.endSession(s.last)
 		s.mu.Unlock()
 		release(t, acquire(t, l, "a"))
-		_, _ = zkbackend.New([]string{"127.0.0.1:1"})
+		_, _ = zkbackend.New(t.Context(), []string{"127.0.0.1:1"})
 		_ = l.Close()
 		mu.Lock()
 		defer mu.Unlock()

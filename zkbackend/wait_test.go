@@ -244,7 +244,7 @@ func TestWaiterWhoseSessionEndsWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		holder := acquire(t, open(t, s), "a")
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick), zkbackend.WithTTL(ttl))
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +314,7 @@ func TestThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, releases = 1000, 20
 		s := newServer(t)
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick), zkbackend.WithTTL(time.Minute))
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithDialer(s.dial), zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(time.Minute))
 		if err != nil {
 			t.Fatal(err)
 		}

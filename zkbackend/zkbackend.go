@@ -126,9 +126,9 @@ func newConfig(servers []string, opts []Option) config {
 // same. It is made if it isn't there.
 func WithChroot(path string) Option { return func(c *config) { c.root = path } }
 
-// WithTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest that the servers allow
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest that the servers allow
 // if that is shorter.
-func WithTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithTick tells the servers' tickTime. Without it, it is found out, which works unless the shortest and the longest
 // session were both set by hand, to less than two and twenty ticks. Too small a tick makes leases that may not be safe. Where the
@@ -156,8 +156,10 @@ func WithACL(acl []zk.ACL) Option { return func(c *config) { c.acl = acl } }
 
 // New makes a Locker on the ensemble of which these are servers, each HOST or HOST:PORT. It opens sessions of its own, and
 // ends them when it is closed. It asks the servers whether they fit (see the package comment), for up to 10 s.
-func New(servers []string, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(context.Background(), newConfig(servers, opts))
+//
+// ctx covers the opening alone, not the Locker's life.
+func New(ctx context.Context, servers []string, opts ...Option) (locker.Locker, error) {
+	l, err := newLocker(ctx, newConfig(servers, opts))
 	if err != nil {
 		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}
