@@ -11,17 +11,17 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// BenchmarkGroup is a request through a Group from many goroutines, against a service that takes a moment for each
+// BenchmarkLanes is a request through Lanes from many goroutines, against a service that takes a moment for each
 // message.
-func BenchmarkGroup(b *testing.B) {
+func BenchmarkLanes(b *testing.B) {
 	for _, goroutines := range []int{1, 64, 512} {
 		b.Run(fmt.Sprintf("goroutines=%d", goroutines), func(b *testing.B) {
 			var messages atomic.Int64
-			g := kit.NewGroup(func(_ context.Context, reqs []int) ([]int, error) {
+			g := kit.NewLanes(func(_ context.Context, reqs []int) ([]int, error) {
 				messages.Add(1)
 				time.Sleep(50 * time.Microsecond)
 				return reqs, nil
-			}, time.Second, 128)
+			}, kit.LaneOptions{Limit: time.Second, Size: 128})
 			b.SetParallelism(max(1, goroutines/runtime.GOMAXPROCS(0)))
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {

@@ -15,11 +15,11 @@ import (
 
 // Many callers, some of whom leave: each gets the reply to its own request or an error, and what was not sent was not
 // carried out.
-func TestGroupUnderLoad(t *testing.T) {
+func TestLanesUnderLoad(t *testing.T) {
 	const callers, each, size = 32, 200, 8
 	var carried [callers * each]atomic.Int32
 	var side, most atomic.Int32
-	g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) {
+	g := kit.NewLanes(func(_ context.Context, reqs []int) ([]string, error) {
 		if n := side.Add(1); n > most.Load() {
 			most.Store(n)
 		}
@@ -32,7 +32,7 @@ func TestGroupUnderLoad(t *testing.T) {
 		}
 		time.Sleep(time.Duration(rand.IntN(50)) * time.Microsecond)
 		return echo(reqs)
-	}, time.Minute, size)
+	}, kit.LaneOptions{Limit: time.Minute, Size: size})
 	var wg sync.WaitGroup
 	for c := range callers {
 		wg.Go(func() {

@@ -12,21 +12,21 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// message is one send of a group, which a test answers.
+// message is one message of lanes, which a test answers.
 type message struct {
 	ctx    context.Context
 	reqs   []int
 	answer chan func([]int) ([]string, error)
 }
 
-// messenger makes a group whose messages come through the channel.
-func messenger(size int) (*kit.Group[int, string], chan message) {
+// messenger makes lanes whose messages come through the channel.
+func messenger(size int) (*kit.Lanes[int, string], chan message) {
 	sent := make(chan message, 100)
-	g := kit.NewGroup(func(ctx context.Context, reqs []int) ([]string, error) {
+	g := kit.NewLanes(func(ctx context.Context, reqs []int) ([]string, error) {
 		m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
 		sent <- m
 		return (<-m.answer)(reqs)
-	}, time.Second, size)
+	}, kit.LaneOptions{Limit: time.Second, Size: size})
 	return g, sent
 }
 
@@ -47,7 +47,7 @@ type reply struct {
 	err error
 }
 
-func do(ctx context.Context, g *kit.Group[int, string], req int) chan reply {
+func do(ctx context.Context, g *kit.Lanes[int, string], req int) chan reply {
 	c := make(chan reply, 1)
 	go func() {
 		rep, err := g.Do(ctx, req)
@@ -188,7 +188,7 @@ func TestAMessageThatFails(t *testing.T) {
 	}
 }
 
-func TestACallerThatLeavesAGroup(t *testing.T) {
+func TestACallerThatLeavesItsLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, sent := messenger(10)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -260,7 +260,7 @@ func (c *late) Done() <-chan struct{} {
 // A reply that has come is not thrown away because the caller's context is over by then.
 func TestAReplyAtTheEndOfTheContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 10)
+		g := kit.NewLanes(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, kit.LaneOptions{Limit: time.Second, Size: 10})
 		for i := range 100 {
 			ctx, cancel := context.WithCancel(t.Context())
 			rep, err := g.Do(&late{ctx, func() {
@@ -274,9 +274,9 @@ func TestAReplyAtTheEndOfTheContext(t *testing.T) {
 	})
 }
 
-func TestAGroupOfNothing(t *testing.T) {
+func TestLanesWithoutASize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := kit.NewGroup(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, time.Second, 0)
+		g := kit.NewLanes(func(_ context.Context, reqs []int) ([]string, error) { return echo(reqs) }, kit.LaneOptions{Limit: time.Second, Size: 0})
 		for i := range 10 {
 			if rep, err := g.Do(t.Context(), i); err != nil || rep != fmt.Sprint(i) {
 				t.Errorf("Do(%d) = %q, %v", i, rep, err)
@@ -287,15 +287,92 @@ func TestAGroupOfNothing(t *testing.T) {
 
 func TestTheTimeLimitOfAMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := kit.NewGroup(func(ctx context.Context, _ []int) ([]string, error) {
+		g := kit.NewLanes(func(ctx context.Context, _ []int) ([]string, error) {
 			return nil, hang(ctx)
-		}, 3*time.Second, 10)
+		}, kit.LaneOptions{Limit: 3 * time.Second, Size: 10})
 		began := time.Now()
 		_, err := g.Do(t.Context(), 1)
 		matches(t, "Do", err, context.DeadlineExceeded)
 		matchesNone(t, "Do", err, kit.ErrNotSent)
 		if d := time.Since(began); d != 3*time.Second {
 			t.Errorf("it took %v, want 3s", d)
+		}
+	})
+}
+
+// With CallersSend a request that finds a free lane has its caller's goroutine and context. Requests that join have not.
+func TestCallersSend(t *testing.T) {
+	type key struct{}
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan message, 10)
+		l := kit.NewLanes(func(ctx context.Context, reqs []int) ([]string, error) {
+			m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
+			sent <- m
+			select {
+			case answer := <-m.answer:
+				return answer(reqs)
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}, kit.LaneOptions{Width: 1, Size: 10, Limit: time.Second, CallersSend: true})
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "the caller's"))
+		gone, leave := context.WithCancelCause(t.Context())
+		first, second, third := do(ctx, l, 1), do(gone, l, 2), do(t.Context(), l, 3)
+		leave(errCause)
+		matches(t, "Do", (<-second).err, errCause, kit.ErrNotSent)
+		m := <-sent
+		m.is(t, 1)
+		if m.ctx.Value(key{}) == nil {
+			t.Error("the request that is alone has another context than its caller's")
+		}
+		cancel(errCause)
+		matches(t, "Do", (<-first).err, errCause)
+		m = <-sent
+		m.is(t, 3)
+		if m.ctx.Value(key{}) != nil {
+			t.Error("a request that has waited has a caller's context")
+		}
+		m.answer <- echo
+		if r := <-third; r.err != nil || r.rep != "3" {
+			t.Errorf("Do(3) = %q, %v", r.rep, r.err)
+		}
+		fourth := do(t.Context(), l, 4) // the lane is free again
+		m = <-sent
+		m.is(t, 4)
+		began := time.Now()
+		matches(t, "Do", (<-fourth).err, context.DeadlineExceeded)
+		if d := time.Since(began); d != time.Second {
+			t.Errorf("a message of a caller without a deadline took %v, want the limit, 1s", d)
+		}
+	})
+}
+
+// With one lane all that comes while a message is under way goes out with the next one.
+func TestOneLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan message, 10)
+		l := kit.NewLanes(func(ctx context.Context, reqs []int) ([]string, error) {
+			m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
+			sent <- m
+			return (<-m.answer)(reqs)
+		}, kit.LaneOptions{Width: 1, Size: 3, Limit: time.Second, CallersSend: true})
+		var replies []chan reply
+		for i := range 6 {
+			replies = append(replies, do(t.Context(), l, i))
+		}
+		for _, want := range [][]int{{0}, {1, 2, 3}, {4, 5}} {
+			m := <-sent
+			m.is(t, want...)
+			if len(sent) > 0 {
+				t.Error("two messages are under way")
+			}
+			m.answer <- echo
+			synctest.Wait()
+		}
+		for i, c := range replies {
+			if r := <-c; r.err != nil || r.rep != fmt.Sprint(i) {
+				t.Errorf("Do(%d) = %q, %v", i, r.rep, r.err)
+			}
 		}
 	})
 }
