@@ -19,6 +19,7 @@ type site struct {
 	tasks   *kit.Tasks
 	made    []*session
 	failing int
+	closing func() // optional: called by a session's Close
 }
 
 type session struct {
@@ -31,6 +32,9 @@ type session struct {
 func (s *session) Usable() bool { return !s.over.Load() && s.closed.Load() == 0 }
 
 func (s *session) Close(context.Context) error {
+	if s.site.closing != nil {
+		s.site.closing()
+	}
 	s.closed.Add(1)
 	return nil
 }
@@ -146,6 +150,21 @@ func TestTheBoundOfSessions(t *testing.T) {
 	})
 }
 
+// A caller that has got any session uses it, as a caller that has asked for its TTL does.
+func TestAnySessionIsUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, func(o *kit.SessionOptions[*session]) { o.Max = 1 })
+		if _, ok := s.Any(); ok {
+			t.Error("Any = true without a session")
+		}
+		s.Leave(s.joined(t, time.Second))
+		found, _ := s.Any()
+		matches(t, "Join of another TTL", (<-s.join(t.Context(), time.Minute)).err, locker.ErrOption)
+		s.Leave(found)
+		s.joined(t, time.Minute)
+	})
+}
+
 // A session that is being opened is not evicted, though the only caller has left: it would be opened in vain.
 func TestASessionThatOpensStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -179,6 +198,7 @@ func TestASessionThatCannotBeOpened(t *testing.T) {
 			if (o.err == nil) != transient {
 				t.Errorf("Join of one that has joined = %v, want a new opening: %v", o, transient)
 			}
+			s.Leave(s.made[0]) // does nothing
 			if s.made[0].closed.Load() > 0 {
 				t.Error("a session that was never open was closed")
 			}
@@ -226,6 +246,11 @@ func TestSessionsClose(t *testing.T) {
 		s := newSite(t, nil)
 		used := s.joined(t, time.Second)
 		opening := s.join(t.Context(), time.Minute)
+		s.closing = func() {
+			if _, ok := s.Any(); ok {
+				t.Error("Any = true while the sessions are being closed")
+			}
+		}
 		if err := s.Close(t.Context()); err != nil {
 			t.Errorf("Close = %v", err)
 		}
