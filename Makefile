@@ -1,4 +1,4 @@
-# make test     all packages, with the race detector; brings up what it needs
+# make test     all packages of the root module and of integration, with the race detector; brings up what it needs
 # make images   the servers that the tests run, pulled, or built where they can't be
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
@@ -10,23 +10,27 @@ GOLANGCI_LINT := v2.15.0
 BIN := $(CURDIR)/.bin
 FUZZTIME ?= 60s
 SOAK ?= 50
+# How many packages of integration run their servers at the same time.
+PACKAGES ?= 2
 
 # The servers last: what fails without them is told sooner, and leaves them the machine to themselves.
 test: images
 	go vet ./...
-	go test -race $$(go list ./... | grep -v '/integration$$')
+	go test -race ./...
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is left out: cuts below TCP need root and iptables"
-	go test -race -timeout 60m ./integration
+	cd integration && go vet ./... && go test -race -p $(PACKAGES) -timeout 60m ./...
 
 images:
-	go run ./integration/cmd/images
+	cd integration && go run ./cmd/images
 
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 	$< run ./...
+	cd integration && $< run ./...
 	go mod tidy -diff
+	cd integration && go mod tidy -diff
 	@set -e; for os in darwin freebsd windows; do \
-		echo "GOOS=$$os go vet, of all but integration"; \
-		GOOS=$$os go vet $$(go list ./... | grep -v '/integration'); \
+		echo "GOOS=$$os go vet"; \
+		GOOS=$$os go vet ./...; \
 	done
 
 # Installed beside the project and not in go.mod: users don't need it.
@@ -36,10 +40,11 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 
 vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
+	cd integration && go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
 # The benchmarks of the packages, and then all backends and their peers on real servers, which need Docker.
 bench:
-	go test -run '^$$' -bench . -benchmem $$(go list ./... | grep -v '/integration$$')
+	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go vet . && go test . && go run .
 
 fuzz:
@@ -50,6 +55,6 @@ fuzz:
 	done
 
 soak: images
-	go test -race -count=$(SOAK) -timeout 60m $$(go list ./... | grep -v '/integration$$')
+	go test -race -count=$(SOAK) -timeout 60m ./...
 	LOCKER_SOAK=1 go test -timeout 1h ./internal/redlockmodel
-	LOCKER_SOAK=1 go test -race -count=20 -timeout 4h ./integration
+	cd integration && LOCKER_SOAK=1 go test -race -p $(PACKAGES) -count=20 -timeout 4h ./...

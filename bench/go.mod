@@ -7,6 +7,7 @@ require (
 	github.com/aclements/go-moremath v0.0.0-20210112150236-f10218a38794
 	github.com/bsm/redislock v0.9.4
 	github.com/fencedlock/locker v0.0.0
+	github.com/fencedlock/locker/integration v0.0.0
 	github.com/go-redsync/redsync/v4 v4.17.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/jackc/pgx/v5 v5.12.0
@@ -42,3 +43,5 @@ require (
 )
 
 replace github.com/fencedlock/locker => ../
+
+replace github.com/fencedlock/locker/integration => ../integration

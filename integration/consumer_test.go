@@ -9,36 +9,64 @@ import (
 	"testing"
 )
 
-// goSum makes a module that imports one package, of this module or of one that it requires, and returns the lines of its
-// go.sum.
-func goSum(t *testing.T, pkg string) []string {
+// consumer makes a module that imports packages of this project, or of modules that it requires, and returns its folder. main is
+// its program, and require is what its go.mod requires.
+func consumer(t *testing.T, main string, require ...string) (dir string) {
 	t.Helper()
-	repo, err := filepath.Abs("..")
+	repo, err := filepath.Abs(rootDir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	require := "require " + module + " v0.0.0\n\nreplace " + module + " => " + repo + "\n"
-	if !strings.HasPrefix(pkg, module) {
-		version, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Version}}", pkg).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		require = "require " + pkg + " " + string(version)
-	}
-	dir := t.TempDir()
+	dir = t.TempDir()
 	write := func(name, text string) {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("go.mod", "module example.com/consumer\n\ngo 1.25.0\n\n"+require)
-	write("main.go", "package main\n\nimport _ \""+pkg+"\"\n\nfunc main() {}\n")
-	cmd := exec.CommandContext(t.Context(), "go", "mod", "tidy")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go mod tidy: %v\n%s", err, out)
+	mod := "module example.com/consumer\n\ngo 1.25.0\n\n"
+	for _, m := range require {
+		mod += "require " + m + "\n"
+		if strings.HasPrefix(m, module) {
+			mod += "replace " + module + " => " + repo + "\n"
+		}
 	}
-	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	write("go.mod", mod)
+	write("main.go", main)
+	consumerGo(t, dir, "mod", "tidy")
+	return dir
+}
+
+// consumerGo runs the go command in a consumer's folder, and returns the lines that it prints.
+func consumerGo(t *testing.T, dir string, args ...string) []string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", args...)
+	cmd.Dir = dir
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return slices.Collect(strings.Lines(string(out)))
+}
+
+// importing is a program that imports one package.
+func importing(pkg string) string {
+	return "package main\n\nimport _ \"" + pkg + "\"\n\nfunc main() {}\n"
+}
+
+// goSum makes a consumer of one package, of this module or of one that it requires, and returns the lines of its go.sum.
+func goSum(t *testing.T, pkg string) []string {
+	t.Helper()
+	require := module + " v0.0.0"
+	if !strings.HasPrefix(pkg, module) {
+		version, err := goCommand(t, "list", "-m", "-f", "{{.Version}}", pkg).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		require = pkg + " " + strings.TrimSpace(string(version))
+	}
+	sum, err := os.ReadFile(filepath.Join(consumer(t, importing(pkg), require), "go.sum"))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}

@@ -18,6 +18,13 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	etcdtest "github.com/fencedlock/locker/integration/etcd"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	pgtest "github.com/fencedlock/locker/integration/pg"
+	redistest "github.com/fencedlock/locker/integration/redis"
+	redlocktest "github.com/fencedlock/locker/integration/redlock"
+	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
 // counterSize is how much a run of the example does: in each round a process is stopped at the worst instant, others write, and
@@ -32,15 +39,15 @@ var (
 // Holders that are stopped between read and write lose no update where the storage checks their tokens, and do where it
 // doesn't: examples/counter, with real processes, lock services, storages and expiry.
 func TestCounter(t *testing.T) {
-	needServers(t)
+	itest.NeedServers(t)
 	binary := build(t, "examples/counter")
-	postgres := func(t *testing.T) string { return fenceURL(t, pgStandalone(t)) }
+	postgres := func(t *testing.T) string { return pgtest.FenceURL(t, pgtest.Standalone(t)) }
 	redis := func(t *testing.T) string {
-		u := url.URL{Scheme: "redis", User: url.UserPassword("", redisPassword), Host: redisStandalone(t).nodes[0].addr}
+		u := url.URL{Scheme: "redis", User: url.UserPassword("", redistest.Password), Host: redistest.Standalone(t).Nodes[0].Addr}
 		return u.String()
 	}
 	etcd := func(t *testing.T) string {
-		u := url.URL{Scheme: "etcd", User: url.UserPassword("root", etcdPassword), Host: strings.Join(etcdCluster(t).config.Endpoints, ",")}
+		u := url.URL{Scheme: "etcd", User: url.UserPassword("root", etcdtest.Password), Host: strings.Join(etcdtest.Cluster(t).Config.Endpoints, ",")}
 		return u.String()
 	}
 	size := shortCounter
@@ -54,11 +61,11 @@ func TestCounter(t *testing.T) {
 		data    string
 		dataURL func(*testing.T) string
 	}{
-		{"redis", func(t *testing.T) string { return redisStandalone(t).url }, shortTTL, "postgres", postgres},
-		{"redlock", func(t *testing.T) string { return redlockServers(t).url }, shortTTL, "redis", redis},
-		{"etcd", func(t *testing.T) string { return etcdCluster(t).url }, etcdTTL, "redis", redis},
-		{"zookeeper", func(t *testing.T) string { return zkEnsemble(t).url }, zkTTL, "etcd", etcd},
-		{"postgres", func(t *testing.T) string { return pgStandalone(t).url }, shortTTL, "postgres", postgres},
+		{"redis", func(t *testing.T) string { return redistest.Standalone(t).URL }, itest.ShortTTL, "postgres", postgres},
+		{"redlock", func(t *testing.T) string { return redlocktest.Servers(t).URL }, itest.ShortTTL, "redis", redis},
+		{"etcd", func(t *testing.T) string { return etcdtest.Cluster(t).URL }, etcdtest.TTL, "redis", redis},
+		{"zookeeper", func(t *testing.T) string { return zktest.Ensemble(t).URL }, zktest.TTL, "etcd", etcd},
+		{"postgres", func(t *testing.T) string { return pgtest.Standalone(t).URL }, itest.ShortTTL, "postgres", postgres},
 	} {
 		t.Run(tc.lock+"/"+tc.data, func(t *testing.T) {
 			c := counters{binary: binary, lock: tc.lockURL(t), data: tc.dataURL(t), ttl: tc.ttl}
@@ -85,7 +92,7 @@ type counters struct {
 }
 
 func (c counters) run(t *testing.T, size counterSize) {
-	name := lockName(t)
+	name := itest.LockName(t)
 	written, refused := 0, 0
 	for round := range size.rounds {
 		stopped := c.start(t, name, "--updates=1", "--stop")
@@ -164,7 +171,7 @@ func (p *counting) next(t *testing.T) (line string, more bool) {
 	t.Helper()
 	select {
 	case line, more = <-p.lines:
-	case <-time.After(hang):
+	case <-time.After(itest.Hang):
 		t.Fatal("a process says nothing for a minute")
 	}
 	switch {

@@ -7,32 +7,38 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	etcdtest "github.com/fencedlock/locker/integration/etcd"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	pgtest "github.com/fencedlock/locker/integration/pg"
+	redistest "github.com/fencedlock/locker/integration/redis"
+	redlocktest "github.com/fencedlock/locker/integration/redlock"
+	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
 // The suite has nothing to say of a backend that can't tell who holds a lock. Which of them can is said here, and in the docs.
 func TestCurrent(t *testing.T) {
-	needServers(t)
+	itest.NeedServers(t)
 	for _, tc := range []struct {
 		backend string
 		url     func(*testing.T) string
 		offered bool
 	}{
-		{"redis", func(t *testing.T) string { return redisStandalone(t).url }, true},
-		{"redlock", func(t *testing.T) string { return redlockServers(t).url }, false},
-		{"etcd", func(t *testing.T) string { return etcdCluster(t).url }, true},
-		{"zookeeper", func(t *testing.T) string { return zkEnsemble(t).url }, true},
-		{"postgres", func(t *testing.T) string { return pgStandalone(t).url }, false},
+		{"redis", func(t *testing.T) string { return redistest.Standalone(t).URL }, true},
+		{"redlock", func(t *testing.T) string { return redlocktest.Servers(t).URL }, false},
+		{"etcd", func(t *testing.T) string { return etcdtest.Cluster(t).URL }, true},
+		{"zookeeper", func(t *testing.T) string { return zktest.Ensemble(t).URL }, true},
+		{"postgres", func(t *testing.T) string { return pgtest.Standalone(t).URL }, false},
 	} {
 		t.Run(tc.backend, func(t *testing.T) {
 			l, err := locker.Open(t.Context(), tc.url(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			keep(t, l)
-			name := lockName(t)
-			lease := acquire(t, l, name)
+			itest.Keep(t, l)
+			name := itest.LockName(t)
+			lease := itest.Acquire(t, l, name)
 			token, err := locker.CurrentToken(t.Context(), l, name)
-			release(t, lease)
+			itest.Release(t, lease)
 			switch {
 			case tc.offered && (err != nil || token != lease.Token()):
 				t.Errorf("CurrentToken = %v, %v, want %v", token, err, lease.Token())

@@ -3,31 +3,9 @@
 package integration
 
 import (
-	"flag"
-	"fmt"
-	"os"
 	"testing"
 
-	"github.com/redis/go-redis/v9/logging"
+	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// TestMain runs the tests and removes the containers that they have started. The test binary is also the holder in
-// another process that the suite asks for; see process_test.go.
-func TestMain(m *testing.M) {
-	logging.Disable() // go-redis tells of each fault that a test makes
-	flag.Parse()
-	set := false
-	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set { // the runs of the suite mostly wait; more than four at once gain nothing on two processors
-		_ = flag.Set("test.parallel", "4")
-	}
-	if url := os.Getenv(holderURL); url != "" {
-		os.Exit(holder(url))
-	}
-	code := m.Run()
-	if err := removeContainers(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = max(code, 1)
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { itest.Main(m) }

@@ -9,15 +9,18 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fenceredis"
+	etcdtest "github.com/fencedlock/locker/integration/etcd"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
 // The procedure of docs/migrating.md: from Redis to etcd, with a resource that has seen Redis' tokens.
 func TestMigration(t *testing.T) {
-	needServers(t)
+	itest.NeedServers(t)
 	const base = "10000000000000000" // as in the docs
-	redis, etcd := redisStandalone(t), etcdCluster(t)
-	name := lockName(t)
-	mark := fenceredis.Mark{Client: redis.nodes[0].admin, Key: name + ":fence"}
+	redis, etcd := redistest.Standalone(t), etcdtest.Cluster(t)
+	name := itest.LockName(t)
+	mark := fenceredis.Mark{Client: redis.Nodes[0].Admin, Key: name + ":fence"}
 	acquire := func(url string) (locker.Lease, error) {
 		l, err := locker.Open(t.Context(), url)
 		if err != nil {
@@ -27,7 +30,7 @@ func TestMigration(t *testing.T) {
 		return l.Acquire(t.Context(), name)
 	}
 
-	old, err := acquire(redis.url)
+	old, err := acquire(redis.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +38,7 @@ func TestMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	bare, err := acquire(etcd.url)
+	bare, err := acquire(etcd.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +51,7 @@ func TestMigration(t *testing.T) {
 
 	var last locker.Token
 	for range 3 {
-		lease, err := acquire(etcd.with("token_base", base))
+		lease, err := acquire(etcd.With("token_base", base))
 		if err != nil {
 			t.Fatal(err)
 		}

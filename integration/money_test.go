@@ -6,19 +6,23 @@ import (
 	"fmt"
 	"os/exec"
 	"testing"
+
+	"github.com/fencedlock/locker/integration/internal/itest"
+	pgtest "github.com/fencedlock/locker/integration/pg"
+	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
 // The database keeps the sum right with and without the lock; with it nobody's work is in vain. (examples/money)
 func TestMoney(t *testing.T) {
-	needServers(t)
+	itest.NeedServers(t)
 	binary := build(t, "examples/money")
-	data := fenceURL(t, pgStandalone(t))
+	data := pgtest.FenceURL(t, pgtest.Standalone(t))
 	for _, tc := range []struct {
 		name      string
 		args      []string
 		conflicts bool
 	}{
-		{"locked", []string{"--lock=" + redisStandalone(t).url}, false},
+		{"locked", []string{"--lock=" + redistest.Standalone(t).URL}, false},
 		{"unlocked", []string{"--no-lock"}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

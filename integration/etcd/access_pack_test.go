@@ -1,0 +1,218 @@
+//go:build unix
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// accessPack is a cluster that refuses: users, passwords and permissions that change, logins that expire, no space.
+func (s *Service) accessPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I30", Name: "changed-password-is-an-error", Run: s.passwordChanged,
+			Why: "new logins are refused then, and the error must say so, without the password"},
+		{ID: "I31", Name: "missing-permission-is-an-error", Run: s.permissionTaken,
+			Why: "a role that was changed is not somebody else's lease, and all must go on when it is changed back"},
+		{ID: "I32", Name: "full-cluster-is-an-error", Run: s.noSpace,
+			Why: "a cluster without space takes no new locks; that is not somebody else's lease, and those that stand go on"},
+		{ID: "I33", Name: "members-are-counted", Run: s.membersCounted,
+			Why: "two members or one survive no loss, and whoever requires that must be told; how many addresses a URL has says nothing of it"},
+	}
+}
+
+// idleLogin lets the login expire while a lease is held, another waited for, and nothing happens.
+func (s *Service) idleLogin(t conformance.T, _ *conformance.Harness) {
+	l, other, idle := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	name := itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+	itest.Free(t, 0, idle, itest.LockName(t))
+	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	itest.Free(t, 0, idle, itest.LockName(t))
+	itest.Held(t, lease, idle)
+	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	next := waiter.Granted(t, itest.Soon)
+	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	itest.Release(t, next)
+	itest.Free(t, 0, l, name)
+}
+
+// admin has the first member carry out something.
+func (s *Service) admin(t conformance.T, f func(context.Context, *clientv3.Client) error) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error { return f(ctx, s.Members[0].admin) })
+}
+
+func (s *Service) setPassword(t conformance.T, password string) {
+	t.Helper()
+	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.UserChangePassword(ctx, etcdUser, password)
+		return err
+	})
+}
+
+// passwordChanged ends the user's logins as well, which the cluster does by itself.
+func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	t.Cleanup(func() { s.setPassword(t, Password) })
+	s.setPassword(t, "another")
+	err := itest.Refused(t, itest.Soon, l, itest.LockName(t))
+	if !strings.Contains(err.Error(), "authentication failed") {
+		t.Errorf("TryAcquire = %v, want it to name the password as the reason", err)
+	}
+	if strings.Contains(err.Error(), Password) {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	itest.RefusedAtOpen(t, s.URL, "authentication failed")
+	itest.Lost(t, TTL+itest.Soon, lease)
+	s.setPassword(t, Password)
+	itest.Free(t, TTL+itest.Soon, l, name)
+	itest.Free(t, itest.Soon, itest.Keep(t, s.Open(t)), name)
+}
+
+func (s *Service) permit(t conformance.T, allowed bool) {
+	t.Helper()
+	end := clientv3.GetPrefixRangeEnd(etcdPrefix)
+	s.admin(t, func(ctx context.Context, c *clientv3.Client) (err error) {
+		if allowed {
+			_, err = c.RoleGrantPermission(ctx, etcdUser, etcdPrefix, end, clientv3.PermissionType(clientv3.PermReadWrite))
+		} else {
+			_, err = c.RoleRevokePermission(ctx, etcdUser, etcdPrefix, end)
+		}
+		return err
+	})
+}
+
+func (s *Service) permissionTaken(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	allowed := false
+	t.Cleanup(func() {
+		if !allowed {
+			s.permit(t, true)
+		}
+	})
+	s.permit(t, false)
+	if err := itest.Refused(t, itest.Soon, l, itest.LockName(t)); !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("TryAcquire = %v, want it to name the permission as the reason", err)
+	}
+	itest.RefusedAtOpen(t, s.URL, "permission", etcdPrefix)
+	itest.Lost(t, TTL+itest.Soon, lease)
+	s.permit(t, true)
+	allowed = true
+	if !waiter.Returned(itest.Hang) {
+		t.Fatalf("a waiter has not returned")
+	}
+	if waiter.Err != nil {
+		t.Logf("Acquire without a permission = %v", waiter.Err)
+	} else {
+		itest.Release(t, waiter.Lease)
+	}
+	itest.Free(t, TTL+itest.Soon, other, name)
+	itest.Free(t, itest.Soon, l, name)
+}
+
+// usersChange raises the revision of users and roles without end, and switches passwords off and on.
+func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(steady))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(steady))
+	ctx, stop := context.WithCancel(t.Context())
+	changed := make(chan error, 1)
+	go func() {
+		var err error
+		for ctx.Err() == nil && err == nil {
+			_, err = s.Members[0].admin.RoleAdd(context.WithoutCancel(ctx), "passing")
+			if err == nil {
+				_, err = s.Members[0].admin.RoleDelete(context.WithoutCancel(ctx), "passing")
+			}
+		}
+		changed <- err
+	}()
+	for range 50 {
+		itest.Free(t, 0, l, itest.LockName(t))
+	}
+	stop()
+	if err := <-changed; err != nil {
+		t.Fatalf("a change = %v", err)
+	}
+	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.AuthDisable(ctx)
+		return err
+	})
+	itest.Free(t, itest.Soon, l, itest.LockName(t))
+	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
+		_, err := c.AuthEnable(ctx)
+		return err
+	})
+	itest.Free(t, itest.Soon, l, itest.LockName(t))
+	itest.Pass(t, steady)
+	itest.Held(t, lease, l)
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+}
+
+// alarm raises or ends the alarm that a cluster raises when its quota is used up.
+func (s *Service) alarm(t conformance.T, action pb.AlarmRequest_AlarmAction) {
+	t.Helper()
+	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
+		status, err := c.Status(ctx, itest.LocalAddr(s.Members[0].Port))
+		if err != nil {
+			return err
+		}
+		request := &pb.AlarmRequest{Action: action, MemberID: status.Header.MemberId, Alarm: pb.AlarmType_NOSPACE}
+		_, err = clientv3.RetryMaintenanceClient(c, c.ActiveConnection()).Alarm(ctx, request)
+		return err
+	})
+}
+
+func (s *Service) membersCounted(t conformance.T, _ *conformance.Harness) {
+	one := itest.Changed(s.URL, func(u *url.URL) { u.Host, _, _ = strings.Cut(u.Host, ",") })
+	for _, u := range []string{s.URL, one} {
+		if g := itest.Keep(t, itest.OpenURL(t, u)).Guarantees(); g.Tolerance != locker.ToleranceMinority {
+			t.Errorf("a cluster of three survives the loss of: %v", g.Tolerance)
+		}
+	}
+}
+
+func (s *Service) noSpace(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	waiter := s.queued(t, other, name, TTL)
+	t.Cleanup(func() { s.alarm(t, pb.AlarmRequest_DEACTIVATE) })
+	s.alarm(t, pb.AlarmRequest_ACTIVATE)
+	if err := itest.Refused(t, itest.Soon, l, itest.LockName(t)); !strings.Contains(err.Error(), "space exceeded") {
+		t.Errorf("TryAcquire = %v, want it to name the space as the reason", err)
+	}
+	itest.RefusedAtOpen(t, s.URL, "space exceeded")
+	itest.Pass(t, 2*TTL)
+	if err := lease.Err(); err != nil {
+		t.Errorf("Err = %v, want nil: renewals need no space", err)
+	}
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon)) // it has its place since before
+	s.alarm(t, pb.AlarmRequest_DEACTIVATE)
+	itest.Free(t, itest.Soon, l, name)
+	if _, err := locker.TryAcquire(t.Context(), other, name); errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire of a lock that is free = %v", err)
+	}
+}

@@ -1,0 +1,142 @@
+//go:build unix
+
+package etcd
+
+import (
+	"context"
+	"net"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+)
+
+// latePack is requests and replies that come late or not at all, while the session lives on: no TTL tidies up then.
+func (s *Service) latePack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I20", Name: "late-acquire-leaves-no-key", Run: s.lateAcquire,
+			Why: "a Txn that is carried out after its clean-up would hold the name as long as the session lives, which is for ever"},
+		{ID: "I21", Name: "lost-lease-on-a-live-session-frees-the-name", Run: s.lostOnALiveSession,
+			Why: "the cluster has heard each renewal, and the holder no answer: it gives its locks up, and the cluster never would"},
+		{ID: "I22", Name: "release-with-a-lost-reply-spares-the-next-lease", Run: s.releasedTwice,
+			Why: "the same Locker has the lock again, on the same session, when the release is repeated"},
+	}
+}
+
+// apart opens a Locker that asks one member first, with a network to it alone.
+func (s *Service) apart(t conformance.T, m *etcdMember) (locker.Locker, *proxy.Network) {
+	t.Helper()
+	members := append([]*etcdMember{m}, s.others(m)...)
+	endpoints := make([]string, len(members))
+	for i, m := range members {
+		endpoints[i] = itest.LocalAddr(m.Port)
+	}
+	config, network := s.configThrough(t, endpoints)
+	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		if addr == endpoints[0] {
+			return network.Dial(ctx, "tcp", addr)
+		}
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	})}
+	return itest.Keep(t, NewLocker(t, config, s.Opts...)), network
+}
+
+// lateAcquire has the first request of an acquisition arrive after the acquisition was answered by another member, and cleaned up.
+// What the client sends after that request, to take it back, arrives later still. Another lock keeps the session alive.
+func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
+	const late = 2 * time.Second
+	for _, gone := range []bool{false, true} { // the caller, before the answer
+		l, network := s.apart(t, s.follows(t))
+		other, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+		alive := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(steady))
+		session := s.session(t, alive.Name())
+		network.Delay(late, 0)
+		began := time.Now()
+		waiter := itest.Wait(t, l, name, locker.WithTTL(steady))
+		itest.Pass(t, late/8)
+		network.Delay(10*late, 0)
+		if gone {
+			waiter.Cancel()
+		}
+		if !waiter.Returned(itest.Soon) {
+			t.Fatalf("Acquire has not returned")
+		}
+		if waiter.Err == nil {
+			itest.Release(t, waiter.Lease)
+		} else {
+			t.Logf("Acquire = %v", waiter.Err)
+		}
+		itest.Pass(t, time.Until(began.Add(2*late)))
+		var left []string
+		itest.Must(t, func(ctx context.Context) (err error) { left, err = s.queue(ctx, name); return err })
+		if len(left) > 0 {
+			t.Errorf("%q stand, and nobody has or wants the lock", left)
+		}
+		if now := s.session(t, alive.Name()); now != session {
+			t.Logf("the session was replaced meanwhile")
+		}
+		itest.Free(t, 0, other, name)
+		network.Heal()
+		itest.Free(t, itest.Soon, l, name)
+		itest.Held(t, alive, other)
+		itest.Release(t, alive)
+	}
+}
+
+// lostOnALiveSession lets requests through and keeps replies back for longer than the TTL.
+func (s *Service) lostOnALiveSession(t conformance.T, _ *conformance.Harness) {
+	l, network := s.proxied(t)
+	itest.Keep(t, l)
+	other := itest.Keep(t, s.Open(t))
+	var leases []locker.Lease
+	for range 5 {
+		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(TTL)))
+	}
+	session := s.session(t, leases[0].Name())
+	network.Delay(0, 2*TTL)
+	for _, lease := range leases {
+		itest.Lost(t, TTL+itest.Soon, lease)
+	}
+	standing := 0
+	for _, id := range s.leases(t) {
+		if id == session {
+			standing++
+		}
+	}
+	t.Logf("%d sessions of the lost leases live on", standing)
+	network.Heal()
+	for _, lease := range leases {
+		itest.Free(t, 2*TTL+itest.Soon, other, lease.Name())
+		itest.Free(t, 2*TTL+itest.Soon, l, lease.Name()) // its connections still bring what was kept back
+	}
+}
+
+func (s *Service) releasedTwice(t conformance.T, _ *conformance.Harness) {
+	l, network := s.proxied(t)
+	itest.Keep(t, l)
+	other, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	for range 2 {
+		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		network.DropReplyTo(name)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Logf("Release whose reply was lost = %v", err)
+		}
+		next := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		network.Heal()
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release once more = %v, want nil", err)
+		}
+		itest.Pass(t, itest.Soon/10)
+		itest.Held(t, next, other)
+		if err := next.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+		itest.Release(t, next)
+		itest.Free(t, 0, other, name)
+	}
+}

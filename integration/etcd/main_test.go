@@ -1,0 +1,11 @@
+//go:build unix
+
+package etcd
+
+import (
+	"testing"
+
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+func TestMain(m *testing.M) { itest.Main(m) }

@@ -1,0 +1,144 @@
+//go:build unix
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	up := func(ctx context.Context) error {
+		return errors.Join(s.docker(ctx, "start", s.Members[1:]...), s.wait(ctx))
+	}
+	over := false
+	t.Cleanup(func() {
+		if !over {
+			itest.Must(t, up)
+		}
+	})
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.Members[1:]...) })
+	began := time.Now()
+	err := itest.Refused(t, 2*TTL, l, itest.LockName(t))
+	if took := time.Since(began); took > 2*TTL+time.Second {
+		t.Errorf("TryAcquire returned after %v", took)
+	}
+	if strings.Contains(err.Error(), Password) {
+		t.Errorf("the error shows the password: %v", err)
+	}
+	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	if waiter.Returned(0) && waiter.Err == nil {
+		t.Errorf("a lock was granted without a majority")
+	}
+	over = true
+	itest.Must(t, up)
+	if !waiter.Returned(2 * itest.Hang) {
+		t.Fatalf("a waiter has not returned after the cluster was back")
+	}
+	if waiter.Err != nil {
+		t.Logf("Acquire without a majority = %v", waiter.Err)
+	} else {
+		itest.Release(t, waiter.Lease)
+	}
+	itest.Free(t, TTL+7*time.Second+itest.Soon, other, name)
+	itest.Eventually(t, itest.Hang, func() error {
+		if left := s.residue(t); left != "" {
+			return fmt.Errorf("left: %s", left)
+		}
+		return nil
+	})
+}
+
+func (s *Service) bothDead(t conformance.T, h *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	p := itest.StartHolder(s.URL)(t)
+	answer, err := p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: TTL})
+	if err != nil || answer.Error != "" {
+		t.Fatalf("a process has got no lock: %v %s", err, answer.Error)
+	}
+	waiter := itest.Wait(t, l, name, locker.WithTTL(TTL))
+	itest.Pass(t, TTL/2)
+	p.Kill()
+	killed := time.Now()
+	leader := s.leads(t)
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", leader) })
+	t.Cleanup(func() {
+		itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start", leader), s.wait(ctx)) })
+	})
+	bound := TTL + l.Guarantees().Expiry.Slack
+	next := waiter.Granted(t, bound+itest.Soon)
+	t.Logf("the lock was free %v after the death of its holder and of the leader; the bound is %v", time.Since(killed), bound)
+	if next.Token() <= answer.Token {
+		t.Errorf("token %v after %v", next.Token(), answer.Token)
+	}
+	itest.Release(t, next)
+}
+
+func (s *Service) unrenewedOverElection(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(steady), locker.WithoutRenewal())
+	deadline := lease.Deadline()
+	waiter := itest.Wait(t, other, name, locker.WithTTL(steady))
+	s.failover(t)
+	if time.Now().Before(deadline) && lease.Err() != nil {
+		t.Errorf("Err = %v, and the deadline is %v away", lease.Err(), time.Until(deadline))
+	}
+	itest.Lost(t, time.Until(deadline)+itest.Soon, lease)
+	if early := time.Until(deadline); early > 0 {
+		t.Errorf("it was lost %v before its deadline", early)
+	}
+	itest.Release(t, waiter.Granted(t, steady+itest.Soon))
+}
+
+// wiped has one Locker that is idle. The login of each refers to a state that the new cluster
+// hasn't reached, so members leave its requests without an answer; and nothing but a request tells
+// an idle one of the change.
+func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	idle := s.idle(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(2*TTL))
+	waiter := s.queued(t, other, name, 2*TTL)
+	s.wipe(t)
+	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	if !waiter.Returned(2 * itest.Hang) {
+		t.Fatalf("a waiter has not returned after the cluster was founded anew")
+	}
+	if waiter.Err != nil {
+		t.Logf("Acquire while the cluster was lost = %v", waiter.Err)
+	} else {
+		itest.Release(t, waiter.Lease)
+	}
+	itest.Free(t, itest.Hang, l, name)
+	itest.Free(t, itest.Hang, itest.Keep(t, s.Open(t)), name)
+	itest.Free(t, recovery, idle, name)
+}
+
+// propose has the cluster agree on n things.
+func (s *Service) propose(ctx context.Context, n int64) error {
+	const workers = 64
+	errs := make(chan error, workers)
+	for range workers {
+		go func() {
+			var err error
+			for i := n / workers; i >= 0 && err == nil; i-- {
+				_, err = s.Members[0].admin.Delete(ctx, "nothing")
+			}
+			errs <- err
+		}()
+	}
+	var err error
+	for range workers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
+}

@@ -1,0 +1,214 @@
+//go:build unix
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// TestEtcdMembers is the part of the backend's own cases that each take some TTLs. Random faults by the hundred are in
+// TestEtcdCampaign; here is what Lockers must come through without a loss.
+func TestEtcdMembers(t *testing.T) {
+	itest.NeedServers(t)
+	t.Parallel()
+	clusters := Cluster(t).clusters()
+	t.Run("faults", func(t *testing.T) {
+		t.Parallel()
+		clusters.take(t).disturbed(t)
+	})
+	for _, c := range clusters.cases((*Service).memberPack) {
+		t.Run(c.String(), func(t *testing.T) {
+			t.Parallel()
+			h := etcdHarness(Cluster)(t)
+			h.Setup(t, &h)
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("why it matters: %s", c.Why)
+				}
+			})
+			c.Run(t, &h)
+		})
+	}
+}
+
+// memberPack is what becomes of leases when one member, or two, or the whole cluster are not what they should be.
+func (s *Service) memberPack() []conformance.Case {
+	leader := func(do func(t conformance.T, leader *etcdMember)) func(conformance.T, *conformance.Harness) {
+		return func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.leads, do) }
+	}
+	return []conformance.Case{
+		{ID: "I10", Name: "killed-leader-costs-no-lease", Run: leader(s.killed),
+			Why: "the crash of one member is what a cluster is for"},
+		{ID: "I11", Name: "isolated-leader-costs-no-lease", Run: leader(s.isolated),
+			Why: "a leader that is cut off acknowledges for a while what means nothing; its clients must go on with the others"},
+		{ID: "I12", Name: "frozen-leader-costs-no-lease", Run: leader(s.frozen),
+			Why: "a leader that wakes may revoke what was renewed at its successor meanwhile; the locks must hang on something newer by then"},
+		{ID: "I13", Name: "isolated-member-costs-no-lease", Run: func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.follows, s.isolated) },
+			Why: "a member that is cut off can't renew or grant; its clients must go on with the others"},
+		{ID: "I14", Name: "member-of-others-costs-nothing", Run: s.otherMember,
+			Why: "who doesn't talk to the member that is cut off must not notice"},
+		{ID: "I15", Name: "watch-on-a-frozen-member-is-left", Run: s.frozenWatch,
+			Why: "a member that is frozen ends no stream: a waiter that trusts in its watch there sleeps through its turn"},
+		{ID: "I16", Name: "majority-down-is-an-error", Run: s.majorityDown,
+			Why: "without a majority nothing can be granted or proved: callers must hear so in time, and holders must give up"},
+		{ID: "I17", Name: "dead-holder-and-dead-leader", Run: s.bothDead,
+			Why: "a new leader gives each etcd lease its whole TTL anew; the bound for a dead holder must hold even then"},
+		{ID: "I18", Name: "leases-without-renewal-outlive-an-election", Run: s.unrenewedOverElection,
+			Why: "what isn't renewed must not be cut short when the cluster has a new leader, nor believed in for longer"},
+		{ID: "I19", Name: "data-loss-is-survived", Run: s.wiped,
+			Why: "who founds the cluster anew takes all locks away: holders must know it by their deadline at the latest, and their Lockers go on"},
+		{ID: "I35", Name: "set-back-data-is-survived", Run: s.setBack,
+			Why: "who restores a cluster takes away what has happened since: Lockers must go on, also those that were idle"},
+		{ID: "I36", Name: "exchanged-cluster-is-refused", Run: s.exchanged,
+			Why: "another cluster behind the same addresses knows nothing of the holders, so nobody may be let in there unasked"},
+		{ID: "I37", Name: "late-change-of-the-leader", Run: s.lateElection,
+			Why: "a new leader gives a dead holder's lock its whole TTL again, and what the documentation says of that must be true"},
+		{ID: "I33", Name: "expired-login-is-renewed", Run: s.idleLogin,
+			Why: "the cluster forgets the login of a client that is silent for a while; leases, waits and acquisitions must not notice"},
+		{ID: "I34", Name: "users-change-while-locks-are-held", Run: s.usersChange,
+			Why: "each change of users or roles makes requests that are under way out of date; they are to be repeated"},
+	}
+}
+
+// steady is a TTL that leaves a Locker the time for an election and a few attempts, on a busy machine too.
+const steady = 16 * etcdElection
+
+func (s *Service) leads(t conformance.T) (m *etcdMember) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) (err error) { m, err = s.leader(ctx); return err })
+	return m
+}
+
+// follows is a member that doesn't lead.
+func (s *Service) follows(t conformance.T) *etcdMember {
+	t.Helper()
+	return s.others(s.leads(t))[0]
+}
+
+// survives has leases held and waited for while a member is struck, by Lockers that ask it first and last. All of them stand.
+func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMember, do func(conformance.T, *etcdMember)) {
+	target := choose(t)
+	others := s.others(target)
+	lockers := []locker.Locker{
+		itest.Keep(t, s.openFirst(t, target, others...)),
+		itest.Keep(t, s.openFirst(t, others[0], others[1], target)),
+	}
+	own := itest.Keep(t, itest.OpenURL(t, s.With("lease_per_lock", "true")))
+	var leases []locker.Lease
+	var next []*itest.Waiting
+	for i := range 8 {
+		l := append(lockers, own)[i%3]
+		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(steady)))
+		next = append(next, itest.Wait(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
+	}
+	itest.Eventually(t, itest.Soon, func() error {
+		for _, lease := range leases {
+			if keys := s.Waiters(t, lease.Name()); keys > 1 {
+				return fmt.Errorf("%d wait, want one at most", keys)
+			}
+		}
+		return nil
+	})
+	do(t, target)
+	itest.Must(t, s.wait)
+	itest.Pass(t, steady/2) // what was set off may come later
+	for i, lease := range leases {
+		if err := lease.Err(); err != nil {
+			t.Errorf("lease %d: Err = %v, want nil: the cluster was there all the time", i, err)
+			continue
+		}
+		next[i].Pending(t)
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+		itest.Release(t, lease)
+		got := next[i].Granted(t, itest.Soon)
+		if got.Token() <= lease.Token() {
+			t.Errorf("token %v after %v", got.Token(), lease.Token())
+		}
+		itest.Release(t, got)
+		itest.Free(t, 0, lockers[i%2], lease.Name())
+	}
+}
+
+// during makes sure that a lock can be had while something is wrong, and does what ends that in the end.
+func (s *Service) during(t conformance.T, begin, end func(context.Context) error, d time.Duration) {
+	t.Helper()
+	over := false
+	stop := func() {
+		if !over {
+			over = true
+			itest.Must(t, end)
+		}
+	}
+	t.Cleanup(stop)
+	itest.Must(t, begin)
+	itest.Pass(t, d)
+	stop()
+}
+
+func (s *Service) killed(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.docker(ctx, "kill", m) },
+		func(ctx context.Context) error { return s.docker(ctx, "start", m) }, steady/2)
+}
+
+func (s *Service) isolated(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.cut(ctx, m) },
+		func(ctx context.Context) error { return s.join(ctx, m) }, steady)
+}
+
+func (s *Service) frozen(t conformance.T, m *etcdMember) {
+	s.during(t, func(ctx context.Context) error { return s.docker(ctx, "pause", m) },
+		func(ctx context.Context) error { return s.docker(ctx, "unpause", m) }, steady*3/2)
+}
+
+func (s *Service) otherMember(t conformance.T, _ *conformance.Harness) {
+	leader := s.leads(t)
+	followers := s.others(leader)
+	l := itest.Keep(t, s.openFirst(t, leader, followers[0]))
+	other := itest.Keep(t, s.openFirst(t, followers[0], leader))
+	name := itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	begin := func(ctx context.Context) error { return s.cut(ctx, followers[1]) }
+	end := func(ctx context.Context) error { return s.join(ctx, followers[1]) }
+	s.during(t, begin, end, 2*TTL)
+	itest.Held(t, lease, other)
+	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	itest.Must(t, begin)
+	t.Cleanup(func() { itest.Must(t, func(ctx context.Context) error { return errors.Join(end(ctx), s.wait(ctx)) }) })
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+	for range 20 {
+		itest.Free(t, 0, l, itest.LockName(t))
+	}
+}
+
+// frozenWatch gives the waiter a TTL whose renewals would come too late for the bound that is promised... of a third of it.
+func (s *Service) frozenWatch(t conformance.T, _ *conformance.Harness) {
+	target := s.follows(t)
+	others := s.others(target)
+	l := itest.Keep(t, itest.OpenURL(t, s.hosts(others[0], others[1])))
+	other := itest.Keep(t, s.openFirst(t, target, others...))
+	name := itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := s.queued(t, other, name, TTL)
+	itest.Pass(t, TTL)
+	thaw := func(ctx context.Context) error { return errors.Join(s.docker(ctx, "unpause", target), s.wait(ctx)) }
+	t.Cleanup(func() { itest.Must(t, thaw) })
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "pause", target) })
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	next := waiter.Granted(t, TTL+itest.Soon)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	itest.Release(t, next)
+}

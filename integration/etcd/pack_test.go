@@ -1,0 +1,238 @@
+//go:build unix
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/etcdbackend"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// pack is what etcd must show beyond the suite. What takes its time, because a cluster does, is in TestEtcdMembers.
+func (s *Service) pack() []conformance.Case {
+	return slices.Concat([]conformance.Case{
+		{ID: "I1", Name: "no-etcd-lease-is-leaked", Run: s.noLeak,
+			Why: "etcd leases that nobody uses pile up in the cluster's memory, one for each attempt that failed"},
+		{ID: "I2", Name: "revoked-session-is-noticed-at-once", Run: s.revokedByHand,
+			Why: "an operator who revokes an etcd lease takes all its locks away: each holder must learn it, and the Locker must go on"},
+		{ID: "I3", Name: "compaction-while-waiting", Run: s.compacted,
+			Why: "a watch that wants to go on from a revision which is compacted ends; its waiter must not wait for ever"},
+		{ID: "I4", Name: "others-traffic-costs-a-waiter-nothing", Run: s.othersTraffic,
+			Why: "in a process that waits for one lock, the traffic of all others in the cluster must not arrive"},
+		{ID: "I5", Name: "names-are-no-prefixes", Run: s.prefixes,
+			Why: "etcd finds keys by prefix: who wants a must not wait for a/b, nor for a name that looks like a key of a"},
+		{ID: "I6", Name: "requests-are-as-few-as-documented", Run: s.requestCounts,
+			Why: "what a lock costs the cluster decides how many there may be, and it grows unnoticed"},
+		{ID: "I7", Name: "renewal-in-a-long-queue-costs-as-much-as-in-a-short-one", Run: s.longQueue,
+			Why: "if each waiter's renewal read the queue, some thousand waiters for one name would take all of a member's time"},
+	}, s.latePack(), s.accessPack())
+}
+
+// openFirst opens a Locker that asks one member until that doesn't answer, and then others.
+func (s *Service) openFirst(t conformance.T, first *etcdMember, others ...*etcdMember) locker.Locker {
+	t.Helper()
+	config := s.Config
+	config.Endpoints = nil
+	for _, m := range append([]*etcdMember{first}, others...) {
+		config.Endpoints = append(config.Endpoints, itest.LocalAddr(m.Port))
+	}
+	return NewLocker(t, config, append(s.Opts, etcdbackend.WithDefaultTTL(2*time.Minute))...)
+}
+
+// hosts is the service's URL with some of the members alone.
+func (s *Service) hosts(members ...*etcdMember) string {
+	hosts := make([]string, len(members))
+	for i, m := range members {
+		hosts[i] = itest.LocalAddr(m.Port)
+	}
+	return itest.Changed(s.URL, func(u *url.URL) { u.Host = strings.Join(hosts, ",") })
+}
+
+// session is the etcd lease that the holder's key hangs on.
+func (s *Service) session(t conformance.T, name string) (id clientv3.LeaseID) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		keys, err := s.queue(ctx, name)
+		if err != nil || len(keys) == 0 {
+			return errors.Join(err, fmt.Errorf("nobody holds %q", name))
+		}
+		got, err := s.Members[0].admin.Get(ctx, keys[0])
+		if err == nil && len(got.Kvs) == 1 {
+			id = clientv3.LeaseID(got.Kvs[0].Lease)
+		}
+		return err
+	})
+	return id
+}
+
+// queued starts to wait for a lock that is held, and returns when it has its place.
+func (s *Service) queued(t conformance.T, l locker.Locker, name string, ttl time.Duration) *itest.Waiting {
+	t.Helper()
+	before := s.Waiters(t, name)
+	w := itest.Wait(t, l, name, locker.WithTTL(ttl))
+	itest.Eventually(t, itest.Soon, func() error {
+		if n := s.Waiters(t, name); n != before+1 {
+			return fmt.Errorf("%d wait in the cluster, want %d", n, before+1)
+		}
+		return nil
+	})
+	return w
+}
+
+// noLeak counts the etcd leases of Lockers that are open, and when they are closed. One for each TTL in use is what there may be
+// of a Locker; with one for each lock, one for each lock that is held.
+func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
+	l, other, own := s.Open(t), s.Open(t), itest.OpenURL(t, s.With("lease_per_lock", "true"))
+	atMost := func(want int, what string) {
+		t.Helper()
+		itest.Eventually(t, itest.Soon, func() error {
+			if got := len(s.leases(t)); got > want {
+				return fmt.Errorf("%s: there are %d etcd leases, want %d at most", what, got, want)
+			}
+			return nil
+		})
+	}
+	name := itest.LockName(t)
+	for i := range 20 {
+		ttl := TTL * time.Duration(1+i%2)
+		lease := itest.Acquire(t, l, name, locker.WithTTL(ttl))
+		if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(ttl)); !errors.Is(err, locker.ErrHeld) {
+			t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+		}
+		if _, err := locker.TryAcquire(t.Context(), own, name); !errors.Is(err, locker.ErrHeld) {
+			t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		for _, waiter := range []locker.Locker{other, own} {
+			go func() { _, _ = waiter.Acquire(ctx, name, locker.WithTTL(ttl)) }()
+		}
+		itest.Eventually(t, itest.Soon, func() error {
+			if n := s.Waiters(t, name); n != 2 {
+				return fmt.Errorf("%d wait, want 2", n)
+			}
+			return nil
+		})
+		cancel()
+		itest.Release(t, lease)
+		itest.Free(t, itest.Soon, own, itest.LockName(t))
+	}
+	atMost(4, "with two Lockers that have used two TTLs each")
+	itest.Release(t, itest.Acquire(t, own, name))
+	held := itest.Acquire(t, own, name)
+	atMost(5, "with a lock of its own etcd lease")
+	itest.Release(t, held)
+	atMost(4, "when that is released")
+	for _, l := range []locker.Locker{l, other, own} {
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	}
+	atMost(0, "when all Lockers are closed")
+}
+
+func (s *Service) revokedByHand(t conformance.T, _ *conformance.Harness) {
+	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	names := []string{itest.LockName(t), itest.LockName(t), itest.LockName(t)}
+	var leases []locker.Lease
+	var next []*itest.Waiting
+	for _, name := range names {
+		leases = append(leases, itest.Acquire(t, l, name, locker.WithTTL(itest.Far)))
+		next = append(next, itest.Wait(t, other, name, locker.WithTTL(itest.Far)))
+	}
+	queued := itest.Wait(t, l, names[0], locker.WithTTL(itest.Far)) // behind its own Locker's lease, and so without a request
+	alone := itest.Acquire(t, other, itest.LockName(t), locker.WithTTL(itest.Far))
+	contested := s.queued(t, l, alone.Name(), itest.Far) // on the session that is going to be revoked
+	itest.Pass(t, time.Second)                           // so that it is held for longer than a moment
+	revoked := make(map[clientv3.LeaseID]bool)
+	for _, name := range names { // one, unless each lock has its own
+		revoked[s.session(t, name)] = true
+	}
+	for id := range revoked {
+		itest.Must(t, func(ctx context.Context) error { _, err := s.Members[1].admin.Revoke(ctx, id); return err })
+	}
+	for i, lease := range leases {
+		itest.Lost(t, itest.Soon, lease)
+		got := next[i].Granted(t, itest.Soon)
+		if got.Token() <= lease.Token() {
+			t.Errorf("token %v after %v", got.Token(), lease.Token())
+		}
+		itest.Held(t, got, l)
+		itest.Release(t, got)
+	}
+	itest.Release(t, queued.Granted(t, itest.Soon)) // the Locker has a new session by now
+	contested.Pending(t)
+	itest.Release(t, alone)
+	itest.Release(t, contested.Granted(t, itest.Far/2))
+}
+
+// compacted cuts a waiter off, and meanwhile makes the past that its watch would have to read unreadable.
+func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
+	holder, admin, name := itest.Keep(t, s.Open(t)), s.Members[0].admin, itest.LockName(t)
+	l, network := s.proxied(t)
+	itest.Keep(t, l)
+	compact := func() {
+		itest.Must(t, func(ctx context.Context) error {
+			for range 10 {
+				if _, err := admin.Put(ctx, etcdPrefix+"elsewhere", ""); err != nil {
+					return err
+				}
+			}
+			deleted, err := admin.Delete(ctx, etcdPrefix+"elsewhere")
+			if err != nil {
+				return err
+			}
+			_, err = admin.Compact(ctx, deleted.Header.Revision, clientv3.WithCompactPhysical())
+			return err
+		})
+	}
+	lease := itest.Acquire(t, holder, name)
+	mine := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far)) // whose key is watched from when it was put
+	itest.Pass(t, time.Second)
+	waiter := s.queued(t, l, name, itest.Far)
+	compact()
+	waiter.Pending(t)
+	network.Cut()
+	itest.Release(t, lease)
+	compact()
+	network.Heal()
+	network.Sever()
+	next := waiter.Granted(t, 2*itest.Soon)
+	itest.Held(t, next, holder)
+	itest.Held(t, mine, holder)
+	s.remove(t, mine.Name()) // is noticed as before
+	itest.Lost(t, itest.Soon, mine)
+	itest.Release(t, next)
+	itest.Free(t, 0, holder, name)
+}
+
+func (s *Service) prefixes(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name)
+	keys := func() (keys []string) {
+		itest.Must(t, func(ctx context.Context) (err error) { keys, err = s.queue(ctx, name); return err })
+		return keys
+	}()
+	if len(keys) != 1 {
+		t.Fatalf("the keys of %q are %q, want one", name, keys)
+	}
+	owner := strings.TrimPrefix(keys[0], etcdDir(name))
+	for _, similar := range []string{name + "/", name + "/b", name + "/" + owner, "/" + name, name + "%2F", name + "%", name[:len(name)-1]} {
+		itest.Free(t, 0, other, similar)
+		another := itest.Acquire(t, other, similar)
+		itest.Held(t, lease, other)
+		itest.Held(t, another, l)
+		itest.Release(t, another)
+	}
+	itest.Release(t, lease)
+}

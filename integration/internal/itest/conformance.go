@@ -1,0 +1,31 @@
+//go:build unix
+
+package itest
+
+import (
+	"testing"
+
+	"github.com/fencedlock/locker/conformance"
+)
+
+// Row is a run of the suite, on one service.
+type Row struct {
+	Name    string
+	Harness func(*testing.T) conformance.Harness // starts the service, if no other test has
+}
+
+// Conformance runs the suite, and then the backend's own cases, on real servers. They are started when a chosen run needs
+// them: -run 'TestConformance/redis$/B21' starts one Redis. Runs of different services go on side by side, as they mostly wait.
+func Conformance(t *testing.T, rows []Row) {
+	for _, row := range rows {
+		t.Run(row.Name, func(t *testing.T) {
+			NeedServers(t)
+			t.Parallel()
+			h := row.Harness(t)
+			if h.TTL > 0 {
+				h.Pack = append([]conformance.Case{pausedWriters}, h.Pack...)
+			}
+			conformance.Run(t, h)
+		})
+	}
+}

@@ -1,0 +1,203 @@
+//go:build unix
+
+package itest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	mobycontainer "github.com/moby/moby/api/types/container"
+	"github.com/moby/moby/api/types/network"
+	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
+
+	"github.com/fencedlock/locker/integration/images"
+)
+
+// Container is a server of the tests. It is shared by all tests of a run, and keeps its files when it is stopped or
+// killed; Main removes it.
+type Container struct{ ID string }
+
+// Spec says what to run in a container.
+type Spec struct {
+	Image  string            // one of images.All
+	Args   []string          // the whole command line
+	Files  map[string]string // path and text of each
+	Ports  []int             // published on 127.0.0.1 of the host, under the same number
+	Inside *Container        // whose network is shared, with all that it publishes
+}
+
+// owner is the label of each container that a run of the tests has started: which host and process that was.
+const owner = "locker.integration.owner"
+
+func me() string {
+	host, _ := os.Hostname()
+	return host + "/" + strconv.Itoa(os.Getpid())
+}
+
+// engine is nil if there is a Docker engine.
+var engine = sync.OnceValue(func() error { return images.Engine(context.Background()) })
+
+// told is set when a test has said what is wrong with it. The others need not repeat that.
+var told atomic.Bool
+
+// NeedServers skips a test that needs servers where none are wanted, and is clear about what is missing where they are: once.
+func NeedServers(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("-short: it needs servers in containers")
+	}
+	err := engine()
+	if err != nil && told.Swap(true) {
+		err = errors.New("no Docker engine")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Start starts a container. It returns when its process runs, which may be before it serves anybody.
+func Start(ctx context.Context, r Spec) (*Container, error) {
+	image, err := images.Find(ctx, r.Image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
+	if err != nil {
+		return nil, err
+	}
+	if err := prepare(ctx, image); err != nil {
+		return nil, err
+	}
+	options := []testcontainers.ContainerCustomizer{
+		testcontainers.WithEntrypoint(r.Args[0]),
+		testcontainers.WithCmd(r.Args[1:]...),
+		testcontainers.WithLabels(map[string]string{owner: me()}),
+		testcontainers.WithLogger(log.NewNoopLogger()),
+	}
+	for path, text := range r.Files {
+		file := testcontainers.ContainerFile{Reader: strings.NewReader(text), ContainerFilePath: path, FileMode: 0o644}
+		options = append(options, testcontainers.WithFiles(file))
+	}
+	bindings := make(network.PortMap)
+	for _, port := range r.Ports {
+		p, err := network.ParsePort(strconv.Itoa(port) + "/tcp")
+		if err != nil {
+			return nil, err
+		}
+		bindings[p] = []network.PortBinding{{HostIP: netip.AddrFrom4([4]byte{127, 0, 0, 1}), HostPort: strconv.Itoa(port)}}
+		options = append(options, testcontainers.WithExposedPorts(p.String()))
+	}
+	options = append(options, testcontainers.WithHostConfigModifier(func(config *mobycontainer.HostConfig) {
+		config.PortBindings = bindings
+		if r.Inside != nil {
+			config.NetworkMode = mobycontainer.NetworkMode("container:" + r.Inside.ID)
+		}
+	}))
+	c, err := testcontainers.Run(ctx, image.Ref, options...)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", r.Image, err)
+	}
+	return &Container{c.GetContainerID()}, nil
+}
+
+var prepared struct {
+	sync.Mutex
+	done bool
+}
+
+// prepare sets testcontainers up for this machine, once, and removes what an earlier run has left.
+func prepare(ctx context.Context, image images.Found) error {
+	prepared.Lock()
+	defer prepared.Unlock()
+	if prepared.done {
+		return nil
+	}
+	defaults := make(map[string]string)
+	if image.Built { // then its reaper can't be pulled either
+		defaults["TESTCONTAINERS_RYUK_DISABLED"] = "true"
+	}
+	// Inside a container it would look for ports at the gateway's address, and wait for ever where the engine is here.
+	host := os.Getenv("DOCKER_HOST")
+	if _, err := os.Stat("/.dockerenv"); err == nil && (host == "" || strings.HasPrefix(host, "unix:")) {
+		defaults["TESTCONTAINERS_HOST_OVERRIDE"] = "127.0.0.1"
+	}
+	for name, value := range defaults {
+		if _, set := os.LookupEnv(name); !set {
+			if err := os.Setenv(name, value); err != nil {
+				return err
+			}
+		}
+	}
+	prepared.done = true
+	return removeLeftovers(ctx)
+}
+
+// removeLeftovers removes the containers of runs that were killed.
+func removeLeftovers(ctx context.Context) error {
+	return removeIf(ctx, func(owner string) bool { return !alive(owner) })
+}
+
+// alive tells whether the run that started a container may still be going on. What other hosts have started on this engine is
+// theirs.
+func alive(owner string) bool {
+	host, text, _ := strings.Cut(owner, "/")
+	pid, err := strconv.Atoi(text)
+	if here, _ := os.Hostname(); host != here || err != nil {
+		return true
+	}
+	err = syscall.Kill(pid, 0)
+	return err == nil || !errors.Is(err, syscall.ESRCH)
+}
+
+// removeContainers removes those of this run.
+func removeContainers() error {
+	if !prepared.done {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return removeIf(ctx, func(owner string) bool { return owner == me() })
+}
+
+// removeIf removes containers by their owner, with all that they have stored, and then networks. Another run may be doing the same:
+// what is on its way out can't be removed, and is gone soon.
+func removeIf(ctx context.Context, cond func(owner string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	for {
+		err := errors.Join(removeContainersIf(ctx, cond), removeNetworksIf(ctx, cond))
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func removeContainersIf(ctx context.Context, cond func(owner string) bool) error {
+	list, err := images.Docker(ctx, "ps", "--all", "--no-trunc", "--filter", "label="+owner, "--format", `{{.ID}} {{.Label "`+owner+`"}}`)
+	if err != nil {
+		return err
+	}
+	remove := []string{"rm", "--force", "--volumes"}
+	for line := range strings.Lines(list) {
+		id, owner, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if cond(owner) {
+			remove = append(remove, id)
+		}
+	}
+	if len(remove) > 3 {
+		_, err = images.Docker(ctx, remove...)
+	}
+	return err
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package itest
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker/integration/images"
+)
+
+// deadRun is the owner of a run that has ended.
+func deadRun(t *testing.T) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := os.Hostname()
+	return host + "/" + strconv.Itoa(cmd.Process.Pid)
+}
+
+func TestAlive(t *testing.T) {
+	for owner, want := range map[string]bool{
+		me():            true,
+		deadRun(t):      false,
+		"elsewhere/1":   true, // nobody here can tell
+		"elsewhere/x":   true,
+		"no owner":      true,
+		me() + "/other": true,
+	} {
+		if got := alive(owner); got != want {
+			t.Errorf("alive(%q) = %v, want %v", owner, got, want)
+		}
+	}
+}
+
+// What a run that was killed has left is removed by the next one, and what belongs to a run that goes on is not.
+func TestLeftoversAreRemoved(t *testing.T) {
+	NeedServers(t)
+	mine, err := Start(t.Context(), Spec{Image: "redis", Args: []string{"sleep", "infinity"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	image, err := images.Find(t.Context(), "redis", func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left, err := images.Docker(t.Context(), "run", "--detach", "--label", owner+"="+deadRun(t), image.Ref, "sleep", "infinity")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := removeLeftovers(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := images.Docker(t.Context(), "ps", "--all", "--quiet", "--no-trunc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(all, left) {
+		t.Errorf("the container of a run that has ended is still there")
+	}
+	if !strings.Contains(all, mine.ID) {
+		t.Errorf("the container of this run is gone")
+	}
+}

@@ -1,0 +1,33 @@
+//go:build unix
+
+package itest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/redis/go-redis/v9/logging"
+)
+
+// Main is the body of each package's TestMain. It runs the tests and removes the containers that they have started. The test
+// binary is also the holder in another process that the suite asks for; see process.go.
+func Main(m *testing.M) {
+	logging.Disable() // go-redis tells of each fault that a test makes
+	flag.Parse()
+	set := false
+	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
+	if !set { // the runs of the suite mostly wait; more than four at once gain nothing on two processors
+		_ = flag.Set("test.parallel", "4")
+	}
+	if url := os.Getenv(holderURL); url != "" {
+		os.Exit(holder(url))
+	}
+	code := m.Run()
+	if err := removeContainers(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,7 @@
+//go:build unix
+
+package itest
+
+import "testing"
+
+func TestMain(m *testing.M) { Main(m) }

@@ -1,0 +1,49 @@
+//go:build unix
+
+package itest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+const (
+	// holderURL is the environment variable that makes a holder of the test binary, with a Locker of its own.
+	holderURL = "LOCKER_INTEGRATION_HOLDER"
+
+	// holderRole is what it does with it, unless it serves the suite.
+	holderRole = "LOCKER_INTEGRATION_ROLE"
+	roleWriter = "writer"
+)
+
+// StartHolder is a hook of the suite: a process whose Locker is opened by its URL.
+func StartHolder(url string) func(conformance.T) conformance.Process {
+	return func(t conformance.T) conformance.Process {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), holderURL+"="+url)
+		return conformance.StartProcess(t, cmd)
+	}
+}
+
+// holder is the main function of such a process.
+func holder(url string) (exit int) {
+	l, err := locker.Open(context.Background(), url)
+	if err == nil {
+		defer l.Close()
+		serve := conformance.Serve
+		if os.Getenv(holderRole) == roleWriter {
+			serve = work
+		}
+		err = serve(l, os.Stdin, os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "holder:", err)
+		return 1
+	}
+	return 0
+}

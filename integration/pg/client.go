@@ -1,0 +1,79 @@
+//go:build unix
+
+package pg
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// What docs/postgres.md says of locks on the server, for the default prefix and schema.
+
+// pgKey is the key of a lock in pg_locks, in the space of keys of 64 bits; in that of pairs of 32 bits it is that of its gate, which all
+// but the first waiter wait for.
+func pgKey(name string) int64 {
+	hash := sha256.Sum256([]byte("locker:\x00" + name))
+	return int64(binary.BigEndian.Uint64(hash[:]))
+}
+
+// pgStored is all that may be stored.
+var pgStored = []string{"locker.locker_token", "locker.locker_epoch"}
+
+const (
+	pgSequence = "locker.locker_token"
+
+	// ofLocks are the locks in pg_locks of the database in which we are, without the signs of life that connections have.
+	ofLocks = `pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
+		and not (objsubid = 2 and classid = 1819239275)`
+	pgHeld    = ofLocks + " and granted and objsubid = 1"
+	pgAwaited = ofLocks + " and not granted"
+	ofKey     = " and classid::int8 << 32 | objid::int8 = "
+
+	// pgConnections is how many connections a Locker has: for leases and requests, and for waiters.
+	pgShared, pgWaiters = 4, 8
+)
+
+// dialled opens a Locker whose connections are made by dial.
+func (s *Service) dialled(t conformance.T, dial pgconn.DialFunc, opts ...pgbackend.Option) locker.Locker {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	config.ConnConfig.DialFunc = dial
+	l, err := pgbackend.New(t.Context(), config, opts...)
+	if err != nil {
+		t.Fatalf("New = %v", err)
+	}
+	return l
+}
+
+// proxied gives the Locker a network of its own.
+func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
+	t.Helper()
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	return s.dialled(t, network.Dial), network
+}
+
+func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
+	t.Helper()
+	return s.proxied(t)
+}
+
+func (s *Service) narrow(t conformance.T) locker.Locker {
+	t.Helper()
+	return itest.OpenURL(t, s.with("waiter_connections", "1"))
+}

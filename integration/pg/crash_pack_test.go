@@ -1,0 +1,328 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// crashPack is a server that dies.
+func (s *Service) crashPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I10", Name: "tokens-rise-over-crashes", Run: s.crashes,
+			Why: "a sequence gives values out before they are written, and gives them again after a crash; a token that is given twice fences nobody"},
+		{ID: "I11", Name: "crash-is-noticed-at-once", Run: s.crashNoticed,
+			Why: "a crash frees all locks, so whoever held one must not believe in it for the rest of its TTL"},
+	}
+}
+
+var campaigns sync.Map // names of cases whose long form has run
+
+// rounds is n in a normal run, and many, once for each case, in a long one.
+func rounds(t conformance.T, n, many int) int {
+	if os.Getenv("LOCKER_SOAK") == "" {
+		return n
+	}
+	if _, done := campaigns.LoadOrStore(t.Name(), true); done {
+		return n
+	}
+	return many
+}
+
+// crash kills the whole server, or one of its processes, which makes the server end all others and begin anew.
+func (s *Service) crash(t conformance.T, whole bool) {
+	t.Helper()
+	if whole {
+		s.restart(t)
+		return
+	}
+	itest.Must(t, func(ctx context.Context) error {
+		n, err := s.leader(ctx)
+		if err != nil {
+			return err
+		}
+		victim := 0
+		for killed := false; !killed; killed = err == nil { // one may be gone before it is killed
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
+			if victim, err = pgValue[int](ctx, n, "select max(pid) from pg_stat_activity where usename = $1", pgUser); err == nil {
+				_, err = images.Docker(ctx, "exec", n.ID, "bash", "-c", fmt.Sprint("kill -9 ", victim))
+			}
+		}
+		return itest.Until(ctx, func(ctx context.Context) error {
+			there, err := pgValue[bool](ctx, n, "select exists (select from pg_stat_activity where pid = $1)", victim)
+			if err == nil && there {
+				err = errors.New("the server has not noticed yet that one of its processes was killed")
+			}
+			return errors.Join(err, s.ready(ctx))
+		})
+	})
+}
+
+// crashes draws tokens by 16 Lockers at once, and values of a plain sequence by 16 connections, beside other writes, while the server
+// or one of its processes is killed again and again. Half of the time the server's default is not to wait for the disk when a
+// transaction commits.
+func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
+	s.exec(t, "create sequence plain", "create table noise (x text)", "grant all on sequence plain to public", "grant all on noise to public",
+		"alter system set commit_delay = 50000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // as a slower disk
+	t.Cleanup(func() {
+		s.exec(t, "drop sequence plain", "drop table noise", "alter system reset all", "select pg_reload_conf()")
+	})
+	const connections, perCrash = 16, 20
+	var tokens, plain drawn
+	s.drawUnderLoad(t, connections, &tokens, &plain)
+	progress := func() {
+		t.Helper()
+		defer func() {
+			if t.Failed() {
+				t.Logf("%s; on the server:\n%s", tokens.failure(), s.activity(t))
+			}
+		}()
+		want := tokens.count() + connections*perCrash
+		itest.Eventually(t, itest.Hang, func() error {
+			if n := tokens.count(); n < want {
+				return fmt.Errorf("%d tokens were drawn, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	progress()
+	count, crashes, repeated := rounds(t, 4, 50), 0, 0
+	for ; crashes < count || repeated == 0 && crashes < 20; crashes++ { // few of them may all have come at a moment that loses nothing
+		if crashes == count/2 {
+			s.exec(t, "alter system set synchronous_commit = off", "select pg_reload_conf()")
+		}
+		_, before := plain.repeated()
+		s.crash(t, crashes%2 == 0)
+		progress()
+		if _, after := plain.repeated(); after > before {
+			repeated++
+		}
+		if example, n := tokens.repeated(); n > 0 {
+			t.Fatalf("after crash %d a token has not risen: %s", crashes+1, example)
+		}
+	}
+	example, _ := plain.repeated()
+	t.Logf("%d tokens over %d crashes, all rising; a plain sequence has repeated values after %d of the crashes (%s)", tokens.count(), crashes, repeated, example)
+	if repeated == 0 || crashes > 20 && repeated <= crashes/2 {
+		t.Errorf("a plain sequence has repeated values after %d of %d crashes: this case proves little", repeated, crashes)
+	}
+}
+
+// drawUnderLoad goes on until the case ends, whatever fails meanwhile.
+func (s *Service) drawUnderLoad(t conformance.T, connections int, tokens, plain *drawn) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	base := itest.LockName(t)
+	for i := range connections {
+		l := itest.Keep(t, s.open(t))
+		for j := range 4 { // so that a Locker has several on the way
+			name := fmt.Sprint(base, "-", i, "-", j)
+			load.Go(func() {
+				again(ctx, func() error { return tokens.draw(func() (int64, error) { return drawToken(ctx, l, name) }) })
+			})
+		}
+		if i%4 == 0 {
+			load.Go(func() {
+				s.queries(ctx, func(conn *pgx.Conn) error {
+					return tokens.draw(func() (int64, error) { return drawInTx(ctx, l, conn, fmt.Sprint(base, "-", i)) })
+				})
+			})
+		}
+		load.Go(func() {
+			s.queries(ctx, func(conn *pgx.Conn) error {
+				return plain.draw(func() (next int64, err error) { // some at once, as a Locker does under load
+					err = conn.QueryRow(ctx, "select max(nextval('plain')) from generate_series(1, 8)").Scan(&next)
+					return next, err
+				})
+			})
+		})
+	}
+	for range 2 {
+		load.Go(func() {
+			s.queries(ctx, func(conn *pgx.Conn) error {
+				_, err := conn.Exec(ctx, "insert into noise select repeat(md5(i::text), 3) from generate_series(1, 10) i")
+				return err
+			})
+		})
+	}
+	t.Cleanup(func() { // before the Lockers are closed
+		cancel()
+		load.Wait()
+	})
+}
+
+// activity is what the server's processes do.
+func (s *Service) activity(t conformance.T) (list string) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		n, err := s.leader(ctx)
+		if err == nil {
+			list, err = pgValue[string](ctx, n, `select coalesce(string_agg(line, E'\n'), '') from (
+				select format('%s %s %s %s %s: %s', count(*), max(now() - query_start), state, wait_event_type, wait_event, left(query, 150)) as line
+				from pg_stat_activity where pid != pg_backend_pid() group by state, wait_event_type, wait_event, left(query, 150) order by 1) a`)
+		}
+		if err != nil {
+			list = err.Error()
+		}
+		return nil
+	})
+	return list
+}
+
+// again calls f until ctx ends, with a pause after each error.
+func again(ctx context.Context, f func() error) {
+	for ctx.Err() == nil {
+		if f() == nil {
+			continue
+		}
+		select {
+		case <-time.After(rand.N(50 * time.Millisecond)): // without a server these loops would take the processors for themselves
+		case <-ctx.Done():
+		}
+	}
+}
+
+// queries calls f again and again on a connection, and on another when it has failed.
+func (s *Service) queries(ctx context.Context, f func(*pgx.Conn) error) {
+	again(ctx, func() error {
+		conn, err := pgx.Connect(ctx, s.URL)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		for err == nil {
+			err = f(conn)
+		}
+		return err
+	})
+}
+
+// drawToken holds a lock for a moment.
+func drawToken(ctx context.Context, l locker.Locker, name string) (int64, error) {
+	lease, err := locker.TryAcquire(ctx, l, name)
+	if err != nil {
+		return 0, err
+	}
+	_ = lease.Release(ctx)
+	return int64(lease.Token()), nil
+}
+
+// drawInTx holds a lock for a transaction that writes nothing and is rolled back.
+func drawInTx(ctx context.Context, l locker.Locker, conn *pgx.Conn, name string) (int64, error) {
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	token, err := pgbackend.LockTx(ctx, l, tx, name)
+	return int64(token), errors.Join(err, tx.Rollback(ctx))
+}
+
+// drawn is what has been drawn from one source by many.
+type drawn struct {
+	mu      sync.Mutex
+	highest int64
+	n       int
+	fallen  int    // of them
+	example string // the worst one
+	worst   int64
+	err     error // the last one
+	failed  time.Time
+}
+
+// draw notes a value. It must be larger than all that had been drawn before it was asked for.
+func (d *drawn) draw(next func() (int64, error)) error {
+	d.mu.Lock()
+	before := d.highest
+	d.mu.Unlock()
+	value, err := next()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err != nil {
+		d.err, d.failed = err, time.Now()
+		return err
+	}
+	d.n++
+	d.highest = max(d.highest, value)
+	if value <= before {
+		d.fallen++
+		if fall := before - value; d.example == "" || fall > d.worst {
+			d.example, d.worst = fmt.Sprintf("%d after %d", value, before), fall
+		}
+	}
+	return nil
+}
+
+func (d *drawn) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.n
+}
+
+// failure is the last one to draw a value.
+func (d *drawn) failure() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return fmt.Sprintf("%v ago one failed: %v", time.Since(d.failed).Round(time.Millisecond), d.err)
+}
+
+// repeated is how many values were not larger than one of before, and the worst of them.
+func (d *drawn) repeated() (example string, n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.example, d.fallen
+}
+
+// crashNoticed asks a server that is back at once for the lock, whose TTL is not over by far.
+func (s *Service) crashNoticed(t conformance.T, _ *conformance.Harness) {
+	for _, whole := range []bool{true, false} {
+		l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
+		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		s.crash(t, whole)
+		itest.Lost(t, itest.Soon, lease)
+		if !waiter.Returned(itest.Soon) {
+			t.Fatalf("Acquire has not returned %v after a crash", itest.Soon)
+		}
+		if waiter.Err != nil { // its next request met a server that was not back yet
+			t.Logf("Acquire that waited over a crash = %v", waiter.Err)
+		} else {
+			later(t, lease.Token(), waiter.Lease.Token())
+			itest.Release(t, waiter.Lease)
+		}
+		later(t, lease.Token(), itest.Free(t, itest.Soon, l, name))
+	}
+}
+
+// later fails unless a token is larger than one of before.
+func later(t conformance.T, before, token locker.Token) {
+	t.Helper()
+	if token <= before {
+		t.Fatalf("token %v after %v, want a larger one", token, before)
+	}
+}
+
+// queued is nil when n acquisitions wait.
+func (s *Service) queued(t conformance.T, name string, n int) error {
+	t.Helper()
+	if got := s.waiters(t, name); got != n {
+		return fmt.Errorf("%d acquisitions wait on the server, want %d", got, n)
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+//go:build unix
+
+package pg
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// The server's lock table is everybody's. Locks stop at half of it, with an error that names what to raise; others go on. A Locker that
+// had looked before may take an eighth more.
+func TestPostgresLockTable(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const half = smallLocks / 2
+	lockers := []locker.Locker{itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))}
+	base := itest.LockName(t)
+	var leases []locker.Lease
+	for _, l := range lockers {
+		var err error
+		for err == nil && len(leases) < smallLocks {
+			var lease locker.Lease
+			if lease, err = locker.TryAcquire(t.Context(), l, fmt.Sprint(base, "-", len(leases))); err == nil {
+				leases = append(leases, lease)
+			}
+		}
+		t.Logf("%d leases, and then TryAcquire = %v", len(leases), err)
+		fullTable(t, err)
+	}
+	if n := len(leases); n < half*9/10 || n > half+half/8 {
+		t.Errorf("%d leases were granted on a server with room for %d locks, want about half of them", n, smallLocks)
+	}
+	itest.RefusedAtOpen(t, s.URL, "max_locks_per_transaction")
+	s.exec(t, "create table others (a text primary key, b text unique, c text unique)", "insert into others values ('a', 'b', 'c')", "drop table others")
+	for _, lease := range leases {
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Fatalf("Renew = %v, want nil", err)
+		}
+	}
+	for _, lease := range leases[half/2:] {
+		itest.Release(t, lease)
+	}
+	for _, l := range append(lockers, itest.Keep(t, s.open(t))) {
+		itest.Free(t, itest.Soon, l, base)
+	}
+}
+
+// Lockers that have looked at an empty table may go beyond half of it when others have filled it, but not far.
+func TestPostgresLockTableOfMany(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	const half = smallLocks / 2
+	for name, before := range map[string]int{"unused": 0, "idle": 1, "used": half} { // locks that each has had
+		t.Run(name, func(t *testing.T) {
+			s.clear(t)
+			var lockers []locker.Locker
+			for range 12 {
+				lockers = append(lockers, itest.Keep(t, s.open(t)))
+			}
+			for _, l := range lockers {
+				for _, lease := range fill(t, l, before) {
+					itest.Release(t, lease)
+				}
+			}
+			slices.Reverse(lockers) // the last one fills it, and then each of the others takes what it may
+			n := 0
+			for _, l := range lockers {
+				n += len(fill(t, l, smallLocks))
+				_, err := locker.TryAcquire(t.Context(), l, itest.LockName(t))
+				fullTable(t, err)
+			}
+			t.Logf("%d Lockers have %d leases, and there is room for %d locks", len(lockers), n, smallLocks)
+			if n < half*3/4 || n > half*5/4 {
+				t.Errorf("%d leases were granted on a server with room for %d locks, want about half of them", n, smallLocks)
+			}
+		})
+	}
+}
+
+// fill acquires up to n locks, until there is an error.
+func fill(t *testing.T, l locker.Locker, n int) (leases []locker.Lease) {
+	t.Helper()
+	base := itest.LockName(t)
+	for i := range n {
+		lease, err := locker.TryAcquire(t.Context(), l, fmt.Sprint(base, "-", i))
+		if err != nil {
+			break
+		}
+		leases = append(leases, lease)
+	}
+	return leases
+}
+
+// fullTable fails unless err says that the lock table is full, and not that somebody has the lock.
+func fullTable(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, pgbackend.ErrLockTable) || errors.Is(err, locker.ErrHeld) || !strings.Contains(fmt.Sprint(err), "max_locks_per_transaction") {
+		t.Errorf("with a full lock table: %v, want ErrLockTable and the setting's name", err)
+	}
+}
+
+// TLS is that of the URL: checked with the authority that it names, or refused.
+func TestPostgresTLS(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	file := filepath.Join(t.TempDir(), "authority.pem")
+	if err := os.WriteFile(file, []byte(pgCertificate), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := itest.Keep(t, itest.OpenURL(t, withParam(s.with("sslmode", "verify-full"), "sslrootcert", file)))
+	lease := itest.Acquire(t, l, itest.LockName(t))
+	if n := admin[int](t, s, "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) where usename = $1 and not ssl", pgUser); n != 0 {
+		t.Errorf("%d of the Locker's sessions have no TLS", n)
+	}
+	itest.Held(t, lease, itest.Keep(t, itest.OpenURL(t, s.with("sslmode", "require"))))
+	itest.Release(t, lease)
+	itest.RefusedAtOpen(t, s.with("sslmode", "verify-full"), "certificate")
+}
+
+// A server that takes no more connections is an error that says so, and costs no lease.
+func TestPostgresWithoutConnections(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	lease, obstacle := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.ShortTTL)), itest.Acquire(t, other, itest.LockName(t))
+	s.exec(t, "alter role "+pgUser+" connection limit 2")
+	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" connection limit -1") })
+	itest.RefusedAtOpen(t, s.URL, "too many connections")
+
+	waiter := itest.Wait(t, l, obstacle.Name()) // without a connection to wait on
+	itest.Pass(t, 2*itest.ShortTTL)
+	waiter.Pending(t)
+	itest.Held(t, lease, other)
+	itest.Release(t, obstacle)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+	itest.Release(t, lease)
+}
+
+// A server that takes no writes by default gives no tokens, and says so when a Locker is opened.
+func TestPostgresReadOnly(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	back := func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") }
+	t.Cleanup(back)
+	s.exec(t, "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+	itest.RefusedAtOpen(t, s.URL, "default_transaction_read_only")
+	back()
+	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+}

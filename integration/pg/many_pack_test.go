@@ -1,0 +1,293 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// manyPack is many leases on few connections.
+func (s *Service) manyPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I40", Name: "cancelled-acquisitions-cost-no-lease", Run: s.cancelledBeside,
+			Why: "a cancelled query ends its connection, and with it all locks that hang on it; a caller who leaves must not take others' leases along"},
+		{ID: "I41", Name: "blocked-token-costs-no-lease", Run: s.blockedToken,
+			Why: "a statement that draws a token may be blocked by somebody who alters the sequence, and the renewals of a thousand leases behind it"},
+		{ID: "I42", Name: "leases-share-connections", Run: s.shared,
+			Why: "a server has a hundred connections; a lease that costs one can't be had by the thousand, whether it was waited for or not"},
+		{ID: "I43", Name: "lease-moves-off-its-waiters-connection-without-a-gap", Run: s.moves,
+			Why: "while a lock is carried from one connection to another there must be no moment in which nobody holds it"},
+		{ID: "I44", Name: "waiters-are-bounded-in-connections", Run: s.manyWaiters,
+			Why: "a program that waits for many locks must not use up the server's connections, and still be served"},
+		{ID: "I45", Name: "ended-session-loses-its-leases-at-once", Run: s.terminated,
+			Why: "an operator who ends a session frees its locks at that moment; the holder must learn it then, and the next acquisition must work"},
+	}
+}
+
+// sessions counts those of Lockers, on the server.
+func (s *Service) sessions(t conformance.T) int {
+	t.Helper()
+	return admin[int](t, s, "select count(*) from pg_stat_activity where usename = $1", pgUser)
+}
+
+// held counts the locks that somebody holds, on the server.
+func (s *Service) heldLocks(t conformance.T) int {
+	t.Helper()
+	return admin[int](t, s, "select count(distinct (classid, objid)) from "+pgHeld)
+}
+
+// holdMany acquires n locks at the same time.
+func holdMany(t conformance.T, l locker.Locker, n int, opts ...locker.Option) []locker.Lease {
+	t.Helper()
+	base := itest.LockName(t)
+	leases, problems := make([]locker.Lease, n), make([]error, n)
+	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	defer cancel()
+	var all sync.WaitGroup
+	for i := range leases {
+		all.Go(func() { leases[i], problems[i] = l.Acquire(ctx, fmt.Sprint(base, "-", i), opts...) })
+	}
+	all.Wait()
+	if err := errors.Join(problems...); err != nil {
+		t.Fatalf("Acquire of %d locks = %v", n, err)
+	}
+	return leases
+}
+
+// allHeld fails unless all leases stand, in their own eyes and on the server.
+func (s *Service) allHeld(t conformance.T, leases []locker.Lease) {
+	t.Helper()
+	for _, lease := range leases {
+		if err := lease.Err(); err != nil {
+			t.Fatalf("Err = %v, want nil: the lease is held", err)
+		}
+	}
+	keys := make([]int64, len(leases))
+	for i, lease := range leases {
+		keys[i] = pgKey(lease.Name())
+	}
+	n := admin[int](t, s, "select count(distinct (classid, objid)) from "+pgHeld+ofKey+"any($1)", keys)
+	if n != len(leases) {
+		t.Fatalf("the server has %d of %d locks", n, len(leases))
+	}
+}
+
+// cancelledBeside cancels waits, requests that are under way, and some that have just been granted.
+func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
+	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	leases := holdMany(t, l, 1000, locker.WithTTL(4*itest.ShortTTL))
+	obstacle := itest.Acquire(t, other, itest.LockName(t))
+	base := itest.LockName(t)
+	var outcomes [3]int // a lease, cancelled, held
+	for i := range 500 {
+		name := fmt.Sprint(base, "-", i)
+		if i%2 == 0 {
+			name = obstacle.Name()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), rand.N(5*time.Millisecond))
+		lease, err := l.Acquire(ctx, name, locker.WithTTL(4*itest.ShortTTL))
+		cancel()
+		switch {
+		case err == nil:
+			outcomes[0]++
+			itest.Release(t, lease)
+		case !errors.Is(err, context.DeadlineExceeded):
+			t.Fatalf("Acquire whose time was up = %v, want DeadlineExceeded", err)
+		case errors.Is(err, locker.ErrHeld):
+			outcomes[2]++
+		default:
+			outcomes[1]++
+		}
+	}
+	t.Logf("of 500 acquisitions %d got a lease, %d ended while they waited, %d before there was an answer", outcomes[0], outcomes[2], outcomes[1])
+	itest.Pass(t, 4*itest.ShortTTL)
+	s.allHeld(t, leases)
+	itest.Eventually(t, itest.Soon, func() error { // what the cancelled ones got is given back
+		if n := s.heldLocks(t); n != len(leases)+1 {
+			return fmt.Errorf("%d locks are held on the server, want %d", n, len(leases)+1)
+		}
+		return nil
+	})
+	itest.Free(t, itest.Soon, other, fmt.Sprint(base, "-1"))
+}
+
+// blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens on the connection of a thousand leases.
+func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
+	const ttl = 4 * itest.ShortTTL
+	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
+	leases := holdMany(t, l, 1000, locker.WithTTL(ttl))
+	itest.Free(t, itest.Soon, other, name)
+	n, err := s.leader(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	tx, err := n.admin.Begin(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	back := sync.OnceFunc(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	t.Cleanup(back)
+	if _, err := tx.Exec(t.Context(), "alter sequence "+pgSequence+" cache 2"); err != nil {
+		t.Fatalf("%v", err)
+	}
+	mine, theirs := itest.LockName(t), itest.LockName(t)
+	_, _ = itest.Refused(t, itest.Soon, l, mine), itest.Refused(t, itest.Soon, other, theirs)
+	waiter := itest.Wait(t, l, name)
+	for end, i := time.Now().Add(2*ttl), 0; time.Now().Before(end); i++ {
+		_ = itest.Refused(t, itest.Soon, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
+	}
+	s.allHeld(t, leases)
+	if waiter.Returned(0) && waiter.Err == nil {
+		t.Errorf("Acquire = a lease, though nobody can draw a token")
+	}
+	waiter.Cancel()
+	if !waiter.Returned(itest.Soon) {
+		t.Errorf("Acquire has not returned %v after it was cancelled", itest.Soon)
+	}
+	back()
+	for _, name := range []string{name, mine, mine + "-0", theirs} { // nobody has any of them
+		itest.Free(t, itest.Soon, other, name)
+		itest.Free(t, itest.Soon, l, name)
+	}
+	s.allHeld(t, leases)
+}
+
+// shared waits for half of the leases.
+func (s *Service) shared(t conformance.T, _ *conformance.Harness) {
+	other := itest.Keep(t, s.open(t))
+	const half = 20
+	obstacles := holdMany(t, other, half, locker.WithTTL(itest.Far))
+	before := s.sessions(t)
+	l := itest.Keep(t, s.open(t))
+	leases := holdMany(t, l, 1000, locker.WithTTL(4*itest.ShortTTL))
+	var waiters []*itest.Waiting
+	for _, o := range obstacles {
+		waiters = append(waiters, itest.Wait(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
+	}
+	waiting := 0
+	itest.Eventually(t, itest.Soon, func() error {
+		if waiting = admin[int](t, s, "select count(*) from "+pgAwaited); waiting < pgWaiters {
+			return fmt.Errorf("%d wait on the server, want %d", waiting, pgWaiters)
+		}
+		return nil
+	})
+	for _, o := range obstacles {
+		itest.Release(t, o)
+	}
+	for _, w := range waiters {
+		leases = append(leases, w.Granted(t, itest.Soon))
+	}
+	itest.Eventually(t, 10*time.Second, func() error {
+		if n := s.sessions(t) - before; n > pgShared {
+			return fmt.Errorf("%d leases hang on %d connections, want at most %d", len(leases), n, pgShared)
+		}
+		return nil
+	})
+	t.Logf("%d waited on the server; %d leases hang on %d connections", waiting, len(leases), s.sessions(t)-before)
+	itest.Pass(t, 4*itest.ShortTTL)
+	s.allHeld(t, leases)
+}
+
+// moves has a third Locker ask all the time, from before the grant until the lease is on a connection that it shares.
+func (s *Service) moves(t conformance.T, _ *conformance.Harness) {
+	l, other, third := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	itest.Free(t, itest.Soon, l, itest.LockName(t)) // so that there is a shared connection
+	for range rounds(t, 5, 100) {
+		name := itest.LockName(t)
+		lease := itest.Acquire(t, other, name)
+		waiter := itest.Wait(t, l, name, locker.WithTTL(4*itest.ShortTTL))
+		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
+		asked, stop := make(chan error, 1), make(chan struct{})
+		go func() { asked <- askUntil(t.Context(), third, name, stop) }()
+		itest.Release(t, lease)
+		next := waiter.Granted(t, itest.Soon)
+		itest.Eventually(t, itest.Soon, func() error {
+			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
+			if holder == blocked || holder == 0 {
+				return errors.Join(fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked), next.Err())
+			}
+			return nil
+		})
+		close(stop)
+		if err := <-asked; err != nil {
+			t.Fatalf("%v", err)
+		}
+		itest.Held(t, next, other)
+		itest.Release(t, next)
+		itest.Free(t, itest.Soon, third, name)
+	}
+}
+
+// askUntil asks without waiting until stop is closed. Any answer but ErrHeld is an error.
+func askUntil(ctx context.Context, l locker.Locker, name string, stop chan struct{}) error {
+	for {
+		lease, err := locker.TryAcquire(ctx, l, name)
+		if err == nil {
+			_ = lease.Release(ctx)
+			return errors.New("TryAcquire got the lock, which somebody else held or waited for")
+		}
+		if !errors.Is(err, locker.ErrHeld) {
+			return err
+		}
+		select {
+		case <-stop:
+			return nil
+		default:
+		}
+	}
+}
+
+func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
+	other := itest.Keep(t, s.open(t))
+	obstacles := holdMany(t, other, 100, locker.WithTTL(itest.Far))
+	before := s.sessions(t)
+	l := itest.Keep(t, s.open(t))
+	var waiters []*itest.Waiting
+	for _, o := range obstacles {
+		waiters = append(waiters, itest.Wait(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
+	}
+	most := 0
+	for end := time.Now().Add(2 * itest.ShortTTL); time.Now().Before(end); itest.Pass(t, 20*time.Millisecond) {
+		most = max(most, s.sessions(t)-before)
+	}
+	t.Logf("%d waiters have used up to %d connections", len(waiters), most)
+	if most > pgShared+pgWaiters {
+		t.Errorf("%d waiters have used %d connections, want at most %d", len(waiters), most, pgShared+pgWaiters)
+	}
+	for _, w := range waiters {
+		w.Pending(t)
+	}
+	for _, o := range obstacles {
+		itest.Release(t, o)
+	}
+	var leases []locker.Lease
+	for _, w := range waiters {
+		leases = append(leases, w.Granted(t, 2*itest.Soon))
+	}
+	s.allHeld(t, leases)
+}
+
+// terminated ends the sessions of all Lockers, of those that hold nothing as well.
+func (s *Service) terminated(t conformance.T, _ *conformance.Harness) {
+	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	leases := holdMany(t, l, 10, locker.WithTTL(itest.Far))
+	itest.Free(t, itest.Soon, other, itest.LockName(t))
+	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser)
+	for _, lease := range leases {
+		itest.Lost(t, itest.Soon, lease)
+	}
+	for _, lease := range leases {
+		itest.Free(t, 0, other, lease.Name())
+		itest.Free(t, 0, l, lease.Name())
+	}
+}

@@ -1,0 +1,20 @@
+//go:build unix
+
+package pg
+
+import (
+	"slices"
+
+	"github.com/fencedlock/locker/conformance"
+)
+
+// pack is what Postgres must show beyond the suite, in the way in which this service is run.
+func (s *Service) pack() []conformance.Case {
+	switch {
+	case s.failing:
+		return s.replicaPack()
+	case s.bouncer != nil:
+		return slices.Concat(s.bouncerPack(), s.pathPack(), s.silentPack(), s.manyPack(), s.txPack())
+	}
+	return slices.Concat(s.crashPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.pathPack(), s.txPack(), s.collisionPack())
+}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// documentedGrants reads from the migration what a role needs that doesn't own what it makes.
+func documentedGrants(t *testing.T, role string) (grants []string) {
+	t.Helper()
+	for _, match := range regexp.MustCompile(`(?m)^--\s+(GRANT .*) TO …;$`).FindAllStringSubmatch(pgbackend.Migration("locker"), -1) {
+		privileges, on, _ := strings.Cut(strings.TrimPrefix(match[1], "GRANT "), " ON ")
+		for privilege := range strings.SplitSeq(privileges, ", ") { // one each
+			grants = append(grants, "grant "+privilege+" on "+on+" to "+role)
+		}
+	}
+	if len(grants) < 3 {
+		t.Fatalf("the migration documents %d grants", len(grants))
+	}
+	return grants
+}
+
+// A role that may do what the migration says can use a Locker, and needn't be allowed to make anything. If a single permission is
+// missing, or nothing was made, opening one fails and says what to do.
+func TestPostgresPermissions(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const role, password = "modest", "open-sesame"
+	s.exec(t, "create role "+role+" login password '"+password+"'", "drop schema if exists locker cascade")
+	t.Cleanup(func() {
+		s.exec(t, "drop owned by "+role, "drop role "+role, "drop schema if exists locker cascade")
+	})
+	rawURL := itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword(role, password) })
+	itest.RefusedAtOpen(t, rawURL, "locker", "Migration")
+
+	s.exec(t, "create schema locker", "grant usage, create on schema locker to "+role) // and none in the database
+	itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	s.exec(t, "drop schema locker cascade")
+
+	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker")) // again: it changes nothing
+	grants := documentedGrants(t, role)
+	s.exec(t, grants...)
+	l, other, name := itest.Keep(t, itest.OpenURL(t, rawURL)), itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name)
+	waiter := itest.Wait(t, other, name)
+	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+
+	for _, grant := range grants {
+		what, _, _ := strings.Cut(strings.TrimPrefix(grant, "grant "), " to ")
+		t.Run(what, func(t *testing.T) {
+			s.exec(t, strings.Replace(strings.Replace(grant, "grant ", "revoke ", 1), " to ", " from ", 1))
+			defer s.exec(t, grant)
+			itest.RefusedAtOpen(t, rawURL, "permission")
+		})
+	}
+	itest.Release(t, itest.Acquire(t, itest.Keep(t, itest.OpenURL(t, rawURL)), name))
+}
+
+// Another schema than the usual one has tokens of its own, whose order says nothing about others', so its locks are its own as well. It is
+// made where that is permitted. docs/postgres.md says how its keys are made.
+func TestPostgresSchema(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const schema = `Odd "schema"`
+	t.Cleanup(func() { s.exec(t, `drop schema if exists "Odd ""schema""" cascade`) })
+	l, other, name := itest.Keep(t, itest.OpenURL(t, s.with("schema", schema))), itest.Keep(t, s.open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	itest.Free(t, itest.Soon, other, name)
+	var key int64
+	itest.Must(t, func(ctx context.Context) (err error) {
+		key, err = pgValue[int64](ctx, s.nodes[0], `select ('x' || left(encode(sha256('locker:'::bytea || '\x00'::bytea || convert_to($1, 'UTF8')
+			|| '\x00'::bytea || convert_to($2, 'UTF8')), 'hex'), 16))::bit(64)::bigint`, name, schema)
+		return err
+	})
+	if n := admin[int](t, s, "select count(*) from "+pgHeld+ofKey+"$1", key); n != 1 {
+		t.Errorf("%d sessions have the lock by the key of the documentation, want 1", n)
+	}
+	itest.Held(t, lease, itest.Keep(t, itest.OpenURL(t, s.with("schema", schema))))
+	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 2 {
+		t.Errorf("the schema has %d tables and sequences, want 2", n)
+	}
+	itest.Release(t, lease)
+}

@@ -1,0 +1,129 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// turnPack is the work that one connection does for all after a crash, while it has the turn.
+func (s *Service) turnPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I12", Name: "all-come-back-after-a-crash", Run: s.comeBack,
+			Why: "a crash has all Lockers connect at the same time; if each did the work that one must do, all would give up, again and again"},
+		{ID: "I13", Name: "silent-client-loses-the-turn", Run: s.stuckTurn,
+			Why: "a client that is cut off when its work has just failed can't give the turn back; without a limit nobody could connect any more"},
+	}
+}
+
+// comeBack has many Lockers connect at once to a server whose disk is slow and which has just crashed.
+func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
+	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
+	lockers := make([]locker.Locker, 48)
+	for i := range lockers {
+		lockers[i] = itest.Keep(t, s.open(t))
+	}
+	s.exec(t, "alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()")
+	const value = "select last_value from locker.locker_token"
+	before := admin[int](t, s, value)
+	s.crash(t, true)
+	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	defer cancel()
+	var all sync.WaitGroup
+	name, problems := itest.LockName(t), make([]error, len(lockers))
+	for i, l := range lockers {
+		all.Go(func() {
+			tries, done := context.WithCancel(ctx)
+			defer done()
+			again(tries, func() error {
+				if _, problems[i] = drawToken(ctx, l, fmt.Sprint(name, "-", i)); problems[i] == nil {
+					done()
+				}
+				return problems[i]
+			})
+		})
+	}
+	all.Wait()
+	if err := errors.Join(problems...); err != nil {
+		t.Fatalf("%v after a crash some have not come back: %v", itest.Hang, err)
+	}
+	const values = 1 << 16                                           // see reach.go
+	if moved := admin[int](t, s, value) - before; moved > 4*values { // more than once, where a session has ended before all had seen it
+		t.Errorf("the sequence was moved on by %d, that is %d times", moved, moved/values)
+	}
+}
+
+// pgTurn are the locks of those who have the turn or wait for it.
+const pgTurn = "pg_locks where locktype = 'advisory' and classid = 1819239275 and objid = 0 and objsubid = 2"
+
+// stuckTurn has a client do the work of after a crash with a sequence that has come to its end, and be cut off at that moment.
+func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
+	const sequence = "alter sequence " + pgSequence
+	end := fmt.Sprint(admin[int](t, s, "select seqmax from pg_sequence where seqrelid = $1::regclass", pgSequence))
+	mended := sync.OnceFunc(func() { s.exec(t, sequence+" maxvalue "+end) })
+	t.Cleanup(mended)
+	s.crash(t, true)
+	s.exec(t, sequence+" maxvalue "+fmt.Sprint(admin[int](t, s, "select last_value + 1 from "+pgSequence)))
+
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	config, err := pgxpool.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	config.ConnConfig.DialFunc = network.Dial
+	network.DropReplyTo("setval(")
+	silent := make(chan error, 1)
+	go func() {
+		l, err := pgbackend.New(t.Context(), config)
+		if err == nil {
+			_ = l.Close()
+		}
+		silent <- err
+	}()
+	itest.Eventually(t, itest.Soon, func() error {
+		if n := admin[int](t, s, "select count(*) from pg_stat_activity where state = 'idle in transaction (aborted)' and pid in (select pid from "+pgTurn+")"); n != 1 {
+			return fmt.Errorf("%d sessions with the turn have failed, want 1", n)
+		}
+		return nil
+	})
+	network.Cut()
+	mended()
+
+	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	defer cancel()
+	var failures []error
+	again(ctx, func() error {
+		l, err := locker.Open(ctx, s.URL)
+		if err != nil {
+			failures = append(failures, err)
+			return err
+		}
+		_ = l.Close()
+		cancel()
+		return nil
+	})
+	if failures != nil {
+		t.Logf("others have failed before: %v", failures)
+	}
+	if !errors.Is(ctx.Err(), context.Canceled) {
+		t.Errorf("%v after a client fell silent that had the turn nobody else can connect", itest.Hang)
+	}
+	if err := <-silent; err == nil {
+		t.Errorf("New = nil, though its work has failed")
+	}
+}

@@ -1,0 +1,265 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// shell runs a command beside a server, where Postgres' own programs find it by their environment. When they are done their sessions may
+// be there for some moments, with locks on all that they have read, which are many for a small server.
+func (n *pgNode) shell(t conformance.T, command string) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		script := "export PGHOST=127.0.0.1 PGUSER=" + pgAdmin + " PGPASSWORD=" + pgPassword + " PGPORT=$0\n" + command
+		_, err := images.Docker(ctx, "exec", n.ID, "bash", "-euc", script, strconv.Itoa(n.port))
+		return err
+	})
+	itest.Eventually(t, itest.Soon, func() error {
+		there, err := pgValue[int](t.Context(), n, "select count(*) from pg_stat_activity where application_name in ('pg_dump', 'pg_restore')")
+		if err == nil && there > 0 {
+			err = fmt.Errorf("%d sessions of Postgres' own programs are still there", there)
+		}
+		return err
+	})
+}
+
+const (
+	pgDumped   = "pg_dump --format=custom --file=/tmp/dump " + pgDatabase
+	pgRestored = "pg_restore --dbname=" + pgDatabase + " /tmp/dump"
+	pgCleaned  = "pg_restore --clean --if-exists --dbname=" + pgDatabase + " /tmp/dump" // over what is there
+	pgAfresh   = "dropdb --force " + pgDatabase + "; createdb --owner=" + pgUser + " " + pgDatabase
+)
+
+// Tokens rise over a dump that is restored, though the sequence is then where it was when it was dumped. A Locker that was open all
+// the time gives none that is too small either.
+func TestPostgresDumpAndRestore(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	other, err := Start(t.Context(), "postgres")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		what    string
+		to      *Service
+		restore func()
+	}{
+		{"over what is there", s, func() { node.shell(t, pgCleaned) }},
+		{"into a new database", s, func() { node.shell(t, pgAfresh+"; "+pgRestored) }},
+		{"on another server", other, func() {
+			file := filepath.Join(t.TempDir(), "dump")
+			itest.Docker(t, []string{node.ID + ":/tmp/dump", file}, "cp")
+			itest.Docker(t, []string{file, other.nodes[0].ID + ":/tmp/dump"}, "cp")
+			other.nodes[0].shell(t, pgAfresh+"; "+pgRestored)
+		}},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			l := itest.Keep(t, s.open(t))
+			before := spend(t, 50, l)
+			node.shell(t, pgDumped)
+			last := spend(t, 200, l, itest.Keep(t, s.open(t)))
+			tc.restore()
+			token := itest.Free(t, itest.Soon, itest.Keep(t, tc.to.open(t)), itest.LockName(t))
+			t.Logf("token %v when it was dumped, %v when it was restored, and %v then", before, last, token)
+			later(t, last, token)
+			if tc.to == s {
+				later(t, last, itest.Free(t, itest.Soon, l, itest.LockName(t)))
+			}
+		})
+	}
+}
+
+// What is done to the sequence where it is doesn't change where it comes from. Lockers that were open all the time notice, and so does one
+// that is opened later, with others or as the only one.
+func TestPostgresSetBack(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)) // what is made on first use is there
+	for _, tc := range []struct {
+		what   string
+		before string // a command that takes a copy, and one that brings it back
+		after  string
+	}{
+		{"by setval", "true", `psql --command="select setval('locker.locker_token', 7)" ` + pgDatabase},
+		{"by setval, a little", `psql --no-align --tuples-only --command="select last_value from locker.locker_token" ` + pgDatabase + " > /tmp/value",
+			`psql --command="select setval('locker.locker_token', $(cat /tmp/value))" ` + pgDatabase},
+		{"by a dump that is fed to its own database", "pg_dump --file=/tmp/plain.sql " + pgDatabase, "psql --file=/tmp/plain.sql " + pgDatabase},
+		{"by a restore of data alone, over the row that is there", pgDumped, "! pg_restore --data-only --dbname=" + pgDatabase + " /tmp/dump"},
+		{"by a restore of data alone, into the emptied table", pgDumped, `psql --command="truncate locker.locker_epoch" ` + pgDatabase +
+			"; pg_restore --data-only --dbname=" + pgDatabase + " /tmp/dump"},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			l, other := s.open(t), s.open(t)
+			spend(t, 50, l, other)
+			node.shell(t, tc.before)
+			last := spend(t, 200, l)
+			set := func() {
+				t.Helper()
+				value := admin[int64](t, s, "select last_value from locker.locker_token")
+				node.shell(t, tc.after)
+				if now := admin[int64](t, s, "select last_value from locker.locker_token"); now >= value {
+					t.Fatalf("the sequence is at %d, and was at %d before: this test proves nothing", now, value)
+				}
+			}
+			set()
+			for who, l := range []locker.Locker{l, other, itest.Keep(t, s.open(t))} { // the first has had the last one
+				token := itest.Free(t, itest.Soon, l, itest.LockName(t))
+				if token <= last {
+					t.Errorf("Locker %d gives out token %v after %v, want a larger one", who, token, last)
+				}
+				last = max(last, token)
+			}
+			set()
+			waited := itest.Acquire(t, other, itest.LockName(t))
+			waiter := itest.Wait(t, l, waited.Name())
+			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, waited.Name(), 1) })
+			itest.Release(t, waited)
+			lease := waiter.Granted(t, itest.Soon)
+			last = max(last, lease.Token())
+			itest.Release(t, lease)
+			if err := errors.Join(l.Close(), other.Close()); err != nil {
+				t.Fatal(err)
+			}
+			s.clear(t)
+			itest.Eventually(t, itest.Soon, func() error {
+				if n := s.sessions(t); n > 0 {
+					return fmt.Errorf("%d sessions of Lockers are still there", n)
+				}
+				return nil
+			})
+			set()
+			later(t, last, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)))
+		})
+	}
+}
+
+// A waiter's value is taken when it is granted the lock. By then its Locker may have seen larger ones than when the wait began, and the
+// sequence may have been set back.
+func TestPostgresSetBackDuringAWait(t *testing.T) {
+	itest.NeedServers(t)
+	s := Standalone(t)
+	for _, ttl := range []time.Duration{2 * time.Second, 10 * time.Minute} { // the grant is proved, and isn't
+		t.Run(ttl.String(), func(t *testing.T) {
+			other, l, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
+			lease := itest.Acquire(t, other, name)
+			waiter := itest.Wait(t, l, name, locker.WithTTL(ttl))
+			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+			before := admin[int64](t, s, "select last_value from locker.locker_token")
+			last := spend(t, 300, l)
+			admin[int64](t, s, "select setval('locker.locker_token', $1)", before+10)
+			itest.Release(t, lease)
+			lease = waiter.Granted(t, itest.Soon)
+			later(t, last, lease.Token())
+			itest.Release(t, lease)
+		})
+	}
+}
+
+// A lease outlives the sequence that its token is of: a restore that drops all objects first doesn't end sessions. Its Locker takes other
+// locks all the same.
+func TestPostgresRestoreUnderALease(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	l := itest.Keep(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))) // all on one connection
+	lease := itest.Acquire(t, l, itest.LockName(t))
+	node.shell(t, pgDumped)
+	node.shell(t, pgCleaned)
+	name := itest.LockName(t)
+	token := itest.Free(t, itest.Soon, l, name)
+	later(t, lease.Token(), token)
+	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), name))
+	itest.Held(t, lease, itest.Keep(t, s.open(t)))
+	itest.Pass(t, 2*itest.ShortTTL)
+	if err := lease.Err(); err != nil {
+		t.Errorf("Err of the lease of before, two TTLs later = %v, want nil", err)
+	}
+	again, _ := locker.TryAcquire(t.Context(), l, lease.Name())
+	if again != nil {
+		t.Error("the lock that is held was granted a second time, to the same Locker")
+	}
+	itest.Release(t, lease)
+	later(t, token, itest.Free(t, itest.Soon, l, lease.Name()))
+}
+
+// The epoch has few values, and a Locker that is open goes on with the one that it knows. So nothing raises it that doesn't bring an older
+// row back, and what looks like that only when nobody is connected.
+func TestPostgresEpochStays(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	epoch := func(l locker.Locker) int64 {
+		t.Helper()
+		return int64(itest.Free(t, itest.Soon, l, itest.LockName(t))) >> 48
+	}
+	alone := func(l locker.Locker) {
+		t.Helper()
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s.clear(t)
+		itest.Eventually(t, itest.Soon, func() error {
+			if n := s.sessions(t); n > 0 {
+				return fmt.Errorf("%d sessions of Lockers are still there", n)
+			}
+			return nil
+		})
+	}
+	l := s.open(t)
+	want := epoch(l)
+	same := func(l locker.Locker, after string) {
+		t.Helper()
+		if got := epoch(l); got != want {
+			t.Fatalf("epoch %d after %s, want %d as before", got, after, want)
+		}
+	}
+	for _, sql := range []string{
+		"select", // nothing
+		"vacuum (freeze) locker.locker_epoch",
+		"vacuum (full, freeze) locker.locker_epoch",
+		"cluster locker.locker_epoch using locker_epoch_pkey",
+		"select setval('locker.locker_token', last_value + 100000) from locker.locker_token", // the next one is written down
+	} {
+		alone(l)
+		s.exec(t, sql)
+		l = s.open(t)
+		same(l, sql)
+		s.exec(t, sql)
+		same(l, sql)
+		other := s.open(t)
+		same(other, sql)
+		if err := other.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.exec(t, "update locker.locker_epoch set written = 0") // as of a tool that copies the table
+	other := itest.Keep(t, s.open(t))
+	same(other, "the row was copied, while another Locker was open")
+	same(l, "the row was copied")
+	spend(t, 10, other, l)
+	alone(other)
+	alone(l)
+	want++
+	for range 3 {
+		l = s.open(t)
+		same(l, "the row was copied, and all Lockers were closed")
+		alone(l)
+	}
+}

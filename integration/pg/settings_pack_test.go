@@ -1,0 +1,94 @@
+//go:build unix
+
+package pg
+
+import (
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// settingsPack is what administrators set for a role, a database or a server, and Lockers must live with.
+func (s *Service) settingsPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I50", Name: "settings-of-the-role-break-nothing", Run: s.roleSettings,
+			Why: "timeouts that are right for queries end a wait, a renewal or an idle session with a thousand leases"},
+		{ID: "I51", Name: "many-begin-an-epoch-together", Run: s.epochTogether,
+			Why: "after a failover all Lockers come back at once, and whoever finds that another has just raised the epoch must not fail by that"},
+	}
+}
+
+// roleSettings waits, and holds a lease, for longer than all of the timeouts.
+func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
+	const timeout, longer = 500 * time.Millisecond, 800 * time.Millisecond // they hold for a busy server until a connection has set its own
+	settings := map[string]string{
+		"lock_timeout":                        "10ms",
+		"statement_timeout":                   timeout.String(),
+		"idle_session_timeout":                timeout.String(),
+		"idle_in_transaction_session_timeout": "10ms",
+		"default_transaction_isolation":       "serializable",
+		"default_transaction_deferrable":      "on",
+		"synchronous_commit":                  "off",
+		"search_path":                         "pg_temp",
+		"client_min_messages":                 "debug5",
+		"standard_conforming_strings":         "off",
+		"intervalstyle":                       "sql_standard",
+		"datestyle":                           "german",
+		"bytea_output":                        "escape",
+		"plan_cache_mode":                     "force_generic_plan",
+		"timezone":                            "Asia/Kathmandu",
+		"row_security":                        "off",
+	}
+	if admin[int](t, s, "select current_setting('server_version_num')::int") >= 17_00_00 {
+		settings["transaction_timeout"] = "490ms"
+	}
+	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)) // what is made on first use is there
+	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })
+	for name, value := range settings {
+		s.exec(t, "alter role "+pgUser+" set "+name+" = '"+value+"'")
+	}
+	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+	itest.Pass(t, longer)
+	itest.Held(t, lease, other)
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	next := waiter.Granted(t, itest.Soon)
+	itest.Pass(t, longer)
+	itest.Held(t, next, l)
+	if err := next.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	itest.Release(t, next)
+}
+
+// epochTogether opens Lockers at the same time where the epoch has to be raised. The role asks for transactions in which a row that
+// somebody else has changed meanwhile is an error.
+func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.open(t)), itest.LockName(t)
+	last := itest.Free(t, itest.Soon, l, name)
+	t.Cleanup(func() {
+		s.exec(t, "alter role "+pgUser+" reset all", "alter system reset all", "select pg_reload_conf()")
+	})
+	s.exec(t, "alter role "+pgUser+" set default_transaction_isolation = 'serializable'", "update locker.locker_epoch set system = 1",
+		"alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // so that they meet
+	var all sync.WaitGroup
+	opened, problems := make([]locker.Locker, 16), make([]error, 16)
+	for i := range opened {
+		all.Go(func() { opened[i], problems[i] = locker.Open(t.Context(), s.URL) })
+	}
+	all.Wait()
+	for i, l := range opened {
+		if err := problems[i]; err != nil {
+			t.Errorf("Open while others raise the epoch = %v, want a Locker", err)
+			continue
+		}
+		token := itest.Free(t, itest.Soon, itest.Keep(t, l), name)
+		later(t, last, token)
+		last = token
+	}
+}

@@ -1,0 +1,244 @@
+//go:build unix
+
+package pg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+)
+
+// silentPack is a holder that falls silent, though its connection doesn't end.
+func (s *Service) silentPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I30", Name: "cut-off-holder-loses-the-lock-after-its-ttl", Run: s.cutOff,
+			Why: "a cable that is cut tells the server nothing, and TCP takes hours to notice; and the holder must know before the rival has the lock"},
+		{ID: "I31", Name: "stopped-holder-loses-the-lock-after-its-ttl", Run: s.stopped,
+			Why: "a machine that stands still must not hold up the others, and must see its loss in the first look when it goes on"},
+		{ID: "I32", Name: "holder-cut-off-in-a-message-loses-the-lock", Run: s.cutInMessage,
+			Why: "a server that has got a part of a request takes the client for a busy one, for which its timeout of idle sessions doesn't run"},
+	}
+}
+
+// silence is what holders that fell silent have cost, and how much earlier than their rivals' grant they could know.
+type silence struct {
+	mu             sync.Mutex
+	waited, spared []time.Duration
+}
+
+// tries runs each of try beside the others, count times one after the other.
+func (s *silence) tries(t conformance.T, count int, try []func(round int) error) {
+	t.Helper()
+	for round := range count {
+		problems := make([]error, len(try))
+		var all sync.WaitGroup
+		for i, f := range try {
+			all.Go(func() { problems[i] = f(round) })
+		}
+		all.Wait()
+		if err := errors.Join(problems...); err != nil {
+			t.Fatalf("round %d: %v", round, err)
+		}
+	}
+	t.Logf("%d holders fell silent; rivals had the lock after %s, which is after the holder's deadline by %s",
+		count*len(try), pgSpread(s.waited), pgSpread(s.spared))
+	if worst := slices.Max(s.waited); worst > itest.ShortTTL+itest.Soon {
+		t.Errorf("a rival had the lock %v after the holder fell silent, and the TTL is %v", worst, itest.ShortTTL)
+	}
+}
+
+func pgSpread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "unknown"
+	}
+	all = slices.Sorted(slices.Values(all))
+	return fmt.Sprintf("%v to %v (median %v)", all[0], all[len(all)-1], all[len(all)/2])
+}
+
+// add notes that a rival has just got the lock of a holder that is silent since a moment.
+func (s *silence) add(since time.Time, lease locker.Lease) error {
+	granted, err := time.Now(), lease.Err()
+	if err == nil {
+		return fmt.Errorf("the rival has the lock, and the holder's Err is nil with its deadline %v away", time.Until(lease.Deadline()))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited = append(s.waited, granted.Sub(since))
+	s.spared = append(s.spared, granted.Sub(lease.Deadline()))
+	return nil
+}
+
+// silentHolder has a lease in a Locker whose network goes through link, makes it fall silent, and gives the lock to a rival.
+func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *proxy.Network, fall func()) error {
+	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	defer cancel()
+	defer link.Heal()
+	name := itest.LockName(t)
+	for {
+		lease, err := l.Acquire(ctx, name, locker.WithTTL(itest.ShortTTL))
+		for err != nil && ctx.Err() == nil { // a connection of the round before may be broken, or all are slow
+			lease, err = l.Acquire(ctx, name, locker.WithTTL(itest.ShortTTL))
+		}
+		if err != nil {
+			return fmt.Errorf("Acquire of the holder = %w, want a lease", err)
+		}
+		rival := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+		time.Sleep(rand.N(itest.ShortTTL)) // any moment between two renewals
+		early := lease.Err()
+		if early == nil {
+			fall()
+		}
+		since := time.Now()
+		if err := rivals(rival); err != nil {
+			return err
+		}
+		if early == nil {
+			return errors.Join(s.add(since, lease), rival.Lease.Release(ctx))
+		}
+		t.Logf("lost before it fell silent, which a busy machine may bring about: %v", early) // once more
+		if err := errors.Join(rival.Lease.Release(ctx), ctx.Err()); err != nil {
+			return err
+		}
+	}
+}
+
+// rivals waits for the rival's lease.
+func rivals(rival *itest.Waiting) error {
+	if !rival.Returned(itest.Hang) {
+		return fmt.Errorf("the rival has waited for %v, want a lease", itest.Hang)
+	}
+	if rival.Err != nil {
+		return fmt.Errorf("Acquire of the rival = %w, want a lease", rival.Err)
+	}
+	return nil
+}
+
+const silentAtOnce = 8
+
+func (s *Service) cutOff(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for range silentAtOnce {
+		l, link := s.proxied(t)
+		other := itest.Keep(t, s.open(t))
+		itest.Keep(t, l)
+		try = append(try, func(int) error { return cost.silentHolder(t, l, other, link, link.Cut) })
+	}
+	cost.tries(t, rounds(t, 1, 25), try)
+}
+
+// stopped looks at the lease when the process goes on, which it does when the rival has the lock.
+func (s *Service) stopped(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for range silentAtOnce {
+		p, other := itest.StartHolder(s.URL)(t), itest.Keep(t, s.open(t))
+		try = append(try, func(int) error { return cost.stoppedHolder(t, p, other) })
+	}
+	cost.tries(t, rounds(t, 1, 25), try)
+}
+
+func (s *silence) stoppedHolder(t conformance.T, p conformance.Process, other locker.Locker) error {
+	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	defer cancel()
+	name := itest.LockName(t)
+	for {
+		answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: itest.ShortTTL})
+		if err != nil {
+			return fmt.Errorf("the holder has no lease: %w", err)
+		}
+		if answer.Error == "" {
+			break
+		}
+	}
+	rival := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+	time.Sleep(rand.N(itest.ShortTTL))
+	p.Stop()
+	since := time.Now()
+	problem := rivals(rival)
+	waited := time.Since(since)
+	p.Continue()
+	answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoLook, Name: name})
+	if err := errors.Join(problem, err); err != nil {
+		return err
+	}
+	if !answer.Lost {
+		return fmt.Errorf("the rival has the lock, and the holder's Err in its first look after that = %q, want ErrLost", answer.Error)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waited = append(s.waited, waited)
+	return rival.Lease.Release(ctx)
+}
+
+// cutInMessage cuts the network while a request is sent: after its first byte, in the middle, before the last byte, and before the last
+// message of five bytes, which ends a request in the extended protocol.
+func (s *Service) cutInMessage(t conformance.T, _ *conformance.Harness) {
+	var cost silence
+	var try []func(int) error
+	for _, sent := range []func(int) int{
+		func(int) int { return 1 },
+		func(size int) int { return size / 2 },
+		func(size int) int { return size - 5 },
+		func(size int) int { return size - 1 },
+	} {
+		link, err := proxy.New()
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		t.Cleanup(link.Close)
+		var armed atomic.Bool
+		cut := make(chan struct{}, 1)
+		l := s.dialled(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			conn, err := link.Dial(ctx, network, addr)
+			return &halfConn{conn, func(size int) int {
+				if size <= 5 || !armed.CompareAndSwap(true, false) {
+					return size
+				}
+				return sent(size)
+			}, func() { link.Cut(); cut <- struct{}{} }}, err
+		})
+		itest.Keep(t, l)
+		t.Cleanup(link.Heal)
+		other := itest.Keep(t, s.open(t))
+		try = append(try, func(int) error {
+			return cost.silentHolder(t, l, other, link, func() {
+				armed.Store(true)
+				<-cut // with the next renewal
+			})
+		})
+	}
+	cost.tries(t, rounds(t, 1, 12), try)
+}
+
+// halfConn is a connection that is cut after a part of what is written.
+type halfConn struct {
+	net.Conn
+	part func(size int) int
+	cut  func()
+}
+
+func (c *halfConn) Write(b []byte) (int, error) {
+	n := c.part(len(b))
+	if n == len(b) {
+		return c.Conn.Write(b)
+	}
+	if n, err := c.Conn.Write(b[:n]); err != nil {
+		return n, err
+	}
+	time.Sleep(20 * time.Millisecond) // if that is too short for the way to the server, this is a cut between two messages
+	c.cut()
+	rest, err := c.Conn.Write(b[n:])
+	return n + rest, err
+}

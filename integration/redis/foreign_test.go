@@ -1,0 +1,129 @@
+//go:build unix
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// What a Locker does when a server has in it what no Locker would leave there.
+
+// What somebody else has written to the key holds the lock, whatever it is.
+func TestRedisForeignValues(t *testing.T) {
+	b := NewBench(t)
+	l := b.Service.Open(t)
+	for _, value := range []string{"", "x", "a b c", "owner 1.5", "owner -1", "42"} {
+		b.set("", value, itest.Far)
+		if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire of a lock with the value %q = %v, want ErrHeld", value, err)
+		}
+		if got := b.Admin.Get(t.Context(), key(b.Name)).Val(); got != value {
+			t.Errorf("the value %q has become %q", value, got)
+		}
+	}
+	lease := itest.Acquire(t, l, b.Name+"-")
+	for _, name := range []string{b.Name, b.Name + "-"} {
+		b.Admin.Del(t.Context(), key(name))
+		b.Admin.RPush(t.Context(), key(name), "x")
+		if _, err := locker.TryAcquire(t.Context(), l, name); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire of a list = %v, want ErrHeld", err)
+		}
+	}
+	if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Renew of a lease in whose place there is a list = %v, want ErrLost", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil: nothing is left to remove", err)
+	}
+}
+
+// An expiry that somebody has taken off is set again by the holder, and makes no waiter ask all the time.
+func TestRedisPersisted(t *testing.T) {
+	b := NewBench(t)
+	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	lease := itest.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
+	b.Admin.Persist(t.Context(), key(b.Name))
+	before := b.Service.requests(t)
+	waiter := itest.Wait(t, other, b.Name, locker.WithTTL(itest.Far))
+	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	itest.Pass(t, itest.ShortTTL)
+	if n := b.Service.requests(t) - before; n > 10 {
+		t.Errorf("a waiter has sent %d requests in %v", n, itest.ShortTTL)
+	}
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	if left := b.left(""); left < itest.Far-itest.Soon {
+		t.Errorf("after Renew the key has %v, want a TTL", left)
+	}
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+}
+
+// A late copy of a request may queue for an acquisition that is over. When its turn comes, its Locker gives the lock back.
+func TestRedisGrantToNobody(t *testing.T) {
+	b := NewBench(t)
+	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	lease := itest.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
+	waiter := itest.Wait(t, other, b.Name, locker.WithTTL(itest.Far))
+	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	var channel string
+	for _, place := range b.Admin.HGetAll(t.Context(), key(b.Name)+":waiters").Val() {
+		channel = strings.SplitN(place, " ", 4)[3]
+	}
+	want(t, b.acquisition(channel).acquire(), isQueued)
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+	itest.Free(t, itest.Soon, l, b.Name) // far before its TTL
+}
+
+// elsewhere is a client whose subscriptions lead to another server than its scripts, as one that reads from replicas may be.
+type elsewhere struct {
+	redis.UniversalClient
+	other redis.UniversalClient
+}
+
+func (e elsewhere) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	return e.other.Subscribe(ctx, channels...)
+}
+
+// A subscription on a replica is told everything, but the master doesn't see it.
+func TestRedisSubscribesElsewhere(t *testing.T) {
+	itest.NeedServers(t)
+	s, name := redisSentinel(t), itest.LockName(t)
+	clients := make(map[string]*redis.Client)
+	for _, n := range s.Nodes {
+		role, err := n.role(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		clients[role] = redis.NewClient(&redis.Options{Addr: n.Addr, Password: Password})
+		t.Cleanup(func() { _ = clients[role].Close() })
+	}
+	l, err := redisbackend.New(t.Context(), elsewhere{clients["master"], clients["slave"]})
+	if err != nil {
+		t.Fatalf("New = %v, want a Locker that polls", err)
+	}
+	itest.Keep(t, l)
+	if g := l.Guarantees(); g.Order != locker.OrderNone || g.Waiting != locker.WaitingPolled {
+		t.Errorf("Guarantees = %v, want no order and polling", g)
+	}
+	other := itest.Keep(t, s.Open(t))
+	lease := itest.Acquire(t, other, name)
+	waiter := itest.Wait(t, l, name)
+	itest.Pass(t, itest.ShortTTL)
+	if err := s.queued(t, name, 0); err != nil {
+		t.Error(err)
+	}
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+}

@@ -1,0 +1,172 @@
+//go:build unix
+
+package redis
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// The services of a run, each started when the first test wants it.
+var (
+	Standalone    = itest.Lazily("redis", Start)
+	redisSentinel = itest.Lazily("redis", startRedisSentinel)
+	redisCluster  = itest.Lazily("redis", startRedisCluster)
+)
+
+func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
+
+// with is the service's URL with one more parameter.
+func (s *Service) with(name, value string) string {
+	return itest.Changed(s.URL, func(u *url.URL) {
+		query := u.Query()
+		query.Set(name, value)
+		u.RawQuery = query.Encode()
+	})
+}
+
+// badURLs are mistakes in the service's URL.
+func (s *Service) badURLs(t *testing.T) map[string]string {
+	free, err := itest.FreePorts(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := func(host string) func(*url.URL) {
+		return func(u *url.URL) {
+			query := u.Query()
+			query.Del("addr")
+			u.Host, u.RawQuery = host, query.Encode()
+		}
+	}
+	bad := map[string]string{
+		"host":     itest.Changed(s.URL, elsewhere("no-such-host.invalid:6379")),
+		"port":     itest.Changed(s.URL, elsewhere(itest.LocalAddr(free[0]))),
+		"password": itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword("", "open-sesame") }),
+		"user":     itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword("nobody", Password) }),
+		"TLS":      itest.Changed(s.URL, func(u *url.URL) { u.Scheme = "rediss" }),
+		"database": s.with("db", "99"),
+	}
+	if len(s.sentinels) > 0 {
+		bad["master"] = s.with("master_name", "nobody")
+		bad["server's password"] = s.with("password", "open-sesame")
+		bad["Sentinel"] = itest.Changed(s.URL, func(u *url.URL) { // taken for the server itself
+			query := u.Query()
+			for _, name := range []string{"master_name", "addr", "password"} {
+				query.Del(name)
+			}
+			u.RawQuery = query.Encode()
+		})
+	}
+	return bad
+}
+
+// linked gives the Locker a client whose connections go through a network of its own.
+func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
+	t.Helper()
+	l, network := s.proxied(t)
+	return l, network
+}
+
+func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
+	t.Helper()
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	return s.Dialled(t, network.Dial), network
+}
+
+// Dialled opens a Locker whose connections are made by dial.
+func (s *Service) Dialled(t conformance.T, dial itest.DialFunc) locker.Locker {
+	t.Helper()
+	options := s.client
+	options.Dialer = dial
+	client := redis.NewUniversalClient(&options)
+	l, err := redisbackend.New(t.Context(), client)
+	if err != nil {
+		_ = client.Close()
+		t.Fatalf("New = %v", err)
+	}
+	return itest.WithClient{Locker: l, Client: client}
+}
+
+// key is where docs/redis.md says that a lock is.
+func key(name string) string { return "locker:{" + name + "}" }
+
+// Harmless are keys that may stay: the counters of tokens, and what stops late requests.
+var Harmless = regexp.MustCompile(`}:(token|tomb:[0-9a-f]{32})$`)
+
+func (s *Service) residue(t conformance.T) string {
+	t.Helper()
+	var left []string
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *Node) error {
+			keys, err := n.Admin.Keys(ctx, "*").Result()
+			left = append(left, slices.DeleteFunc(keys, Harmless.MatchString)...)
+			return err
+		})
+	})
+	return strings.Join(left, ", ")
+}
+
+func (s *Service) remove(t conformance.T, name string) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		deleted := int64(0)
+		err := s.where(ctx, func(ctx context.Context, node *Node) error {
+			n, err := node.Admin.Del(ctx, key(name)).Result()
+			deleted += n
+			return err
+		})
+		if err == nil && deleted == 0 {
+			err = fmt.Errorf("nobody holds %q", name)
+		}
+		return err
+	})
+}
+
+func (s *Service) Waiters(t conformance.T, name string) (n int) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		return s.where(ctx, func(ctx context.Context, node *Node) error {
+			waiting, err := node.Admin.ZCard(ctx, key(name)+":queue").Result()
+			n += int(waiting)
+			return err
+		})
+	})
+	return n
+}
+
+// requests counts what Lockers send, as opposed to what scripts call inside and servers send to each other.
+func (s *Service) requests(t conformance.T) (n int64) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, node *Node) error {
+			text, err := node.Admin.Info(ctx, "commandstats").Result()
+			stats := InfoFields(text)
+			for _, command := range []string{"eval", "evalsha", "subscribe", "unsubscribe"} {
+				calls, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
+				if count, err := strconv.ParseInt(calls, 10, 64); err == nil {
+					n += count
+				}
+			}
+			return err
+		})
+	})
+	return n
+}

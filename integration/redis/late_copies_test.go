@@ -1,0 +1,117 @@
+//go:build unix
+
+package redis
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// A server that is started on older data, or a replica that takes over, knows of a lock what was so a moment ago. What has been
+// granted since is nobody's then, and may be granted again.
+
+// dump is what the server has about a lock.
+type dump struct {
+	values map[string]string
+	left   map[string]time.Duration
+}
+
+func (b *Bench) all() []string {
+	b.t.Helper()
+	keys, err := b.Admin.Keys(b.t.Context(), key(b.Name)+"*").Result()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return keys
+}
+
+func (b *Bench) dump() dump {
+	b.t.Helper()
+	d := dump{make(map[string]string), make(map[string]time.Duration)}
+	for _, k := range b.all() {
+		value, err := b.Admin.Dump(b.t.Context(), k).Result()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		d.values[k], d.left[k] = value, b.Admin.PTTL(b.t.Context(), k).Val()
+	}
+	return d
+}
+
+// load has the server go back to what it had.
+func (b *Bench) load(d dump) {
+	b.t.Helper()
+	pipe := b.Admin.TxPipeline()
+	for _, k := range b.all() {
+		pipe.Del(b.t.Context(), k)
+	}
+	for k, value := range d.values {
+		pipe.Restore(b.t.Context(), k, d.left[k], value)
+	}
+	if _, err := pipe.Exec(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// waitingBehind makes a lease, and somebody who waits for it.
+func (b *Bench) waitingBehind(holder, waiter locker.Locker) (locker.Lease, *itest.Waiting) {
+	b.t.Helper()
+	lease := itest.Acquire(b.t, holder, b.Name, locker.WithTTL(itest.Far))
+	next := itest.Wait(b.t, waiter, b.Name, locker.WithTTL(itest.Far))
+	itest.Eventually(b.t, itest.Soon, func() error { return b.Service.queued(b.t, b.Name, 1) })
+	return lease, next
+}
+
+// A holder whom the server knows as one that waits must not take the renewal of that place for one of its lease.
+func TestRedisHolderBecomesWaiter(t *testing.T) {
+	b := NewBench(t)
+	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	former, next := b.waitingBehind(l, other)
+	older := b.dump()
+	itest.Release(t, former)
+	lease := next.Granted(t, itest.Soon)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Fatalf("Renew = %v, want nil", err)
+	}
+	b.load(older)
+	if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Renew of a lease of which the server knows nothing = %v, want ErrLost", err)
+	}
+	itest.Lost(t, itest.Soon, lease)
+	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 0) })
+	b.Admin.Del(t.Context(), key(b.Name)) // that of the former holder
+	itest.Free(t, itest.Soon, l, b.Name)
+	b.empty()
+}
+
+// A holder to whom the lock is granted again doesn't know who had it in between.
+func TestRedisGrantedTwice(t *testing.T) {
+	b := NewBench(t)
+	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	former, next := b.waitingBehind(l, other)
+	older := b.dump()
+	itest.Release(t, former)
+	lease := next.Granted(t, itest.Soon)
+	b.load(older)
+	b.Admin.Del(t.Context(), key(b.Name))
+	if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) { // it goes to the first that waits
+		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
+	}
+	itest.Lost(t, itest.Soon, lease) // long before its renewal
+	if token := itest.Free(t, itest.Soon, l, b.Name); token <= lease.Token() {
+		t.Errorf("token %d after %d", token, lease.Token())
+	}
+	b.empty()
+}
+
+func (b *Bench) empty() {
+	b.t.Helper()
+	if left := slices.DeleteFunc(b.all(), Harmless.MatchString); len(left) > 0 {
+		b.t.Errorf("nobody has the lock, and there are %q", left)
+	}
+}

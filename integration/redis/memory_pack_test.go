@@ -1,0 +1,57 @@
+//go:build unix
+
+package redis
+
+import (
+	"context"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// memoryPack is what of its memory Redis has after it was started anew. The suite's restart is a crash, after which the leases are
+// gone.
+func (s *Service) memoryPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I30", Name: "leases-outlive-a-restart-that-saved", Run: s.savedRestart,
+			Why: "a server that is stopped in good order writes a snapshot; who holds a lease then goes on holding it"},
+		{ID: "I31", Name: "tokens-rise-over-an-old-snapshot", Run: s.oldSnapshot,
+			Why: "after a crash the counter of tokens may be an old one; what it has given since must not be given again"},
+	}
+}
+
+func (s *Service) savedRestart(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	s.down(t)
+	s.up(t)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew after the restart = %v, want nil", err)
+	}
+	itest.Held(t, lease, itest.Keep(t, s.Open(t)))
+	waiter.Pending(t)
+	itest.Release(t, lease)
+	next := waiter.Granted(t, itest.Soon)
+	if next.Token() <= lease.Token() {
+		t.Errorf("token %v after %v", next.Token(), lease.Token())
+	}
+	itest.Release(t, next)
+}
+
+func (s *Service) oldSnapshot(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	itest.Free(t, 0, l, name)
+	itest.Must(t, func(ctx context.Context) error { return s.Nodes[0].Admin.Save(ctx).Err() })
+	var last locker.Token
+	for range 100 {
+		last = itest.Free(t, 0, l, name)
+	}
+	s.restart(t)
+	if token := itest.Free(t, itest.Soon, l, name); token <= last {
+		t.Errorf("token %v after %v", token, last)
+	}
+	s.flush(t) // or the snapshot would come back after the next crash
+}

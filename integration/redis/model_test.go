@@ -1,0 +1,311 @@
+//go:build unix
+
+package redis
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// The scripts of the Redis backend do on a server what this model of them does, in any order in which their requests can come: late
+// copies, waiters that are dead or don't listen, leases that expire, a server that goes back to older data.
+
+// model is what a server knows of one lock.
+type model struct {
+	holder string // "": nobody
+	token  int64  // 0: just granted, and not seen yet
+	places []place
+	buried map[string]bool
+}
+
+type place struct {
+	owner, channel string
+	age            int // thirds of its TTL since its last refresh
+}
+
+func (p place) stale() bool { return p.age >= 2 }
+func (p place) dead() bool  { return p.age >= 3 }
+
+func (m *model) rank(owner string) int {
+	return slices.IndexFunc(m.places, func(p place) bool { return p.owner == owner })
+}
+
+func (m *model) leave(owner string) bool {
+	i := m.rank(owner)
+	if i >= 0 {
+		m.places = slices.Delete(m.places, i, i+1)
+	}
+	return i >= 0
+}
+
+// advance hands a lock that is free to the first that is alive, and returns the channel on which that is told.
+func (m *model) advance(asker string, listens func(channel string) bool) (told string) {
+	for i := 0; m.holder == "" && i < len(m.places); {
+		switch p := m.places[i]; {
+		case p.owner != asker && p.stale():
+			m.leave(p.owner)
+		case p.owner != asker && !listens(p.channel):
+			i++
+		default:
+			m.holder, m.token = p.owner, 0
+			m.leave(p.owner)
+			if p.owner != asker {
+				told = p.channel
+			}
+		}
+	}
+	return told
+}
+
+// sweep takes the dead out among the eight before a rank, and returns what is left of the rank.
+func (m *model) sweep(rank int) int {
+	for i, last := rank-1, max(rank-8, 0); i >= last; i-- {
+		if m.places[i].dead() {
+			m.places = slices.Delete(m.places, i, i+1)
+			rank--
+		}
+	}
+	return rank
+}
+
+// carryOut returns what the answer begins with, as far as the model foresees it.
+func (m *model) carryOut(script, owner, channel string, late bool, listens func(string) bool) (answer []int64, told string) {
+	if script == "release" {
+		held := m.holder == owner
+		if held {
+			m.holder = ""
+		}
+		if !held && !m.leave(owner) || late {
+			m.buried[owner] = true
+		}
+		return []int64{isGone}, m.advance("", listens)
+	}
+	if script == "acquire" && m.buried[owner] {
+		return []int64{isGone}, ""
+	}
+	told = m.advance(owner, listens)
+	if script == "acquire" && m.holder == "" {
+		m.holder, m.token = owner, 0
+	}
+	rank := m.rank(owner)
+	switch {
+	case m.holder == owner:
+		return []int64{isGranted}, told
+	case script == "acquire" && channel != "" && rank < 0 && listens(channel):
+		m.places = append(m.places, place{owner: owner, channel: channel})
+		rank = len(m.places) - 1
+	case script == "acquire" && (channel == "" || rank < 0):
+		return []int64{isRefused}, told
+	case rank < 0:
+		return []int64{isGone}, told
+	}
+	m.places[rank].age, m.places[rank].channel = 0, channel
+	return []int64{isQueued, -1, -1, int64(m.sweep(rank))}, told
+}
+
+// ear is a connection that listens on a channel.
+type ear struct {
+	sub   *redis.PubSub
+	ended chan struct{}
+	heard []string // owner and token of each grant; to be read when it has ended
+}
+
+// modelled is a lock on a server, and the model of it.
+type modelled struct {
+	*Bench
+	model
+	rng     *rand.Rand
+	ears    map[string]*ear
+	told    map[string][]string // what the ear on each channel must have heard
+	last    int64               // token
+	history []string
+}
+
+func (r *modelled) listens(channel string) bool { return r.ears[channel] != nil }
+
+func (r *modelled) open(channel string) {
+	sub := r.Admin.WithTimeout(0).Subscribe(r.t.Context(), channel)
+	if _, err := sub.Receive(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = sub.Close() })
+	e := &ear{sub: sub, ended: make(chan struct{})}
+	r.ears[channel], r.told[channel] = e, nil
+	go func() {
+		defer close(e.ended)
+		for {
+			message, err := sub.Receive(r.t.Context())
+			switch m := message.(type) {
+			case *redis.Subscription:
+				return
+			case *redis.Message:
+				if words := strings.Fields(m.Payload); len(words) == 4 {
+					e.heard = append(e.heard, words[0]+" "+words[1])
+				}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// close ends an ear, which has heard by then what was sent before.
+func (r *modelled) close(channel string) {
+	r.t.Helper()
+	e := r.ears[channel]
+	delete(r.ears, channel)
+	if err := e.sub.Unsubscribe(r.t.Context(), channel); err != nil {
+		r.t.Fatal(err)
+	}
+	<-e.ended
+	_ = e.sub.Close()
+	if !slices.Equal(e.heard, r.told[channel]) {
+		r.fail("on %s the grants %q were heard, want %q", channel, e.heard, r.told[channel])
+	}
+}
+
+// ask sends a request, has the model carry it out too, and compares.
+func (r *modelled) ask(a *acquisition, script, channel, late string) {
+	r.t.Helper()
+	want, told := r.carryOut(script, a.owner, channel, late != "", r.listens)
+	got := a.call(script, channel, late)
+	r.note("%s %s by %s on %q: %v", script, late, a.owner, channel, got)
+	for i, n := range want {
+		if n >= 0 && got[i] != n {
+			r.fail("the answer is %v, want %v", got, want)
+		}
+	}
+	r.compare()
+	if told != "" {
+		r.told[told] = append(r.told[told], fmt.Sprint(r.holder, " ", r.token))
+	}
+	if want[0] == isGranted && got[1] != strconv.FormatInt(r.token, 10) {
+		r.fail("the answer is %v, want token %d", got, r.token)
+	}
+}
+
+func (r *modelled) compare() {
+	r.t.Helper()
+	owners := make([]string, 0, len(r.places))
+	for _, p := range r.places {
+		owners = append(owners, p.owner)
+	}
+	pipe := r.Admin.Pipeline()
+	lock := pipe.Get(r.t.Context(), key(r.Name))
+	queue := pipe.ZRange(r.t.Context(), key(r.Name)+":queue", 0, -1)
+	places := pipe.HKeys(r.t.Context(), key(r.Name)+":waiters")
+	_, _ = pipe.Exec(r.t.Context())
+	holder, text, _ := strings.Cut(lock.Val(), " ")
+	token, _ := strconv.ParseInt(text, 10, 64)
+	switch {
+	case holder != r.holder:
+		r.fail("%q has the lock, want %q", holder, r.holder)
+	case holder != "" && r.token == 0 && token <= r.last:
+		r.fail("token %d after %d", token, r.last)
+	case holder != "" && r.token != 0 && token != r.token:
+		r.fail("the token is %d, and was %d", token, r.token)
+	}
+	r.token, r.last = token, max(r.last, token)
+	slices.Sort(places.Val())
+	if !slices.Equal(queue.Val(), owners) || !slices.Equal(places.Val(), slices.Sorted(slices.Values(owners))) {
+		r.fail("in the queue are %q, with the places of %q, want %q", queue.Val(), places.Val(), owners)
+	}
+}
+
+func (r *modelled) note(format string, args ...any) {
+	r.history = append(r.history, fmt.Sprintf(format, args...))
+}
+
+func (r *modelled) fail(format string, args ...any) {
+	r.t.Helper()
+	r.t.Fatalf("%s, after\n%s", fmt.Sprintf(format, args...), strings.Join(r.history[max(0, len(r.history)-20):], "\n"))
+}
+
+// save returns what brings the present state back, on the server and in the model.
+func (r *modelled) save() (restore func()) {
+	data, m := r.dump(), r.model
+	m.places, m.buried = slices.Clone(r.places), maps.Clone(r.buried)
+	return func() {
+		r.load(data)
+		r.model = m
+	}
+}
+
+func TestRedisModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := &modelled{
+		Bench: NewBench(t),
+		model: model{buried: make(map[string]bool)},
+		rng:   rand.New(rand.NewPCG(seed, 0)),
+		ears:  make(map[string]*ear),
+		told:  make(map[string][]string),
+	}
+	channels := []string{"", r.Name + " one", r.Name + " two", r.Name + " three"}
+	var all []*acquisition
+	any := func() *acquisition { return all[max(0, len(all)-1-r.rng.IntN(8))] }
+	var older func() // brings back an earlier state
+	for begin := time.Now(); time.Since(begin) < 3*time.Second; {
+		switch what := r.rng.IntN(100); {
+		case what < 25 || len(all) == 0:
+			all = append(all, r.acquisition(channels[r.rng.IntN(len(channels))]))
+			a := all[len(all)-1]
+			r.ask(a, "acquire", a.channel, "")
+		case what < 35:
+			a := any()
+			r.ask(a, "acquire", []string{a.channel, ""}[r.rng.IntN(2)], "")
+		case what < 55:
+			a := any()
+			r.ask(a, "renew", a.channel, "")
+		case what < 80:
+			r.ask(any(), "release", "", []string{"", "", "", "late"}[r.rng.IntN(4)])
+		case what < 85:
+			r.note("the lease expires")
+			r.Admin.Del(t.Context(), key(r.Name))
+			r.holder = ""
+		case what < 90 && len(r.places) > 0:
+			p := &r.places[r.rng.IntN(len(r.places))]
+			thirds := 2 + r.rng.IntN(2)
+			p.age += thirds
+			r.note("%s is stale: %v, dead: %v", p.owner, p.stale(), p.dead())
+			i := slices.IndexFunc(all, func(a *acquisition) bool { return a.owner == p.owner })
+			r.age(all[i], itest.Far/3*time.Duration(thirds))
+		case what < 96:
+			channel := channels[1+r.rng.IntN(len(channels)-1)]
+			r.note("%q listens: %v", channel, !r.listens(channel))
+			if r.listens(channel) {
+				r.close(channel)
+			} else {
+				r.open(channel)
+			}
+		case what < 98:
+			older = r.save()
+		case older != nil:
+			r.note("the server goes back")
+			older()
+			older = nil
+			r.compare()
+		}
+	}
+	t.Logf("%d steps of %d acquisitions", len(r.history), len(all))
+	for _, a := range all {
+		r.ask(a, "release", "", "")
+	}
+	for _, channel := range channels[1:] {
+		if r.listens(channel) {
+			r.close(channel)
+		}
+	}
+	r.empty()
+}

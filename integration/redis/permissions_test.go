@@ -1,0 +1,93 @@
+//go:build unix
+
+package redis
+
+import (
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// documentedACL reads the rules from docs/redis.md, for the default prefix.
+func documentedACL(t *testing.T) (rules []string) {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), "ACL SETUSER billing on >secret resetchannels ")
+	block, _, closed := strings.Cut(after, "```")
+	if !found || !closed {
+		t.Fatal("docs/redis.md has no ACL")
+	}
+	return strings.Fields(strings.ReplaceAll(block, "billing:", "locker:"))
+}
+
+// probedWithoutATrace fails if something is left for ever of what a Locker tries when it is opened.
+func (b *Bench) probedWithoutATrace(t *testing.T) {
+	t.Helper()
+	ctx, admin := t.Context(), b.Admin
+	keys, err := admin.Keys(ctx, "locker:{probe *").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if left := admin.PTTL(ctx, k).Val(); left == -1 {
+			t.Errorf("%q is left for ever", k)
+			admin.Del(ctx, k)
+		}
+	}
+}
+
+// A user who may do what the docs say can use a Locker. If a single permission is missing, opening one fails and names it.
+func TestRedisPermissions(t *testing.T) {
+	b := NewBench(t)
+	const user, password = "modest", "open-sesame"
+	rules := documentedACL(t)
+	permit := func(rules []string) {
+		t.Helper()
+		args := []any{"acl", "setuser", user, "reset", "resetchannels", "on", ">" + password}
+		for _, rule := range rules {
+			args = append(args, rule)
+		}
+		if err := b.Admin.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { b.Service.all(t, "acl", "deluser", user) })
+	rawURL := itest.Changed(b.Service.URL, func(u *url.URL) { u.User = url.UserPassword(user, password) })
+
+	permit(rules)
+	l, other := itest.Keep(t, itest.OpenURL(t, rawURL)), itest.Keep(t, itest.OpenURL(t, rawURL))
+	lease := itest.Acquire(t, l, b.Name)
+	waiter := itest.Wait(t, other, b.Name)
+	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	itest.Release(t, lease)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+
+	for i, rule := range rules {
+		permit(append(append([]string(nil), rules[:i]...), rules[i+1:]...))
+		name := strings.TrimPrefix(rule, "+")
+		says := "a permission is missing"
+		if name == "info" {
+			says = "can't be read"
+		}
+		t.Run(name, func(t *testing.T) {
+			itest.RefusedAtOpen(t, rawURL, says, name)
+			b.probedWithoutATrace(t)
+		})
+	}
+	permit(append(append([]string(nil), rules...), "-info"))
+	l, err := locker.Open(t.Context(), rawURL+"?allow_eviction=true")
+	if err != nil {
+		t.Fatalf("without INFO, and with allow_eviction: %v, want a Locker", err)
+	}
+	itest.Release(t, itest.Acquire(t, itest.Keep(t, l), b.Name))
+}

@@ -1,0 +1,150 @@
+//go:build unix
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+func (s *Service) sentinelPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I40", Name: "failover-while-waiting", Run: s.failoverWhileWaiting,
+			Why: "holder and waiters must come out of a failover without anybody's help: with a lease that stands or a loss that is known, and with a turn"},
+		{ID: "I41", Name: "tokens-rise-over-a-stale-replica", Run: s.staleReplica,
+			Why: "the replica that takes over may have missed all that happened lately, the counter of tokens with it"},
+		{ID: "I42", Name: "planned-failover-costs-no-lease", Run: s.plannedFailover,
+			Why: "an operator who moves the master has a replica that knows all; holders must go on holding"},
+	}
+}
+
+// masterNode is the node that the sentinels call the master, and the others.
+func (s *Service) masterNode(t conformance.T) (master *Node, replicas []*Node) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		addr, err := s.sentinels[0].master(ctx)
+		for _, n := range s.Nodes {
+			if n.Addr == addr {
+				master = n
+			} else {
+				replicas = append(replicas, n)
+			}
+		}
+		return err
+	})
+	return master, replicas
+}
+
+func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
+	holder, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	var all []*itest.Waiting
+	for i := range 3 {
+		all = append(all, itest.Wait(t, itest.Keep(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
+		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+	}
+	itest.Must(t, s.failover)
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Logf("Renew after the failover = %v", err)
+	}
+	if err := lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Release = %v, want nil or ErrLost", err)
+	}
+	last := lease.Token()
+	for range all {
+		i := itest.First(t, all, itest.Soon)
+		next := all[i].Granted(t, 0)
+		if next.Token() <= last {
+			t.Errorf("token %v after %v", next.Token(), last)
+		}
+		last = next.Token()
+		itest.Release(t, next)
+		all = slices.Delete(all, i, i+1)
+	}
+}
+
+// staleReplica keeps the replicas from following by a password that is wrong, and has the master crash.
+func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	last := itest.Free(t, 0, l, name)
+	master, replicas := s.masterNode(t)
+	setPassword := func(password string) {
+		itest.Must(t, func(ctx context.Context) error {
+			for _, n := range replicas {
+				if err := n.Admin.ConfigSet(ctx, "masterauth", password).Err(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	t.Cleanup(func() {
+		setPassword(Password)
+		itest.Must(t, s.wait) // the next case needs replicas that follow, also when this one has failed
+	})
+	itest.Must(t, func(ctx context.Context) error { // they have an older token when they are cut off, and not none
+		return itest.Until(ctx, func(ctx context.Context) error {
+			for _, n := range replicas {
+				if known, err := n.Admin.Get(ctx, key(name)+":token").Result(); err != nil || known != fmt.Sprint(last) {
+					return errors.Join(err, fmt.Errorf("replica %s knows the token %s, not %d yet", n.Addr, known, last))
+				}
+			}
+			return nil
+		})
+	})
+	setPassword("wrong")
+	itest.Must(t, func(ctx context.Context) error {
+		return master.Admin.Do(ctx, "client", "kill", "type", "replica").Err()
+	})
+	for range 100 {
+		last = itest.Free(t, 0, l, name)
+	}
+	itest.Must(t, func(ctx context.Context) error {
+		for _, n := range replicas {
+			known, err := n.Admin.Get(ctx, key(name)+":token").Result()
+			if err != nil || known == fmt.Sprint(last) {
+				return errors.Join(err, fmt.Errorf("replica %s knows the last token, so this case would prove nothing", n.Addr))
+			}
+		}
+		return nil
+	})
+	itest.Must(t, func(ctx context.Context) error {
+		former, err := s.crashMaster(ctx)
+		if err != nil {
+			return err
+		}
+		setPassword(Password)
+		return s.rejoin(ctx, former)
+	})
+	if token := itest.Free(t, itest.Soon, l, name); token <= last {
+		t.Errorf("token %v after %v", token, last)
+	}
+}
+
+// plannedFailover leaves the former master alive until it is made a replica, with all its connections.
+func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
+	former, _ := s.masterNode(t)
+	itest.Must(t, func(ctx context.Context) error {
+		return itest.Until(ctx, func(ctx context.Context) error {
+			addr, err := s.sentinels[0].master(ctx)
+			if err != nil || addr != former.Addr {
+				return errors.Join(err, s.follow(ctx, former))
+			}
+			// A sentinel that doesn't see the promotion within failover-timeout gives it up, and has to be asked again.
+			return errors.Join(fmt.Errorf("the master is still %s", former.Addr), s.sentinels[0].Admin.Do(ctx, "sentinel", "failover", group).Err())
+		})
+	})
+	itest.Pass(t, 8*itest.ShortTTL) // it has to be renewed on the new master
+	itest.Held(t, lease, other)
+	itest.Release(t, lease)
+	itest.Free(t, itest.Soon, other, name)
+	itest.Must(t, s.wait)
+}

@@ -1,0 +1,83 @@
+//go:build unix
+
+package redlock
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	redistest "github.com/fencedlock/locker/integration/redis"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// databasePack is servers whose other databases are used as well.
+func (s *Service) databasePack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I32", Name: "swapped-longest-ttl-doesn't-count", Run: s.swappedLongestTTL,
+			Why: "after SWAPDB a note is here that says the longest TTL of another database; a server must not go by it, nor refuse everybody"},
+		{ID: "I33", Name: "connection-that-selects-another-database", Run: s.selected,
+			Why: "who shares the client may select another database; the release would find nothing there, and the note of that database be written over"},
+	}
+}
+
+func (s *Service) swappedLongestTTL(t conformance.T, _ *conformance.Harness) {
+	const here, other = "4", "5"
+	prefix := itest.LockName(t) + ":"
+	u := s.with("prefix", prefix, "db", here, "ttl", "1s", "max_ttl", "2s")
+	waive := func(u string) { itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) }) }
+	waive(u)
+	waive(s.with("prefix", prefix, "db", other, "ttl", "1s", "max_ttl", "7s"))
+	before := itest.Keep(t, itest.OpenURL(t, u))
+	itest.Free(t, 0, before, "a")
+
+	swap := func() {
+		t.Helper()
+		itest.Must(t, func(ctx context.Context) error {
+			return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
+				return n.Admin.Do(ctx, "swapdb", here, other).Err()
+			})
+		})
+	}
+	swap()
+	after := itest.Keep(t, itest.OpenURL(t, u)) // before anybody has asked the servers
+	swap()
+	swap()
+	itest.Free(t, itest.Soon, before, "a")
+	itest.Free(t, itest.Soon, after, "a")
+}
+
+func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
+	var clients closers
+	var servers []*redis.Client
+	for _, n := range s.Nodes {
+		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password, PoolSize: 1, ContextTimeoutEnabled: true})
+		clients, servers = append(clients, client), append(servers, client)
+	}
+	made, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(redlockTTL))
+	if err != nil {
+		_ = clients.Close()
+		t.Fatalf("New = %v", err)
+	}
+	shared, own, name := itest.Keep(t, locker.Locker(itest.WithClient{Locker: made, Client: clients})), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	held := itest.Acquire(t, own, name+"-held")
+	lease := itest.Acquire(t, shared, name, locker.WithoutRenewal())
+	itest.Must(t, func(ctx context.Context) error {
+		for _, c := range servers {
+			if err := c.Do(ctx, "select", 6).Err(); err != nil { // its only connection
+				return err
+			}
+		}
+		return nil
+	})
+	itest.Release(t, lease)
+	itest.Free(t, 0, own, name)
+	itest.Free(t, 0, shared, name)
+	if err := held.Renew(t.Context()); err != nil {
+		t.Errorf("Renew of a lease of another Locker = %v, want nil", err)
+	}
+	itest.Release(t, held)
+}

@@ -1,0 +1,97 @@
+//go:build unix
+
+package redlock
+
+import (
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/integration/proxy"
+	redistest "github.com/fencedlock/locker/integration/redis"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+var Servers = itest.Lazily("redis", startRedlock)
+
+// prefixed opens a Locker on a part of the servers' memory that was never used.
+func (s *Service) prefixed(t conformance.T, prefix string) locker.Locker {
+	t.Helper()
+	return itest.OpenURL(t, s.with("prefix", prefix, "new_cluster", "true"))
+}
+
+// badURLs are mistakes in the service's URL.
+func (s *Service) badURLs(t *testing.T) map[string]string {
+	n := len(s.Nodes)
+	free, err := itest.FreePorts(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hosts := func(host func(i int) string) func(*url.URL) {
+		return func(u *url.URL) {
+			var list []string
+			for i := range n {
+				list = append(list, host(i))
+			}
+			u.Host = strings.Join(list, ",")
+		}
+	}
+	return map[string]string{
+		"host":        itest.Changed(s.URL, hosts(func(i int) string { return "no-such-host-" + strconv.Itoa(i) + ".invalid:6379" })),
+		"port":        itest.Changed(s.URL, hosts(func(i int) string { return itest.LocalAddr(free[i]) })),
+		"password":    itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword("", "open-sesame") }),
+		"user":        itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword("nobody", redistest.Password) }),
+		"TLS":         itest.Changed(s.URL, func(u *url.URL) { u.Scheme = "redlocks" }),
+		"database":    s.with("db", "99"),
+		"number":      itest.Changed(s.URL, hosts(func(i int) string { return s.Nodes[i-i%2].Addr })), // one is there twice
+		"longest TTL": s.with("max_ttl", (2 * redlockTTL).String()),
+	}
+}
+
+// linked gives the Locker clients whose connections go through a network of its own.
+func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
+	t.Helper()
+	network, err := proxy.New()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	t.Cleanup(network.Close)
+	return s.Dialled(t, network.Dial, redlockTTL), network
+}
+
+// Dialled opens a Locker whose connections are made by dial. Its longest TTL must be that of the service's URL.
+func (s *Service) Dialled(t conformance.T, dial itest.DialFunc, longest time.Duration) locker.Locker {
+	t.Helper()
+	var clients closers
+	var servers []*redis.Client
+	for _, n := range s.Nodes {
+		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password, Dialer: dial})
+		clients, servers = append(clients, client), append(servers, client)
+	}
+	l, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(longest))
+	if err != nil {
+		_ = clients.Close()
+		t.Fatalf("New = %v", err)
+	}
+	return itest.WithClient{Locker: l, Client: clients}
+}
+
+// closers are closed together.
+type closers []io.Closer
+
+func (c closers) Close() error {
+	var errs []error
+	for _, one := range c {
+		errs = append(errs, one.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,186 @@
+//go:build unix
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	redistest "github.com/fencedlock/locker/integration/redis"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+// openPack is what a Locker is told, and what it finds, when it opens.
+func (s *Service) openPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I7", Name: "one-longest-ttl-for-all", Run: s.longestTTL,
+			Why: "a server that waits for the longest TTL must know it; a Locker with longer leases would be let down"},
+		{ID: "I8", Name: "mistakes-in-the-url-are-named", Run: s.mistakes,
+			Why: "whoever reads the error must know what to correct, and on which server"},
+		{ID: "I9", Name: "servers-are-independent", Run: s.sameServer,
+			Why: "a server that is asked under two names has two votes"},
+		{ID: "I13", Name: "unfit-server-is-refused-at-open", Run: s.unfit,
+			Why: "one server that drops keys when its memory is short, or is a replica, is a vote that can't be trusted"},
+		{ID: "I31", Name: "another-database-is-another-memory", Run: s.anotherDatabase,
+			Why: "what is noted of one database must not count in another, nor cost another its note"},
+	}
+}
+
+func (s *Service) longestTTL(t conformance.T, _ *conformance.Harness) {
+	itest.RefusedAtOpen(t, s.with("max_ttl", (2*redlockTTL).String()), "longest TTL", redlockTTL.String(), "max_ttl")
+	l := itest.Keep(t, s.Open(t))
+	if _, err := locker.TryAcquire(t.Context(), l, itest.LockName(t), locker.WithTTL(redlockTTL+1)); !errors.Is(err, locker.ErrOption) {
+		t.Errorf("TryAcquire with more than the longest TTL = %v, want ErrOption", err)
+	}
+
+	// Servers that were told another one meanwhile grant nothing.
+	u := s.with("prefix", itest.LockName(t)+":", "max_ttl", "10s")
+	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
+	old := itest.Keep(t, itest.OpenURL(t, u))
+	itest.Free(t, 0, old, "a")
+	other := itest.Changed(u, setParam("max_ttl", "20s"))
+	s.forget(t, u, s.Nodes[2:3])
+	itest.RefusedAtOpen(t, other, "longest TTL", "10s") // and leaves nothing on the server that has forgotten it
+	itest.Keep(t, itest.OpenURL(t, u))
+	s.forget(t, u, s.Nodes)
+	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, other) })
+	if err := itest.Refused(t, itest.Soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
+		t.Errorf("TryAcquire = %v, want ErrOption, and the longest TTL of the servers", err)
+	}
+	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, other)), "a")
+}
+
+func (s *Service) mistakes(t conformance.T, h *conformance.Harness) {
+	itest.RefusedAtOpen(t, h.BadURLs["port"], "connection refused", "0 of 5 servers can be reached")
+	itest.RefusedAtOpen(t, h.BadURLs["password"], "WRONGPASS")
+	itest.RefusedAtOpen(t, h.BadURLs["user"], "WRONGPASS")
+	itest.RefusedAtOpen(t, h.BadURLs["database"], "DB index")
+	itest.RefusedAtOpen(t, h.BadURLs["TLS"], "redlock://")
+	itest.RefusedAtOpen(t, h.BadURLs["number"], "twice")
+
+	// Each server with a URL of its own, and a mistake in one of them.
+	var urls, wrong []string
+	for i, n := range s.Nodes {
+		urls = append(urls, "redis://:"+redistest.Password+"@"+n.Addr)
+		if i == 3 {
+			wrong = append(wrong, "redis://:open-sesame@"+n.Addr)
+		} else {
+			wrong = append(wrong, urls[i])
+		}
+	}
+	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, serversURL(urls))), itest.LockName(t))
+	refusedServers(t, wrong, "WRONGPASS", s.Nodes[3].Addr)
+}
+
+func (s *Service) sameServer(t conformance.T, _ *conformance.Harness) {
+	urls := []string{"redis://:" + redistest.Password + "@" + strings.Replace(s.Nodes[0].Addr, "127.0.0.1", "localhost", 1)}
+	for _, n := range s.Nodes[:2] {
+		urls = append(urls, "redis://:"+redistest.Password+"@"+n.Addr)
+	}
+	refusedServers(t, urls, "are one server", s.Nodes[0].Addr)
+}
+
+func (s *Service) anotherDatabase(t conformance.T, _ *conformance.Harness) {
+	const here, other = "0", "3"
+	u := s.with("prefix", itest.LockName(t)+":", "new_cluster", "true")
+	first := itest.Keep(t, itest.OpenURL(t, u))
+	second := itest.Keep(t, itest.OpenURL(t, itest.Changed(u, setParam("db", other))))
+	lease := itest.Acquire(t, first, "a")
+	itest.Free(t, 0, second, "a")
+	notes := func(db string) (notes []string) {
+		t.Helper()
+		itest.Must(t, func(ctx context.Context) error {
+			notes = nil
+			return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
+				pipe := n.Admin.TxPipeline()
+				pipe.Do(ctx, "select", db)
+				note := pipe.Get(ctx, prefixOf(u)+"memory")
+				pipe.Do(ctx, "select", 0)
+				_, err := pipe.Exec(ctx)
+				notes = append(notes, note.Val())
+				return err
+			})
+		})
+		return notes
+	}
+	for _, db := range []string{here, other} {
+		for _, note := range notes(db) {
+			if words := strings.Fields(note); len(words) != 5 || words[2] != db {
+				t.Errorf("in database %s there is the note %q, want five words, the third of them the database", db, note)
+			}
+		}
+	}
+
+	// A loss in the one is none of the other.
+	before := notes(here)
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
+			pipe := n.Admin.TxPipeline()
+			pipe.Do(ctx, "select", other)
+			pipe.FlushDB(ctx)
+			pipe.Do(ctx, "select", 0)
+			_, err := pipe.Exec(ctx)
+			return err
+		})
+	})
+	_ = itest.Refused(t, itest.Soon, second, "a")
+	if after := notes(here); !slices.Equal(after, before) {
+		t.Errorf("the notes of database %s were %q, and are %q after a loss in another", here, before, after)
+	}
+	if err := lease.Renew(t.Context()); err != nil {
+		t.Errorf("Renew = %v, want nil", err)
+	}
+	itest.Release(t, lease)
+}
+
+func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
+	defer s.trust(t, s.Nodes)
+	one := s.Nodes[2]
+	do := func(args ...any) {
+		t.Helper()
+		itest.Must(t, func(ctx context.Context) error { return one.Admin.Do(ctx, args...).Err() })
+	}
+	t.Cleanup(func() { do("config", "set", "maxmemory-policy", "noeviction") })
+	do("config", "set", "maxmemory-policy", "allkeys-lru")
+	itest.RefusedAtOpen(t, s.URL, "allkeys-lru", one.Addr)
+	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, s.with("allow_eviction", "true"))), itest.LockName(t))
+	do("config", "set", "maxmemory-policy", "noeviction")
+
+	t.Cleanup(func() { do("replicaof", "no", "one") })
+	do("replicaof", "127.0.0.1", "1")
+	itest.RefusedAtOpen(t, s.URL, "replica", one.Addr)
+	do("replicaof", "no", "one")
+
+	const acl = "joe"
+	t.Cleanup(func() { s.all(t, "acl", "deluser", acl) })
+	s.all(t, "acl", "setuser", acl, "on", ">secret-of-joe", "~*", "&*", "+@all")
+	u := itest.Changed(s.URL, setUser(acl, "secret-of-joe"))
+	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, u)), itest.LockName(t))
+	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "select", "subscribe", "eval"} {
+		do("acl", "setuser", acl, "-"+command)
+		itest.RefusedAtOpen(t, u, "permission", one.Addr)
+		do("acl", "setuser", acl, "+"+command)
+	}
+
+	// The scripts are told which database they are in, so it must be that of the client's options.
+	var clients []*redis.Client
+	for _, n := range s.Nodes {
+		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password,
+			OnConnect: func(ctx context.Context, conn *redis.Conn) error { return conn.Select(ctx, 3).Err() }})
+		t.Cleanup(func() { _ = client.Close() })
+		clients = append(clients, client)
+	}
+	if l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithMaxTTL(redlockTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
+		if err == nil {
+			_ = l.Close()
+		}
+		t.Errorf("New with clients that select another database when they connect = %v, want an error about the database", err)
+	}
+}

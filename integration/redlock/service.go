@@ -1,0 +1,293 @@
+//go:build unix
+
+package redlock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	redistest "github.com/fencedlock/locker/integration/redis"
+)
+
+// Service is several servers that know nothing of each other, and what can be done to them.
+type Service struct {
+	image string
+	Nodes []*redistest.Node
+	URL   string
+}
+
+// The TTL of leases that don't ask for one is what the suite wants at least. It is the longest too, so that a server that has
+// forgotten something doesn't stay away for longer than a case can wait.
+const redlockTTL = 10 * time.Second
+
+// startRedlock starts five servers, which never had a lock.
+func startRedlock(ctx context.Context, image string) (*Service, error) {
+	return startRedlockOf(ctx, image, 5)
+}
+
+func startRedlockOf(ctx context.Context, image string, n int) (*Service, error) {
+	return StartFor(ctx, image, n, redlockTTL)
+}
+
+// StartFor starts n servers for leases with a TTL of up to longest.
+func StartFor(ctx context.Context, image string, n int, longest time.Duration) (*Service, error) {
+	ports, err := itest.FreePorts(n)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{image: image}
+	for _, port := range ports {
+		node, err := redistest.StartNode(ctx, image, port, nil, redistest.Config(port))
+		if err != nil {
+			return nil, err
+		}
+		s.Nodes = append(s.Nodes, node)
+	}
+	s.URL = redlockURL(s.Nodes, "ttl", redlockTTL.String(), "max_ttl", longest.String())
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.waive(ctx, s.URL)
+}
+
+func redlockURL(nodes []*redistest.Node, params ...string) string {
+	var hosts []string
+	for _, n := range nodes {
+		hosts = append(hosts, n.Addr)
+	}
+	query := make(url.Values)
+	for pair := range slices.Chunk(params, 2) {
+		query.Set(pair[0], pair[1])
+	}
+	u := url.URL{Scheme: "redlock", User: url.UserPassword("", redistest.Password), Host: strings.Join(hosts, ","), RawQuery: query.Encode()}
+	return u.String()
+}
+
+// waive says that there never was a lock with the prefix of a URL.
+func (s *Service) waive(ctx context.Context, rawURL string) error {
+	l, err := locker.Open(ctx, itest.Changed(rawURL, func(u *url.URL) {
+		query := u.Query()
+		query.Set("new_cluster", "true")
+		u.RawQuery = query.Encode()
+	}))
+	if err != nil {
+		return err
+	}
+	return l.Close()
+}
+
+// with is the service's URL with more parameters.
+func (s *Service) with(params ...string) string {
+	return itest.Changed(s.URL, func(u *url.URL) {
+		query := u.Query()
+		for pair := range slices.Chunk(params, 2) {
+			query.Set(pair[0], pair[1])
+		}
+		u.RawQuery = query.Encode()
+	})
+}
+
+func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
+
+// wait returns when all servers answer.
+func (s *Service) wait(ctx context.Context) error {
+	return itest.Until(ctx, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error { return n.Admin.Ping(ctx).Err() })
+	})
+}
+
+func (s *Service) each(ctx context.Context, f func(context.Context, *redistest.Node) error) error {
+	for _, n := range s.Nodes {
+		if err := f(ctx, n); err != nil {
+			return fmt.Errorf("node %s: %w", n.Addr, err)
+		}
+	}
+	return nil
+}
+
+// all has every server carry a command out.
+func (s *Service) all(t conformance.T, args ...any) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error { return n.Admin.Do(ctx, args...).Err() })
+	})
+}
+
+func ids(nodes []*redistest.Node) (ids []string) {
+	for _, n := range nodes {
+		ids = append(ids, n.ID)
+	}
+	return ids
+}
+
+func (s *Service) pause(t conformance.T)  { itest.Docker(t, ids(s.Nodes), "pause") }
+func (s *Service) resume(t conformance.T) { itest.Docker(t, ids(s.Nodes), "unpause") }
+
+// down stops all servers in good order.
+func (s *Service) down(t conformance.T) { itest.Docker(t, ids(s.Nodes), "stop") }
+func (s *Service) up(t conformance.T)   { s.start(t, s.Nodes) }
+
+func (s *Service) start(t conformance.T, nodes []*redistest.Node) {
+	t.Helper()
+	itest.Docker(t, ids(nodes), "start")
+	itest.Must(t, s.wait)
+}
+
+// restart is a crash of all servers, and a start on what they have written.
+func (s *Service) restart(t conformance.T) { s.restartSome(t, s.Nodes) }
+
+func (s *Service) restartSome(t conformance.T, nodes []*redistest.Node) {
+	t.Helper()
+	itest.Docker(t, ids(nodes), "kill")
+	s.start(t, nodes)
+}
+
+func (s *Service) wipe(t conformance.T) {
+	s.all(t, "flushall")
+	s.restart(t)
+}
+
+// redlockMemory is where docs/redlock.md says that a server remembers what it has to.
+const redlockMemory = "redlock:memory"
+
+// redlockIdentity is what the note begins with that a server makes of its data in database 0.
+func redlockIdentity(ctx context.Context, n *redistest.Node) (string, error) {
+	run, err := n.Info(ctx, "server", "run_id")
+	if err != nil {
+		return "", err
+	}
+	history, err := n.Info(ctx, "replication", "master_replid")
+	return run + " " + history + " 0", err
+}
+
+// clear removes all that cases have left, and nothing that the servers need to take part. What a server may have forgotten is over as well:
+// or for a minute after a loss acquisitions would take a second round trip, and cases that count requests would depend on those before.
+func (s *Service) clear(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
+			keys, err := n.Admin.Keys(ctx, "*").Result()
+			keys = slices.DeleteFunc(keys, func(key string) bool { return key == redlockMemory })
+			if err == nil && len(keys) > 0 {
+				err = n.Admin.Del(ctx, keys...).Err()
+			}
+			if err != nil {
+				return err
+			}
+			note, err := n.Admin.Get(ctx, redlockMemory).Result()
+			if words := strings.Fields(note); err == nil && len(words) == 5 {
+				words[3] = "0"
+				return n.Admin.Set(ctx, redlockMemory, strings.Join(words, " "), 0).Err()
+			}
+			if errors.Is(err, redis.Nil) {
+				return nil
+			}
+			return err
+		})
+	})
+}
+
+// redlockKey is where docs/redlock.md says that a lock is.
+func redlockKey(name string) string { return "redlock:{" + name + "}" }
+
+func (s *Service) residue(t conformance.T) string {
+	t.Helper()
+	var left []string
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
+			keys, err := n.Admin.Keys(ctx, "*").Result()
+			for _, key := range keys {
+				if key != redlockMemory && !redistest.Harmless.MatchString(key) {
+					left = append(left, n.Addr+" "+key)
+				}
+			}
+			return err
+		})
+	})
+	return strings.Join(left, ", ")
+}
+
+func (s *Service) remove(t conformance.T, name string) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		deleted := int64(0)
+		err := s.each(ctx, func(ctx context.Context, node *redistest.Node) error {
+			n, err := node.Admin.Del(ctx, redlockKey(name)).Result()
+			deleted += n
+			return err
+		})
+		if err == nil && deleted == 0 {
+			err = fmt.Errorf("nobody holds %q", name)
+		}
+		return err
+	})
+}
+
+// Waiters are those that a majority of the servers know of.
+func (s *Service) Waiters(t conformance.T, name string) int {
+	t.Helper()
+	var counts []int
+	itest.Must(t, func(ctx context.Context) error {
+		counts = nil
+		return s.each(ctx, func(ctx context.Context, node *redistest.Node) error {
+			n, err := node.Admin.ZCard(ctx, redlockKey(name)+":waiters").Result()
+			counts = append(counts, int(n))
+			return err
+		})
+	})
+	slices.Sort(counts)
+	return counts[len(counts)/2]
+}
+
+// requests counts what Lockers send, to all servers together.
+func (s *Service) requests(t conformance.T) (n int64) {
+	t.Helper()
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, node *redistest.Node) error {
+			text, err := node.Admin.Info(ctx, "commandstats").Result()
+			n += calls(text, "eval", "evalsha", "subscribe", "unsubscribe")
+			return err
+		})
+	})
+	return n
+}
+
+// holders counts the servers on which a lock is held, by owner.
+func (s *Service) holders(t conformance.T, name string) map[string]int {
+	t.Helper()
+	owners := make(map[string]int)
+	itest.Must(t, func(ctx context.Context) error {
+		return s.each(ctx, func(ctx context.Context, node *redistest.Node) error {
+			value, err := node.Admin.Get(ctx, redlockKey(name)).Result()
+			if err == redis.Nil { //nolint:errorlint // as go-redis returns it
+				return nil
+			}
+			owner, _, _ := strings.Cut(value, " ")
+			owners[owner]++
+			return err
+		})
+	})
+	return owners
+}
+
+// calls adds up how often a server has carried some commands out, as it says in INFO commandstats.
+func calls(commandstats string, commands ...string) (n int64) {
+	stats := redistest.InfoFields(commandstats)
+	for _, command := range commands {
+		count, _, _ := strings.Cut(strings.TrimPrefix(stats["cmdstat_"+command], "calls="), ",")
+		if calls, err := strconv.ParseInt(count, 10, 64); err == nil {
+			n += calls
+		}
+	}
+	return n
+}

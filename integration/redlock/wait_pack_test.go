@@ -1,0 +1,87 @@
+//go:build unix
+
+package redlock
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// waitPack is contenders who get in one another's way.
+func (s *Service) waitPack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I4", Name: "split-votes-end", Run: s.splitVotes,
+			Why: "several who ask at the same time can get some servers each; one of them must get ahead, again and again"},
+		{ID: "I14", Name: "release-leaves-the-next-its-place", Run: s.nextOfTheSameLocker,
+			Why: "a Locker has one place in a lock's queue; the holder that lets go must not take away that of the next in its own process"},
+	}
+}
+
+func (s *Service) splitVotes(t conformance.T, _ *conformance.Harness) {
+	for _, contenders := range []int{2, 5} {
+		name := itest.LockName(t)
+		var all []locker.Locker
+		for range contenders {
+			all = append(all, itest.Keep(t, s.Open(t)))
+		}
+		back := s.without(t, "hanging", s.Nodes[:1]) // four can be halved
+		began := time.Now()
+		const rounds = 30
+		var last locker.Token
+		for range rounds {
+			var waiters []*itest.Waiting
+			for _, l := range all {
+				waiters = append(waiters, itest.Wait(t, l, name))
+			}
+			for len(waiters) > 0 {
+				i := itest.First(t, waiters, itest.Hang)
+				lease := waiters[i].Granted(t, 0)
+				waiters = slices.Delete(waiters, i, i+1)
+				if lease.Token() <= last {
+					t.Errorf("token %d after %d", lease.Token(), last)
+				}
+				last = lease.Token()
+				itest.Release(t, lease)
+			}
+		}
+		back()
+		took := time.Since(began)
+		t.Logf("%d rounds of %d contenders took %v", rounds, contenders, took)
+		if took > 2*itest.Hang {
+			t.Errorf("%d rounds of %d contenders took %v", rounds, contenders, took)
+		}
+	}
+}
+
+// nextOfTheSameLocker has the same Locker hold a lock and wait for it, and another that came later.
+func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
+	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	queue := func(want int) {
+		t.Helper()
+		itest.Eventually(t, itest.Soon, func() error {
+			if n := s.Waiters(t, name); n != want {
+				return fmt.Errorf("%d wait, want %d", n, want)
+			}
+			return nil
+		})
+	}
+	lease := itest.Acquire(t, l, name)
+	for range 5 {
+		next := itest.Wait(t, l, name)
+		queue(1)
+		later := itest.Wait(t, other, name)
+		queue(2)
+		itest.Release(t, lease)
+		lease = next.Granted(t, itest.Soon)
+		later.Pending(t)
+		later.Cancel()
+		later.Returned(itest.Soon)
+		queue(0)
+	}
+	itest.Release(t, lease)
+}

@@ -1,0 +1,100 @@
+//go:build unix
+
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// costs counts the requests of what docs/zookeeper.md has in its table.
+func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
+	opening := s.counter.n.Load()
+	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	if n := s.counter.n.Load() - opening; n > 2*10 {
+		t.Errorf("two Lockers were opened with %d requests about nodes, want 10 each at most", n)
+	}
+	name := itest.LockName(t)
+	itest.Free(t, itest.Soon, l, name)
+	try := func() error {
+		lease, err := locker.TryAcquire(t.Context(), l, name)
+		if err == nil {
+			err = lease.Release(t.Context())
+		}
+		return err
+	}
+	nothing := func(context.Context, locker.Lease) error { return nil }
+	s.cost(t, "acquiring and releasing a free lock", 2, func() error { return locker.Do(t.Context(), l, name, nothing) })
+	s.cost(t, "the same without waiting", 3, try)
+
+	lease := itest.Acquire(t, other, name)
+	s.cost(t, "finding a lock held", 3, func() error {
+		if err := try(); !errors.Is(err, locker.ErrHeld) {
+			return fmt.Errorf("TryAcquire = %w, want ErrHeld", err)
+		}
+		return nil
+	})
+	s.cost(t, "waiting for the holder to release", 4, func() error {
+		w := itest.Wait(t, l, name)
+		itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+		if err := lease.Release(t.Context()); err != nil {
+			return err
+		}
+		lease = w.Granted(t, itest.Soon)
+		l, other = other, l
+		return nil
+	})
+	itest.Release(t, lease)
+	s.crowd(t, name)
+}
+
+// cost counts what one of many rounds of f costs. In the background there are watches of the own nodes of leases, but of those alone that
+// last for a while.
+func (s *Service) cost(t conformance.T, what string, want float64, f func() error) {
+	t.Helper()
+	const rounds = 100
+	before := s.counter.n.Load()
+	for range rounds {
+		if err := f(); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	got := float64(s.counter.n.Load()-before) / rounds
+	t.Logf("%s: %.2f requests", what, got)
+	if got < want || got > want+1 {
+		t.Errorf("%s: %.2f requests, want %v, and hardly more", what, got, want)
+	}
+}
+
+// crowd has many take a lock at the same time.
+func (s *Service) crowd(t conformance.T, name string) {
+	t.Helper()
+	const contenders, rounds = 8, 25
+	var lockers []locker.Locker
+	for range contenders {
+		lockers = append(lockers, itest.Keep(t, s.Open(t)))
+	}
+	before := s.counter.n.Load()
+	var all sync.WaitGroup
+	for _, l := range lockers {
+		all.Go(func() {
+			for range rounds {
+				if err := locker.Do(t.Context(), l, name, func(context.Context, locker.Lease) error { return nil }); err != nil {
+					t.Errorf("Do = %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := float64(s.counter.n.Load()-before) / (contenders * rounds)
+	t.Logf("%d contenders: %.2f requests for each lease", contenders, got)
+	if got < 4 || got > 6 {
+		t.Errorf("%d contenders: %.2f requests for each lease, want 5", contenders, got)
+	}
+}

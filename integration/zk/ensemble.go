@@ -1,0 +1,350 @@
+//go:build unix
+
+package zk
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/images"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// Service is an ensemble, and what can be done to it. Each server publishes its port for clients; the servers have a network of
+// their own among them.
+type Service struct {
+	image   string
+	tick    time.Duration
+	config  []string          // lines of the configuration, besides those of all ensembles
+	files   map[string]string // of each server
+	flags   []string          // of the JVM, besides those of all ensembles
+	peers   *itest.Peers
+	Servers []*zkServer
+	URL     string             // for locker.Open
+	options []zkbackend.Option // that stand in it besides, for zkbackend.New
+	admin   *zk.Conn
+	counter *zkCounter
+}
+
+// zkServer is one process.
+type zkServer struct {
+	*itest.Container
+	number int
+	Port   int
+	secure int // the port for TLS; 0: none
+}
+
+const (
+	zkServers = 3
+	zkTick    = 500 * time.Millisecond
+	TTL       = time.Second
+	zkRoot    = "/locker"
+	zkUser    = "lock_user"
+)
+
+var zkPassword = rand.Text()
+
+// startZk starts an ensemble that allows long sessions at a short tick, so that the tick can't be guessed: the URL tells it. Empty
+// nodes of locks are removed every second, where by default it is every minute. The servers of a busy machine are given as much time for
+// each other as they have at the default tick, or an election comes in between that no case has made.
+func startZk(ctx context.Context, image string) (*Service, error) {
+	return StartFor(ctx, image, time.Minute)
+}
+
+// StartFor starts one for sessions of up to longest.
+func StartFor(ctx context.Context, image string, longest time.Duration) (*Service, error) {
+	s, err := startZkEnsemble(ctx, image, zkTick, fmt.Sprint("maxSessionTimeout=", longest.Milliseconds()), "initLimit=20", "syncLimit=8")
+	if err == nil {
+		s.URL += "?tick=" + zkTick.String()
+		s.options = append(s.options, zkbackend.WithTick(zkTick))
+	}
+	return s, err
+}
+
+// startZkEnsemble starts an ensemble of three.
+func startZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*Service, error) {
+	s, err := newZkEnsemble(ctx, image, tick, config...)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.found(ctx)
+}
+
+// newZkEnsemble is one that is not started yet.
+func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*Service, error) {
+	ports, err := itest.FreePorts(zkServers)
+	if err != nil {
+		return nil, err
+	}
+	p, err := itest.NewPeers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{image: image, tick: tick, config: config, peers: p, counter: new(zkCounter)}
+	for i, port := range ports {
+		s.Servers = append(s.Servers, &zkServer{number: i, Port: port})
+	}
+	u := url.URL{Scheme: "zk", User: url.UserPassword(zkUser, zkPassword), Host: strings.Join(s.Addrs(), ","), Path: zkRoot}
+	s.URL = u.String()
+	return s, nil
+}
+
+// found starts servers without data, and makes the node that is the Lockers' alone.
+func (s *Service) found(ctx context.Context) (err error) {
+	for _, server := range s.Servers {
+		ports := []int{server.Port}
+		if server.secure != 0 {
+			ports = append(ports, server.secure)
+		}
+		server.Container, err = itest.Start(ctx, itest.Spec{Image: s.image, Args: s.command(server), Files: s.files, Ports: ports})
+		if err != nil {
+			return err
+		}
+		if err := s.join(ctx, server); err != nil {
+			return err
+		}
+	}
+	if s.admin != nil {
+		s.admin.Close() // it has seen more than these servers know
+	}
+	if s.admin, err = connectZk(s.Addrs(), net.DialTimeout); err != nil {
+		return err
+	}
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	return s.ask(ctx, func() error {
+		if err := s.admin.AddAuth("digest", []byte(zkUser+":"+zkPassword)); err != nil {
+			return err
+		}
+		_, err := s.admin.Create(zkRoot, nil, zk.FlagPersistent, zk.DigestACL(zk.PermAll, zkUser, zkPassword))
+		if errors.Is(err, zk.ErrNodeExists) {
+			err = nil
+		}
+		return err
+	})
+}
+
+// connectZk makes one of the tests' own clients.
+func connectZk(addrs []string, dial zk.Dialer) (*zk.Conn, error) {
+	conn, _, err := zk.Connect(addrs, 20*time.Second, zk.WithLogger(zkSilence{}), zk.WithDialer(dial))
+	return conn, err
+}
+
+type zkSilence struct{}
+
+func (zkSilence) Printf(string, ...any) {}
+
+// command is what a server is started with. Its files outlive its death, and needn't outlive that of the machine.
+func (s *Service) command(server *zkServer) []string {
+	var servers []string
+	for _, other := range s.Servers {
+		servers = append(servers, fmt.Sprintf("server.%d=%s:2888:3888;%d", other.number+1, s.peers.Addr(other.number), other.Port))
+	}
+	config := append([]string{"quorumListenOnAllIPs=true", "forceSync=no"}, s.config...)
+	if server.secure != 0 {
+		config = append(config, fmt.Sprint("secureClientPort=", server.secure))
+	}
+	return []string{
+		"env",
+		fmt.Sprint("ZOO_MY_ID=", server.number+1),
+		"ZOO_SERVERS=" + strings.Join(servers, " "),
+		fmt.Sprint("ZOO_TICK_TIME=", s.tick.Milliseconds()),
+		"ZOO_MAX_CLIENT_CNXNS=0",
+		"ZOO_ADMINSERVER_ENABLED=false",
+		"ZOO_CFG_EXTRA=" + strings.Join(config, " "),
+		"ZK_SERVER_HEAP=128",
+		strings.Join(append([]string{"JVMFLAGS=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dznode.container.checkIntervalMs=1000"}, s.flags...), " "),
+		"/docker-entrypoint.sh", "zkServer.sh", "start-foreground",
+	}
+}
+
+func (s *Service) Addrs() (addrs []string) {
+	for _, server := range s.Servers {
+		addrs = append(addrs, itest.LocalAddr(server.Port))
+	}
+	return addrs
+}
+
+// ask asks again when a connection has ended: tests end many.
+func (s *Service) ask(ctx context.Context, f func() error) error {
+	broken := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrSessionMoved}
+	var err error
+	again := itest.Until(ctx, func(context.Context) error {
+		if err = f(); slices.ContainsFunc(broken, func(b error) bool { return errors.Is(err, b) }) {
+			return err
+		}
+		return nil
+	})
+	return errors.Join(again, err)
+}
+
+// wait returns when all servers serve all requests, under one leader.
+func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }
+
+func (s *Service) ready(ctx context.Context) error {
+	leaders := 0
+	for _, server := range s.Servers {
+		mode, err := server.mode(ctx)
+		if err != nil {
+			return err
+		}
+		if mode == "leader" {
+			leaders++
+		} else if mode != "follower" {
+			return fmt.Errorf("server %d is a %q", server.number, mode)
+		}
+	}
+	if leaders != 1 {
+		return fmt.Errorf("there are %d leaders", leaders)
+	}
+	_, err := s.admin.Sync("/")
+	return err
+}
+
+// mode is leader or follower, in the server's own eyes; without a quorum it is neither.
+func (server *zkServer) mode(ctx context.Context) (string, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", itest.LocalAddr(server.Port))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if limit, ok := ctx.Deadline(); ok {
+		_ = conn.SetDeadline(limit)
+	}
+	if _, err := io.WriteString(conn, "srvr"); err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(conn)
+	return infoFieldsOf(string(text))["Mode"], err
+}
+
+func infoFieldsOf(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// leader is the one that leads in its own eyes; one that is cut off does so for a while beside the real one, so who is in the way
+// is left out.
+func (s *Service) leader(ctx context.Context, but ...*zkServer) (leader *zkServer, err error) {
+	err = itest.Until(ctx, func(ctx context.Context) error {
+		for _, server := range s.Servers {
+			if slices.Contains(but, server) {
+				continue
+			}
+			limited, cancel := context.WithTimeout(ctx, s.tick)
+			mode, err := server.mode(limited)
+			cancel()
+			if err == nil && mode == "leader" {
+				leader = server
+				return nil
+			}
+		}
+		return errors.New("there is no leader")
+	})
+	return leader, err
+}
+
+// others are the servers besides one.
+func (s *Service) others(server *zkServer) (others []*zkServer) {
+	for _, other := range s.Servers {
+		if other != server {
+			others = append(others, other)
+		}
+	}
+	return others
+}
+
+// docker has the engine do something to servers, to all if none is named.
+func (s *Service) docker(ctx context.Context, verb string, servers ...*zkServer) error {
+	args := []string{verb}
+	if len(servers) == 0 {
+		servers = s.Servers
+	}
+	for _, server := range servers {
+		args = append(args, server.ID)
+	}
+	_, err := images.Docker(ctx, args...)
+	return err
+}
+
+// cut isolates a server from the others; its clients reach it as before.
+func (s *Service) cut(ctx context.Context, server *zkServer) error {
+	return s.peers.Cut(ctx, server.Container)
+}
+
+// join ends that.
+func (s *Service) join(ctx context.Context, server *zkServer) error {
+	return s.peers.Join(ctx, server.Container, server.number)
+}
+
+func (s *Service) pause(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "pause") })
+}
+
+func (s *Service) resume(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "unpause") })
+}
+
+func (s *Service) down(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill") })
+}
+
+func (s *Service) up(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.wait(ctx)) })
+}
+
+// restart is a crash of all servers, and a start on what they have written.
+func (s *Service) restart(t conformance.T) {
+	s.down(t)
+	s.up(t)
+}
+
+// wipe starts an ensemble without data in the place of the old one.
+func (s *Service) wipe(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error {
+		remove := []string{"rm", "--force", "--volumes"}
+		for _, server := range s.Servers {
+			remove = append(remove, server.ID)
+		}
+		if _, err := images.Docker(ctx, remove...); err != nil {
+			return err
+		}
+		return s.found(ctx)
+	})
+}
+
+// failover is a crash of the leader. It is started again when another leads.
+func (s *Service) failover(t conformance.T) {
+	itest.Must(t, func(ctx context.Context) error {
+		former, err := s.leader(ctx)
+		if err != nil {
+			return err
+		}
+		if err := s.docker(ctx, "kill", former); err != nil {
+			return err
+		}
+		if _, err := s.leader(ctx, former); err != nil {
+			return err
+		}
+		return errors.Join(s.docker(ctx, "start", former), s.wait(ctx))
+	})
+}

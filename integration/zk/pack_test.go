@@ -1,0 +1,361 @@
+//go:build unix
+
+package zk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/zkbackend"
+)
+
+// pack is what ZooKeeper must show beyond the suite. TestZkCampaign shows what cut-offs do.
+func (s *Service) pack() []conformance.Case {
+	return []conformance.Case{
+		{ID: "I1", Name: "servers-restart-one-by-one", Run: s.rollingRestart,
+			Why: "servers are brought up to date one after the other, and no lease may be lost for it: its session moves"},
+		{ID: "I2", Name: "ended-session-is-replaced", Run: s.sessionEnded,
+			Why: "an operator may end a session; its leases are lost, its waiters queue anew, and the Locker goes on with a new one"},
+		{ID: "I3", Name: "expired-session-is-replaced", Run: s.sessionExpired,
+			Why: "a client that was away for longer than its session must work again when it is back, and its waiters with it"},
+		{ID: "I4", Name: "nodes-of-locks-are-removed", Run: s.reaped,
+			Why: "the servers remove a lock's node when it has been empty for a while, maybe just before it is used; the numbers in it begin anew, and tokens must not"},
+		{ID: "I5", Name: "waiter-whose-node-was-deleted", Run: s.placeDeleted,
+			Why: "an operator may delete the wrong node; a waiter must not wait for ever without a place"},
+		{ID: "I6", Name: "quorum-is-lost-and-back", Run: s.quorumLost,
+			Why: "without a quorum nothing may be granted, and it must not be called held; with one all goes on"},
+		{ID: "I7", Name: "nodes-belong-to-their-user", Run: s.permissions,
+			Why: "whoever reaches the servers could free or block any lock otherwise"},
+		{ID: "I8", Name: "many-leases-cost-few-requests", Run: s.manyLeases,
+			Why: "leases that are renewed one by one load the servers with every lock that is held"},
+		{ID: "I9", Name: "operations-cost-what-is-documented", Run: s.costs,
+			Why: "each request more is a round trip more for everybody who waits"},
+		{ID: "I10", Name: "answers-are-lost", Run: s.answersLost,
+			Why: "a client that the servers hear, and that doesn't hear them, must not keep its locks for as long as it lives"},
+		{ID: "I11", Name: "data-loss-is-survived", Run: s.wiped,
+			Why: "an ensemble that lost its data, or another one at the same addresses, knows no session: Lockers and waiters must go on there"},
+		{ID: "I12", Name: "leader-dies-late", Run: s.leaderDiesLate,
+			Why: "a new leader gives a dead holder's session its whole timeout again: the bound that is documented must be true then, too"},
+		{ID: "I13", Name: "only-greetings-arrive", Run: s.onlyGreetings,
+			Why: "servers that confirm the session again and again, and answer nothing else, must not keep a client's locks for as long as it lives"},
+		{ID: "I14", Name: "no-write-is-answered", Run: s.noWrites,
+			Why: "answered reads prove no lease; a client that has lost its leases and can remove nothing must let others have its locks"},
+	}
+}
+
+const zkLongTTL = 20 * time.Second // so that an election is survived on a busy machine
+
+func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
+	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	var leases []locker.Lease
+	for range 20 {
+		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(zkLongTTL)))
+	}
+	waiter := itest.Wait(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, leases[0].Name(), 1) })
+	for _, server := range s.Servers {
+		itest.Must(t, func(ctx context.Context) error {
+			return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
+		})
+		for _, lease := range leases {
+			if err := lease.Err(); err != nil {
+				t.Fatalf("after server %d: Err = %v, want nil", server.number, err)
+			}
+		}
+	}
+	for _, lease := range leases {
+		if err := lease.Renew(t.Context()); err != nil {
+			t.Errorf("Renew = %v, want nil", err)
+		}
+	}
+	itest.Held(t, leases[1], other)
+	waiter.Pending(t)
+	itest.Release(t, leases[0])
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+	for _, lease := range leases[1:] {
+		itest.Release(t, lease)
+	}
+}
+
+// waiting is nil when so many wait.
+func (s *Service) waiting(t conformance.T, name string, want int) error {
+	if n := s.Waiters(t, name); n != want {
+		return fmt.Errorf("%d wait, want %d", n, want)
+	}
+	return nil
+}
+
+// sessionEnded has each of the servers end a session, one of which is that which the client is connected with.
+func (s *Service) sessionEnded(t conformance.T, _ *conformance.Harness) {
+	for _, addr := range s.Addrs() {
+		s.endedAt(t, addr)
+	}
+}
+
+func (s *Service) endedAt(t conformance.T, addr string) {
+	spy := new(zkSpy)
+	l, other := itest.Keep(t, s.Through(t, spy.dial, s.Addrs())), itest.Keep(t, s.Open(t))
+	lease, taken := itest.Acquire(t, l, itest.LockName(t)), itest.Acquire(t, other, itest.LockName(t))
+	waiter := itest.Wait(t, l, taken.Name())
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	before := time.Now()
+	itest.Must(t, func(ctx context.Context) error { return spy.end(ctx, addr) })
+	itest.Lost(t, itest.Soon, lease)
+	if !before.Before(lease.Deadline()) {
+		t.Errorf("it was lost by its deadline, not by the end of its session")
+	}
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	itest.Free(t, itest.Soon, other, lease.Name())
+	itest.Free(t, itest.Soon, l, lease.Name())
+	waiter.Pending(t)
+	itest.Release(t, taken)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+}
+
+func (s *Service) sessionExpired(t conformance.T, h *conformance.Harness) {
+	other := itest.Keep(t, s.Open(t))
+	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
+	itest.Keep(t, l)
+	lease, taken := itest.Acquire(t, l, itest.LockName(t)), itest.Acquire(t, other, itest.LockName(t))
+	waiter := itest.Wait(t, l, taken.Name())
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	network.Cut()
+	next := itest.Wait(t, other, lease.Name())
+	itest.Lost(t, itest.Soon, lease)
+	itest.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.Soon)) // so the session is over
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 0) })
+	network.Heal()
+	itest.Eventually(t, itest.Hang, func() error { return s.waiting(t, taken.Name(), 1) })
+	itest.Free(t, itest.Soon, l, lease.Name())
+	waiter.Pending(t)
+	itest.Release(t, taken)
+	itest.Release(t, waiter.Granted(t, itest.Soon))
+}
+
+// reaped takes a lock at moments around those at which its node is removed.
+func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	// Beside, a few names whose nodes are removed again and again while they are used.
+	names := []string{itest.LockName(t), itest.LockName(t), itest.LockName(t), itest.LockName(t)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel()
+	for i := range 8 {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				err := locker.Do(ctx, l, names[i%4], func(context.Context, locker.Lease) error { return nil })
+				if err != nil && ctx.Err() == nil {
+					t.Errorf("Do = %v", err)
+					return
+				}
+				select {
+				case <-time.After(time.Duration(i) * 300 * time.Millisecond): // so that some are idle and removed, at all moments
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	var last locker.Token
+	for range 5 {
+		for range 10 {
+			lease := itest.Acquire(t, l, name)
+			if lease.Token() <= last {
+				t.Fatalf("token %v after %v", lease.Token(), last)
+			}
+			last = lease.Token()
+			itest.Release(t, lease)
+		}
+		itest.Eventually(t, itest.Hang, func() error {
+			if _, err := s.admin.Sync("/"); err != nil { // its server may not have heard of the node yet
+				return err
+			}
+			there, _, err := s.admin.Exists(zkDir(name))
+			if there {
+				err = errors.New("its node is still there")
+			}
+			return err
+		})
+		lease := itest.Acquire(t, l, name)
+		if lease.Token() <= last {
+			t.Fatalf("token %v after %v, between which the lock's node was removed", lease.Token(), last)
+		}
+		last = lease.Token()
+		itest.Must(t, func(ctx context.Context) error {
+			paths, err := s.queue(ctx, name)
+			if err == nil && (len(paths) != 1 || !strings.HasSuffix(paths[0], "-0000000000")) {
+				t.Errorf("the first node after the lock's was removed is %q, want number 0", paths)
+			}
+			return err
+		})
+		itest.Release(t, lease)
+	}
+}
+
+func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
+	l, one, two, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name)
+	first := itest.Wait(t, one, name)
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+	second := itest.Wait(t, two, name)
+	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 2) })
+	var before []string
+	itest.Must(t, func(ctx context.Context) (err error) {
+		if before, err = s.queue(ctx, name); err == nil {
+			err = s.ask(ctx, func() error { return s.admin.Delete(before[1], -1) })
+		}
+		return err
+	})
+	itest.Eventually(t, itest.Soon, func() error { // it comes back, behind the other one
+		after, err := s.queue(t.Context(), name)
+		if err == nil && (len(after) != 3 || !slices.Equal(after[:2], []string{before[0], before[2]})) {
+			err = fmt.Errorf("the queue was %q and is %q", before, after)
+		}
+		return err
+	})
+	first.Pending(t)
+	second.Pending(t)
+	itest.Release(t, lease)
+	itest.Release(t, second.Granted(t, itest.Soon))
+	itest.Release(t, first.Granted(t, itest.Soon))
+}
+
+func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
+	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	lease, name := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(TTL)), itest.LockName(t)
+	itest.Free(t, itest.Soon, l, name)
+	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.Servers[0], s.Servers[1]) })
+	opened := make(chan error, 1)
+	began := time.Now()
+	go func() {
+		l, err := locker.Open(t.Context(), s.URL)
+		if err == nil {
+			_ = l.Close()
+		}
+		opened <- err
+	}()
+	itest.Lost(t, itest.Soon, lease)
+	_ = itest.Refused(t, itest.Soon/2, l, name)
+	_ = itest.Refused(t, itest.Soon/2, other, lease.Name())
+	if err := <-opened; err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open without a quorum = %v, want an error that is not the caller's", err)
+	} else if took := time.Since(began); took > 15*time.Second {
+		t.Errorf("Open without a quorum took %v", took)
+	} else {
+		t.Logf("Open = %v", err)
+	}
+	itest.Must(t, func(ctx context.Context) error {
+		return errors.Join(s.docker(ctx, "start", s.Servers[0], s.Servers[1]), s.wait(ctx))
+	})
+	for _, each := range []locker.Locker{l, other} {
+		itest.Free(t, itest.Hang, each, name)
+		itest.Free(t, itest.Hang, each, lease.Name())
+	}
+}
+
+func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
+	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	lease := itest.Acquire(t, l, name)
+	stranger, err := connectZk(s.Addrs(), net.DialTimeout)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	defer stranger.Close()
+	current := func(ctx context.Context) error { // its server may lag behind that of the holder
+		return s.ask(ctx, func() error { _, err := stranger.Sync("/"); return err })
+	}
+	itest.Must(t, func(ctx context.Context) error {
+		paths, err := s.queue(ctx, name)
+		if err = errors.Join(err, current(ctx)); err != nil {
+			return err
+		}
+		for what, f := range map[string]func() error{
+			"lists the nodes":      func() error { _, _, err := stranger.Children(zkDir(name)); return err },
+			"reads the holder's":   func() error { _, _, err := stranger.Get(paths[0]); return err },
+			"deletes the holder's": func() error { return stranger.Delete(paths[0], -1) },
+			"makes one": func() error {
+				_, err := stranger.Create(zkDir(name)+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+				return err
+			},
+		} {
+			if err := s.ask(ctx, f); !errors.Is(err, zk.ErrNoAuth) {
+				t.Errorf("a stranger %s: %v, want ErrNoAuth", what, err)
+			}
+		}
+		return nil
+	})
+	itest.Held(t, lease, itest.Keep(t, s.Open(t)))
+	itest.Release(t, lease)
+
+	// With an ACL of one's own everybody may read.
+	public := "/" + itest.LockName(t)
+	open := itest.Keep(t, itest.OpenURL(t, s.at(public)+"&acl=auth::cdrwa,world:anyone:r"))
+	lease = itest.Acquire(t, open, name)
+	itest.Must(t, current)
+	itest.Must(t, func(ctx context.Context) error {
+		return s.ask(ctx, func() error {
+			names, _, err := stranger.Children(public + "/" + name)
+			if err == nil && len(names) != 1 {
+				err = fmt.Errorf("there are %q, want one", names)
+			}
+			return err
+		})
+	})
+	itest.Release(t, lease)
+}
+
+func (s *Service) manyLeases(t conformance.T, _ *conformance.Harness) {
+	const n, each = 1100, 4 * time.Second
+	l := itest.Keep(t, s.Open(t))
+	leases := make([]locker.Lease, n)
+	var all sync.WaitGroup
+	for worker := range 16 {
+		all.Go(func() {
+			for i := worker; i < n; i += 16 {
+				lease, err := l.Acquire(t.Context(), fmt.Sprint("many-", i), locker.WithTTL(each))
+				if err != nil {
+					t.Errorf("Acquire = %v", err)
+					return
+				}
+				leases[i] = lease
+			}
+		})
+	}
+	all.Wait()
+	if slices.Contains(leases, nil) {
+		t.Fatalf("not all leases were granted")
+	}
+	var asked int64
+	itest.Eventually(t, itest.Hang, func() error { // once all nodes are watched
+		before := s.counter.n.Load()
+		itest.Pass(t, 2*each)
+		if asked = s.counter.n.Load() - before; asked > 100 { // not all were acquired at once, nor are they renewed so
+			return fmt.Errorf("%d leases were renewed by %d requests in two TTLs, want 2 or a few more each time", n, asked)
+		}
+		return nil
+	})
+	if asked < 2*5 {
+		t.Errorf("%d leases were renewed by %d requests in two TTLs: this case proves nothing", n, asked)
+	}
+	for worker := range 16 {
+		all.Go(func() {
+			for i := worker; i < n; i += 16 {
+				if err := leases[i].Release(t.Context()); err != nil {
+					t.Errorf("Release = %v, want nil", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+}

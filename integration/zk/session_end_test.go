@@ -1,0 +1,107 @@
+//go:build unix
+
+package zk
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/integration/internal/itest"
+)
+
+// zkSpy knows the session of a client, so that it can be ended behind its back.
+type zkSpy struct {
+	mu       sync.Mutex
+	greeting []byte // the last answer to a request to connect: version, timeout, session, password
+}
+
+func (s *zkSpy) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	return &zkSpiedConn{Conn: conn, spy: s}, nil
+}
+
+type zkSpiedConn struct {
+	net.Conn
+	spy  *zkSpy
+	read []byte
+}
+
+const zkGreeting = 4 + 4 + 4 + 8 + 4 + 16 // with its length
+
+func (c *zkSpiedConn) Read(data []byte) (int, error) {
+	n, err := c.Conn.Read(data)
+	if len(c.read) < zkGreeting {
+		c.read = append(c.read, data[:n]...)
+		if len(c.read) >= zkGreeting {
+			c.spy.mu.Lock()
+			defer c.spy.mu.Unlock()
+			c.spy.greeting = c.read[:zkGreeting]
+		}
+	}
+	return n, err
+}
+
+// end connects to a server as the client, and closes the session. The client may take it back before it is closed; then it is tried again.
+func (s *zkSpy) end(ctx context.Context, addr string) error {
+	for {
+		ended, err := s.tryEnd(ctx, addr)
+		if ended || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error) {
+	s.mu.Lock()
+	g := s.greeting
+	s.mu.Unlock()
+	if g == nil {
+		return false, errors.New("the client has not been greeted")
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(itest.Soon))
+	connect := binary.BigEndian.AppendUint32(nil, zkGreeting-4+8)
+	connect = append(connect, g[4:8]...)              // version
+	connect = append(connect, 0, 0, 0, 0, 0, 0, 0, 0) // last zxid
+	connect = append(connect, g[8:]...)               // timeout, session, password
+	if _, err := conn.Write(connect); err != nil {
+		return false, err
+	}
+	answer, err := zkPacket(conn)
+	if err != nil {
+		return false, err
+	}
+	if session := binary.BigEndian.Uint64(answer[8:]); session == 0 {
+		return true, nil
+	}
+	if _, err := conn.Write([]byte{0, 0, 0, 8, 0, 0, 0, 1, 0xff, 0xff, 0xff, 0xf5}); err != nil { // close
+		return false, err
+	}
+	_, err = zkPacket(conn)
+	return err == nil, err
+}
+
+// zkPacket reads a packet of a server's, without its length.
+func zkPacket(r io.Reader) ([]byte, error) {
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(r, size); err != nil {
+		return nil, err
+	}
+	packet := make([]byte, binary.BigEndian.Uint32(size))
+	_, err := io.ReadFull(r, packet)
+	return packet, err
+}
