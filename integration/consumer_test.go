@@ -103,3 +103,40 @@ func TestConsumerPaysForLittle(t *testing.T) {
 		}
 	}
 }
+
+// The module graph of a consumer has what the root's go.mod requires, whatever is imported: scanners of dependencies list all
+// of that. There were 33 modules when this was written.
+func TestConsumerSeesFewModules(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: go mod tidy may ask a module proxy")
+	}
+	const most = 36
+	dir := consumer(t, importing(module+"/membackend"), module+" v0.0.0")
+	if all := consumerGo(t, dir, "list", "-m", "all"); len(all) > most {
+		t.Errorf("a consumer of membackend sees %d modules, and %d are allowed:\n%s", len(all), most, strings.Join(all, ""))
+	}
+}
+
+// etcd's client needs OpenTelemetry's API, by gRPC. A program with an older SDK must go on compiling.
+func TestConsumerWithOlderOpenTelemetry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: go mod tidy may ask a module proxy")
+	}
+	const otel = "go.opentelemetry.io/otel"
+	for _, backend := range []string{"membackend", "etcdbackend"} {
+		t.Run(backend, func(t *testing.T) {
+			main := `package main
+
+import (
+	_ "` + module + "/" + backend + `"
+	"` + otel + `"
+	"` + otel + `/sdk/trace"
+)
+
+func main() { otel.SetTracerProvider(trace.NewTracerProvider()) }
+`
+			dir := consumer(t, main, module+" v0.0.0", otel+" v1.27.0", otel+"/sdk v1.27.0")
+			consumerGo(t, dir, "build", "-o", os.DevNull, ".")
+		})
+	}
+}
