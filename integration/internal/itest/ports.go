@@ -6,42 +6,73 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	firstPort = 20_000
+	lastPort  = 32_000 // and below the ports that systems give to outgoing connections
+	blockSize = 200    // ports that a process takes at once
 )
 
 // FreePorts finds ports of 127.0.0.1 for servers whose port must be known before they start, because they announce it to
 // others, or must stay the same over a restart. They are below those that systems give to outgoing connections, so that
-// none of these takes one while its server is down; and none is found twice, for the same reason.
+// none of these takes one while its server is down; and none is found twice, for the same reason. Packages are tested side
+// by side, so a process takes its ports from blocks that no other process has.
 func FreePorts(n int) ([]int, error) {
-	const first, last = 20_000, 32_000
 	found.Lock()
 	defer found.Unlock()
 	var ports []int
-	for range 1000 {
-		if len(ports) == n {
-			return ports, nil
+	for len(ports) < n {
+		if len(found.left) == 0 {
+			if err := takeBlock(); err != nil {
+				return nil, err
+			}
 		}
-		port := first + rand.IntN(last-first)
-		if found.ports[port] {
-			continue
-		}
+		port := found.left[0]
+		found.left = found.left[1:]
 		l, err := net.Listen("tcp", LocalAddr(port))
 		if err != nil {
 			continue
 		}
 		_ = l.Close()
-		found.ports[port] = true
 		ports = append(ports, port)
 	}
-	return nil, fmt.Errorf("there are no %d free ports from %d to %d", n, first, last)
+	return ports, nil
 }
 
-// found are the ports that this process has given away.
-var found = struct {
+// found are the ports that this process may still give away.
+var found struct {
 	sync.Mutex
-	ports map[int]bool
-}{ports: make(map[int]bool)}
+	left   []int
+	blocks []*os.File // locked until the process ends
+}
+
+// takeBlock takes a block of ports that no other process has.
+func takeBlock() error {
+	for _, i := range rand.Perm((lastPort - firstPort) / blockSize) {
+		first := firstPort + i*blockSize
+		file, err := os.OpenFile(filepath.Join(os.TempDir(), fmt.Sprintf("locker-integration-ports-%d", first)), os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return err
+		}
+		if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil { // also if this process has it
+			_ = file.Close()
+			continue
+		}
+		found.blocks = append(found.blocks, file)
+		for port := range blockSize {
+			found.left = append(found.left, first+port)
+		}
+		return nil
+	}
+	return fmt.Errorf("other processes have all ports from %d to %d", firstPort, lastPort)
+}
 
 // LocalAddr is the address of a port of this host.
 func LocalAddr(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
