@@ -40,7 +40,6 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 
 vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
-	cd integration && go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
 # The benchmarks of the packages, and then all backends and their peers on real servers, which need Docker.
 bench:
