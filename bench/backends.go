@@ -37,33 +37,33 @@ type backend struct {
 
 // service is a backend that runs, and what is measured on it.
 type service struct {
-	about string // what it is, for the head of the table
+	description string // what it is, for the head of the table
 
 	// What others are compared with: a request that does nothing, whose release does not even ask, and the commands of a
 	// lock without a library.
-	bare, byHand contestant
+	bare, byHand peer
 
-	loads    []contestant // acquire and release, beside those two
-	handOffs []contestant // many want one lock
-	holds    []contestant // many leases
-	crowds   []contestant // many waiters
-	goals    []goal
+	loadPeers      []peer // acquire and release, beside those two
+	handOffPeers   []peer // many want one lock
+	heldLeasePeers []peer // many leases
+	waiterPeers    []peer // many waiters
+	goals          []goal
 
 	// requests is how often the service was asked to carry out each command, by name, so far.
-	requests func(ctx context.Context) (map[string]int64, error)
-	servers  []*container
-	stop     func() error
+	requestCounts func(ctx context.Context) (map[string]int64, error)
+	servers       []*container
+	stop          func() error
 }
 
 // contestant is one way to lock.
-type contestant struct {
+type peer struct {
 	name string
 
 	// sends are the commands by which its clients ask for something, and none that the service carries out as a part of those.
-	sends []string
+	commands []string
 
 	// renews is how often it renews a lease that is held; zero: never.
-	renews time.Duration
+	renewInterval time.Duration
 
 	// open makes a client of its own, as in another process.
 	open func(ctx context.Context) (*client, error)
@@ -80,7 +80,7 @@ type client struct {
 }
 
 // ours makes a client of a Locker, which it closes before the rest.
-func ours(l locker.Locker, rest func(), messages func() int64) *client {
+func lockerClient(l locker.Locker, rest func(), messages func() int64) *client {
 	return &client{
 		lock: func(ctx context.Context, name string) (release, error) {
 			lease, err := l.Acquire(ctx, name)
@@ -101,7 +101,7 @@ func ours(l locker.Locker, rest func(), messages func() int64) *client {
 type release func(ctx context.Context) error
 
 // openAll opens n clients of c.
-func (c contestant) openAll(ctx context.Context, n int) (clients []*client, err error) {
+func (c peer) openAll(ctx context.Context, n int) (clients []*client, err error) {
 	for range n {
 		cl, err := c.open(ctx)
 		if err != nil {
@@ -120,10 +120,10 @@ func closeAll(clients []*client) {
 }
 
 // asked is how many requests of c the service has had so far.
-func (s *service) asked(ctx context.Context, c contestant) (n int64, err error) {
-	calls, err := s.requests(ctx)
+func (s *service) requestsOf(ctx context.Context, c peer) (n int64, err error) {
+	calls, err := s.requestCounts(ctx)
 	for name, count := range calls {
-		if slices.Contains(c.sends, name) {
+		if slices.Contains(c.commands, name) {
 			n += count
 		}
 	}

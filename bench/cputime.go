@@ -23,7 +23,7 @@ func (t cpuTime) plus(u cpuTime) cpuTime  { return cpuTime{t.ran + u.ran, t.wait
 func (t cpuTime) minus(u cpuTime) cpuTime { return cpuTime{t.ran - u.ran, t.waited - u.waited} }
 
 // each is the part of one of n, in µs; NaN where the system doesn't tell.
-func (t cpuTime) each(n int) float64 {
+func (t cpuTime) perOperation(n int) float64 {
 	if n == 0 || t.ran == 0 {
 		return math.NaN()
 	}

@@ -43,13 +43,13 @@ func startEtcd(ctx context.Context) (_ *service, err error) {
 		}
 		servers = append(servers, c)
 	}
-	e := etcdAt(clients[:])
+	e := etcdEndpoints(clients[:])
 	admin, err := e.client()
 	if err != nil {
 		return nil, err
 	}
 	var status *clientv3.StatusResponse
-	if err := eventually(ctx, func(ctx context.Context) (err error) {
+	if err := retry(ctx, func(ctx context.Context) (err error) {
 		if _, err = admin.Get(ctx, "ready"); err != nil {
 			return err
 		}
@@ -59,32 +59,32 @@ func startEtcd(ctx context.Context) (_ *service, err error) {
 		return nil, errors.Join(err, admin.Close())
 	}
 	return &service{
-		about:    "etcd " + status.Version + ", three members",
-		bare:     e.put(),
-		byHand:   e.txns(),
-		loads:    []contestant{e.locker(), e.sharedMutex(), e.ownMutex()},
-		handOffs: []contestant{e.locker(), e.sharedMutex(), e.ownMutex()},
-		holds:    []contestant{e.locker(), e.sharedMutex()},
-		crowds:   []contestant{e.locker(), e.ownMutex()},
-		goals:    etcdGoals(),
-		requests: e.messages,
-		servers:  servers,
-		stop:     func() error { return errors.Join(admin.Close(), servers.stop()) },
+		description:    "etcd " + status.Version + ", three members",
+		bare:           e.put(),
+		byHand:         e.handWrittenTxns(),
+		loadPeers:      []peer{e.locker(), e.sharedMutex(), e.ownMutex()},
+		handOffPeers:   []peer{e.locker(), e.sharedMutex(), e.ownMutex()},
+		heldLeasePeers: []peer{e.locker(), e.sharedMutex()},
+		waiterPeers:    []peer{e.locker(), e.ownMutex()},
+		goals:          etcdGoals(),
+		requestCounts:  e.messageCounts,
+		servers:        servers,
+		stop:           func() error { return errors.Join(admin.Close(), servers.stop()) },
 	}, nil
 }
 
 // messages is how many of each method the members have got, those on streams too.
-func (e etcdAt) messages(ctx context.Context) (map[string]int64, error) {
+func (e etcdEndpoints) messageCounts(ctx context.Context) (map[string]int64, error) {
 	counts := make(map[string]int64)
 	for _, member := range e {
-		if err := addMessages(ctx, member, counts); err != nil {
+		if err := addMessageCounts(ctx, member, counts); err != nil {
 			return nil, err
 		}
 	}
 	return counts, nil
 }
 
-func addMessages(ctx context.Context, member string, counts map[string]int64) error {
+func addMessageCounts(ctx context.Context, member string, counts map[string]int64) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, member+"/metrics", nil)
 	if err != nil {
 		return err
@@ -115,18 +115,18 @@ func addMessages(ctx context.Context, member string, counts map[string]int64) er
 func etcdGoals() []goal {
 	goals := []goal{
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.4},
-		{scenario: heldName, metric: "heap", limit: 12},
-		{scenario: heldName, metric: "goroutines", limit: 100},
-		{scenario: heldName, metric: "renewals", limit: 20},
+		{scenario: heldLeasesName, metric: "heap", limit: 12},
+		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
+		{scenario: heldLeasesName, metric: "renewals", limit: 20},
 	}
-	for _, n := range contenders {
+	for _, n := range contenderCounts {
 		goals = append(goals,
 			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 3},
 			goal{scenario: handOffName(n), metric: "gap, p99", ratio: true, limit: 15},
 			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 4})
 	}
-	for _, n := range processes {
-		goals = append(goals, crowdGoals(n)...)
+	for _, n := range lockerCounts {
+		goals = append(goals, waitersGoals(n)...)
 	}
 	return goals
 }

@@ -14,16 +14,16 @@ import (
 )
 
 // etcdAt is the URLs of the members.
-type etcdAt []string
+type etcdEndpoints []string
 
-func (e etcdAt) client() (*clientv3.Client, error) {
+func (e etcdEndpoints) client() (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: e, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
 }
 
-var etcdSends = []string{"Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseRevoke", "LeaseTimeToLive", "Watch"}
+var etcdCommands = []string{"Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseRevoke", "LeaseTimeToLive", "Watch"}
 
-func (e etcdAt) contestant(name string, renews time.Duration, open func(ctx context.Context, c *clientv3.Client) (*client, error)) contestant {
-	return contestant{name, etcdSends, renews, func(ctx context.Context) (*client, error) {
+func (e etcdEndpoints) peer(name string, renewInterval time.Duration, open func(ctx context.Context, c *clientv3.Client) (*client, error)) peer {
+	return peer{name, etcdCommands, renewInterval, func(ctx context.Context) (*client, error) {
 		c, err := e.client()
 		if err != nil {
 			return nil, err
@@ -42,8 +42,8 @@ func (e etcdAt) contestant(name string, renews time.Duration, open func(ctx cont
 }
 
 // put is the bare request: one write, which a majority has on its disks.
-func (e etcdAt) put() contestant {
-	return e.contestant("Put", 0, func(_ context.Context, c *clientv3.Client) (*client, error) {
+func (e etcdEndpoints) put() peer {
+	return e.peer("Put", 0, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
 				_, err := c.Put(ctx, "bare/"+name, "")
@@ -55,8 +55,8 @@ func (e etcdAt) put() contestant {
 }
 
 // txns is what one writes without a library: a key under a lease that all share, made and removed. It can't wait.
-func (e etcdAt) txns() contestant {
-	return e.contestant("Txn by hand", 0, func(ctx context.Context, c *clientv3.Client) (*client, error) {
+func (e etcdEndpoints) handWrittenTxns() peer {
+	return e.peer("Txn by hand", 0, func(ctx context.Context, c *clientv3.Client) (*client, error) {
 		lease, err := c.Grant(ctx, int64(time.Hour/time.Second))
 		if err != nil {
 			return nil, err
@@ -79,8 +79,8 @@ func (e etcdAt) txns() contestant {
 	})
 }
 
-func (e etcdAt) locker() contestant {
-	return contestant{subject, etcdSends, ttl / 3, func(ctx context.Context) (*client, error) {
+func (e etcdEndpoints) locker() peer {
+	return peer{thisProject, etcdCommands, ttl / 3, func(ctx context.Context) (*client, error) {
 		c, err := e.client()
 		if err != nil {
 			return nil, err
@@ -89,14 +89,14 @@ func (e etcdAt) locker() contestant {
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
-		return ours(l, func() { _ = c.Close() }, nil), nil
+		return lockerClient(l, func() { _ = c.Close() }, nil), nil
 	}}
 }
 
 // sharedMutex is the client's own Mutex, with one session for all locks of a process. Such a session makes all that want one name in
 // one process the same holder, so here a name is never wanted twice by one.
-func (e etcdAt) sharedMutex() contestant {
-	return e.contestant("Mutex, shared session", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+func (e etcdEndpoints) sharedMutex() peer {
+	return e.peer("Mutex, shared session", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
 		if err != nil {
 			return nil, err
@@ -112,8 +112,8 @@ func (e etcdAt) sharedMutex() contestant {
 }
 
 // ownMutex has a session for each acquisition, as is needed where several of one process want the same name.
-func (e etcdAt) ownMutex() contestant {
-	return e.contestant("Mutex, own sessions", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+func (e etcdEndpoints) ownMutex() peer {
+	return e.peer("Mutex, own sessions", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
 				session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))

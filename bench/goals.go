@@ -9,7 +9,7 @@ import (
 type goal struct {
 	scenario, metric string
 	ratio            bool   // it is about the ratio, not the value
-	than             string // the peer of whose value, in the same round, the ratio is; empty: that of the metric
+	relativeTo       string // the peer of whose value, in the same round, the ratio is; empty: that of the metric
 	atLeast          bool   // instead of at most
 	limit            float64
 }
@@ -20,8 +20,8 @@ func (g goal) String() string {
 		sign = "≥"
 	}
 	switch {
-	case g.than != "":
-		return fmt.Sprintf("%s %g × %s", sign, g.limit, g.than)
+	case g.relativeTo != "":
+		return fmt.Sprintf("%s %g × %s", sign, g.limit, g.relativeTo)
 	case g.ratio:
 		return fmt.Sprintf("%s %g×", sign, g.limit)
 	}
@@ -30,31 +30,31 @@ func (g goal) String() string {
 
 // verdict says whether a figure has reached its goal.
 type verdict struct {
-	goal    goal
-	reached summary // what is compared with the limit
-	met     bool    // by the median
-	unclear bool    // the limit lies within the bounds of what was measured
+	goal     goal
+	achieved summary // what is compared with the limit
+	met      bool    // by the median
+	unclear  bool    // the limit lies within the bounds of what was measured
 }
 
 // judge is false for a figure that has no goal.
 func (r *results) judge(f *figure) (verdict, bool) {
-	if f.peer != subject {
+	if f.peer != thisProject {
 		return verdict{}, false
 	}
 	for _, g := range r.goals {
 		if g.scenario == f.scenario && g.metric == f.metric.name {
-			return g.judge(r.reached(g, f)), true
+			return g.judge(r.achieved(g, f)), true
 		}
 	}
 	return verdict{}, false
 }
 
 // reached is what f has to compare with the limit of g.
-func (r *results) reached(g goal, f *figure) summary {
+func (r *results) achieved(g goal, f *figure) summary {
 	switch {
-	case g.than != "":
+	case g.relativeTo != "":
 		var ratios []float64
-		if other := r.find(g.than, f.scenario, f.metric.name); other != nil {
+		if other := r.find(g.relativeTo, f.scenario, f.metric.name); other != nil {
 			for i := range min(len(f.values), len(other.values)) {
 				ratios = append(ratios, f.values[i]/other.values[i])
 			}
@@ -73,17 +73,17 @@ func (g goal) judge(s summary) verdict {
 		limit, sign = g.limit-0.005, -1
 	}
 	return verdict{
-		goal:    g,
-		reached: s,
-		met:     sign*s.median <= sign*limit,
-		unclear: s.low <= limit && limit <= s.high && !math.IsInf(s.spread(), 0),
+		goal:     g,
+		achieved: s,
+		met:      sign*s.median <= sign*limit,
+		unclear:  s.low <= limit && limit <= s.high && !math.IsInf(s.spread(), 0),
 	}
 }
 
 func (v verdict) String() string {
 	text := v.goal.String()
-	if v.goal.than != "" {
-		text += fmt.Sprintf(" (%.2f)", v.reached.median)
+	if v.goal.relativeTo != "" {
+		text += fmt.Sprintf(" (%.2f)", v.achieved.median)
 	}
 	switch {
 	case v.met:
@@ -102,9 +102,9 @@ func (r *results) checkGoals() error {
 	for _, g := range r.goals {
 		ran := false
 		for _, f := range r.figures {
-			ran = ran || f.peer == subject && f.scenario == g.scenario
+			ran = ran || f.peer == thisProject && f.scenario == g.scenario
 		}
-		if ran && r.find(subject, g.scenario, g.metric) == nil {
+		if ran && r.find(thisProject, g.scenario, g.metric) == nil {
 			return fmt.Errorf("nothing was measured of the goal for %q in %q", g.metric, g.scenario)
 		}
 	}

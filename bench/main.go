@@ -38,9 +38,9 @@ func run(ctx context.Context) error {
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 
-	m := measurement{effort: long}
+	m := measurement{schedule: longSchedule}
 	if *quick {
-		m.effort = short
+		m.schedule = shortSchedule
 	}
 	names, err := regexp.Compile(*only)
 	if err != nil {
@@ -72,7 +72,7 @@ func run(ctx context.Context) error {
 		if !names.MatchString(b.name) {
 			continue
 		}
-		m.quiet = &quiet{patience: *patience}
+		m.disturbance = &disturbance{timeLeft: *patience}
 		r, err := m.measure(ctx, b)
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)

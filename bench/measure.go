@@ -13,18 +13,20 @@ import (
 )
 
 // subject is what this project is called among its peers.
-const subject = "locker"
+const thisProject = "locker"
 
 // effort is how long things are measured.
-type effort struct {
-	loads, handOffs int           // rounds
-	load, handOff   time.Duration // a round
-	crowd           time.Duration // at most, of many waiters
+type schedule struct {
+	loadRounds, handOffRounds int
+	loadTime, handOffTime     time.Duration // of one round
+	waitersTime               time.Duration // the most that many waiters get to be served
 }
 
 var (
-	long  = effort{loads: 15, load: 100 * time.Millisecond, handOffs: 15, handOff: 250 * time.Millisecond, crowd: 30 * time.Second}
-	short = effort{loads: 7, load: 50 * time.Millisecond, handOffs: 5, handOff: 150 * time.Millisecond, crowd: 5 * time.Second}
+	longSchedule = schedule{loadRounds: 15, loadTime: 100 * time.Millisecond,
+		handOffRounds: 15, handOffTime: 250 * time.Millisecond, waitersTime: 30 * time.Second}
+	shortSchedule = schedule{loadRounds: 7, loadTime: 50 * time.Millisecond,
+		handOffRounds: 5, handOffTime: 150 * time.Millisecond, waitersTime: 5 * time.Second}
 )
 
 // warmUp is how long each contestant works before it is measured.
@@ -32,10 +34,10 @@ const warmUp = 200 * time.Millisecond
 
 // measurement is a run of the scenarios on one backend.
 type measurement struct {
-	effort    effort
-	scenarios *regexp.Regexp // which to run
-	peers     *regexp.Regexp // which to measure
-	quiet     *quiet
+	schedule    schedule
+	scenarios   *regexp.Regexp // which to run
+	peers       *regexp.Regexp // which to measure
+	disturbance *disturbance
 
 	*service
 	*results
@@ -48,26 +50,26 @@ func (m measurement) measure(ctx context.Context, b backend) (_ *results, err er
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
 	for _, c := range m.servers {
-		m.quiet.servers = append(m.quiet.servers, c.pid)
+		m.disturbance.serverPIDs = append(m.disturbance.serverPIDs, c.pid)
 	}
 	m.results = &results{backend: b.name, goals: m.service.goals}
 	began := time.Now()
-	for _, scenario := range []func(context.Context) error{m.runLoads, m.runHandOffs, m.runHolds, m.runCrowds} {
+	for _, scenario := range []func(context.Context) error{m.runLoads, m.runHandOffs, m.runHeldLeases, m.runWaiters} {
 		if err := scenario(ctx); err != nil {
 			return nil, err
 		}
 	}
-	m.results.about = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.",
-		m.service.about, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.quiet)
+	m.results.description = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.",
+		m.service.description, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.disturbance)
 	return m.results, m.checkGoals()
 }
 
 // wanted returns those of list that are to be measured in a scenario.
-func (m measurement) wanted(scenario string, list []contestant) []contestant {
+func (m measurement) selected(scenario string, list []peer) []peer {
 	if !m.scenarios.MatchString(scenario) {
 		return nil
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(c contestant) bool { return !m.peers.MatchString(c.name) })
+	list = slices.DeleteFunc(slices.Clone(list), func(c peer) bool { return !m.peers.MatchString(c.name) })
 	if len(list) > 0 {
 		fmt.Fprintln(os.Stderr, "bench:", m.backend, scenario)
 	}
@@ -75,12 +77,12 @@ func (m measurement) wanted(scenario string, list []contestant) []contestant {
 }
 
 // forgive lets a peer fail, which loses it a round, but not this project and what all are compared with.
-func (m measurement) forgive(c contestant, err error) error {
+func (m measurement) tolerate(c peer, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", c.name, err)
-	if c.name == subject || c.name == m.bare.name || c.name == m.byHand.name {
+	if c.name == thisProject || c.name == m.bare.name || c.name == m.byHand.name {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench:", err)
@@ -88,7 +90,7 @@ func (m measurement) forgive(c contestant, err error) error {
 }
 
 // together runs do(0) to do(n-1) at the same time. It returns one of their errors, and waits for all.
-func together(n int, do func(i int) error) error {
+func concurrently(n int, do func(i int) error) error {
 	var all sync.WaitGroup
 	failed := make(chan error, n)
 	for i := range n {

@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-const pgSecret = "bench"
+const pgPassword = "bench"
 
 // startPostgres starts one server, which writes its log to the disk before it answers, as it does by default.
 func startPostgres(ctx context.Context) (_ *service, err error) {
@@ -17,7 +17,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	server, err := startServer(ctx, "postgres", "env", "POSTGRES_PASSWORD="+pgSecret, "docker-entrypoint.sh",
+	server, err := startServer(ctx, "postgres", "env", "POSTGRES_PASSWORD="+pgPassword, "docker-entrypoint.sh",
 		"postgres", "-c", "listen_addresses=127.0.0.1", "-p", fmt.Sprint(port), "-c", "max_connections=400",
 		"-c", "max_locks_per_transaction=256", // 10,000 leases are more than a half of what the default bears
 		"-c", "shared_preload_libraries=pg_stat_statements")
@@ -29,17 +29,17 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 			err = errors.Join(err, server.stop())
 		}
 	}()
-	p := postgresAt(url.URL{Scheme: "postgres", Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/postgres", RawQuery: "sslmode=disable"})
-	admin, err := pgxpool.New(ctx, p.as("postgres"))
+	p := postgresURL(url.URL{Scheme: "postgres", Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/postgres", RawQuery: "sslmode=disable"})
+	admin, err := pgxpool.New(ctx, p.withUser("postgres"))
 	if err != nil {
 		return nil, err
 	}
-	if err := eventually(ctx, func(ctx context.Context) error { return admin.Ping(ctx) }); err != nil {
+	if err := retry(ctx, func(ctx context.Context) error { return admin.Ping(ctx) }); err != nil {
 		return nil, err
 	}
 	for _, statement := range []string{
 		"CREATE EXTENSION pg_stat_statements",
-		"CREATE ROLE locks LOGIN PASSWORD '" + pgSecret + "'",
+		"CREATE ROLE locks LOGIN PASSWORD '" + pgPassword + "'",
 		"GRANT CREATE ON DATABASE postgres TO locks",
 		"GRANT CREATE ON SCHEMA public TO locks",
 		"CREATE SEQUENCE by_hand",
@@ -53,20 +53,20 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	if err := admin.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
 		return nil, err
 	}
-	if err := p.makePglock(ctx); err != nil {
+	if err := p.createPglockTable(ctx); err != nil {
 		return nil, err
 	}
 	return &service{
-		about:    "Postgres " + version,
-		bare:     p.selectOne(),
-		byHand:   p.advisory(),
-		loads:    []contestant{p.locker(), p.pglock()},
-		handOffs: []contestant{p.advisory(), p.locker(), p.pglock()},
-		holds:    []contestant{p.locker()}, // the others would need a connection for each, or don't end in time
-		crowds:   []contestant{p.locker()},
-		goals:    postgresGoals(),
-		requests: func(ctx context.Context) (map[string]int64, error) { return statements(ctx, admin) },
-		servers:  []*container{server},
+		description:    "Postgres " + version,
+		bare:           p.selectOne(),
+		byHand:         p.advisoryLock(),
+		loadPeers:      []peer{p.locker(), p.pglock()},
+		handOffPeers:   []peer{p.advisoryLock(), p.locker(), p.pglock()},
+		heldLeasePeers: []peer{p.locker()}, // the others would need a connection for each, or don't end in time
+		waiterPeers:    []peer{p.locker()},
+		goals:          postgresGoals(),
+		requestCounts:  func(ctx context.Context) (map[string]int64, error) { return statementCounts(ctx, admin) },
+		servers:        []*container{server},
 		stop: func() error {
 			admin.Close()
 			return server.stop()
@@ -75,7 +75,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 }
 
 // statements is how many the role of the contestants has had carried out.
-func statements(ctx context.Context, admin *pgxpool.Pool) (map[string]int64, error) {
+func statementCounts(ctx context.Context, admin *pgxpool.Pool) (map[string]int64, error) {
 	var n int64
 	err := admin.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid
 		WHERE r.rolname = 'locks'`).Scan(&n)
@@ -86,17 +86,17 @@ func postgresGoals() []goal {
 	goals := []goal{
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.5},
 		{scenario: loadName(64), metric: "throughput", ratio: true, atLeast: true, limit: 2},
-		{scenario: heldName, metric: "heap", limit: 12},
-		{scenario: heldName, metric: "goroutines", limit: 100},
-		{scenario: heldName, metric: "round trips", limit: 20},
+		{scenario: heldLeasesName, metric: "heap", limit: 12},
+		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
+		{scenario: heldLeasesName, metric: "round trips", limit: 20},
 	}
-	for _, n := range contenders {
+	for _, n := range contenderCounts {
 		goals = append(goals,
-			goal{scenario: handOffName(n), metric: "gap, median", than: pgByHand, limit: 1.1},
+			goal{scenario: handOffName(n), metric: "gap, median", relativeTo: pgByHand, limit: 1.1},
 			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 2.5})
 	}
-	for _, n := range processes {
-		goals = append(goals, crowdGoals(n)...)
+	for _, n := range lockerCounts {
+		goals = append(goals, waitersGoals(n)...)
 	}
 	return goals
 }

@@ -20,41 +20,41 @@ import (
 )
 
 // postgresAt is the URL of the server, without a user.
-type postgresAt url.URL
+type postgresURL url.URL
 
-func (p postgresAt) as(user string) string {
+func (p postgresURL) withUser(user string) string {
 	u := url.URL(p)
-	u.User = url.UserPassword(user, pgSecret)
+	u.User = url.UserPassword(user, pgPassword)
 	return u.String()
 }
 
 // config is that of a pool of 64 connections. It counts messages.
-func (p postgresAt) config() (*pgxpool.Config, *statementCount, error) {
-	c, err := pgxpool.ParseConfig(p.as("locks"))
+func (p postgresURL) config() (*pgxpool.Config, *statementCounter, error) {
+	c, err := pgxpool.ParseConfig(p.withUser("locks"))
 	if err != nil {
 		return nil, nil, err
 	}
 	c.MaxConns = 64
-	count := new(statementCount)
+	count := new(statementCounter)
 	c.ConnConfig.Tracer = count
 	return c, count, nil
 }
 
 // statementCount counts what a client asks.
-type statementCount struct{ n atomic.Int64 }
+type statementCounter struct{ n atomic.Int64 }
 
-func (s *statementCount) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+func (s *statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
 	s.n.Add(1)
 	return ctx
 }
 
-func (s *statementCount) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (s *statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-var pgSends = []string{"statement"}
+var pgCommands = []string{"statement"}
 
 // selectOne is the bare request.
-func (p postgresAt) selectOne() contestant {
-	return contestant{"SELECT 1", pgSends, 0, func(ctx context.Context) (*client, error) {
+func (p postgresURL) selectOne() peer {
+	return peer{"SELECT 1", pgCommands, 0, func(ctx context.Context) (*client, error) {
 		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, _ string) (release, error) {
 			_, err := c.Exec(ctx, "SELECT 1")
 			c.Release()
@@ -67,8 +67,8 @@ const pgByHand = "advisory lock"
 
 // advisory is what one writes without a library to get a lock with a token: a statement that waits, and one that gives back, on a
 // connection of the pool. The token is no better than a sequence.
-func (p postgresAt) advisory() contestant {
-	return contestant{pgByHand, pgSends, 0, func(ctx context.Context) (*client, error) {
+func (p postgresURL) advisoryLock() peer {
+	return peer{pgByHand, pgCommands, 0, func(ctx context.Context) (*client, error) {
 		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, name string) (release, error) {
 			h := fnv.New64a()
 			_, _ = io.WriteString(h, name)
@@ -88,7 +88,7 @@ func (p postgresAt) advisory() contestant {
 	}}
 }
 
-func (p postgresAt) pooled(ctx context.Context, lock func(context.Context, *pgxpool.Conn, string) (release, error)) (*client, error) {
+func (p postgresURL) pooled(ctx context.Context, lock func(context.Context, *pgxpool.Conn, string) (release, error)) (*client, error) {
 	config, count, err := p.config()
 	if err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func (p postgresAt) pooled(ctx context.Context, lock func(context.Context, *pgxp
 	}, nil
 }
 
-func (p postgresAt) locker() contestant {
-	return contestant{subject, pgSends, ttl / 3, func(ctx context.Context) (*client, error) {
+func (p postgresURL) locker() peer {
+	return peer{thisProject, pgCommands, ttl / 3, func(ctx context.Context) (*client, error) {
 		config, count, err := p.config()
 		if err != nil {
 			return nil, err
@@ -120,13 +120,13 @@ func (p postgresAt) locker() contestant {
 		if err != nil {
 			return nil, err
 		}
-		return ours(l, func() {}, count.n.Load), nil
+		return lockerClient(l, func() {}, count.n.Load), nil
 	}}
 }
 
 // pglock keeps a row for each lock, and polls. Its table is made once.
-func (p postgresAt) pglock() contestant {
-	return contestant{"pglock", pgSends, 10 * time.Second, func(context.Context) (*client, error) {
+func (p postgresURL) pglock() peer {
+	return peer{"pglock", pgCommands, 10 * time.Second, func(context.Context) (*client, error) {
 		db, l, err := p.openPglock()
 		if err != nil {
 			return nil, err
@@ -144,8 +144,8 @@ func (p postgresAt) pglock() contestant {
 	}}
 }
 
-func (p postgresAt) openPglock() (*sql.DB, *pglock.Client, error) {
-	db, err := sql.Open("pgx", p.as("locks"))
+func (p postgresURL) openPglock() (*sql.DB, *pglock.Client, error) {
+	db, err := sql.Open("pgx", p.withUser("locks"))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,7 +159,7 @@ func (p postgresAt) openPglock() (*sql.DB, *pglock.Client, error) {
 	return db, l, nil
 }
 
-func (p postgresAt) makePglock(context.Context) error {
+func (p postgresURL) createPglockTable(context.Context) error {
 	db, l, err := p.openPglock()
 	if err != nil {
 		return err

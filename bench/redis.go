@@ -27,9 +27,9 @@ func startRedis(ctx context.Context) (_ *service, err error) {
 			err = errors.Join(err, server.stop())
 		}
 	}()
-	r := redisAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	r := redisAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	admin := redis.NewClient(&redis.Options{Addr: string(r)})
-	if err := eventually(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
+	if err := retry(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
 		return nil, err
 	}
 	info, err := admin.InfoMap(ctx, "server").Result()
@@ -37,22 +37,22 @@ func startRedis(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		about:    "Redis " + info["Server"]["redis_version"],
-		bare:     r.ping(),
-		byHand:   r.scripts(),
-		loads:    []contestant{r.evalsha(), r.setNX(), r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
-		handOffs: []contestant{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
-		holds:    []contestant{r.locker(), r.rueidislock()}, // the others don't renew
-		crowds:   []contestant{r.locker(), r.rueidislock(), r.redislock()},
-		goals:    redisGoals(),
-		requests: func(ctx context.Context) (map[string]int64, error) { return calls(ctx, admin) },
-		servers:  []*container{server},
-		stop:     func() error { return errors.Join(admin.Close(), server.stop()) },
+		description:    "Redis " + info["Server"]["redis_version"],
+		bare:           r.ping(),
+		byHand:         r.tokenScripts(),
+		loadPeers:      []peer{r.evalsha(), r.setNX(), r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
+		handOffPeers:   []peer{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
+		heldLeasePeers: []peer{r.locker(), r.rueidislock()}, // the others don't renew
+		waiterPeers:    []peer{r.locker(), r.rueidislock(), r.redislock()},
+		goals:          redisGoals(),
+		requestCounts:  func(ctx context.Context) (map[string]int64, error) { return commandCounts(ctx, admin) },
+		servers:        []*container{server},
+		stop:           func() error { return errors.Join(admin.Close(), server.stop()) },
 	}, nil
 }
 
 // calls is how often each command was called, by clients and by scripts.
-func calls(ctx context.Context, c *redis.Client) (map[string]int64, error) {
+func commandCounts(ctx context.Context, c *redis.Client) (map[string]int64, error) {
 	info, err := c.InfoMap(ctx, "commandstats").Result()
 	if err != nil {
 		return nil, err
@@ -74,18 +74,18 @@ func redisGoals() []goal {
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.1},
 		{scenario: loadName(64), metric: "throughput", ratio: true, atLeast: true, limit: 1.5},
 		{scenario: loadName(512), metric: "throughput", ratio: true, atLeast: true, limit: 2.5},
-		{scenario: heldName, metric: "heap", limit: 12},
-		{scenario: heldName, metric: "goroutines", limit: 100},
-		{scenario: heldName, metric: "round trips", limit: 20},
+		{scenario: heldLeasesName, metric: "heap", limit: 12},
+		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
+		{scenario: heldLeasesName, metric: "round trips", limit: 20},
 	}
-	for _, n := range contenders {
+	for _, n := range contenderCounts {
 		goals = append(goals,
 			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 1.5},
 			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 2.5},
 			goal{scenario: handOffName(n), metric: "Jain index", atLeast: true, limit: 0.99})
 	}
-	for _, n := range processes {
-		goals = append(goals, crowdGoals(n)...)
+	for _, n := range lockerCounts {
+		goals = append(goals, waitersGoals(n)...)
 	}
 	return goals
 }

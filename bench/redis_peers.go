@@ -18,13 +18,13 @@ import (
 )
 
 // redisAt is the address of the server.
-type redisAt string
+type redisAddr string
 
 // ttl is that of all leases: the default here.
 const ttl = 30 * time.Second
 
 // client makes a client for those who use go-redis. It counts messages, for all of them alike.
-func (r redisAt) client() (*redis.Client, *messageCount) {
+func (r redisAddr) client() (*redis.Client, *messageCounter) {
 	c := redis.NewClient(&redis.Options{
 		Addr:     string(r),
 		PoolSize: 64,
@@ -32,24 +32,24 @@ func (r redisAt) client() (*redis.Client, *messageCount) {
 		ReadTimeout:  time.Second,
 		WriteTimeout: time.Second,
 	})
-	count := new(messageCount)
+	count := new(messageCounter)
 	c.AddHook(count)
 	return c, count
 }
 
 // messageCount counts what a client sends: single commands, and pipelines as one.
-type messageCount struct{ n atomic.Int64 }
+type messageCounter struct{ n atomic.Int64 }
 
-func (m *messageCount) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (m *messageCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-func (m *messageCount) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+func (m *messageCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		m.n.Add(1)
 		return next(ctx, cmd)
 	}
 }
 
-func (m *messageCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (m *messageCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		m.n.Add(1)
 		return next(ctx, cmds)
@@ -57,8 +57,8 @@ func (m *messageCount) ProcessPipelineHook(next redis.ProcessPipelineHook) redis
 }
 
 // ping is the bare request.
-func (r redisAt) ping() contestant {
-	return contestant{"PING", []string{"ping"}, 0, func(context.Context) (*client, error) {
+func (r redisAddr) ping() peer {
+	return peer{"PING", []string{"ping"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{
 			lock: func(ctx context.Context, _ string) (release, error) {
@@ -70,15 +70,15 @@ func (r redisAt) ping() contestant {
 	}}
 }
 
-var nothing = redis.NewScript("return 1")
+var emptyScript = redis.NewScript("return 1")
 
 // evalsha is the smallest script: what any request costs that runs one.
-func (r redisAt) evalsha() contestant {
-	return contestant{"empty script", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redisAddr) evalsha() peer {
+	return peer{"empty script", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
-				return func(context.Context) error { return nil }, nothing.Run(ctx, c, []string{name}).Err()
+				return func(context.Context) error { return nil }, emptyScript.Run(ctx, c, []string{name}).Err()
 			},
 			close:    func() { _ = c.Close() },
 			messages: count.n.Load,
@@ -93,8 +93,8 @@ return redis.call("INCR", KEYS[2])`)
 )
 
 // scripts is what one writes without a library to get a lock with a fencing token: one script each way. It can't wait.
-func (r redisAt) scripts() contestant {
-	return r.byHand("raw scripts", func(ctx context.Context, c *redis.Client, name, owner string) error {
+func (r redisAddr) tokenScripts() peer {
+	return r.handWritten("raw scripts", func(ctx context.Context, c *redis.Client, name, owner string) error {
 		keys := []string{"{" + name + "}", "{" + name + "}:token"}
 		token, err := setAndCount.Run(ctx, c, keys, owner, ttl.Milliseconds()).Int64()
 		if err == nil && token == 0 {
@@ -105,14 +105,14 @@ func (r redisAt) scripts() contestant {
 }
 
 // setNX is the same without a token.
-func (r redisAt) setNX() contestant {
-	return r.byHand("SET NX", func(ctx context.Context, c *redis.Client, name, owner string) error {
+func (r redisAddr) setNX() peer {
+	return r.handWritten("SET NX", func(ctx context.Context, c *redis.Client, name, owner string) error {
 		return c.SetArgs(ctx, "{"+name+"}", owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 	})
 }
 
-func (r redisAt) byHand(name string, acquire func(ctx context.Context, c *redis.Client, name, owner string) error) contestant {
-	return contestant{name, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redisAddr) handWritten(name string, acquire func(ctx context.Context, c *redis.Client, name, owner string) error) peer {
+	return peer{name, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
@@ -127,21 +127,21 @@ func (r redisAt) byHand(name string, acquire func(ctx context.Context, c *redis.
 	}}
 }
 
-func (r redisAt) locker() contestant {
-	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
+func (r redisAddr) locker() peer {
+	return peer{thisProject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
 		c, count := r.client()
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(ttl))
 		if err != nil {
 			return nil, err
 		}
-		return ours(l, func() { _ = c.Close() }, count.n.Load), nil
+		return lockerClient(l, func() { _ = c.Close() }, count.n.Load), nil
 	}}
 }
 
 // rueidislock is set up for one server, and at its best: it is told of its own keys by nobody, so after an attempt that
 // took longer than TryNextAfter, which is 20 ms by default, it may wait for ever.
-func (r redisAt) rueidislock() contestant {
-	return contestant{"rueidislock", []string{"evalsha", "eval"}, ttl / 2, func(context.Context) (*client, error) {
+func (r redisAddr) rueidislock() peer {
+	return peer{"rueidislock", []string{"evalsha", "eval"}, ttl / 2, func(context.Context) (*client, error) {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
 			ClientOption:   rueidis.ClientOption{InitAddress: []string{string(r)}},
 			KeyValidity:    ttl,
@@ -166,8 +166,8 @@ func (r redisAt) rueidislock() contestant {
 }
 
 // redislock polls as often as its documentation does.
-func (r redisAt) redislock() contestant {
-	return contestant{"redislock", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redisAddr) redislock() peer {
+	return peer{"redislock", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		l := redislock.New(c)
 		poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
@@ -186,8 +186,8 @@ func (r redisAt) redislock() contestant {
 }
 
 // redsync polls as often as it does by default, without an end.
-func (r redisAt) redsync() contestant {
-	return contestant{"redsync", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redisAddr) redsync() peer {
+	return peer{"redsync", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		sync := redsync.New(goredis.NewPool(c))
 		return &client{

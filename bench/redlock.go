@@ -13,7 +13,7 @@ import (
 func startRedlock(ctx context.Context) (_ *service, err error) {
 	const size = 5
 	var servers containers
-	var nodes redlockAt
+	var nodes redlockNodes
 	var admins []*redis.Client
 	stop := func() (err error) {
 		for _, admin := range admins {
@@ -37,11 +37,11 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 			return nil, err
 		}
 		servers = append(servers, server)
-		r := redisAt(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		r := redisAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		nodes = append(nodes, r)
 		admin := redis.NewClient(&redis.Options{Addr: string(r)})
 		admins = append(admins, admin)
-		if err := eventually(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
+		if err := retry(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
 			return nil, err
 		}
 	}
@@ -50,18 +50,18 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		about:    "five servers of Redis " + info["Server"]["redis_version"],
-		bare:     nodes.pings(),
-		byHand:   nodes.setNX(),
-		loads:    []contestant{nodes.locker(), nodes.redsync()},
-		handOffs: []contestant{nodes.locker(), nodes.redsync()},
-		holds:    []contestant{nodes.locker()}, // redsync doesn't renew
-		crowds:   []contestant{nodes.locker()},
-		goals:    redlockGoals(),
-		requests: func(ctx context.Context) (map[string]int64, error) {
+		description:    "five servers of Redis " + info["Server"]["redis_version"],
+		bare:           nodes.pings(),
+		byHand:         nodes.setNX(),
+		loadPeers:      []peer{nodes.locker(), nodes.redsync()},
+		handOffPeers:   []peer{nodes.locker(), nodes.redsync()},
+		heldLeasePeers: []peer{nodes.locker()}, // redsync doesn't renew
+		waiterPeers:    []peer{nodes.locker()},
+		goals:          redlockGoals(),
+		requestCounts: func(ctx context.Context) (map[string]int64, error) {
 			sum := make(map[string]int64)
 			for _, admin := range admins {
-				counts, err := calls(ctx, admin)
+				counts, err := commandCounts(ctx, admin)
 				if err != nil {
 					return nil, err
 				}
@@ -80,16 +80,16 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 func redlockGoals() []goal {
 	goals := []goal{
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.6},
-		{scenario: loadName(64), metric: "throughput", than: redsyncName, atLeast: true, limit: 2.5},
-		{scenario: heldName, metric: "heap", limit: 12},
-		{scenario: heldName, metric: "goroutines", limit: 100},
-		{scenario: heldName, metric: "round trips", limit: 20 * 5},
+		{scenario: loadName(64), metric: "throughput", relativeTo: redsyncName, atLeast: true, limit: 2.5},
+		{scenario: heldLeasesName, metric: "heap", limit: 12},
+		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
+		{scenario: heldLeasesName, metric: "round trips", limit: 20 * 5},
 	}
-	for _, n := range processes {
+	for _, n := range lockerCounts {
 		goals = append(goals,
-			goal{scenario: crowdName(n), metric: "served", atLeast: true, limit: waiters},
-			goal{scenario: crowdName(n), metric: "within", limit: 30},
-			goal{scenario: crowdName(n), metric: "requests a grant", limit: 4 * 5})
+			goal{scenario: waitersName(n), metric: "served", atLeast: true, limit: waiterCount},
+			goal{scenario: waitersName(n), metric: "within", limit: 30},
+			goal{scenario: waitersName(n), metric: "requests a grant", limit: 4 * 5})
 	}
 	return goals
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // redlockAt is the servers.
-type redlockAt []redisAt
+type redlockNodes []redisAddr
 
-func (r redlockAt) clients() (all []*redis.Client, count func() int64, closeAll func()) {
-	var counts []*messageCount
+func (r redlockNodes) clients() (all []*redis.Client, count func() int64, closeAll func()) {
+	var counts []*messageCounter
 	for _, node := range r {
 		c, n := node.client()
 		all, counts = append(all, c), append(counts, n)
@@ -37,13 +37,13 @@ func (r redlockAt) clients() (all []*redis.Client, count func() int64, closeAll 
 }
 
 // pings is the bare request: one to all servers, side by side.
-func (r redlockAt) pings() contestant {
-	return contestant{"five PINGs", []string{"ping"}, 0, func(context.Context) (*client, error) {
+func (r redlockNodes) pings() peer {
+	return peer{"five PINGs", []string{"ping"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
 		return &client{
 			lock: func(ctx context.Context, _ string) (release, error) {
 				return func(context.Context) error { return nil },
-					together(len(all), func(i int) error { return all[i].Ping(ctx).Err() })
+					concurrently(len(all), func(i int) error { return all[i].Ping(ctx).Err() })
 			},
 			close:    closeAll,
 			messages: count,
@@ -52,14 +52,14 @@ func (r redlockAt) pings() contestant {
 }
 
 // setNX is what one writes without a library, with no token and no care for what fails. It can't wait.
-func (r redlockAt) setNX() contestant {
-	return contestant{"SET NX", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redlockNodes) setNX() peer {
+	return peer{"SET NX", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
 				owner := rand.Text()
 				var got atomic.Int32
-				err := together(len(all), func(i int) error {
+				err := concurrently(len(all), func(i int) error {
 					err := all[i].SetArgs(ctx, name, owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 					if err == nil {
 						got.Add(1)
@@ -70,7 +70,7 @@ func (r redlockAt) setNX() contestant {
 					return nil, errors.Join(errors.New("somebody else has the lock"), err)
 				}
 				return func(ctx context.Context) error {
-					return together(len(all), func(i int) error {
+					return concurrently(len(all), func(i int) error {
 						return compareAndDelete.Run(ctx, all[i], []string{name}, owner).Err()
 					})
 				}, nil
@@ -81,23 +81,23 @@ func (r redlockAt) setNX() contestant {
 	}}
 }
 
-func (r redlockAt) locker() contestant {
-	return contestant{subject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
+func (r redlockNodes) locker() peer {
+	return peer{thisProject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
 		l, err := redlockbackend.New(ctx, all, redlockbackend.WithDefaultTTL(ttl), redlockbackend.NewCluster())
 		if err != nil {
 			closeAll()
 			return nil, err
 		}
-		return ours(l, closeAll, count), nil
+		return lockerClient(l, closeAll, count), nil
 	}}
 }
 
 const redsyncName = "redsync"
 
 // redsync polls as often as it does by default, without an end.
-func (r redlockAt) redsync() contestant {
-	return contestant{redsyncName, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
+func (r redlockNodes) redsync() peer {
+	return peer{redsyncName, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
 		var pools []redsyncredis.Pool
 		for _, c := range all {

@@ -11,7 +11,7 @@ import (
 // metric is what is measured of a scenario.
 type metric struct {
 	name, unit string
-	to         string // what the ratio compares a value with; empty: there is none
+	baseline   string // what the ratio compares a value with; empty: there is none
 }
 
 // figure is one metric of one peer in one scenario: what each round has brought, NaN for nothing.
@@ -23,10 +23,10 @@ type figure struct {
 
 // results are the figures of one backend, in the order in which they came.
 type results struct {
-	backend string
-	about   string
-	goals   []goal
-	figures []*figure
+	backend     string
+	description string
+	goals       []goal
+	figures     []*figure
 }
 
 // add notes what a round, from 0, has brought, and compares it with base, if the metric has a ratio and base isn't 0.
@@ -40,7 +40,7 @@ func (r *results) add(peer, scenario string, round int, m metric, value, base fl
 		f.values, f.ratios = append(f.values, math.NaN()), append(f.ratios, math.NaN())
 	}
 	ratio := math.NaN()
-	if m.to != "" && base != 0 {
+	if m.baseline != "" && base != 0 {
 		ratio = value / base
 	}
 	f.values, f.ratios = append(f.values, value), append(f.ratios, ratio)
@@ -82,7 +82,7 @@ func (r *results) rows() []row {
 		w := row{Backend: r.backend, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Value: value.median, Unit: f.metric.unit}
 		bounds := value
 		if !math.IsNaN(ratio.median) {
-			bounds, w.Ratio, w.To = ratio, &ratio.median, f.metric.to
+			bounds, w.Ratio, w.To = ratio, &ratio.median, f.metric.baseline
 		}
 		if !math.IsInf(bounds.spread(), 0) && len(f.values) > 1 {
 			w.Low, w.High = &bounds.low, &bounds.high

@@ -8,27 +8,27 @@ import (
 )
 
 const (
-	peer     = "peer"
-	scenario = "work"
+	otherPeer = "peer"
+	scenario  = "work"
 )
 
-var took = metric{"time", "µs", "bare"}
+var sampleMetric = metric{"time", "µs", "bare"}
 
 // sheet has seven rounds of this project, in which it takes twice the bare 10 and half of its peer's, whose third round failed.
-func sheet(goals ...goal) *results {
+func sampleResults(goals ...goal) *results {
 	r := &results{backend: "test", goals: goals}
 	for round := range 7 {
 		noise := float64(round) / 100 // of the machine, which hits all of a round
 		if round != 2 {
-			r.add(peer, scenario, round, took, 40+noise, 10)
+			r.add(otherPeer, scenario, round, sampleMetric, 40+noise, 10)
 		}
-		r.add(subject, scenario, round, took, 20+noise, 10)
+		r.add(thisProject, scenario, round, sampleMetric, 20+noise, 10)
 	}
 	return r
 }
 
 func TestResultsKeepRoundsApart(t *testing.T) {
-	f := sheet().find(peer, scenario, took.name)
+	f := sampleResults().find(otherPeer, scenario, sampleMetric.name)
 	if len(f.values) != 7 || !math.IsNaN(f.values[2]) || f.values[3] != 40.03 || f.ratios[3] != 4.003 {
 		t.Errorf("the figure has %v and %v, want seven rounds, nothing in the third, and 40.03 and its ratio in the fourth", f.values, f.ratios)
 	}
@@ -44,33 +44,33 @@ func TestGoals(t *testing.T) {
 		{goal{limit: 21, atLeast: true}, "≥ 21: **missed**"},
 		{goal{limit: 2.1, ratio: true}, "≤ 2.1×: met"},
 		{goal{limit: 1.9, ratio: true}, "≤ 1.9×: **missed**"},
-		{goal{limit: 0.4, than: peer}, "≤ 0.4 × peer (0.50): **missed**"},
-		{goal{limit: 0.5, than: peer, atLeast: true}, "≥ 0.5 × peer (0.50): met"},
+		{goal{limit: 0.4, relativeTo: otherPeer}, "≤ 0.4 × peer (0.50): **missed**"},
+		{goal{limit: 0.5, relativeTo: otherPeer, atLeast: true}, "≥ 0.5 × peer (0.50): met"},
 	} {
-		tc.goal.scenario, tc.goal.metric = scenario, took.name
-		r := sheet(tc.goal)
-		v, ok := r.judge(r.find(subject, scenario, took.name))
+		tc.goal.scenario, tc.goal.metric = scenario, sampleMetric.name
+		r := sampleResults(tc.goal)
+		v, ok := r.judge(r.find(thisProject, scenario, sampleMetric.name))
 		if !ok || v.String() != tc.want {
 			t.Errorf("judge = %q, %v, want %q", v, ok, tc.want)
 		}
-		if _, ok := r.judge(r.find(peer, scenario, took.name)); ok {
+		if _, ok := r.judge(r.find(otherPeer, scenario, sampleMetric.name)); ok {
 			t.Error("the peer has a goal")
 		}
 	}
 }
 
 func TestAGoalOfWhichNothingWasMeasured(t *testing.T) {
-	if err := sheet(goal{scenario: "another", metric: "speed"}).checkGoals(); err != nil {
+	if err := sampleResults(goal{scenario: "another", metric: "speed"}).checkGoals(); err != nil {
 		t.Errorf("checkGoals = %v for a scenario that was not run, want nil", err)
 	}
-	if err := sheet(goal{scenario: scenario, metric: "speed"}).checkGoals(); err == nil {
+	if err := sampleResults(goal{scenario: scenario, metric: "speed"}).checkGoals(); err == nil {
 		t.Error("checkGoals = nil, want an error")
 	}
 }
 
 func TestTable(t *testing.T) {
 	var text strings.Builder
-	if err := sheet(goal{scenario: scenario, metric: took.name, limit: 2.5, ratio: true}).print(&text); err != nil {
+	if err := sampleResults(goal{scenario: scenario, metric: sampleMetric.name, limit: 2.5, ratio: true}).print(&text); err != nil {
 		t.Fatal(err)
 	}
 	var cells []string
@@ -84,12 +84,12 @@ func TestTable(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	rows := sheet(goal{scenario: scenario, metric: took.name, limit: 2.5, ratio: true}).rows()
+	rows := sampleResults(goal{scenario: scenario, metric: sampleMetric.name, limit: 2.5, ratio: true}).rows()
 	if len(rows) != 2 {
 		t.Fatalf("%d rows, want 2", len(rows))
 	}
 	r := rows[1]
-	if r.Backend != "test" || r.Peer != subject || r.Value != 20.03 || r.Unit != "µs" || *r.Ratio != 2.003 || r.To != "bare" ||
+	if r.Backend != "test" || r.Peer != thisProject || r.Value != 20.03 || r.Unit != "µs" || *r.Ratio != 2.003 || r.To != "bare" ||
 		*r.Low != 2 || *r.High != 2.006 || r.Goal != "≤ 2.5×" || !*r.Met {
 		t.Errorf("the row of this project is %+v", r)
 	}

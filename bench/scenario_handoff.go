@@ -11,24 +11,24 @@ import (
 )
 
 // contenders is how many want the same lock, each with a client of its own.
-var contenders = []int{2, 16, 64}
+var contenderCounts = []int{2, 16, 64}
 
 func handOffName(n int) string { return fmt.Sprintf("hand-off, %d contenders", n) }
 
 // runHandOffs measures how a lock goes from one to the next. Each contender wants it again at once, and gives it back at once.
 // It is no hand-off when a contender gets back what it has just given.
 func (m measurement) runHandOffs(ctx context.Context) error {
-	for _, n := range contenders {
-		if err := m.runHandOff(ctx, n); err != nil {
+	for _, n := range contenderCounts {
+		if err := m.measureHandOff(ctx, n); err != nil {
 			return fmt.Errorf("%s: %w", handOffName(n), err)
 		}
 	}
 	return nil
 }
 
-func (m measurement) runHandOff(ctx context.Context, n int) error {
+func (m measurement) measureHandOff(ctx context.Context, n int) error {
 	scenario := handOffName(n)
-	list := m.wanted(scenario, m.handOffs)
+	list := m.selected(scenario, m.handOffPeers)
 	if len(list) == 0 {
 		return nil
 	}
@@ -37,53 +37,53 @@ func (m measurement) runHandOff(ctx context.Context, n int) error {
 		return err
 	}
 	defer bare.close()
-	parties := make([]*party, len(list))
+	groups := make([]*contenderGroup, len(list))
 	for i, c := range list {
 		clients, err := c.openAll(ctx, n)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		defer closeAll(clients)
-		parties[i] = &party{clients: clients, shares: make([]int, n)}
-		_, err = parties[i].contend(ctx, "warm-up", warmUp)
-		if err := m.forgive(c, err); err != nil {
+		groups[i] = &contenderGroup{clients: clients, shares: make([]int, n)}
+		_, err = groups[i].contend(ctx, "warm-up", warmUp)
+		if err := m.tolerate(c, err); err != nil {
 			return err
 		}
-		clear(parties[i].shares)
+		clear(groups[i].shares)
 	}
-	for round := range m.effort.handOffs {
+	for round := range m.schedule.handOffRounds {
 		for i, c := range list {
-			err := m.handOffRound(ctx, scenario, c, parties[i], round, bare)
-			if err := m.forgive(c, err); err != nil {
+			err := m.handOffRound(ctx, scenario, c, groups[i], round, bare)
+			if err := m.tolerate(c, err); err != nil {
 				return err
 			}
 		}
 	}
 	for i, c := range list {
-		m.add(c.name, scenario, 0, metric{name: "Jain index"}, jain(parties[i].shares), 0)
+		m.add(c.name, scenario, 0, metric{name: "Jain index"}, jain(groups[i].shares), 0)
 	}
 	return nil
 }
 
 // handOffRound compares the time between two holders with that of a bare request, which is measured just before.
-func (m measurement) handOffRound(ctx context.Context, scenario string, c contestant, p *party, round int, bare *client) error {
+func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, g *contenderGroup, round int, bare *client) error {
 	var base sample
-	var l *ledger
+	var l *handOffLog
 	var requests int64
-	shares := slices.Clone(p.shares)
-	_, err := m.quiet.during(ctx, func() (err error) {
-		copy(p.shares, shares)
-		if base, err = bare.load(ctx, 1, m.effort.load/2); err != nil {
+	shares := slices.Clone(g.shares)
+	_, err := m.disturbance.measureUndisturbed(ctx, func() (err error) {
+		copy(g.shares, shares)
+		if base, err = bare.load(ctx, 1, m.schedule.loadTime/2); err != nil {
 			return err
 		}
-		before, err := m.asked(ctx, c)
+		before, err := m.requestsOf(ctx, c)
 		if err != nil {
 			return err
 		}
-		if l, err = p.contend(ctx, "hand-off-"+rand.Text(), m.effort.handOff); err != nil {
+		if l, err = g.contend(ctx, "hand-off-"+rand.Text(), m.schedule.handOffTime); err != nil {
 			return err
 		}
-		after, err := m.asked(ctx, c)
+		after, err := m.requestsOf(ctx, c)
 		requests = after - before
 		return err
 	})
@@ -92,33 +92,33 @@ func (m measurement) handOffRound(ctx context.Context, scenario string, c contes
 	}
 	count := float64(len(l.gaps))
 	p50, p99 := quantiles(l.gaps)
-	to := m.bare.name + " alone"
-	m.add(c.name, scenario, round, metric{"gap, median", "µs", to}, p50, base.p50)
-	m.add(c.name, scenario, round, metric{"gap, p99", "µs", to}, p99, base.p50)
-	m.add(c.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.effort.handOff.Seconds(), 0)
+	baseline := m.bare.name + " alone"
+	m.add(c.name, scenario, round, metric{"gap, median", "µs", baseline}, p50, base.p50)
+	m.add(c.name, scenario, round, metric{"gap, p99", "µs", baseline}, p99, base.p50)
+	m.add(c.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.schedule.handOffTime.Seconds(), 0)
 	m.add(c.name, scenario, round, metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
 	return nil
 }
 
 // party is those who want a lock.
-type party struct {
+type contenderGroup struct {
 	clients []*client
 	shares  []int // how often each has got it
 }
 
 // patience is how long those who wait at the end of a round may still get the lock. Then they give up.
-const patience = time.Second
+const finishTime = time.Second
 
 // contend lets all clients of p want the lock of that name again and again, for d.
-func (p *party) contend(ctx context.Context, name string, d time.Duration) (*ledger, error) {
+func (g *contenderGroup) contend(ctx context.Context, name string, d time.Duration) (*handOffLog, error) {
 	runtime.GC()
-	ctx, cancel := context.WithTimeout(ctx, d+patience)
+	ctx, cancel := context.WithTimeout(ctx, d+finishTime)
 	defer cancel()
-	l := &ledger{holder: -1}
+	l := &handOffLog{lastHolder: -1}
 	end := time.Now().Add(d)
-	err := together(len(p.clients), func(i int) error {
-		for counts := true; counts; {
-			release, err := p.clients[i].lock(ctx, name)
+	err := concurrently(len(g.clients), func(i int) error {
+		for inRound := true; inRound; {
+			release, err := g.clients[i].lock(ctx, name)
 			now := time.Now()
 			switch {
 			case err != nil && ctx.Err() != nil:
@@ -126,10 +126,10 @@ func (p *party) contend(ctx context.Context, name string, d time.Duration) (*led
 			case err != nil:
 				return err
 			}
-			if counts = now.Before(end); counts {
-				p.shares[i]++
+			if inRound = now.Before(end); inRound {
+				g.shares[i]++
 			}
-			l.granted(i, now, counts)
+			l.granted(i, now, inRound)
 			l.released(i, time.Now())
 			if err := release(context.WithoutCancel(ctx)); err != nil {
 				return err
@@ -141,25 +141,25 @@ func (p *party) contend(ctx context.Context, name string, d time.Duration) (*led
 }
 
 // ledger notes who has had a lock.
-type ledger struct {
-	mu     sync.Mutex
-	grants int       // also of those who waited when the round ended
-	gaps   []float64 // µs from the release of one holder to the return of another
-	holder int       // the last; -1: nobody has had it yet
-	since  time.Time // its release
+type handOffLog struct {
+	mu         sync.Mutex
+	grants     int       // also of those who waited when the round ended
+	gaps       []float64 // µs from the release of one holder to the return of another
+	lastHolder int       // the last; -1: nobody has had it yet
+	releasedAt time.Time // its release
 }
 
-func (l *ledger) granted(i int, now time.Time, counts bool) {
+func (l *handOffLog) granted(i int, now time.Time, inRound bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grants++
-	if counts && l.holder >= 0 && l.holder != i {
-		l.gaps = append(l.gaps, micros(now.Sub(l.since)))
+	if inRound && l.lastHolder >= 0 && l.lastHolder != i {
+		l.gaps = append(l.gaps, micros(now.Sub(l.releasedAt)))
 	}
 }
 
-func (l *ledger) released(i int, now time.Time) {
+func (l *handOffLog) released(i int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.holder, l.since = i, now
+	l.lastHolder, l.releasedAt = i, now
 }

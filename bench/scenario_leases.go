@@ -7,27 +7,27 @@ import (
 	"time"
 )
 
-const leases = 10_000
+const leaseCount = 10_000
 
-var heldName = fmt.Sprintf("%d held leases", leases)
+var heldLeasesName = fmt.Sprintf("%d held leases", leaseCount)
 
 // runHolds measures what it costs a process to hold many leases.
-func (m measurement) runHolds(ctx context.Context) error {
-	for _, c := range m.wanted(heldName, m.holds) {
-		if err := m.forgive(c, m.runHold(ctx, c)); err != nil {
-			return fmt.Errorf("%s: %w", heldName, err)
+func (m measurement) runHeldLeases(ctx context.Context) error {
+	for _, c := range m.selected(heldLeasesName, m.heldLeasePeers) {
+		if err := m.tolerate(c, m.measureHeldLeases(ctx, c)); err != nil {
+			return fmt.Errorf("%s: %w", heldLeasesName, err)
 		}
 	}
 	return nil
 }
 
-func (m measurement) runHold(ctx context.Context, c contestant) error {
+func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
 	cl, err := c.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer cl.close()
-	if _, err := cl.load(ctx, atOnce, warmUp); err != nil { // connects
+	if _, err := cl.load(ctx, leasesAtOnce, warmUp); err != nil { // connects
 		return err
 	}
 	heap, routines := heapInUse(), runtime.NumGoroutine()
@@ -35,12 +35,12 @@ func (m measurement) runHold(ctx context.Context, c contestant) error {
 	if err != nil {
 		return err
 	}
-	m.add(c.name, heldName, 0, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, 0)
+	m.add(c.name, heldLeasesName, 0, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, 0)
 	if err := m.watchRenewals(ctx, c, cl, routines); err != nil {
 		return err
 	}
-	return together(atOnce, func(i int) error {
-		for ; i < len(held); i += atOnce {
+	return concurrently(leasesAtOnce, func(i int) error {
+		for ; i < len(held); i += leasesAtOnce {
 			if err := held[i](ctx); err != nil {
 				return err
 			}
@@ -51,9 +51,9 @@ func (m measurement) runHold(ctx context.Context, c contestant) error {
 
 // watchRenewals counts what goes out while nothing is done, for as long as it takes to renew each lease once: that is the
 // average of any longer time. The TTL is the usual one of 30 s.
-func (m measurement) watchRenewals(ctx context.Context, c contestant, cl *client, routines int) error {
+func (m measurement) watchRenewals(ctx context.Context, c peer, cl *client, routines int) error {
 	began := time.Now()
-	before, err := m.asked(ctx, c)
+	before, err := m.requestsOf(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -62,30 +62,30 @@ func (m measurement) watchRenewals(ctx context.Context, c contestant, cl *client
 		messages = cl.messages()
 	}
 	peak := runtime.NumGoroutine()
-	for time.Since(began) < c.renews && ctx.Err() == nil {
+	for time.Since(began) < c.renewInterval && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 		peak = max(peak, runtime.NumGoroutine())
 	}
-	after, err := m.asked(ctx, c)
+	after, err := m.requestsOf(ctx, c)
 	if err != nil {
 		return err
 	}
 	seconds := time.Since(began).Seconds()
-	m.add(c.name, heldName, 0, metric{name: "goroutines"}, float64(peak-routines), 0)
-	m.add(c.name, heldName, 0, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, 0)
+	m.add(c.name, heldLeasesName, 0, metric{name: "goroutines"}, float64(peak-routines), 0)
+	m.add(c.name, heldLeasesName, 0, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, 0)
 	if cl.messages != nil {
-		m.add(c.name, heldName, 0, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, 0)
+		m.add(c.name, heldLeasesName, 0, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, 0)
 	}
 	return nil
 }
 
 // atOnce is how many leases are taken and given back at the same time.
-const atOnce = 64
+const leasesAtOnce = 64
 
 func (c *client) lockMany(ctx context.Context) ([]release, error) {
-	held := make([]release, leases)
-	err := together(atOnce, func(i int) (err error) {
-		for ; i < leases && err == nil; i += atOnce {
+	held := make([]release, leaseCount)
+	err := concurrently(leasesAtOnce, func(i int) (err error) {
+		for ; i < leaseCount && err == nil; i += leasesAtOnce {
 			held[i], err = c.lock(ctx, fmt.Sprint("held-", i))
 		}
 		return err

@@ -15,7 +15,7 @@ import (
 )
 
 // longest is when a server ends by itself, so that none is left behind by a run that was killed.
-const longest = 3 * time.Hour
+const maxServerLifetime = 3 * time.Hour
 
 // container is a server that runs.
 type container struct {
@@ -37,7 +37,7 @@ func (c containers) stop() (err error) {
 // server uses the network of this host: the way through a published port would cost more than what is measured. So it must listen on
 // 127.0.0.1 alone.
 func startServer(ctx context.Context, image string, command ...string) (*container, error) {
-	return startContainer(ctx, image, append([]string{"timeout", strconv.Itoa(int(longest.Seconds()))}, command...)...)
+	return startContainer(ctx, image, append([]string{"timeout", strconv.Itoa(int(maxServerLifetime.Seconds()))}, command...)...)
 }
 
 // startContainer is for images that have nothing but the server, which is left behind when a run is killed.
@@ -80,7 +80,7 @@ func freePort() (int, error) {
 }
 
 // eventually calls until there is no error, for up to 10 s.
-func eventually(ctx context.Context, call func(context.Context) error) error {
+func retry(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {

@@ -25,7 +25,7 @@ func (r *results) print(w io.Writer) error {
 			lines = append(lines, r.line(f.scenario, f.metric, peers))
 		}
 	}
-	_, err := fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", r.backend, r.about, markdown(lines))
+	_, err := fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", r.backend, r.description, markdown(lines))
 	return err
 }
 
@@ -34,8 +34,8 @@ func (r *results) line(scenario string, m metric, peers []string) []string {
 	if m.unit != "" {
 		name += ", " + m.unit
 	}
-	if m.to != "" {
-		name += " (× " + m.to + ")"
+	if m.baseline != "" {
+		name += " (× " + m.baseline + ")"
 	}
 	line, judgement := []string{scenario, name}, ""
 	for _, peer := range peers {

@@ -14,7 +14,7 @@ import (
 // this machine, so what a server waits for the others costs less than elsewhere.
 func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	const size = 3
-	var clients zooKeeperAt
+	var clients zooKeeperServers
 	var lines []string
 	for i := range size {
 		var ports [3]int
@@ -45,29 +45,29 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := eventually(ctx, func(context.Context) error {
+	if err := retry(ctx, func(context.Context) error {
 		_, err := admin.Sync("/")
 		return err
 	}); err != nil {
 		admin.Close()
 		return nil, err
 	}
-	version, _, err := clients.monitor(ctx)
+	version, _, err := clients.packetsReceived(ctx)
 	if err != nil {
 		admin.Close()
 		return nil, err
 	}
 	return &service{
-		about:    "ZooKeeper " + version + ", three servers",
-		bare:     clients.set(),
-		byHand:   clients.nodes(),
-		loads:    []contestant{clients.locker(), clients.zkLock()},
-		handOffs: []contestant{clients.locker(), clients.zkLock()},
-		holds:    []contestant{clients.locker(), clients.zkLock()},
-		crowds:   []contestant{clients.locker(), clients.zkLock()},
-		goals:    zooKeeperGoals(),
-		requests: func(ctx context.Context) (map[string]int64, error) {
-			_, packets, err := clients.monitor(ctx)
+		description:    "ZooKeeper " + version + ", three servers",
+		bare:           clients.set(),
+		byHand:         clients.ephemeralNode(),
+		loadPeers:      []peer{clients.locker(), clients.zkLock()},
+		handOffPeers:   []peer{clients.locker(), clients.zkLock()},
+		heldLeasePeers: []peer{clients.locker(), clients.zkLock()},
+		waiterPeers:    []peer{clients.locker(), clients.zkLock()},
+		goals:          zooKeeperGoals(),
+		requestCounts: func(ctx context.Context) (map[string]int64, error) {
+			_, packets, err := clients.packetsReceived(ctx)
 			return map[string]int64{"packet": packets}, err
 		},
 		servers: servers,
@@ -79,9 +79,9 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 }
 
 // monitor asks all servers what they have got so far, the pings of clients among it.
-func (z zooKeeperAt) monitor(ctx context.Context) (version string, packets int64, err error) {
+func (z zooKeeperServers) packetsReceived(ctx context.Context) (version string, packets int64, err error) {
 	for _, addr := range z {
-		text, err := fourLetters(ctx, addr, "mntr")
+		text, err := fourLetterWord(ctx, addr, "mntr")
 		if err != nil {
 			return "", 0, err
 		}
@@ -108,7 +108,7 @@ func (z zooKeeperAt) monitor(ctx context.Context) (version string, packets int64
 }
 
 // fourLetters sends one of ZooKeeper's words, and returns what comes back.
-func fourLetters(ctx context.Context, addr, word string) (string, error) {
+func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return "", err
@@ -124,17 +124,17 @@ func fourLetters(ctx context.Context, addr, word string) (string, error) {
 func zooKeeperGoals() []goal {
 	goals := []goal{
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.1},
-		{scenario: heldName, metric: "heap", limit: 12},
-		{scenario: heldName, metric: "goroutines", limit: 100},
-		{scenario: heldName, metric: "renewals", limit: 20},
+		{scenario: heldLeasesName, metric: "heap", limit: 12},
+		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
+		{scenario: heldLeasesName, metric: "renewals", limit: 20},
 	}
-	for _, n := range contenders {
+	for _, n := range contenderCounts {
 		goals = append(goals,
 			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 1.7},
 			goal{scenario: handOffName(n), metric: "requests an acquisition", limit: 3})
 	}
-	for _, n := range processes {
-		goals = append(goals, crowdGoals(n)...)
+	for _, n := range lockerCounts {
+		goals = append(goals, waitersGoals(n)...)
 	}
 	return goals
 }

@@ -11,24 +11,24 @@ import (
 )
 
 // zooKeeperAt is the addresses of the servers.
-type zooKeeperAt []string
+type zooKeeperServers []string
 
 // zkTimeout is that of all sessions.
 const zkTimeout = 30 * time.Second
 
-type silent struct{}
+type discardLogger struct{}
 
-func (silent) Printf(string, ...any) {}
+func (discardLogger) Printf(string, ...any) {}
 
-func (z zooKeeperAt) connect() (*zk.Conn, error) {
-	c, _, err := zk.Connect(z, zkTimeout, zk.WithLogger(silent{}))
+func (z zooKeeperServers) connect() (*zk.Conn, error) {
+	c, _, err := zk.Connect(z, zkTimeout, zk.WithLogger(discardLogger{}))
 	return c, err
 }
 
-var zkSends = []string{"packet"}
+var zkCommands = []string{"packet"}
 
-func (z zooKeeperAt) contestant(name string, lock func(c *zk.Conn, name string) (release, error)) contestant {
-	return contestant{name, zkSends, zkTimeout / 3, func(context.Context) (*client, error) {
+func (z zooKeeperServers) peer(name string, lock func(c *zk.Conn, name string) (release, error)) peer {
+	return peer{name, zkCommands, zkTimeout / 3, func(context.Context) (*client, error) {
 		c, err := z.connect()
 		if err != nil {
 			return nil, err
@@ -46,8 +46,8 @@ func (z zooKeeperAt) contestant(name string, lock func(c *zk.Conn, name string) 
 }
 
 // set is the bare request: one write, which a majority has on its disks.
-func (z zooKeeperAt) set() contestant {
-	return z.contestant("Set", func(c *zk.Conn, name string) (release, error) {
+func (z zooKeeperServers) set() peer {
+	return z.peer("Set", func(c *zk.Conn, name string) (release, error) {
 		path := "/bare-" + name
 		_, err := c.Set(path, nil, -1)
 		if errors.Is(err, zk.ErrNoNode) {
@@ -58,8 +58,8 @@ func (z zooKeeperAt) set() contestant {
 }
 
 // nodes is what one writes without a library: an ephemeral node, made and removed. It can't wait.
-func (z zooKeeperAt) nodes() contestant {
-	return z.contestant("Create by hand", func(c *zk.Conn, name string) (release, error) {
+func (z zooKeeperServers) ephemeralNode() peer {
+	return z.peer("Create by hand", func(c *zk.Conn, name string) (release, error) {
 		path := "/by-hand-" + name
 		_, err := c.Create(path, nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 		return func(context.Context) error { return c.Delete(path, -1) }, err
@@ -67,8 +67,8 @@ func (z zooKeeperAt) nodes() contestant {
 }
 
 // zkLock is the client's own recipe.
-func (z zooKeeperAt) zkLock() contestant {
-	return z.contestant("zk.Lock", func(c *zk.Conn, name string) (release, error) {
+func (z zooKeeperServers) zkLock() peer {
+	return z.peer("zk.Lock", func(c *zk.Conn, name string) (release, error) {
 		l := zk.NewLock(c, "/zk-lock-"+name, zk.WorldACL(zk.PermAll))
 		if err := l.Lock(); err != nil {
 			return nil, err
@@ -77,12 +77,12 @@ func (z zooKeeperAt) zkLock() contestant {
 	})
 }
 
-func (z zooKeeperAt) locker() contestant {
-	return contestant{subject, zkSends, ttl / 3, func(ctx context.Context) (*client, error) {
+func (z zooKeeperServers) locker() peer {
+	return peer{thisProject, zkCommands, ttl / 3, func(ctx context.Context) (*client, error) {
 		l, err := zkbackend.New(ctx, z)
 		if err != nil {
 			return nil, err
 		}
-		return ours(l, func() {}, nil), nil
+		return lockerClient(l, func() {}, nil), nil
 	}}
 }
