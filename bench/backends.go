@@ -10,17 +10,21 @@ import (
 
 // backends is the table of what can be measured.
 //
-// How to add one: a row here, and a file named for it with a function like startRedis, which starts the servers (startServer) and
-// returns what follows; a second file for the peers, if they take much room (redispeers.go). All scenarios then run on it. What
-// they need of it:
+// To add a backend, add a row here, and a file named for it with a function like startRedis, which
+// starts the servers (startServer) and returns a service. The peers have a second file
+// (redis_peers.go). All scenarios then run on the backend. They need:
 //
-//   - bare, the smallest request that does what a lock can't do without: PING where memory is enough, one durable write where the
-//     service writes each lock to disks. Ratios are multiples of it.
-//   - byHand, the commands of a lock as one writes them without a library, over a pool of 64 connections where the client has one.
-//   - contestants for each scenario: this project under the name subject, then its peers. Leave out who can't do a thing at all
-//     (wait, renew). A peer that fails in a round loses that round; this project may not.
-//   - goals: what this project is to reach, by scenario and metric. A goal without a figure is a mistake, and ends the run.
-//   - requests: the service's own counters. They tell requests of clients from what the service does by itself.
+//   - bare, the smallest request that does what every lock needs: PING where memory is enough, one
+//     durable write where the service writes each lock to disks. Ratios are multiples of it.
+//   - byHand, the commands of a lock written without a library, over a pool of 64 connections if
+//     the client has a pool.
+//   - peers for each scenario: this project under the name thisProject, then the other libraries.
+//     Leave out a library that lacks what the scenario needs (waiting, renewal). A library that
+//     fails in a round loses that round; this project must not fail.
+//   - goals: what this project should reach, by scenario and metric. A goal without a figure is a
+//     mistake, and ends the run with an error.
+//   - requestCounts: the service's own counters. They must tell the requests of clients from what
+//     the service does by itself.
 var backends = []backend{
 	{"redis", startRedis},
 	{"redlock", startRedlock},
@@ -29,58 +33,60 @@ var backends = []backend{
 	{"postgres", startPostgres},
 }
 
-// backend is a service that keeps locks, with those who use it.
+// backend is a kind of service that keeps locks.
 type backend struct {
 	name  string
 	start func(ctx context.Context) (*service, error)
 }
 
-// service is a backend that runs, and what is measured on it.
+// service is a running backend, and what is measured on it.
 type service struct {
-	description string // what it is, for the head of the table
+	description string // for the head of the table, such as "Redis 8.0.2"
 
-	// What others are compared with: a request that does nothing, whose release does not even ask, and the commands of a
-	// lock without a library.
+	// What the other peers are compared with. bare is a request that does no work, and its release
+	// sends nothing; byHand is the commands of a lock without a library.
 	bare, byHand peer
 
-	loadPeers      []peer // acquire and release, beside those two
-	handOffPeers   []peer // many want one lock
-	heldLeasePeers []peer // many leases
-	waiterPeers    []peer // many waiters
+	loadPeers      []peer // acquire + release, in addition to bare and byHand
+	handOffPeers   []peer // hand-off
+	heldLeasePeers []peer // 10,000 held leases
+	waiterPeers    []peer // 10,000 waiters
 	goals          []goal
 
-	// requests is how often the service was asked to carry out each command, by name, so far.
+	// requestCounts returns how often the service has executed each command so far, by name.
 	requestCounts func(ctx context.Context) (map[string]int64, error)
 	servers       []*container
 	stop          func() error
 }
 
-// contestant is one way to lock.
+// peer is one thing that is measured: a way to lock, or the bare request.
 type peer struct {
 	name string
 
-	// sends are the commands by which its clients ask for something, and none that the service carries out as a part of those.
+	// commands are the names, in requestCounts, of the requests that its clients send. Commands
+	// that the service executes as a part of those are not among them.
 	commands []string
 
-	// renews is how often it renews a lease that is held; zero: never.
+	// renewInterval is the time between two renewals of a held lease; 0: it is never renewed.
 	renewInterval time.Duration
 
-	// open makes a client of its own, as in another process.
+	// open opens a separate client, like the client of another process.
 	open func(ctx context.Context) (*client, error)
 }
 
-// client is what one process has.
+// client is what one process has of a peer.
 type client struct {
-	// lock waits for the lock of that name, or until ctx is over.
+	// lock waits for the lock of that name until ctx ends.
 	lock  func(ctx context.Context, name string) (release, error)
-	close func() // what it can't clean up goes with the service
+	close func() // what remains in the service is removed with the service
 
-	// messages is how many messages it has sent so far, of one request or many; nil where nobody can tell.
+	// messages returns how many messages the client has sent so far; a message may contain several
+	// requests. It is nil if the client can't count them.
 	messages func() int64
 }
 
-// ours makes a client of a Locker, which it closes before the rest.
-func lockerClient(l locker.Locker, rest func(), messages func() int64) *client {
+// lockerClient returns a client that uses l. Its close closes l first, and then calls closeRest.
+func lockerClient(l locker.Locker, closeRest func(), messages func() int64) *client {
 	return &client{
 		lock: func(ctx context.Context, name string) (release, error) {
 			lease, err := l.Acquire(ctx, name)
@@ -91,13 +97,13 @@ func lockerClient(l locker.Locker, rest func(), messages func() int64) *client {
 		},
 		close: func() {
 			_ = l.Close()
-			rest()
+			closeRest()
 		},
 		messages: messages,
 	}
 }
 
-// release gives a lock back.
+// release releases a lock.
 type release func(ctx context.Context) error
 
 // openAll opens n clients of c.
@@ -119,7 +125,7 @@ func closeAll(clients []*client) {
 	}
 }
 
-// asked is how many requests of c the service has had so far.
+// requestsOf returns how many requests of c the service has received so far.
 func (s *service) requestsOf(ctx context.Context, c peer) (n int64, err error) {
 	calls, err := s.requestCounts(ctx)
 	for name, count := range calls {

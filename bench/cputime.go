@@ -9,20 +9,22 @@ import (
 	"time"
 )
 
-// cpuUse is what the CPUs have done for this process and for the servers.
+// cpuUse is the CPU time of this process and of the servers.
 type cpuUse struct{ client, server cpuTime }
 
 func (u cpuUse) minus(v cpuUse) cpuUse {
 	return cpuUse{u.client.minus(v.client), u.server.minus(v.server)}
 }
 
-// cpuTime is how long threads have run, and how long they could have run but had to wait.
+// cpuTime is how long threads have run, and how long they were ready to run but had to wait for a
+// CPU.
 type cpuTime struct{ ran, waited time.Duration }
 
 func (t cpuTime) plus(u cpuTime) cpuTime  { return cpuTime{t.ran + u.ran, t.waited + u.waited} }
 func (t cpuTime) minus(u cpuTime) cpuTime { return cpuTime{t.ran - u.ran, t.waited - u.waited} }
 
-// each is the part of one of n, in µs; NaN where the system doesn't tell.
+// perOperation returns the time that each of n operations has run, in µs; NaN if the system doesn't
+// report times.
 func (t cpuTime) perOperation(n int) float64 {
 	if n == 0 || t.ran == 0 {
 		return math.NaN()
@@ -30,8 +32,8 @@ func (t cpuTime) perOperation(n int) float64 {
 	return micros(t.ran) / float64(n)
 }
 
-// cpuTimeOf adds up the threads of a process, and of those that it has started if that is wanted. It is zero where the system
-// doesn't tell.
+// cpuTimeOf returns the sum over the threads of a process and, if children is true, of the
+// processes that it has started. It is zero if the system doesn't report times.
 func cpuTimeOf(pid int, children bool) (sum cpuTime) {
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, thread := range threads {

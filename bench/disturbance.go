@@ -7,19 +7,22 @@ import (
 	"time"
 )
 
-// quiet keeps other work on the machine out of the figures, where the system tells how long processes had to wait for a CPU: on
-// Linux. What was disturbed is measured again, as long as there is patience.
+// disturbance keeps other work on the machine out of the figures, on systems that report how long
+// processes have waited for a CPU: on Linux. A measurement that was disturbed is repeated, as long
+// as timeLeft allows.
 type disturbance struct {
-	timeLeft   time.Duration // that is left
-	serverPIDs []int         // process ids
-	measured   int           // that were measured
-	disturbed  int           // of those, though patience was at its end
+	timeLeft   time.Duration // for repeating disturbed measurements
+	serverPIDs []int
+	measured   int // measurements that count
+	disturbed  int // of those measured, because no time was left
 }
 
-// mayWait is how long, of the time that a part of a round takes, the clients or the servers may have been kept from running.
+// maxWaitShare is which part of the time of a measurement the clients or the servers may have
+// waited for a CPU.
 const maxWaitShare = 0.1
 
-// during calls measure, which measures for a short time, until it was not disturbed. It returns what the CPUs did for it.
+// measureUndisturbed calls measure, which must be short, again until it was not disturbed or no
+// time is left. It returns the CPU times of the last call.
 func (d *disturbance) measureUndisturbed(ctx context.Context, measure func() error) (use cpuUse, err error) {
 	for {
 		began := time.Now()
@@ -42,7 +45,7 @@ func (d *disturbance) measureUndisturbed(ctx context.Context, measure func() err
 	}
 }
 
-// await waits until the CPUs are idle, and takes the time since began off the patience.
+// awaitIdleCPUs waits until the CPUs are idle, and subtracts the time since began from timeLeft.
 func (d *disturbance) awaitIdleCPUs(ctx context.Context, began time.Time) {
 	const interval, pause, maxBusyShare = 100 * time.Millisecond, time.Second, 0.2
 	for since := time.Now(); d.timeLeft > time.Since(began) && ctx.Err() == nil; since = time.Now() {
@@ -51,7 +54,7 @@ func (d *disturbance) awaitIdleCPUs(ctx context.Context, began time.Time) {
 		if busyTime()-busy <= time.Duration(maxBusyShare*float64(time.Since(since))*float64(cpus)) {
 			break
 		}
-		time.Sleep(pause) // the others will go on for a while
+		time.Sleep(pause) // the other work will continue for a while
 	}
 	d.timeLeft -= time.Since(began)
 }

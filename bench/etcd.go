@@ -12,8 +12,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// startEtcd starts a cluster of three, whose members write to the disk before they answer, as they do by default. All run on this
-// machine, so what a member waits for the others costs less than elsewhere.
+// startEtcd starts a cluster of three members, which write to the disk before they answer, as they
+// do by default. All run on this machine, so a member waits for the others for less time than it
+// would elsewhere.
 func startEtcd(ctx context.Context) (_ *service, err error) {
 	const members = 3
 	var clients, peers, cluster [members]string
@@ -73,7 +74,8 @@ func startEtcd(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// messages is how many of each method the members have got, those on streams too.
+// messageCounts returns how many messages of each method the members have received, including
+// messages on streams.
 func (e etcdEndpoints) messageCounts(ctx context.Context) (map[string]int64, error) {
 	counts := make(map[string]int64)
 	for _, member := range e {
@@ -105,7 +107,7 @@ func addMessageCounts(ctx context.Context, member string, counts map[string]int6
 		method, _, _ = strings.Cut(method, `"`)
 		n, err := strconv.ParseFloat(value, 64)
 		if err != nil {
-			return fmt.Errorf("the metrics have %q", lines.Text())
+			return fmt.Errorf("metrics: invalid line %q: want a number at its end", lines.Text())
 		}
 		counts[method] += int64(n)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// etcdAt is the URLs of the members.
+// etcdEndpoints are the URLs of the members.
 type etcdEndpoints []string
 
 func (e etcdEndpoints) client() (*clientv3.Client, error) {
@@ -41,7 +41,7 @@ func (e etcdEndpoints) peer(name string, renewInterval time.Duration, open func(
 	}}
 }
 
-// put is the bare request: one write, which a majority has on its disks.
+// put is the bare request: one write, which a majority has on disk before the answer.
 func (e etcdEndpoints) put() peer {
 	return e.peer("Put", 0, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		return &client{
@@ -54,7 +54,8 @@ func (e etcdEndpoints) put() peer {
 	})
 }
 
-// txns is what one writes without a library: a key under a lease that all share, made and removed. It can't wait.
+// handWrittenTxns is a lock written without a library: a key with a lease that all locks of a
+// client share, created and deleted. It can't wait.
 func (e etcdEndpoints) handWrittenTxns() peer {
 	return e.peer("Txn by hand", 0, func(ctx context.Context, c *clientv3.Client) (*client, error) {
 		lease, err := c.Grant(ctx, int64(time.Hour/time.Second))
@@ -93,8 +94,9 @@ func (e etcdEndpoints) locker() peer {
 	}}
 }
 
-// sharedMutex is the client's own Mutex, with one session for all locks of a process. Such a session makes all that want one name in
-// one process the same holder, so here a name is never wanted twice by one.
+// sharedMutex is the Mutex of etcd's client, with one session for all locks of a process. With such
+// a session, all callers in one process that want the same name are the same holder. So this peer
+// never wants a name twice in one process.
 func (e etcdEndpoints) sharedMutex() peer {
 	return e.peer("Mutex, shared session", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
@@ -111,7 +113,8 @@ func (e etcdEndpoints) sharedMutex() peer {
 	})
 }
 
-// ownMutex has a session for each acquisition, as is needed where several of one process want the same name.
+// ownMutex has a session for each acquisition, which is necessary if several callers in one process
+// want the same name.
 func (e etcdEndpoints) ownMutex() peer {
 	return e.peer("Mutex, own sessions", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		return &client{

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// goal is what this project is to reach in a scenario.
+// goal is what this project should reach in a scenario.
 type goal struct {
 	scenario, metric string
-	ratio            bool   // it is about the ratio, not the value
-	relativeTo       string // the peer of whose value, in the same round, the ratio is; empty: that of the metric
-	atLeast          bool   // instead of at most
+	ratio            bool   // the limit is for the ratio, not for the value
+	relativeTo       string // compare with the value of this peer in the same round; "": don't
+	atLeast          bool   // the limit is a lower bound, not an upper bound
 	limit            float64
 }
 
@@ -36,7 +36,7 @@ type verdict struct {
 	unclear  bool    // the limit lies within the bounds of what was measured
 }
 
-// judge is false for a figure that has no goal.
+// judge compares f with its goal. It returns false for a figure that has no goal.
 func (r *results) judge(f *figure) (verdict, bool) {
 	if f.peer != thisProject {
 		return verdict{}, false
@@ -49,7 +49,7 @@ func (r *results) judge(f *figure) (verdict, bool) {
 	return verdict{}, false
 }
 
-// reached is what f has to compare with the limit of g.
+// achieved returns what f has, to compare with the limit of g.
 func (r *results) achieved(g goal, f *figure) summary {
 	switch {
 	case g.relativeTo != "":
@@ -66,7 +66,7 @@ func (r *results) achieved(g goal, f *figure) summary {
 	return summarise(f.values)
 }
 
-// judge forgives what is less than the table shows.
+// judge ignores a difference that is smaller than what the table shows.
 func (g goal) judge(s summary) verdict {
 	limit, sign := g.limit+0.005, 1.0
 	if g.atLeast {
@@ -97,7 +97,8 @@ func (v verdict) String() string {
 	return text
 }
 
-// checkGoals finds goals of which nothing was measured though their scenario was run.
+// checkGoals returns an error for a goal whose metric was not measured although its scenario was
+// run.
 func (r *results) checkGoals() error {
 	for _, g := range r.goals {
 		ran := false
@@ -105,7 +106,7 @@ func (r *results) checkGoals() error {
 			ran = ran || f.peer == thisProject && f.scenario == g.scenario
 		}
 		if ran && r.find(thisProject, g.scenario, g.metric) == nil {
-			return fmt.Errorf("nothing was measured of the goal for %q in %q", g.metric, g.scenario)
+			return fmt.Errorf("goal for %q in %q: invalid: the scenario doesn't measure that metric", g.metric, g.scenario)
 		}
 	}
 	return nil

@@ -1,9 +1,28 @@
-// Bench measures this project and its peers, in one run against the same servers, and prints a Markdown table for each
-// backend. The same figures go to results.json, for tools.
+// Bench measures this project and other libraries for distributed locks, in one run against the
+// same servers. It prints a Markdown table for each backend, and writes the same figures to
+// results.json, for tools.
 //
-// Figures of a machine change with its load and say little about another. So contestants take turns, in many short
-// rounds of which the median counts, and what a request costs that does nothing is measured in the same round: a ratio is the
-// median of the ratios of the rounds. docs/benchmarks.md says what the scenarios are.
+// What is measured: four scenarios (acquire + release, hand-off, 10,000 held leases, 10,000
+// waiters); docs/benchmarks.md describes them.
+//
+// How: the figures of a machine change with its load and say little about another machine. So the
+// peers take turns, in many short rounds, and the median of the rounds counts. The cost of a bare
+// request, which does no work, is measured in the same round: a ratio is the median of the ratios
+// of the rounds.
+//
+// Against what: each backend has its bare request, the commands of a lock written by hand, this
+// project, and other libraries. Together they are its peers.
+//
+// In which order to read the files:
+//
+//  1. backends.go: the table of backends, and what a service, a peer and a client are.
+//  2. measure.go: one run on one backend; then the scenarios, in the order in which they run:
+//     scenario_load.go, scenario_handoff.go, scenario_leases.go, scenario_waiters.go.
+//  3. redis.go and redis_peers.go, as an example of a backend: its servers, request counts and
+//     goals, and its peers. The other backends have the same two files.
+//  4. results.go, goals.go, table.go and stats.go: from the values of rounds to what is printed.
+//  5. server.go, pin.go, disturbance.go and cputime.go: containers, and how other work on the
+//     machine is kept out of the figures.
 package main
 
 import (
@@ -29,12 +48,12 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	quick := flag.Bool("short", false, "fewer and shorter rounds: about a minute and a half for a backend, and less certain")
-	only := flag.String("backend", "", "measure the backends that this `regexp` matches")
-	scenarios := flag.String("run", "", "measure in the scenarios that this `regexp` matches")
-	peers := flag.String("peer", "", "measure those that this `regexp` matches, and what they are compared with")
+	quick := flag.Bool("short", false, "run fewer and shorter rounds: about a minute and a half for each backend; the figures are less certain")
+	only := flag.String("backend", "", "measure only the backends whose name matches this `regexp`")
+	scenarios := flag.String("run", "", "run only the scenarios whose name matches this `regexp`")
+	peers := flag.String("peer", "", "measure only the peers whose name matches this `regexp`, and what they are compared with")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
-	patience := flag.Duration("patience", 2*time.Minute, "for each backend: spend so long, in all, on measuring again what other work has disturbed")
+	patience := flag.Duration("patience", 2*time.Minute, "for each backend, spend at most this long, in total, on repeating measurements that other work on the machine disturbed")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 

@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// subject is what this project is called among its peers.
+// thisProject is the name of this project among the peers.
 const thisProject = "locker"
 
-// effort is how long things are measured.
+// schedule says how many rounds a scenario has, and how long they take.
 type schedule struct {
 	loadRounds, handOffRounds int
 	loadTime, handOffTime     time.Duration // of one round
@@ -29,21 +29,21 @@ var (
 		handOffRounds: 5, handOffTime: 150 * time.Millisecond, waitersTime: 5 * time.Second}
 )
 
-// warmUp is how long each contestant works before it is measured.
+// warmUp is how long each peer works before it is measured.
 const warmUp = 200 * time.Millisecond
 
-// measurement is a run of the scenarios on one backend.
+// measurement is one run of the scenarios on one backend.
 type measurement struct {
 	schedule    schedule
-	scenarios   *regexp.Regexp // which to run
-	peers       *regexp.Regexp // which to measure
+	scenarios   *regexp.Regexp // selects what to run
+	peers       *regexp.Regexp // selects what to measure
 	disturbance *disturbance
 
 	*service
 	*results
 }
 
-// measure starts a backend, runs all scenarios on it and stops it.
+// measure starts a backend, runs all scenarios on it, and stops it.
 func (m measurement) measure(ctx context.Context, b backend) (_ *results, err error) {
 	if m.service, err = b.start(ctx); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (m measurement) measure(ctx context.Context, b backend) (_ *results, err er
 	return m.results, m.checkGoals()
 }
 
-// wanted returns those of list that are to be measured in a scenario.
+// selected returns the peers of list that should be measured in a scenario.
 func (m measurement) selected(scenario string, list []peer) []peer {
 	if !m.scenarios.MatchString(scenario) {
 		return nil
@@ -76,7 +76,8 @@ func (m measurement) selected(scenario string, list []peer) []peer {
 	return list
 }
 
-// forgive lets a peer fail, which loses it a round, but not this project and what all are compared with.
+// tolerate returns err if it must end the run: if it comes from this project, or from what all
+// peers are compared with. Another library may fail: the error is printed, and it loses the round.
 func (m measurement) tolerate(c peer, err error) error {
 	if err == nil {
 		return nil
@@ -89,7 +90,8 @@ func (m measurement) tolerate(c peer, err error) error {
 	return nil
 }
 
-// together runs do(0) to do(n-1) at the same time. It returns one of their errors, and waits for all.
+// concurrently runs do(0) to do(n-1) at the same time and waits for all of them. It returns one of
+// their errors.
 func concurrently(n int, do func(i int) error) error {
 	var all sync.WaitGroup
 	failed := make(chan error, n)

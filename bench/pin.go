@@ -2,12 +2,13 @@ package main
 
 import "runtime"
 
-// Servers have a CPU of their own, the last one. Otherwise the system moves a server to the CPU of its client and back, as it
-// likes: then a request takes 10 µs for a while and 60 µs for another, because it need not wake an idle CPU, and ratios mean nothing.
+// The servers have a CPU to themselves, the last one. Otherwise the system keeps moving a server to
+// the CPU of its client and back. Then a request takes 10 µs for a while, because no idle CPU needs
+// to wake, and 60 µs at other times, and ratios mean nothing.
 
-var cpus = runtime.NumCPU() // before this process is kept off the last
+var cpus = runtime.NumCPU() // counted before this process is kept off the servers' CPU
 
-// pinned reports whether servers and this process are apart.
+// pinned reports whether the servers and this process have separate CPUs.
 var pinned = false
 
 func serverCPU() int { return cpus - 1 }

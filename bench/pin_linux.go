@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pin keeps this process off the servers' CPU, if there are others. New threads begin where those do that start them.
+// pin keeps this process off the servers' CPU if there are other CPUs. A new thread inherits the
+// CPUs of the thread that starts it.
 func pin() error {
 	if cpus < 2 {
 		return nil

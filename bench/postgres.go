@@ -11,7 +11,8 @@ import (
 
 const pgPassword = "bench"
 
-// startPostgres starts one server, which writes its log to the disk before it answers, as it does by default.
+// startPostgres starts one server, which writes its log to the disk before it answers, as it does
+// by default.
 func startPostgres(ctx context.Context) (_ *service, err error) {
 	port, err := freePort()
 	if err != nil {
@@ -19,7 +20,8 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	}
 	server, err := startServer(ctx, "postgres", "env", "POSTGRES_PASSWORD="+pgPassword, "docker-entrypoint.sh",
 		"postgres", "-c", "listen_addresses=127.0.0.1", "-p", fmt.Sprint(port), "-c", "max_connections=400",
-		"-c", "max_locks_per_transaction=256", // 10,000 leases are more than a half of what the default bears
+		// 10,000 leases need more than half of the default lock table.
+		"-c", "max_locks_per_transaction=256",
 		"-c", "shared_preload_libraries=pg_stat_statements")
 	if err != nil {
 		return nil, err
@@ -57,12 +59,13 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		description:    "Postgres " + version,
-		bare:           p.selectOne(),
-		byHand:         p.advisoryLock(),
-		loadPeers:      []peer{p.locker(), p.pglock()},
-		handOffPeers:   []peer{p.advisoryLock(), p.locker(), p.pglock()},
-		heldLeasePeers: []peer{p.locker()}, // the others would need a connection for each, or don't end in time
+		description:  "Postgres " + version,
+		bare:         p.selectOne(),
+		byHand:       p.advisoryLock(),
+		loadPeers:    []peer{p.locker(), p.pglock()},
+		handOffPeers: []peer{p.advisoryLock(), p.locker(), p.pglock()},
+		// The others need a connection for each lease, or don't finish in time.
+		heldLeasePeers: []peer{p.locker()},
 		waiterPeers:    []peer{p.locker()},
 		goals:          postgresGoals(),
 		requestCounts:  func(ctx context.Context) (map[string]int64, error) { return statementCounts(ctx, admin) },
@@ -74,7 +77,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// statements is how many the role of the contestants has had carried out.
+// statementCounts returns how many statements the role of the peers has executed.
 func statementCounts(ctx context.Context, admin *pgxpool.Pool) (map[string]int64, error) {
 	var n int64
 	err := admin.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid

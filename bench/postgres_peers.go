@@ -19,7 +19,7 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// postgresAt is the URL of the server, without a user.
+// postgresURL is the URL of the server, without a user.
 type postgresURL url.URL
 
 func (p postgresURL) withUser(user string) string {
@@ -28,7 +28,7 @@ func (p postgresURL) withUser(user string) string {
 	return u.String()
 }
 
-// config is that of a pool of 64 connections. It counts messages.
+// config returns the configuration of a pool of 64 connections that counts its messages.
 func (p postgresURL) config() (*pgxpool.Config, *statementCounter, error) {
 	c, err := pgxpool.ParseConfig(p.withUser("locks"))
 	if err != nil {
@@ -40,7 +40,7 @@ func (p postgresURL) config() (*pgxpool.Config, *statementCounter, error) {
 	return c, count, nil
 }
 
-// statementCount counts what a client asks.
+// statementCounter counts the statements that a client sends.
 type statementCounter struct{ n atomic.Int64 }
 
 func (s *statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -65,8 +65,8 @@ func (p postgresURL) selectOne() peer {
 
 const pgByHand = "advisory lock"
 
-// advisory is what one writes without a library to get a lock with a token: a statement that waits, and one that gives back, on a
-// connection of the pool. The token is no better than a sequence.
+// advisoryLock is a lock with a token, written without a library: one statement waits for the lock,
+// and one releases it, on the same connection of the pool. The token is not safer than a sequence.
 func (p postgresURL) advisoryLock() peer {
 	return peer{pgByHand, pgCommands, 0, func(ctx context.Context) (*client, error) {
 		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, name string) (release, error) {
@@ -124,7 +124,7 @@ func (p postgresURL) locker() peer {
 	}}
 }
 
-// pglock keeps a row for each lock, and polls. Its table is made once.
+// pglock stores a row for each lock, and polls. Its table is created once.
 func (p postgresURL) pglock() peer {
 	return peer{"pglock", pgCommands, 10 * time.Second, func(context.Context) (*client, error) {
 		db, l, err := p.openPglock()

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// startRedis starts one server that keeps nothing on disk.
+// startRedis starts one server that stores nothing on disk.
 func startRedis(ctx context.Context) (_ *service, err error) {
 	port, err := freePort()
 	if err != nil {
@@ -42,7 +42,7 @@ func startRedis(ctx context.Context) (_ *service, err error) {
 		byHand:         r.tokenScripts(),
 		loadPeers:      []peer{r.evalsha(), r.setNX(), r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
 		handOffPeers:   []peer{r.locker(), r.rueidislock(), r.redislock(), r.redsync()},
-		heldLeasePeers: []peer{r.locker(), r.rueidislock()}, // the others don't renew
+		heldLeasePeers: []peer{r.locker(), r.rueidislock()}, // the other libraries don't renew
 		waiterPeers:    []peer{r.locker(), r.rueidislock(), r.redislock()},
 		goals:          redisGoals(),
 		requestCounts:  func(ctx context.Context) (map[string]int64, error) { return commandCounts(ctx, admin) },
@@ -51,7 +51,7 @@ func startRedis(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// calls is how often each command was called, by clients and by scripts.
+// commandCounts returns how often each command was called, by clients and by scripts.
 func commandCounts(ctx context.Context, c *redis.Client) (map[string]int64, error) {
 	info, err := c.InfoMap(ctx, "commandstats").Result()
 	if err != nil {
@@ -62,7 +62,7 @@ func commandCounts(ctx context.Context, c *redis.Client) (map[string]int64, erro
 		first, _, _ := strings.Cut(value, ",")
 		n, err := strconv.ParseInt(strings.TrimPrefix(first, "calls="), 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("INFO commandstats has %q of %q", value, key)
+			return nil, fmt.Errorf("INFO commandstats: invalid value %q of %q: want calls=12,…", value, key)
 		}
 		counts[strings.TrimPrefix(key, "cmdstat_")] = n
 	}

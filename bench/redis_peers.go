@@ -17,18 +17,20 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// redisAt is the address of the server.
+// redisAddr is the address of the server.
 type redisAddr string
 
-// ttl is that of all leases: the default here.
+// ttl is the TTL of all leases: the default of this project.
 const ttl = 30 * time.Second
 
-// client makes a client for those who use go-redis. It counts messages, for all of them alike.
+// client makes a client for the peers that use go-redis. It counts messages in the same way for all
+// of them.
 func (r redisAddr) client() (*redis.Client, *messageCounter) {
 	c := redis.NewClient(&redis.Options{
 		Addr:     string(r),
 		PoolSize: 64,
-		// With longer ones the backend uses a copy of the client, which go-redis makes without the hook.
+		// With longer timeouts the backend uses a copy of the client, which go-redis makes without
+		// the hook.
 		ReadTimeout:  time.Second,
 		WriteTimeout: time.Second,
 	})
@@ -37,7 +39,8 @@ func (r redisAddr) client() (*redis.Client, *messageCounter) {
 	return c, count
 }
 
-// messageCount counts what a client sends: single commands, and pipelines as one.
+// messageCounter counts the messages that a client sends: a single command is one, and a pipeline
+// is one.
 type messageCounter struct{ n atomic.Int64 }
 
 func (m *messageCounter) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -72,7 +75,7 @@ func (r redisAddr) ping() peer {
 
 var emptyScript = redis.NewScript("return 1")
 
-// evalsha is the smallest script: what any request costs that runs one.
+// evalsha runs the smallest script: it shows what every request with a script costs.
 func (r redisAddr) evalsha() peer {
 	return peer{"empty script", []string{"evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
@@ -92,7 +95,8 @@ return redis.call("INCR", KEYS[2])`)
 	compareAndDelete = redis.NewScript(`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 )
 
-// scripts is what one writes without a library to get a lock with a fencing token: one script each way. It can't wait.
+// tokenScripts is a lock with a fencing token, written without a library: one script to acquire and
+// one to release. It can't wait.
 func (r redisAddr) tokenScripts() peer {
 	return r.handWritten("raw scripts", func(ctx context.Context, c *redis.Client, name, owner string) error {
 		keys := []string{"{" + name + "}", "{" + name + "}:token"}
@@ -104,7 +108,7 @@ func (r redisAddr) tokenScripts() peer {
 	})
 }
 
-// setNX is the same without a token.
+// setNX is the same as tokenScripts, but without a token.
 func (r redisAddr) setNX() peer {
 	return r.handWritten("SET NX", func(ctx context.Context, c *redis.Client, name, owner string) error {
 		return c.SetArgs(ctx, "{"+name+"}", owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
@@ -138,8 +142,9 @@ func (r redisAddr) locker() peer {
 	}}
 }
 
-// rueidislock is set up for one server, and at its best: it is told of its own keys by nobody, so after an attempt that
-// took longer than TryNextAfter, which is 20 ms by default, it may wait for ever.
+// rueidislock is configured for one server, and at its best: with NoLoopTracking a client gets no
+// notifications about keys that it has changed itself, so after an attempt that took longer than
+// TryNextAfter, which is 20 ms by default, it may wait forever.
 func (r redisAddr) rueidislock() peer {
 	return peer{"rueidislock", []string{"evalsha", "eval"}, ttl / 2, func(context.Context) (*client, error) {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{
@@ -156,7 +161,7 @@ func (r redisAddr) rueidislock() peer {
 			lock: func(ctx context.Context, name string) (release, error) {
 				_, cancel, err := l.WithContext(ctx, name)
 				return func(context.Context) error {
-					cancel() // returns when the key is gone
+					cancel() // returns when the key is deleted
 					return nil
 				}, err
 			},
@@ -185,7 +190,7 @@ func (r redisAddr) redislock() peer {
 	}}
 }
 
-// redsync polls as often as it does by default, without an end.
+// redsync polls as often as by default, without a limit of tries.
 func (r redisAddr) redsync() peer {
 	return peer{"redsync", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()

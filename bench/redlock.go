@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// startRedlock starts five servers that know nothing of each other, and keep nothing on disk.
+// startRedlock starts five independent servers that store nothing on disk.
 func startRedlock(ctx context.Context) (_ *service, err error) {
 	const size = 5
 	var servers containers
@@ -76,7 +76,7 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// Requests are those to all five, so five of them are a round trip.
+// The goals count requests to all five servers, so five requests are one round trip.
 func redlockGoals() []goal {
 	goals := []goal{
 		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.6},

@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// redlockAt is the servers.
+// redlockNodes are the addresses of the servers.
 type redlockNodes []redisAddr
 
 func (r redlockNodes) clients() (all []*redis.Client, count func() int64, closeAll func()) {
@@ -36,7 +36,7 @@ func (r redlockNodes) clients() (all []*redis.Client, count func() int64, closeA
 	}
 }
 
-// pings is the bare request: one to all servers, side by side.
+// pings is the bare request: one to each server, at the same time.
 func (r redlockNodes) pings() peer {
 	return peer{"five PINGs", []string{"ping"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
@@ -51,7 +51,8 @@ func (r redlockNodes) pings() peer {
 	}}
 }
 
-// setNX is what one writes without a library, with no token and no care for what fails. It can't wait.
+// setNX is a lock written without a library. It has no token and doesn't handle failures. It can't
+// wait.
 func (r redlockNodes) setNX() peer {
 	return peer{"SET NX", []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
@@ -95,7 +96,7 @@ func (r redlockNodes) locker() peer {
 
 const redsyncName = "redsync"
 
-// redsync polls as often as it does by default, without an end.
+// redsync polls as often as by default, without a limit of tries.
 func (r redlockNodes) redsync() peer {
 	return peer{redsyncName, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		all, count, closeAll := r.clients()

@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// metric is what is measured of a scenario.
+// metric is one property that a scenario measures.
 type metric struct {
 	name, unit string
-	baseline   string // what the ratio compares a value with; empty: there is none
+	baseline   string // what a ratio compares the value with; "": there is no ratio
 }
 
-// figure is one metric of one peer in one scenario: what each round has brought, NaN for nothing.
+// figure is one metric of one peer in one scenario, with a value for each round; NaN: none.
 type figure struct {
 	peer, scenario string
 	metric         metric
 	values, ratios []float64
 }
 
-// results are the figures of one backend, in the order in which they came.
+// results are the figures of one backend, in the order in which they were measured.
 type results struct {
 	backend     string
 	description string
@@ -29,14 +29,15 @@ type results struct {
 	figures     []*figure
 }
 
-// add notes what a round, from 0, has brought, and compares it with base, if the metric has a ratio and base isn't 0.
+// add records the value of a round, which counts from 0, and its ratio to base if the metric has a
+// ratio and base isn't 0.
 func (r *results) add(peer, scenario string, round int, m metric, value, base float64) {
 	f := r.find(peer, scenario, m.name)
 	if f == nil {
 		f = &figure{peer: peer, scenario: scenario, metric: m}
 		r.figures = append(r.figures, f)
 	}
-	for len(f.values) < round { // in which the peer failed
+	for len(f.values) < round { // rounds in which the peer failed
 		f.values, f.ratios = append(f.values, math.NaN()), append(f.ratios, math.NaN())
 	}
 	ratio := math.NaN()
@@ -65,9 +66,9 @@ type row struct {
 	Value    float64  `json:"value"`
 	Unit     string   `json:"unit"`
 	Ratio    *float64 `json:"ratio"`
-	To       string   `json:"to,omitempty"`   // what the ratio compares with
-	Low      *float64 `json:"low,omitempty"`  // the bounds of the ratio, or of the value where there is none
-	High     *float64 `json:"high,omitempty"` // (95 % confidence)
+	To       string   `json:"to,omitempty"`  // what the ratio compares the value with
+	Low      *float64 `json:"low,omitempty"` // 95 % bounds of the ratio, or else of the value
+	High     *float64 `json:"high,omitempty"`
 	Goal     string   `json:"goal,omitempty"`
 	Met      *bool    `json:"met,omitempty"`
 }
@@ -77,7 +78,7 @@ func (r *results) rows() []row {
 	for _, f := range r.figures {
 		value, ratio := summarise(f.values), summarise(f.ratios)
 		if math.IsNaN(value.median) {
-			continue // there was nothing to be measured
+			continue // the peer failed in all rounds
 		}
 		w := row{Backend: r.backend, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Value: value.median, Unit: f.metric.unit}
 		bounds := value

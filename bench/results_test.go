@@ -14,11 +14,12 @@ const (
 
 var sampleMetric = metric{"time", "µs", "bare"}
 
-// sheet has seven rounds of this project, in which it takes twice the bare 10 and half of its peer's, whose third round failed.
+// sampleResults has seven rounds of this project and of another peer. This project takes twice the
+// bare 10, and half of the time of the peer, whose third round failed.
 func sampleResults(goals ...goal) *results {
 	r := &results{backend: "test", goals: goals}
 	for round := range 7 {
-		noise := float64(round) / 100 // of the machine, which hits all of a round
+		noise := float64(round) / 100 // of the machine: the same for all peers of a round
 		if round != 2 {
 			r.add(otherPeer, scenario, round, sampleMetric, 40+noise, 10)
 		}
@@ -30,7 +31,7 @@ func sampleResults(goals ...goal) *results {
 func TestResultsKeepRoundsApart(t *testing.T) {
 	f := sampleResults().find(otherPeer, scenario, sampleMetric.name)
 	if len(f.values) != 7 || !math.IsNaN(f.values[2]) || f.values[3] != 40.03 || f.ratios[3] != 4.003 {
-		t.Errorf("the figure has %v and %v, want seven rounds, nothing in the third, and 40.03 and its ratio in the fourth", f.values, f.ratios)
+		t.Errorf("values %v and ratios %v, want seven rounds, NaN in the third, and 40.03 and its ratio in the fourth", f.values, f.ratios)
 	}
 }
 
@@ -54,17 +55,17 @@ func TestGoals(t *testing.T) {
 			t.Errorf("judge = %q, %v, want %q", v, ok, tc.want)
 		}
 		if _, ok := r.judge(r.find(otherPeer, scenario, sampleMetric.name)); ok {
-			t.Error("the peer has a goal")
+			t.Error("judge found a goal for the peer, want goals for this project only")
 		}
 	}
 }
 
-func TestAGoalOfWhichNothingWasMeasured(t *testing.T) {
+func TestGoalWithoutMeasurement(t *testing.T) {
 	if err := sampleResults(goal{scenario: "another", metric: "speed"}).checkGoals(); err != nil {
 		t.Errorf("checkGoals = %v for a scenario that was not run, want nil", err)
 	}
 	if err := sampleResults(goal{scenario: scenario, metric: "speed"}).checkGoals(); err == nil {
-		t.Error("checkGoals = nil, want an error")
+		t.Error("checkGoals = nil for a metric that the scenario doesn't measure, want an error")
 	}
 }
 

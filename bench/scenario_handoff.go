@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// contenders is how many want the same lock, each with a client of its own.
+// contenderCounts are the numbers of clients that want the same lock. Each client is a separate
+// one.
 var contenderCounts = []int{2, 16, 64}
 
 func handOffName(n int) string { return fmt.Sprintf("hand-off, %d contenders", n) }
 
-// runHandOffs measures how a lock goes from one to the next. Each contender wants it again at once, and gives it back at once.
-// It is no hand-off when a contender gets back what it has just given.
+// runHandOffs measures how a lock goes from one holder to the next. Each contender wants the lock
+// again at once, and releases it at once. If a contender gets back the lock that it has just
+// released, that is no hand-off.
 func (m measurement) runHandOffs(ctx context.Context) error {
 	for _, n := range contenderCounts {
 		if err := m.measureHandOff(ctx, n); err != nil {
@@ -65,7 +67,8 @@ func (m measurement) measureHandOff(ctx context.Context, n int) error {
 	return nil
 }
 
-// handOffRound compares the time between two holders with that of a bare request, which is measured just before.
+// handOffRound compares the time between two holders with the time of a bare request, which is
+// measured just before.
 func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, g *contenderGroup, round int, bare *client) error {
 	var base sample
 	var l *handOffLog
@@ -100,16 +103,17 @@ func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, 
 	return nil
 }
 
-// party is those who want a lock.
+// contenderGroup is the clients of one peer that want the same lock.
 type contenderGroup struct {
 	clients []*client
-	shares  []int // how often each has got it
+	shares  []int // how often each client has acquired the lock
 }
 
-// patience is how long those who wait at the end of a round may still get the lock. Then they give up.
+// finishTime is how long the clients that still wait at the end of a round may take to get the
+// lock. Then they give up.
 const finishTime = time.Second
 
-// contend lets all clients of p want the lock of that name again and again, for d.
+// contend makes all clients of g acquire and release the lock of that name again and again, for d.
 func (g *contenderGroup) contend(ctx context.Context, name string, d time.Duration) (*handOffLog, error) {
 	runtime.GC()
 	ctx, cancel := context.WithTimeout(ctx, d+finishTime)
@@ -122,7 +126,7 @@ func (g *contenderGroup) contend(ctx context.Context, name string, d time.Durati
 			now := time.Now()
 			switch {
 			case err != nil && ctx.Err() != nil:
-				return nil // others were quicker
+				return nil // the round ended before its turn
 			case err != nil:
 				return err
 			}
@@ -140,13 +144,13 @@ func (g *contenderGroup) contend(ctx context.Context, name string, d time.Durati
 	return l, err
 }
 
-// ledger notes who has had a lock.
+// handOffLog records the holders of a lock.
 type handOffLog struct {
 	mu         sync.Mutex
-	grants     int       // also of those who waited when the round ended
-	gaps       []float64 // µs from the release of one holder to the return of another
-	lastHolder int       // the last; -1: nobody has had it yet
-	releasedAt time.Time // its release
+	grants     int       // including those after the end of the round
+	gaps       []float64 // µs from the release call of one holder to the grant of another
+	lastHolder int       // -1: none yet
+	releasedAt time.Time // when lastHolder called release
 }
 
 func (l *handOffLog) granted(i int, now time.Time, inRound bool) {

@@ -11,7 +11,7 @@ const leaseCount = 10_000
 
 var heldLeasesName = fmt.Sprintf("%d held leases", leaseCount)
 
-// runHolds measures what it costs a process to hold many leases.
+// runHeldLeases measures what many held leases cost a process.
 func (m measurement) runHeldLeases(ctx context.Context) error {
 	for _, c := range m.selected(heldLeasesName, m.heldLeasePeers) {
 		if err := m.tolerate(c, m.measureHeldLeases(ctx, c)); err != nil {
@@ -27,7 +27,7 @@ func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
 		return err
 	}
 	defer cl.close()
-	if _, err := cl.load(ctx, leasesAtOnce, warmUp); err != nil { // connects
+	if _, err := cl.load(ctx, leasesAtOnce, warmUp); err != nil { // also connects
 		return err
 	}
 	heap, routines := heapInUse(), runtime.NumGoroutine()
@@ -49,8 +49,9 @@ func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
 	})
 }
 
-// watchRenewals counts what goes out while nothing is done, for as long as it takes to renew each lease once: that is the
-// average of any longer time. The TTL is the usual one of 30 s.
+// watchRenewals counts the requests that are sent while the program does nothing, for as long as it
+// takes to renew each lease once: the rate over any longer time is the same on average. The TTL is
+// the usual one of 30 s.
 func (m measurement) watchRenewals(ctx context.Context, c peer, cl *client, routines int) error {
 	began := time.Now()
 	before, err := m.requestsOf(ctx, c)
@@ -79,7 +80,7 @@ func (m measurement) watchRenewals(ctx context.Context, c peer, cl *client, rout
 	return nil
 }
 
-// atOnce is how many leases are taken and given back at the same time.
+// leasesAtOnce is how many leases are acquired and released at the same time.
 const leasesAtOnce = 64
 
 func (c *client) lockMany(ctx context.Context) ([]release, error) {
@@ -95,7 +96,7 @@ func (c *client) lockMany(ctx context.Context) ([]release, error) {
 
 func heapInUse() int64 {
 	runtime.GC()
-	runtime.GC() // what the first has found to be finished
+	runtime.GC() // frees what the first collection found to have finished
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return int64(stats.HeapAlloc)

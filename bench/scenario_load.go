@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// goroutines is by how many at once locks are taken and given back.
+// goroutineCounts are the numbers of goroutines that acquire and release locks at the same time.
 var goroutineCounts = []int{1, 4, 64, 512}
 
 func loadName(n int) string {
@@ -20,7 +20,7 @@ func loadName(n int) string {
 	return fmt.Sprintf("acquire + release, %d goroutines", n)
 }
 
-// runLoads measures acquire + release of locks that nobody else wants, each goroutine one of its own.
+// runLoads measures acquire + release: each goroutine has its own lock, which nobody else wants.
 func (m measurement) runLoads(ctx context.Context) error {
 	for _, n := range goroutineCounts {
 		if err := m.measureLoad(ctx, n); err != nil {
@@ -45,7 +45,7 @@ func (m measurement) measureLoad(ctx context.Context, n int) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 		clients = append(clients, cl)
-		_, err = cl.load(ctx, n, warmUp) // connects
+		_, err = cl.load(ctx, n, warmUp) // also connects
 		if err := m.tolerate(c, err); err != nil {
 			return err
 		}
@@ -58,7 +58,7 @@ func (m measurement) measureLoad(ctx context.Context, n int) error {
 	return nil
 }
 
-// loadRound lets all take their turn. The first two of list are what the others are compared with.
+// loadRound measures each peer once. The first two of list are what the others are compared with.
 func (m measurement) loadRound(ctx context.Context, scenario string, round, n int, list []peer, clients []*client) error {
 	var bare, byHand sample
 	for i, cl := range clients {
@@ -81,27 +81,29 @@ func (m measurement) loadRound(ctx context.Context, scenario string, round, n in
 		add(metric{"throughput", "ops/s", m.byHand.name}, s.rate, byHand.rate)
 		add(metric{"median", "µs", m.bare.name}, s.p50, bare.p50)
 		add(metric{"p99", "µs", m.bare.name + "'s median"}, s.p99, bare.p50)
-		// These depend less than the others on what else the machine does, and say which side is busy when there is a lot to do.
+		// CPU times depend less than the other metrics on other work on the machine, and show which
+		// side is busy under load.
 		add(metric{"CPU of the client", "µs", m.byHand.name}, s.clientCPU, byHand.clientCPU)
 		add(metric{"CPU of the server", "µs", m.byHand.name}, s.serverCPU, byHand.serverCPU)
 	}
 	return nil
 }
 
-// sample is what a round of acquire + release has brought.
+// sample is the outcome of one peer in one round of acquire + release.
 type sample struct {
-	n                    int     // how often
-	rate                 float64 // a second
+	n                    int     // operations; one is an acquire and its release
+	rate                 float64 // operations a second
 	p50, p99             float64 // µs
-	clientCPU, serverCPU float64 // µs of a CPU, for each
+	clientCPU, serverCPU float64 // µs of CPU time an operation
 }
 
-// load takes and gives back locks by n goroutines at once, for d. What is under way then is no part of the rate, as there is less
-// and less of it. It fails when that takes much longer.
+// load runs n goroutines that acquire and release locks for d. Operations that are unfinished after
+// d don't count in the rate, because fewer and fewer goroutines are still working then. load
+// returns an error if they take much longer than d.
 func (c *client) load(ctx context.Context, n int, d time.Duration) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, d+10*time.Second)
 	defer cancel()
-	runtime.GC() // what another has left is not to be collected at the cost of this one
+	runtime.GC() // the garbage of another peer must not be collected during this peer's round
 	durations := make([][]float64, n)
 	var inTime atomic.Int64
 	end := time.Now().Add(d)

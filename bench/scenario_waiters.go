@@ -11,7 +11,7 @@ import (
 
 const waiterCount = 10_000
 
-// processes is over how many clients they are spread.
+// lockerCounts are the numbers of clients among which the waiters are divided.
 var lockerCounts = []int{1, 10}
 
 func waitersName(n int) string {
@@ -21,7 +21,7 @@ func waitersName(n int) string {
 	return fmt.Sprintf("%d waiters in %d Lockers", waiterCount, n)
 }
 
-// crowdGoals are the same for all backends.
+// waitersGoals returns the goals for n Lockers. They are the same for most backends.
 func waitersGoals(n int) []goal {
 	return []goal{
 		{scenario: waitersName(n), metric: "served", atLeast: true, limit: waiterCount},
@@ -30,7 +30,7 @@ func waitersGoals(n int) []goal {
 	}
 }
 
-// runCrowds measures how long a lock takes to go through a crowd that waits for it, each once.
+// runWaiters measures how long it takes until each of many waiters for one lock has had it once.
 func (m measurement) runWaiters(ctx context.Context) error {
 	for _, n := range lockerCounts {
 		for _, c := range m.selected(waitersName(n), m.waiterPeers) {
@@ -42,7 +42,8 @@ func (m measurement) runWaiters(ctx context.Context) error {
 	return nil
 }
 
-// gathering is how long the crowd has to queue, when all have asked, before the first gets the lock.
+// queueingTime is the time between the last call of lock and the first release, in which all
+// waiters enter the queue.
 const queueingTime = 2 * time.Second
 
 func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
@@ -61,7 +62,7 @@ func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
 	defer cancel()
 	var started sync.WaitGroup
 	started.Add(waiterCount)
-	var served, last atomic.Int64 // how many, and when the last of them, in nanoseconds since start
+	var served, last atomic.Int64 // how many waiters, and when the last one, in ns since start
 	var releasedAt, before int64
 	start := time.Now()
 	err = concurrently(waiterCount+1, func(i int) (err error) {
@@ -78,7 +79,7 @@ func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
 		started.Done()
 		release, err := clients[i%n].lock(limited, name)
 		if err != nil {
-			return nil // it was not served, and is missing below
+			return nil // this waiter was not served, and is missing in the count
 		}
 		last.Store(int64(time.Since(start)))
 		served.Add(1)

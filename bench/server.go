@@ -14,16 +14,17 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// longest is when a server ends by itself, so that none is left behind by a run that was killed.
+// maxServerLifetime is after which time a server ends by itself, so that a killed run leaves none
+// behind.
 const maxServerLifetime = 3 * time.Hour
 
-// container is a server that runs.
+// container is a running server.
 type container struct {
-	pid  int // of its first process, as this machine sees it; 0: it doesn't
+	pid  int // its first process, as a process id of this machine; 0: unknown
 	stop func() error
 }
 
-// containers are several that make one service.
+// containers are the servers of one service.
 type containers []*container
 
 func (c containers) stop() (err error) {
@@ -33,14 +34,16 @@ func (c containers) stop() (err error) {
 	return err
 }
 
-// startServer runs a command in a container of the image that is called so in [images.All], which ends by itself after a while. The
-// server uses the network of this host: the way through a published port would cost more than what is measured. So it must listen on
+// startServer runs a command in a container of the image with that name in [images.All]. The
+// container ends by itself after maxServerLifetime. The server uses the network of this host,
+// because a published port would cost more than what is measured. So the server must listen on
 // 127.0.0.1 alone.
 func startServer(ctx context.Context, image string, command ...string) (*container, error) {
 	return startContainer(ctx, image, append([]string{"timeout", strconv.Itoa(int(maxServerLifetime.Seconds()))}, command...)...)
 }
 
-// startContainer is for images that have nothing but the server, which is left behind when a run is killed.
+// startContainer is like startServer, for images that contain only the server and no timeout
+// command. A killed run leaves such a server behind.
 func startContainer(ctx context.Context, image string, command ...string) (*container, error) {
 	found, err := images.Find(ctx, image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
 	if err != nil {
@@ -52,7 +55,8 @@ func startContainer(ctx context.Context, image string, command ...string) (*cont
 		args = append(args, "--cpuset-cpus", strconv.Itoa(serverCPU()))
 	}
 	args = append(args, found.Ref)
-	docker := func(args ...string) error { // an interrupt must not leave a container half started, or half removed
+	// An interrupt must not leave a container half started or half removed.
+	docker := func(args ...string) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		_, err := images.Docker(ctx, args...)
@@ -60,7 +64,7 @@ func startContainer(ctx context.Context, image string, command ...string) (*cont
 	}
 	c := &container{stop: func() error { return docker("rm", "--force", "--volumes", name) }}
 	if err := docker(append(args, command[1:]...)...); err != nil {
-		_ = c.stop() // the engine may have started it all the same
+		_ = c.stop() // the engine may have started it despite the error
 		return nil, err
 	}
 	if pid, err := images.Docker(ctx, "inspect", "--format", "{{.State.Pid}}", name); err == nil {
@@ -69,7 +73,7 @@ func startContainer(ctx context.Context, image string, command ...string) (*cont
 	return c, nil
 }
 
-// freePort finds a port of 127.0.0.1 that nobody uses.
+// freePort returns a port of 127.0.0.1 that is unused.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -79,7 +83,7 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// eventually calls until there is no error, for up to 10 s.
+// retry calls until there is no error, for up to 10 s.
 func retry(ctx context.Context, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -8,11 +8,11 @@ import (
 	"github.com/aclements/go-moremath/stats"
 )
 
-// summary is the median of what rounds have brought, and the bounds between which it lies with a confidence of 95 %. These are
-// infinite where there are too few rounds to tell.
+// summary is the median of the values of several rounds, and its bounds at 95 % confidence. The
+// bounds are infinite if there are too few rounds for that.
 type summary struct{ median, low, high float64 }
 
-// summarise leaves out rounds that brought nothing. All is NaN if none is left.
+// summarise ignores rounds without a value. All of the summary is NaN if no value is left.
 func summarise(values []float64) summary {
 	values = slices.DeleteFunc(slices.Sorted(slices.Values(values)), math.IsNaN)
 	if len(values) == 0 {
@@ -22,20 +22,22 @@ func summarise(values []float64) summary {
 	return summary{median, low, high}
 }
 
-// spread is how far the bounds are away, as a part of the median; infinite where nobody can tell.
+// spread is the distance from the median to the farther bound, as a fraction of the median;
+// infinite if the bounds are.
 func (s summary) spread() float64 {
 	return max(s.high-s.median, s.median-s.low) / s.median
 }
 
-// quantiles sorts values, and returns the median and the 99th percentile; NaN of none.
+// quantiles sorts values, and returns the median and the 99th percentile; NaN if there are no
+// values.
 func quantiles(values []float64) (p50, p99 float64) {
 	slices.Sort(values)
 	sample := stats.Sample{Xs: values, Sorted: true}
 	return sample.Quantile(0.5), sample.Quantile(0.99)
 }
 
-// jain is Jain's index of fairness: 1 when all have got the same, 1/n when one of n has got everything. NaN when nobody
-// has got anything.
+// jain is Jain's index of fairness: 1 if all shares are the same, 1/n if one of n has everything,
+// NaN if all shares are 0.
 func jain(shares []int) float64 {
 	var sum, squares float64
 	for _, x := range shares {

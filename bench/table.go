@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// print writes the figures as a Markdown table: a line for each metric of each scenario, a column for each peer. A ratio stands
-// in brackets behind its value.
+// print writes the figures as a Markdown table: a line for each metric of each scenario, a column
+// for each peer. The ratio is in parentheses after its value.
 func (r *results) print(w io.Writer) error {
 	var peers []string
 	for _, f := range r.figures {
@@ -51,7 +51,8 @@ func (r *results) line(scenario string, m metric, peers []string) []string {
 	return append(line, judgement)
 }
 
-// String shows the value and, if there is one, its ratio with how far the rounds leave that open.
+// String returns the value and, if there is one, its ratio with the distance of its confidence
+// bounds.
 func (f *figure) String() string {
 	value, ratio := summarise(f.values), summarise(f.ratios)
 	switch {
@@ -65,7 +66,7 @@ func (f *figure) String() string {
 	return fmt.Sprintf("%s (%.2f ±%.0f %%)", number(value.median), ratio.median, 100*ratio.spread())
 }
 
-// markdown makes a table of lines, the first of which is its head.
+// markdown formats lines as a table. The first line is its head.
 func markdown(lines [][]string) string {
 	widths := make([]int, len(lines[0]))
 	for _, line := range lines {
@@ -89,7 +90,7 @@ func markdown(lines [][]string) string {
 	return text.String()
 }
 
-// number writes v with three digits or more, and without a fraction where it is large.
+// number formats v with at least three digits, and without a fraction if it is large.
 func number(v float64) string {
 	if v == math.Trunc(v) || math.Abs(v) >= 1000 {
 		return strconv.FormatFloat(math.Round(v), 'f', 0, 64)

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// startZooKeeper starts an ensemble of three, whose servers write to the disk before they answer, as they do by default. All run on
-// this machine, so what a server waits for the others costs less than elsewhere.
+// startZooKeeper starts an ensemble of three servers, which write to the disk before they answer,
+// as they do by default. All run on this machine, so a server waits for the others for less time
+// than it would elsewhere.
 func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	const size = 3
 	var clients zooKeeperServers
@@ -78,7 +79,8 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// monitor asks all servers what they have got so far, the pings of clients among it.
+// packetsReceived returns the version of the servers, and how many packets all of them have
+// received so far, including the pings of clients.
 func (z zooKeeperServers) packetsReceived(ctx context.Context) (version string, packets int64, err error) {
 	for _, addr := range z {
 		text, err := fourLetterWord(ctx, addr, "mntr")
@@ -94,7 +96,7 @@ func (z zooKeeperServers) packetsReceived(ctx context.Context) (version string, 
 			case "zk_packets_received":
 				n, err := strconv.ParseInt(value, 10, 64)
 				if err != nil {
-					return "", 0, fmt.Errorf("mntr says %q", line)
+					return "", 0, fmt.Errorf("mntr: invalid line %q: want a number", line)
 				}
 				packets += n
 				found = true
@@ -107,7 +109,7 @@ func (z zooKeeperServers) packetsReceived(ctx context.Context) (version string, 
 	return version, packets, nil
 }
 
-// fourLetters sends one of ZooKeeper's words, and returns what comes back.
+// fourLetterWord sends one of ZooKeeper's four-letter commands, and returns the answer.
 func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// zooKeeperAt is the addresses of the servers.
+// zooKeeperServers are the addresses of the servers.
 type zooKeeperServers []string
 
-// zkTimeout is that of all sessions.
+// zkTimeout is the timeout of all sessions.
 const zkTimeout = 30 * time.Second
 
 type discardLogger struct{}
@@ -35,7 +35,7 @@ func (z zooKeeperServers) peer(name string, lock func(c *zk.Conn, name string) (
 		}
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
-				if err := ctx.Err(); err != nil { // the client knows no contexts
+				if err := ctx.Err(); err != nil { // the client library doesn't use contexts
 					return nil, err
 				}
 				return lock(c, name)
@@ -45,7 +45,7 @@ func (z zooKeeperServers) peer(name string, lock func(c *zk.Conn, name string) (
 	}}
 }
 
-// set is the bare request: one write, which a majority has on its disks.
+// set is the bare request: one write, which a majority has on disk before the answer.
 func (z zooKeeperServers) set() peer {
 	return z.peer("Set", func(c *zk.Conn, name string) (release, error) {
 		path := "/bare-" + name
@@ -57,7 +57,8 @@ func (z zooKeeperServers) set() peer {
 	})
 }
 
-// nodes is what one writes without a library: an ephemeral node, made and removed. It can't wait.
+// ephemeralNode is a lock written without a library: an ephemeral node, created and deleted. It
+// can't wait.
 func (z zooKeeperServers) ephemeralNode() peer {
 	return z.peer("Create by hand", func(c *zk.Conn, name string) (release, error) {
 		path := "/by-hand-" + name
@@ -66,7 +67,7 @@ func (z zooKeeperServers) ephemeralNode() peer {
 	})
 }
 
-// zkLock is the client's own recipe.
+// zkLock is the lock recipe of the client library.
 func (z zooKeeperServers) zkLock() peer {
 	return z.peer("zk.Lock", func(c *zk.Conn, name string) (release, error) {
 		l := zk.NewLock(c, "/zk-lock-"+name, zk.WorldACL(zk.PermAll))
