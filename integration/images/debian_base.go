@@ -7,17 +7,18 @@ import (
 	"os/exec"
 )
 
-// debian is a release, and the base of images.
+// debian is the name of a release, such as "trixie"; its base image is the base of the images that
+// are built.
 type debian string
 
 func (d debian) tag() string { return "localhost/locker/debian:" + string(d) + "-minbase" }
 
-// make makes the base image, unless it is there.
+// make builds the base image, unless the engine has it.
 func (d debian) make(ctx context.Context, progress func(string)) error {
 	if has(ctx, d.tag()) {
 		return nil
 	}
-	if err := needDebootstrap(ctx, progress); err != nil {
+	if err := ensureDebootstrap(ctx, progress); err != nil {
 		return err
 	}
 	progress("building " + d.tag())
@@ -40,20 +41,20 @@ func (d debian) make(ctx context.Context, progress func(string)) error {
 	}
 	load.Stdin = pipe
 	_, err = run(load)
-	_ = pipe.Close() // or tar would wait for a reader that has failed
+	_ = pipe.Close() // otherwise tar would wait forever if the import failed
 	return errors.Join(err, tar.Wait())
 }
 
-// needDebootstrap installs debootstrap where that is possible.
-func needDebootstrap(ctx context.Context, progress func(string)) error {
+// ensureDebootstrap installs debootstrap if it is missing and can be installed.
+func ensureDebootstrap(ctx context.Context, progress func(string)) error {
 	if os.Getuid() != 0 {
-		return errors.New("making an image of Debian needs root")
+		return errors.New("building a Debian image needs root")
 	}
 	if _, err := exec.LookPath("debootstrap"); err == nil {
 		return nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil {
-		return errors.New("making an image of Debian needs debootstrap, and there is no apt-get to install it with")
+		return errors.New("building a Debian image needs debootstrap, and it can't be installed: there is no apt-get")
 	}
 	progress("installing debootstrap")
 	install := func() error {
@@ -63,7 +64,7 @@ func needDebootstrap(ctx context.Context, progress func(string)) error {
 	if install() == nil {
 		return nil
 	}
-	if _, err := run(exec.CommandContext(ctx, "apt-get", "update")); err != nil { // it may know of no packages yet
+	if _, err := run(exec.CommandContext(ctx, "apt-get", "update")); err != nil { // the package lists may be missing
 		return err
 	}
 	return install()

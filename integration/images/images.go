@@ -1,10 +1,11 @@
-// Package images names the server images that tests and benchmarks run, and gets them.
+// Package images names the server images that tests and benchmarks run, and provides them.
 //
-// An image is the official one, unless its environment variable names another. Where it can't be pulled, because no
-// registry can be reached, it is built from Debian's packages, once: the tag holds a hash of the recipe, so a recipe
-// that has changed is built anew. A server in Go is built of its module, where there is no official image of it that has
-// a name without a registry's. What it builds understands the same command line and environment as the official image,
-// so that tests don't know which of them they run.
+// An image is the official one, unless its environment variable names another. If the official
+// image can't be pulled, because no registry can be reached, it is built from Debian's packages,
+// once: the tag contains a hash of the recipe, so a changed recipe is built again. A server that is
+// written in Go is built from its module if Docker's default registry has no official image of it.
+// A built image understands the same command line and environment as the official image, so that
+// tests don't depend on which of them they run.
 package images
 
 import (
@@ -15,13 +16,13 @@ import (
 	"strings"
 )
 
-// Image is one server.
+// Image is the image of one server.
 type Image struct {
-	Name     string // of the image here
-	Official string // what is pulled; "": it is always built
-	Recipe   string // the folder of how it is built
-	Debian   string // the release whose packages have that version; "": the recipe needs none
-	Soak     bool   // only the long runs need it
+	Name     string // in this table
+	Official string // the reference that is pulled; "": the image is always built
+	Recipe   string // the folder with its Dockerfile
+	Debian   string // the release whose packages have the same version; "": none is needed
+	Soak     bool   // only the long campaigns (make soak) need it
 }
 
 // All is the table of all images.
@@ -38,28 +39,28 @@ var All = []Image{
 	{Name: "etcd35", Official: "rancher/mirrored-coreos-etcd:v3.5.12", Recipe: "etcd35", Debian: "trixie", Soak: true},
 }
 
-// Env is the environment variable that names another image to be used in its place.
+// Env is the environment variable that names an image to use in place of this one.
 func (i Image) Env() string { return "LOCKER_IMAGE_" + strings.ToUpper(i.Name) }
 
 // Found is an image that the Docker engine has.
 type Found struct {
-	Ref   string // what Docker calls it
-	Built bool   // here, mostly because it can't be pulled
+	Ref   string // its reference in Docker
+	Built bool   // built on this machine, usually because it can't be pulled
 }
 
-// Find returns the image of that name in [All], and gets it first where the engine doesn't have it: by pulling it, or
-// by building it. That takes some minutes; progress is told of it, a line for each step.
+// Find returns the image with that name in [All]. If the engine doesn't have it, Find first pulls
+// or builds it, which takes some minutes; progress is called with a line for each step.
 func Find(ctx context.Context, name string, progress func(string)) (Found, error) {
 	i := slices.IndexFunc(All, func(i Image) bool { return i.Name == name })
 	if i < 0 {
-		return Found{}, fmt.Errorf("images: no image is called %q", name)
+		return Found{}, fmt.Errorf("images: name %q is invalid: want one of images.All, such as %q", name, All[0].Name)
 	}
 	if err := Engine(ctx); err != nil {
 		return Found{}, err
 	}
 	found, err := All[i].find(ctx, progress)
 	if err != nil {
-		return Found{}, fmt.Errorf("images: %s: %w (the variable %s may name another image)", name, err, All[i].Env())
+		return Found{}, fmt.Errorf("images: %s: %w (set %s to use another image)", name, err, All[i].Env())
 	}
 	return found, nil
 }
@@ -87,13 +88,13 @@ func (i Image) find(ctx context.Context, progress func(string)) (Found, error) {
 		return built, recipe.build(ctx, progress)
 	}
 	progress("pulling " + i.Official)
-	unreachable := pull(ctx, i.Official)
-	if unreachable == nil {
+	pullErr := pull(ctx, i.Official)
+	if pullErr == nil {
 		return Found{Ref: i.Official}, nil
 	}
-	progress("it can't be pulled; building " + built.Ref + " from Debian's packages, once")
+	progress("the pull failed; building " + built.Ref + " from Debian's packages, once")
 	if err := recipe.build(ctx, progress); err != nil {
-		return Found{}, fmt.Errorf("it can't be pulled (%w), nor built: %w", unreachable, err)
+		return Found{}, fmt.Errorf("pulling failed (%w), and so did building: %w", pullErr, err)
 	}
 	return built, nil
 }

@@ -10,18 +10,19 @@ import (
 	"strings"
 )
 
-// source marks the files of a Go program in a recipe, because Go takes them for its own by their real names: main.go.txt
-// is main.go of a module of its own.
+// source is the suffix of the files of a Go program in a recipe: main.go.txt is the main.go of
+// another module. With their real names, Go would treat them as part of this module.
 const source = ".txt"
 
-// hasProgram tells whether a recipe has a Go program, whose Dockerfile finds it as "program".
+// hasProgram reports whether a recipe has a Go program. Its Dockerfile finds the binary as
+// "program".
 func (r recipe) hasProgram() bool {
 	_, err := fs.Stat(r.files, "go.mod"+source)
 	return err == nil
 }
 
-// buildProgram builds the program of the recipe that was copied to dir, for the machine that the engine runs on. It needs
-// nothing from a registry, and no root: only Go, and the modules that go.sum names.
+// buildProgram builds the program of the recipe that was copied to dir, for the platform of the
+// Docker engine. It needs no registry and no root, only Go and the modules that go.sum names.
 func (r recipe) buildProgram(ctx context.Context, dir string) error {
 	arch, err := Docker(ctx, "version", "--format", "{{.Server.Arch}}")
 	if err != nil {

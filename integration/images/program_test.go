@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// commands puts shell scripts in the place of commands.
-func commands(t *testing.T, scripts map[string]string) {
+// replaceCommands replaces commands by shell scripts.
+func replaceCommands(t *testing.T, scripts map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
 	for name, script := range scripts {
@@ -19,7 +19,8 @@ func commands(t *testing.T, scripts map[string]string) {
 	t.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 }
 
-// A server in Go is built for the engine's machine, of its own module, without a base and without a registry.
+// A server in Go is built from its own module for the platform of the engine, without a base image
+// and without a registry.
 func TestFindBuildsAProgram(t *testing.T) {
 	i := Image{Name: "etcd", Recipe: "etcd"}
 	r, err := i.recipe()
@@ -30,7 +31,7 @@ func TestFindBuildsAProgram(t *testing.T) {
 		t.Fatal("the recipe of etcd has no program")
 	}
 	log := filepath.Join(t.TempDir(), "log")
-	commands(t, map[string]string{
+	replaceCommands(t, map[string]string{
 		"docker": `case "$1 $3" in
 "version {{.Server.Version}}") echo 1 ;;
 "version {{.Server.Arch}}") echo riscv64 ;;
@@ -53,13 +54,13 @@ esac
 	const want = "go linux riscv64 0 Dockerfile go.mod go.sum main.go\n" +
 		"docker 4 Dockerfile go.mod go.sum main.go program"
 	if got := strings.TrimSpace(string(text)); got != want {
-		t.Errorf("what was done:\n%s\nwant:\n%s", got, want)
+		t.Errorf("commands = \n%s\nwant\n%s", got, want)
 	}
 }
 
-// What doesn't compile is told, and no image is made of it.
+// If the program does not compile, the error says why, and no image is built from it.
 func TestFindOfAProgramThatDoesNotCompile(t *testing.T) {
-	commands(t, map[string]string{
+	replaceCommands(t, map[string]string{
 		"docker": `case "$1 $3" in
 "version {{.Server.Version}}") echo 1 ;;
 "version {{.Server.Arch}}") echo amd64 ;;

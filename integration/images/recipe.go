@@ -13,7 +13,7 @@ import (
 //go:embed */*
 var recipes embed.FS
 
-// recipe is how an image is made: from Debian's packages, or of a Go program.
+// recipe says how an image is built: from Debian's packages, or from a Go program.
 type recipe struct {
 	name   string
 	debian debian
@@ -41,7 +41,7 @@ func (i Image) recipe() (recipe, error) {
 	return r, err
 }
 
-// tag is what the image is called when it has been built. "localhost" keeps Docker from looking for it elsewhere.
+// tag is the name of the built image. "localhost" keeps Docker from looking for it in a registry.
 func (r recipe) tag() string { return "localhost/locker/" + r.name + ":" + r.hash }
 
 func (r recipe) build(ctx context.Context, progress func(string)) error {

@@ -1,4 +1,5 @@
-// Images gets the images that are named, or all that make test needs, and prints what Docker calls each.
+// Images provides the images whose names are its arguments, or all that make test needs, and prints
+// each name with its reference in Docker.
 package main
 
 import (
