@@ -20,13 +20,16 @@ import (
 	"github.com/fencedlock/locker/integration/netns"
 )
 
-// TestCut takes the packets of holders away, below TCP, so that nobody acknowledges anything for them: in both directions and in each
-// alone, for good and for less than the TTL, of leases that were free and of leases that were waited for. The holder must know that it
-// has lost the lock before its rival gets it, and the rival must get it in time, whichever direction was cut.
+// TestCut drops the packets of holders, below TCP, so that nothing acknowledges packets in their
+// place: in both directions and in each alone, permanently and for less than the TTL, for leases
+// that were granted at once and for leases that were waited for. Whichever direction is cut, the
+// holder must know that it has lost the lock before its rival gets the lock, and the rival must get
+// it in time.
 //
-// It does so twice: with the timers that systems have, and with limits for keepalives and retransmissions, of both kernels, that are
-// shorter than the TTL. A service that ends a silent connection by these limits must not free the lock by that. Below LOCKER_SOAK the
-// TTL is longer than the usual limits are, instead.
+// Each cut is tested twice: with the usual timers of the system, and with limits for keepalives and
+// retransmissions, in both kernels, that are shorter than the TTL. If a service closes a silent
+// connection because of these limits, it must not free the lock because of that. With LOCKER_SOAK
+// there are more runs with the usual timers, in which the TTL is longer than these.
 func TestCut(t *testing.T) {
 	itest.NeedServers(t)
 	if err := netns.Usable(); err != nil {
@@ -39,10 +42,10 @@ func TestCut(t *testing.T) {
 			t.Run("usual timers", func(t *testing.T) { cutAll(t, at, 3*time.Second) })
 			if os.Getenv("LOCKER_SOAK") != "" {
 				t.Run("usual timers, 45 s", func(t *testing.T) { cutAll(t, at, 45*time.Second) })
-				t.Run("usual timers, 3 min", func(t *testing.T) { cutAll(t, at, longestCut) })
+				t.Run("usual timers, 3 min", func(t *testing.T) { cutAll(t, at, longestTTL) })
 			}
 			for _, pid := range at.Processes(t) {
-				if err := netns.Set(pid, impatient); err != nil {
+				if err := netns.Set(pid, shortTimers); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -51,12 +54,12 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// longestCut is the longest TTL here.
-const longestCut = 3 * time.Minute
+// longestTTL is the longest TTL here.
+const longestTTL = 3 * time.Minute
 
-// impatient are limits by which a kernel gives a connection up: after 3 s without an answer to a keepalive, and after some 3 s without
-// an acknowledgement of what it has sent.
-var impatient = map[string]string{
+// shortTimers are limits after which a kernel closes a connection: after 3 s without an answer to a
+// keepalive, and after about 3 s without an acknowledgement of data that it has sent.
+var shortTimers = map[string]string{
 	"net/ipv4/tcp_keepalive_time":   "1",
 	"net/ipv4/tcp_keepalive_intvl":  "1",
 	"net/ipv4/tcp_keepalive_probes": "2",
@@ -65,10 +68,10 @@ var impatient = map[string]string{
 
 // cut is one way to cut a holder off.
 type cut struct {
-	ttl     time.Duration
-	d       netns.Direction
-	lasting bool // for good, or else for less than the TTL
-	awaited bool // the lease was waited for, and the next one waits already when the cut comes
+	ttl       time.Duration
+	direction netns.Direction
+	permanent bool // otherwise the cut is shorter than the TTL
+	waitedFor bool // the holder had to wait, and its rival already waits when the cut begins
 
 	network       *netns.Network
 	holder, rival locker.Locker
@@ -77,31 +80,32 @@ type cut struct {
 
 func (c *cut) String() string {
 	length, lease := "for less than the TTL", "the lock was free"
-	if c.lasting {
-		length = "for good"
+	if c.permanent {
+		length = "permanently"
 	}
-	if c.awaited {
+	if c.waitedFor {
 		lease = "the lock was waited for"
 	}
-	return fmt.Sprintf("TTL %v, %v, %s, %s", c.ttl, c.d, length, lease)
+	return fmt.Sprintf("TTL %v, %v, %s, %s", c.ttl, c.direction, length, lease)
 }
 
 // cutAll cuts holders off in all ways, at the same time.
 func cutAll(t *testing.T, at *itest.CutTarget, ttl time.Duration) {
 	var cuts []*cut
 	for _, d := range []netns.Direction{netns.Both, netns.Requests, netns.Replies} {
-		for _, lasting := range []bool{true, false} {
-			for _, awaited := range []bool{true, false} {
-				c := &cut{ttl: ttl, d: d, lasting: lasting, awaited: awaited}
-				c.take(t, at)
+		for _, permanent := range []bool{true, false} {
+			for _, waitedFor := range []bool{true, false} {
+				c := &cut{ttl: ttl, direction: d, permanent: permanent, waitedFor: waitedFor}
+				c.acquire(t, at)
 				cuts = append(cuts, c)
 			}
 		}
 	}
 	var (
-		mu    sync.Mutex
-		least = make(map[netns.Direction]time.Duration) // between the loss and the rival's grant, of cuts for good
-		runs  sync.WaitGroup
+		mu sync.Mutex
+		// The time between the loss and the rival's grant, of permanent cuts.
+		shortest = make(map[netns.Direction]time.Duration)
+		runs     sync.WaitGroup
 	)
 	for _, c := range cuts {
 		runs.Go(func() {
@@ -111,30 +115,30 @@ func cutAll(t *testing.T, at *itest.CutTarget, ttl time.Duration) {
 				return
 			}
 			t.Logf("%v: %v", c, got)
-			if c.lasting {
+			if c.permanent {
 				mu.Lock()
 				defer mu.Unlock()
-				least[c.d] = min(cmp.Or(least[c.d], got.spare()), got.spare())
+				shortest[c.direction] = min(cmp.Or(shortest[c.direction], got.margin()), got.margin())
 			}
 		})
 	}
 	runs.Wait()
-	for d, spare := range least {
-		t.Logf("least time to spare, TTL %v, %v: %v", ttl, d, spare.Round(time.Millisecond))
+	for d, margin := range shortest {
+		t.Logf("shortest time between loss and grant, TTL %v, %v: %v", ttl, d, margin.Round(time.Millisecond))
 	}
 }
 
-// take gets the lock for the holder that is going to be cut off.
-func (c *cut) take(t conformance.T, at *itest.CutTarget) {
+// acquire acquires the lock for the holder that will be cut off.
+func (c *cut) acquire(t conformance.T, at *itest.CutTarget) {
 	c.network = at.Network(t)
 	c.holder, c.rival = itest.Keep(t, at.Through(t, c.network.Dial)), itest.Keep(t, at.Open(t))
-	t.Cleanup(func() { // before the Lockers are closed
+	t.Cleanup(func() { // runs before the Lockers are closed
 		if err := c.network.Heal(context.Background()); err != nil {
 			t.Errorf("%v", err)
 		}
 	})
 	name := itest.LockName(t)
-	if !c.awaited {
+	if !c.waitedFor {
 		c.lease = itest.Acquire(t, c.holder, name, locker.WithTTL(c.ttl))
 		return
 	}
@@ -142,7 +146,7 @@ func (c *cut) take(t conformance.T, at *itest.CutTarget) {
 	next := itest.Wait(t, c.holder, name, locker.WithTTL(c.ttl))
 	itest.Eventually(t, itest.Soon, func() error {
 		if at.Waiters(t, name) == 0 {
-			return errors.New("nobody waits")
+			return errors.New("no waiter is queued")
 		}
 		return nil
 	})
@@ -150,67 +154,67 @@ func (c *cut) take(t conformance.T, at *itest.CutTarget) {
 	c.lease = next.Granted(t, itest.Soon)
 }
 
-// passed is what came of a cut, in time since it.
-type passed struct {
-	lost    time.Duration // when the holder knew; 0 if it went on and released the lock later
+// outcome is what happened after a cut, in time since the cut.
+type outcome struct {
+	lost    time.Duration // when the holder knew; 0 if the lease survived and was released later
 	granted time.Duration // when the rival had it
 }
 
-func (p passed) spare() time.Duration { return p.granted - p.lost }
+func (p outcome) margin() time.Duration { return p.granted - p.lost }
 
-func (p passed) String() string {
+func (p outcome) String() string {
 	if p.lost == 0 {
-		return "the lease went on"
+		return "the lease survived"
 	}
-	return fmt.Sprintf("lost after %v, granted %v later", p.lost.Round(time.Millisecond), p.spare().Round(time.Millisecond))
+	return fmt.Sprintf("lost after %v, granted %v later", p.lost.Round(time.Millisecond), p.margin().Round(time.Millisecond))
 }
 
-// run cuts the holder off, somewhere between two renewals.
-func (c *cut) run(ctx context.Context) (got passed, err error) {
+// run cuts the holder off, at a random time between two renewals.
+func (c *cut) run(ctx context.Context) (got outcome, err error) {
 	bound := c.ttl + c.rival.Guarantees().Expiry.Slack + itest.Soon
-	if c.d == netns.Replies {
-		bound += c.ttl // for as long as the holder renews a lease of which it gets no answer, the service hears of it
+	if c.direction == netns.Replies {
+		bound += c.ttl // the holder still renews the lease until it gives up for lack of answers
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*c.ttl+bound)
 	defer cancel()
-	over := make(chan time.Time, 1) // when the lease was over
-	go func() { <-c.lease.Done(); over <- time.Now() }()
+	leaseEnd := make(chan time.Time, 1) // when the lease ended
+	go func() { <-c.lease.Done(); leaseEnd <- time.Now() }()
 
 	var released atomic.Bool
-	rival := make(chan error, 1)
+	rivalErr := make(chan error, 1)
 	var granted time.Time
-	contend := func() {
+	acquireForRival := func() {
 		next, err := c.rival.Acquire(ctx, c.lease.Name(), locker.WithTTL(c.ttl))
-		believed := c.lease.Err() == nil && !released.Load()
+		stillHeld := c.lease.Err() == nil && !released.Load()
 		granted = time.Now()
 		if err == nil {
-			if believed {
-				err = fmt.Errorf("two holders: the rival has token %d, and for the lease with %d Err is nil until %v from now",
+			if stillHeld {
+				err = fmt.Errorf("two holders: the rival has token %d, and Err of the lease with token %d is nil for another %v",
 					next.Token(), c.lease.Token(), time.Until(c.lease.Deadline()).Round(time.Millisecond))
 			}
 			err = errors.Join(err, next.Release(context.WithoutCancel(ctx)))
 		}
-		rival <- err
+		rivalErr <- err
 	}
 
-	if c.awaited {
-		go contend()
+	if c.waitedFor {
+		go acquireForRival()
 	}
-	// What isn't acknowledged yet would postpone the end of the connection.
+	// Data that is not yet acknowledged would postpone the end of the connection.
 	time.Sleep(time.Second/2 + rand.N(c.ttl/3))
 	began := time.Now()
-	if err := c.network.Cut(ctx, c.d); err != nil {
+	if err := c.network.Cut(ctx, c.direction); err != nil {
 		return got, err
 	}
-	if !c.awaited {
-		go contend()
+	if !c.waitedFor {
+		go acquireForRival()
 	}
-	if !c.lasting {
+	if !c.permanent {
 		time.Sleep(c.ttl/4 + rand.N(c.ttl/2))
 		if err := c.network.Heal(ctx); err != nil {
 			return got, err
 		}
-		select { // in a TTL it is decided
+		select { // after a TTL it is certain whether the lease survived
 		case <-c.lease.Done():
 		case <-time.After(c.ttl):
 			released.Store(true)
@@ -219,17 +223,18 @@ func (c *cut) run(ctx context.Context) (got passed, err error) {
 			}
 		}
 	}
-	if err := <-rival; err != nil {
+	if err := <-rivalErr; err != nil {
 		return got, fmt.Errorf("%v after the cut: %w", time.Since(began).Round(time.Millisecond), err)
 	}
 	got.granted = granted.Sub(began)
-	if ended := <-over; !released.Load() {
-		if deadline := c.lease.Deadline(); deadline.Before(ended) { // Err knows it by then; Done follows
+	if ended := <-leaseEnd; !released.Load() {
+		// Err returns the loss at the deadline; Done is closed a little later.
+		if deadline := c.lease.Deadline(); deadline.Before(ended) {
 			ended = deadline
 		}
 		got.lost = ended.Sub(began)
-		if c.lasting && got.granted > bound {
-			return got, fmt.Errorf("%v, want the lock to be free %v after the cut", got, bound)
+		if c.permanent && got.granted > bound {
+			return got, fmt.Errorf("%v, want the lock to be free within %v of the cut", got, bound)
 		}
 	}
 	return got, nil

@@ -1,2 +1,2 @@
-// Package cut tests what becomes of holders whose packets are lost below TCP, on all services.
+// Package cut tests, on all services, holders whose packets are lost below TCP.
 package cut

@@ -16,7 +16,8 @@ import (
 	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
-// cutServices are servers of their own: limits of their kernel are changed, which would disturb other tests.
+// cutServices are servers that no other test uses, because the limits of their kernels are changed,
+// which would disturb other tests.
 var cutServices = []struct {
 	name  string
 	start func(*testing.T) *itest.CutTarget
@@ -27,9 +28,9 @@ var cutServices = []struct {
 	}},
 	{"redlock", func(t *testing.T) *itest.CutTarget {
 		s := itest.Started(t, "redis", func(ctx context.Context, image string) (*redlocktest.Service, error) {
-			return redlocktest.StartFor(ctx, image, 3, longestCut)
+			return redlocktest.StartFor(ctx, image, 3, longestTTL)
 		})
-		through := func(t conformance.T, dial itest.DialFunc) locker.Locker { return s.Dialled(t, dial, longestCut) }
+		through := func(t conformance.T, dial itest.DialFunc) locker.Locker { return s.Dialled(t, dial, longestTTL) }
 		return &itest.CutTarget{Servers: redisServers(s.Nodes), Open: s.Open, Through: through, Waiters: s.Waiters}
 	}},
 	{"etcd", func(t *testing.T) *itest.CutTarget {
@@ -45,7 +46,7 @@ var cutServices = []struct {
 	}},
 	{"zookeeper", func(t *testing.T) *itest.CutTarget {
 		s := itest.Started(t, "zookeeper", func(ctx context.Context, image string) (*zktest.Service, error) {
-			return zktest.StartFor(ctx, image, 2*longestCut)
+			return zktest.StartFor(ctx, image, 2*longestTTL)
 		})
 		servers := make(map[string]string)
 		for _, server := range s.Servers {

@@ -1,12 +1,15 @@
-// Package netns takes packets away from a client, below TCP.
+// Package netns drops a client's packets below TCP.
 //
-// A proxy can't do that: the kernel goes on acknowledging for a relay that has stopped reading, keepalives included, so the server
-// never notices that its client is cut off. A port that Docker publishes on 127.0.0.1 leads through such a relay as well. Here the
-// client's connections begin in the network namespace of the server's own container, at an address of 127.0.0.0/8 that no other
-// client has, and a cut is a rule of that namespace's firewall which drops the packets of that address. Nobody answers for the
-// client. The rules end with the container.
+// A proxy can't do that: if a relay has stopped reading, its kernel still acknowledges what
+// arrives, including keepalives, so the server never notices that its client is cut off. A port
+// that Docker publishes on 127.0.0.1 leads through such a relay, too. Here the client's connections
+// begin in the network namespace of the server's own container, at an address of 127.0.0.0/8 that
+// no other client has. A cut is a firewall rule of that namespace that drops the packets of that
+// address. Nothing acknowledges packets in place of the client. The rules are removed with the
+// container.
 //
-// It needs Linux, root, iptables, and a container engine on this machine. [Usable] says what is missing.
+// The package needs Linux, root, iptables, and a container engine on this machine. [Usable] returns
+// what is missing.
 package netns
 
 import (
@@ -19,22 +22,22 @@ import (
 	"sync/atomic"
 )
 
-// Direction is what a cut takes away, seen from the client.
+// Direction says which packets a cut drops, seen from the client.
 type Direction int
 
 const (
 	Both     Direction = iota // no packet arrives, on either side
 	Requests                  // what the client sends is lost; what the server sends arrives
 	Replies                   // what the server sends is lost; what the client sends arrives
-	Answered                  // no packet arrives; something in between answers TCP's of the server by a reset
+	Answered                  // no packet arrives; the server's TCP packets are answered with a reset
 )
 
 func (d Direction) String() string {
 	return [...]string{"both directions", "requests alone", "replies alone", "both directions, with a reset"}[d]
 }
 
-// rules are what iptables is to do with a client's packets. They are for packets that arrive: the kernel reports a packet that is
-// dropped on its way out to the program that sent it.
+// rules returns the iptables rules for a client's packets. They apply to packets that arrive,
+// because the kernel reports a packet that is dropped on its way out to the program that sent it.
 func (d Direction) rules(client string) [][]string {
 	requests, replies := []string{"--source", client, "--jump", "DROP"}, []string{"--destination", client, "--jump", "DROP"}
 	switch d {
@@ -42,7 +45,7 @@ func (d Direction) rules(client string) [][]string {
 		return [][]string{requests}
 	case Replies:
 		return [][]string{replies}
-	case Answered: // the reset has the client's address
+	case Answered: // the reset comes from the client's address
 		return [][]string{
 			{"--source", client, "--protocol", "tcp", "!", "--tcp-flags", "RST", "RST", "--jump", "DROP"},
 			{"--destination", client, "--protocol", "tcp", "--jump", "REJECT", "--reject-with", "tcp-reset"},
@@ -51,17 +54,18 @@ func (d Direction) rules(client string) [][]string {
 	return [][]string{requests, replies}
 }
 
-// Network is the network between one client and its servers. Its methods may be called at any time, from any goroutine.
+// Network is the network between one client and its servers. Its methods may be called at any time
+// and from any goroutine.
 type Network struct {
 	client  netip.Addr
-	servers map[string]int // a process in the namespace of each server, by the server's address
+	servers map[string]int // by address: a process in the namespace of the server
 
 	mu   sync.Mutex
-	cuts map[int][][]string // the rules that are in force, by the process
+	cuts map[int][][]string // by process: the rules that are in force
 }
 
-// New returns a network to servers whose addresses are of 127.0.0.1 within their namespaces. servers holds a process of each
-// server, by the address that the client dials.
+// New returns a network to servers that listen on 127.0.0.1 in their namespaces. servers maps the
+// address that the client dials to a process of the server.
 func New(servers map[string]int) (*Network, error) {
 	if err := Usable(); err != nil {
 		return nil, err
@@ -71,17 +75,18 @@ func New(servers map[string]int) (*Network, error) {
 
 var clients atomic.Uint32
 
-// nextClient is an address that no other network of this process has. Processes that run side by side have containers of their own.
+// nextClient returns an address that no other network of this process has. Test processes that run
+// at the same time use different containers.
 func nextClient() netip.Addr {
 	n := clients.Add(1)
 	return netip.AddrFrom4([4]byte{127, 77, byte(n / 250), byte(n%250 + 1)})
 }
 
-// Dial connects to a server. ctx bounds the dialling, which hangs while the network is cut.
+// Dial connects to a server. While the network is cut, it returns only when ctx ends.
 func (n *Network) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	pid, ok := n.servers[addr]
 	if !ok {
-		return nil, fmt.Errorf("netns: no server is known at %s", addr)
+		return nil, fmt.Errorf("netns: address %s is invalid: want the address of a server that New was given", addr)
 	}
 	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(n.client, 0))}
 	inErr := inside(pid, func() { conn, err = d.DialContext(ctx, network, addr) })
@@ -91,7 +96,7 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (conn net.Conn
 	return conn, err
 }
 
-// Cut drops packets from now on, in d alone. It replaces an earlier cut.
+// Cut drops packets from now on, only in the direction d. It replaces an earlier cut.
 func (n *Network) Cut(ctx context.Context, d Direction) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,7 +114,7 @@ func (n *Network) Cut(ctx context.Context, d Direction) error {
 	return nil
 }
 
-// Heal ends a cut. What was lost meanwhile is sent again by TCP, on connections that both sides still have.
+// Heal ends a cut. TCP retransmits what was lost, on connections that still exist on both sides.
 func (n *Network) Heal(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -130,7 +135,7 @@ func (n *Network) heal(ctx context.Context) error {
 	return nil
 }
 
-// namespaces lists one process of each namespace.
+// namespaces returns one process of each namespace.
 func (n *Network) namespaces() []int {
 	seen := make(map[string]bool)
 	var pids []int
@@ -144,7 +149,7 @@ func (n *Network) namespaces() []int {
 	return pids
 }
 
-// change adds or removes a rule.
+// change adds or deletes a rule.
 func change(ctx context.Context, pid int, action string, rule []string) error {
 	return command(ctx, pid, "iptables", append([]string{"--wait", action, "INPUT"}, rule...)...)
 }

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usable is nil if this process may enter other namespaces; else it says why not.
+// Usable returns nil if this process may enter other namespaces, or else an error with the reason.
 func Usable() error {
 	if os.Geteuid() != 0 {
 		return errors.New("cuts below TCP need root")
@@ -24,14 +24,16 @@ func Usable() error {
 	return nil
 }
 
-// Entered is nil if the namespace of a process can be entered: its engine runs on this machine.
+// Entered returns nil if the namespace of a process can be entered, so its engine runs on this
+// machine.
 func Entered(pid int) error { return inside(pid, func() {}) }
 
-// inside runs f in the network namespace of a process. Sockets that f makes stay in that namespace.
+// inside runs f in the network namespace of a process. Sockets that f opens stay in that namespace.
 func inside(pid int, f func()) error {
 	entered := make(chan error, 1)
 	go func() {
-		// A thread that has been elsewhere isn't used for anything else: it ends with this goroutine, which never unlocks it.
+		// A thread that has entered another namespace must not run anything else. It ends with this
+		// goroutine, which never unlocks it.
 		runtime.LockOSThread()
 		err := enter(pid)
 		if err == nil {
@@ -46,7 +48,7 @@ func enter(pid int) error {
 	path := namespacePath(pid)
 	file, err := os.Open(path)
 	if err != nil {
-		return fmt.Errorf("netns: the container's process isn't on this machine: %w", err)
+		return fmt.Errorf("netns: the container's process must be on this machine: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	if err := unix.Setns(int(file.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -57,7 +59,7 @@ func enter(pid int) error {
 
 func namespacePath(pid int) string { return fmt.Sprintf("/proc/%d/ns/net", pid) }
 
-// namespaceOf names the namespace of a process.
+// namespaceOf returns the identity of the namespace of a process.
 func namespaceOf(pid int) string {
 	id, err := os.Readlink(namespacePath(pid))
 	if err != nil {
@@ -77,8 +79,8 @@ func command(ctx context.Context, pid int, name string, args ...string) (err err
 	return errors.Join(inErr, err)
 }
 
-// Set sets limits of the kernel in the network namespace of a process, such as net/ipv4/tcp_retries2. They go for all connections
-// there, and end with the namespace.
+// Set sets kernel limits in the network namespace of a process, such as net/ipv4/tcp_retries2. They
+// apply to all connections there, and disappear with the namespace.
 func Set(pid int, limits map[string]string) (err error) {
 	inErr := inside(pid, func() {
 		for name, value := range limits {

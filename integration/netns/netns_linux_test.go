@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes a network namespace for the test, and returns a process in it.
-func namespace(t *testing.T) (pid int) {
+// newNamespace creates a network namespace for the test, and returns a process in it.
+func newNamespace(t *testing.T) (pid int) {
 	t.Helper()
 	if err := Usable(); err != nil {
 		t.Skip(err)
@@ -22,7 +22,7 @@ func namespace(t *testing.T) (pid int) {
 	cmd := exec.CommandContext(t.Context(), "sleep", "infinity")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no namespace can be made: %v", err)
+		t.Skipf("creating a namespace: %v", err)
 	}
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
@@ -34,13 +34,14 @@ func namespace(t *testing.T) (pid int) {
 	return cmd.Process.Pid
 }
 
-// serve listens in a namespace, and passes on what its clients send.
+// serve listens in a namespace. It returns the address, and a channel that receives the first
+// connection.
 func serve(t *testing.T, pid int) (addr string, conns <-chan net.Conn) {
 	t.Helper()
 	var (
 		l      net.Listener
 		err    error
-		config = net.ListenConfig{KeepAlive: -1} // connections have the namespace's limits, and none of Go's
+		config = net.ListenConfig{KeepAlive: -1} // connections have the namespace's limits, not Go's
 	)
 	if inErr := inside(pid, func() { l, err = config.Listen(t.Context(), "tcp", "127.0.0.1:0") }); inErr != nil || err != nil {
 		t.Fatal(inErr, err)
@@ -55,7 +56,7 @@ func serve(t *testing.T, pid int) (addr string, conns <-chan net.Conn) {
 	return l.Addr().String(), accepted
 }
 
-// arrives tells whether a line that is sent to one end is read at the other within half a second.
+// arrives reports whether a line that is sent to one end is read at the other within half a second.
 func arrives(t *testing.T, from, to net.Conn) bool {
 	t.Helper()
 	const line = "line\n"
@@ -73,16 +74,17 @@ func arrives(t *testing.T, from, to net.Conn) bool {
 	return err == nil
 }
 
-func TestCutTakesPacketsAway(t *testing.T) {
+func TestCutDropsPackets(t *testing.T) {
 	for d, want := range map[Direction]struct{ requests, replies bool }{
-		// The end that hears nothing acknowledges nothing; but what reaches the other end is read there.
+		// The end that receives nothing acknowledges nothing. But packets that reach the other end
+		// are read there.
 		Both:     {false, false},
 		Requests: {false, true},
 		Replies:  {true, false},
 	} {
 		t.Run(d.String(), func(t *testing.T) {
 			t.Parallel()
-			pid := namespace(t)
+			pid := newNamespace(t)
 			addr, conns := serve(t, pid)
 			network, err := New(map[string]int{addr: pid})
 			if err != nil {
@@ -95,38 +97,39 @@ func TestCutTakesPacketsAway(t *testing.T) {
 			server := <-conns
 			t.Cleanup(func() { _, _ = client.Close(), server.Close() })
 			if !arrives(t, client, server) || !arrives(t, server, client) {
-				t.Fatal("nothing arrives before the cut")
+				t.Fatal("a line doesn't arrive before the cut")
 			}
 			if err := network.Cut(t.Context(), d); err != nil {
 				t.Fatal(err)
 			}
 			if got := arrives(t, client, server); got != want.requests {
-				t.Errorf("after the cut a request arrives: %v, want %v", got, want.requests)
+				t.Errorf("request arrives after the cut = %v, want %v", got, want.requests)
 			}
 			if got := arrives(t, server, client); got != want.replies {
-				t.Errorf("after the cut a reply arrives: %v, want %v", got, want.replies)
+				t.Errorf("reply arrives after the cut = %v, want %v", got, want.replies)
 			}
 			if err := network.Heal(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if rules := list(t, pid); strings.Contains(rules, "DROP") {
-				t.Errorf("after Heal there are rules:\n%s", rules)
+			if rules := firewallRules(t, pid); strings.Contains(rules, "DROP") {
+				t.Errorf("rules after Heal, want none:\n%s", rules)
 			}
-			if !want.requests { // TCP sends again what was lost
+			if !want.requests { // TCP retransmits what was lost
 				if err := server.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
 					t.Fatal(err)
 				}
 				if _, err := io.ReadFull(server, make([]byte, 5)); err != nil {
-					t.Errorf("after Heal the request that was lost doesn't arrive: %v", err)
+					t.Errorf("the lost request doesn't arrive after Heal: %v", err)
 				}
 			}
 		})
 	}
 }
 
-// The server's kernel gives the connection up by its keepalives when a client is cut off; behind a proxy it never does.
-func TestNobodyAnswersForTheClient(t *testing.T) {
-	pid := namespace(t)
+// When a client is cut off, the server's kernel closes the connection because its keepalives aren't
+// acknowledged. With a proxy in between it never does.
+func TestNothingAcknowledgesForTheClient(t *testing.T) {
+	pid := newNamespace(t)
 	limits := map[string]string{"net/ipv4/tcp_keepalive_time": "1", "net/ipv4/tcp_keepalive_intvl": "1", "net/ipv4/tcp_keepalive_probes": "1"}
 	if err := Set(pid, limits); err != nil {
 		t.Fatal(err)
@@ -152,12 +155,12 @@ func TestNobodyAnswersForTheClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ETIMEDOUT) {
-		t.Errorf("Read = %v, want %v: the kernel has given the connection up", err, syscall.ETIMEDOUT)
+		t.Errorf("Read = %v, want %v: the kernel closes the connection", err, syscall.ETIMEDOUT)
 	}
 }
 
-// list is the firewall of a namespace.
-func list(t *testing.T, pid int) (rules string) {
+// firewallRules returns the firewall rules of a namespace.
+func firewallRules(t *testing.T, pid int) (rules string) {
 	t.Helper()
 	var (
 		out []byte

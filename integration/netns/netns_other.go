@@ -10,13 +10,13 @@ import (
 
 var errOther = errors.New("cuts below TCP need Linux")
 
-// Usable says that namespaces are Linux' own.
+// Usable returns an error: namespaces exist only on Linux.
 func Usable() error { return errOther }
 
-// Entered says so as well.
+// Entered returns the same error as Usable.
 func Entered(int) error { return errOther }
 
-// Set says so as well.
+// Set returns the same error as Usable.
 func Set(int, map[string]string) error { return errOther }
 
 func inside(int, func()) error { return errOther }
