@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// consumer makes a module that imports packages of this project, or of modules that it requires, and returns its folder. main is
-// its program, and require is what its go.mod requires.
+// consumer creates a module that imports packages of this project, or of modules that this project
+// requires, and returns its folder. main is its program, and require is what its go.mod requires.
 func consumer(t *testing.T, main string, require ...string) (dir string) {
 	t.Helper()
 	repo, err := filepath.Abs(rootDir)
@@ -36,7 +36,7 @@ func consumer(t *testing.T, main string, require ...string) (dir string) {
 	return dir
 }
 
-// consumerGo runs the go command in a consumer's folder, and returns the lines that it prints.
+// consumerGo runs the go command in a consumer's folder, and returns the lines of its output.
 func consumerGo(t *testing.T, dir string, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", args...)
@@ -50,12 +50,13 @@ func consumerGo(t *testing.T, dir string, args ...string) []string {
 	return slices.Collect(strings.Lines(string(out)))
 }
 
-// importing is a program that imports one package.
+// importing returns a program that imports one package.
 func importing(pkg string) string {
 	return "package main\n\nimport _ \"" + pkg + "\"\n\nfunc main() {}\n"
 }
 
-// goSum makes a consumer of one package, of this module or of one that it requires, and returns the lines of its go.sum.
+// goSum creates a consumer of one package, of this module or of a module that it requires, and
+// returns the lines of its go.sum.
 func goSum(t *testing.T, pkg string) []string {
 	t.Helper()
 	require := module + " v0.0.0"
@@ -73,8 +74,9 @@ func goSum(t *testing.T, pkg string) []string {
 	return slices.Collect(strings.Lines(string(sum)))
 }
 
-// A consumer pays for what it imports: the root needs nothing. Another package of this module may cost what its own tests
-// need (a checker of goroutine leaks), because "go mod tidy" asks for that as well.
+// A consumer pays only for what it imports: the root needs nothing. Another package of this module
+// may cost what its own tests need (a checker of goroutine leaks), because "go mod tidy" asks for
+// that, too.
 func TestConsumerPaysForLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: go mod tidy may ask a module proxy")
@@ -82,7 +84,7 @@ func TestConsumerPaysForLittle(t *testing.T) {
 	for _, tc := range []struct {
 		pkg    string
 		lines  int
-		client string // whose lines come on top
+		client string // its lines are allowed in addition
 	}{
 		{module, 0, ""},
 		{module + "/driver", 5, ""},
@@ -99,13 +101,14 @@ func TestConsumerPaysForLittle(t *testing.T) {
 			allowed += len(goSum(t, tc.client))
 		}
 		if sum := goSum(t, tc.pkg); len(sum) > allowed {
-			t.Errorf("a consumer of %s alone has in its go.sum, and %d lines are allowed:\n%s", tc.pkg, allowed, strings.Join(sum, ""))
+			t.Errorf("go.sum of a consumer of %s alone has %d lines, want at most %d:\n%s", tc.pkg, len(sum), allowed, strings.Join(sum, ""))
 		}
 	}
 }
 
-// The module graph of a consumer has what the root's go.mod requires, whatever is imported: scanners of dependencies list all
-// of that. There were 33 modules when this was written.
+// The module graph of a consumer contains everything that the root's go.mod requires, whatever the
+// consumer imports: scanners of dependencies list all of it. It had 33 modules when this was
+// written.
 func TestConsumerSeesFewModules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: go mod tidy may ask a module proxy")
@@ -113,11 +116,12 @@ func TestConsumerSeesFewModules(t *testing.T) {
 	const most = 36
 	dir := consumer(t, importing(module+"/membackend"), module+" v0.0.0")
 	if all := consumerGo(t, dir, "list", "-m", "all"); len(all) > most {
-		t.Errorf("a consumer of membackend sees %d modules, and %d are allowed:\n%s", len(all), most, strings.Join(all, ""))
+		t.Errorf("a consumer of membackend sees %d modules, want at most %d:\n%s", len(all), most, strings.Join(all, ""))
 	}
 }
 
-// etcd's client needs OpenTelemetry's API, by gRPC. A program with an older SDK must go on compiling.
+// etcd's client needs OpenTelemetry's API, because of gRPC. A program with an older SDK must still
+// compile.
 func TestConsumerWithOlderOpenTelemetry(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: go mod tidy may ask a module proxy")

@@ -27,17 +27,18 @@ import (
 	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
-// counterSize is how much a run of the example does: in each round a process is stopped at the worst instant, others write, and
-// it wakes.
-type counterSize struct{ rounds, updates int } // updates of others in each round
+// counterSize is the size of a run of the example. In each round a process is stopped at the worst
+// moment, other processes write, and the stopped process continues.
+type counterSize struct{ rounds, updates int } // updates: of the other processes, in each round
 
 var (
 	shortCounter = counterSize{rounds: 2, updates: 10}
-	longCounter  = counterSize{rounds: 110, updates: 20} // below LOCKER_SOAK
+	longCounter  = counterSize{rounds: 110, updates: 20} // with LOCKER_SOAK
 )
 
-// Holders that are stopped between read and write lose no update where the storage checks their tokens, and do where it
-// doesn't: examples/counter, with real processes, lock services, storages and expiry.
+// TestCounter runs examples/counter, with real processes, lock services, storages and expiry.
+// Holders that are stopped between read and write lose no update if the storage checks their
+// tokens, and lose updates if it doesn't.
 func TestCounter(t *testing.T) {
 	itest.NeedServers(t)
 	binary := build(t, "examples/counter")
@@ -68,7 +69,7 @@ func TestCounter(t *testing.T) {
 		{"postgres", func(t *testing.T) string { return pgtest.Standalone(t).URL }, itest.ShortTTL, "postgres", postgres},
 	} {
 		t.Run(tc.lock+"/"+tc.data, func(t *testing.T) {
-			c := counters{binary: binary, lock: tc.lockURL(t), data: tc.dataURL(t), ttl: tc.ttl}
+			c := counterProgram{binary: binary, lock: tc.lockURL(t), data: tc.dataURL(t), ttl: tc.ttl}
 			t.Parallel()
 			t.Run("fenced", func(t *testing.T) {
 				t.Parallel()
@@ -84,69 +85,69 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// counters runs processes of the example.
-type counters struct {
+// counterProgram starts processes of the example.
+type counterProgram struct {
 	binary, lock, data string
 	ttl                time.Duration
 	unfenced           bool
 }
 
-func (c counters) run(t *testing.T, size counterSize) {
+func (c counterProgram) run(t *testing.T, size counterSize) {
 	name := itest.LockName(t)
 	written, refused := 0, 0
 	for round := range size.rounds {
 		stopped := c.start(t, name, "--updates=1", "--stop")
-		stopped.until(t, "stopped")
-		others := []*counting{
+		stopped.waitForLine(t, "stopped")
+		others := []*counterProcess{
 			c.start(t, name, "--updates="+strconv.Itoa(size.updates/2)),
 			c.start(t, name, "--updates="+strconv.Itoa(size.updates-size.updates/2)),
 		}
-		if round%2 == 0 { // it wakes when they have done their work
-			others[0].end(t)
-			others[1].end(t)
-		} else { // or in the midst of it
+		if round%2 == 0 { // it continues after the others have done their work
+			others[0].waitForEnd(t)
+			others[1].waitForEnd(t)
+		} else { // or while they work
 			for range 1 + rand.IntN(size.updates/2-1) {
-				others[0].until(t, "written")
+				others[0].waitForLine(t, "written")
 			}
 		}
-		stopped.wake(t)
+		stopped.resume(t)
 		for _, p := range append(others, stopped) {
-			p.end(t)
+			p.waitForEnd(t)
 			written += p.written
 			refused += p.refused
 		}
 	}
 	p := c.start(t, name, "--updates=0")
-	p.end(t)
+	p.waitForEnd(t)
 	lost := written - p.number
-	t.Logf("%d processes were stopped in the midst of their work; of %d updates that were acknowledged %d are lost, and %d writes were refused",
+	t.Logf("%d processes were stopped between read and write; %d updates were acknowledged, %d of them are lost, and %d writes were refused",
 		size.rounds, written, lost, refused)
 	switch {
 	case c.unfenced && lost*10 <= written:
-		t.Errorf("%d of %d updates are lost without a fence, want more than a tenth: or this test proves nothing", lost, written)
+		t.Errorf("%d of %d updates are lost without a fence, want more than a tenth: otherwise this test proves nothing", lost, written)
 	case !c.unfenced && lost != 0:
-		t.Errorf("%d of %d updates are lost, though the token was checked", lost, written)
+		t.Errorf("%d of %d updates are lost although the token was checked, want 0", lost, written)
 	case !c.unfenced && refused < size.rounds:
-		t.Errorf("%d writes were refused, and %d came from stale holders", refused, size.rounds)
+		t.Errorf("%d writes were refused, want at least %d, one of each stale holder", refused, size.rounds)
 	}
 }
 
-// counting is a process of the example. What it prints is read as it comes.
-type counting struct {
+// counterProcess is a process of the example. Its output is read as it comes.
+type counterProcess struct {
 	cmd              *exec.Cmd
 	lines            chan string
 	stderr           bytes.Buffer
 	written, refused int
-	number           int // what it says at its end
+	number           int // the value of the counter that it prints at its end
 }
 
-func (c counters) start(t *testing.T, name string, args ...string) *counting {
+func (c counterProgram) start(t *testing.T, name string, args ...string) *counterProcess {
 	t.Helper()
 	args = append(args, "--lock="+c.lock, "--data="+c.data, "--name="+name, "--ttl="+c.ttl.String())
 	if c.unfenced {
 		args = append(args, "--no-fence")
 	}
-	p := &counting{cmd: exec.CommandContext(t.Context(), c.binary, args...), lines: make(chan string, 1000)}
+	p := &counterProcess{cmd: exec.CommandContext(t.Context(), c.binary, args...), lines: make(chan string, 1000)}
 	p.cmd.Stderr = &p.stderr
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
@@ -159,20 +160,20 @@ func (c counters) start(t *testing.T, name string, args ...string) *counting {
 	return p
 }
 
-func (p *counting) read(out io.Reader) {
+func (p *counterProcess) read(out io.Reader) {
 	defer close(p.lines)
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		p.lines <- lines.Text()
 	}
 }
 
-// next waits for a line and counts it.
-func (p *counting) next(t *testing.T) (line string, more bool) {
+// nextLine waits for a line and counts it.
+func (p *counterProcess) nextLine(t *testing.T) (line string, more bool) {
 	t.Helper()
 	select {
 	case line, more = <-p.lines:
 	case <-time.After(itest.Hang):
-		t.Fatal("a process says nothing for a minute")
+		t.Fatal("a process printed nothing for a minute")
 	}
 	switch {
 	case strings.HasPrefix(line, "written"):
@@ -187,22 +188,23 @@ func (p *counting) next(t *testing.T) (line string, more bool) {
 	return line, more
 }
 
-// until waits for a line that begins like this.
-func (p *counting) until(t *testing.T, begin string) {
+// waitForLine waits for a line that begins with prefix.
+func (p *counterProcess) waitForLine(t *testing.T, prefix string) {
 	t.Helper()
 	for {
-		line, more := p.next(t)
+		line, more := p.nextLine(t)
 		if !more {
-			t.Fatalf("a process ended (%v) before it said that it has %s: %s", p.cmd.Wait(), begin, p.stderr.String())
+			t.Fatalf("a process ended (%v) before it printed %q: %s", p.cmd.Wait(), prefix, p.stderr.String())
 		}
-		if strings.HasPrefix(line, begin) {
+		if strings.HasPrefix(line, prefix) {
 			return
 		}
 	}
 }
 
-// wake sends the signal until the process says something: on a busy machine it may take long to stop itself.
-func (p *counting) wake(t *testing.T) {
+// resume sends SIGCONT until the process prints something, because on a busy machine the process
+// may take long to stop itself.
+func (p *counterProcess) resume(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -216,19 +218,19 @@ func (p *counting) wake(t *testing.T) {
 			}
 		}
 	}()
-	p.next(t)
+	p.nextLine(t)
 	cancel()
 	<-done
 }
 
-// end waits for the process to end by itself. It may be called twice.
-func (p *counting) end(t *testing.T) {
+// waitForEnd waits until the process ends by itself. It may be called twice.
+func (p *counterProcess) waitForEnd(t *testing.T) {
 	t.Helper()
 	if p.cmd.ProcessState != nil {
 		return
 	}
 	for more := true; more; {
-		_, more = p.next(t)
+		_, more = p.nextLine(t)
 	}
 	if err := p.cmd.Wait(); err != nil {
 		t.Fatal(errors.Join(err, errors.New(p.stderr.String())))

@@ -15,7 +15,8 @@ import (
 	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
-// The suite has nothing to say of a backend that can't tell who holds a lock. Which of them can is said here, and in the docs.
+// The suite doesn't test backends that can't report the current token. This test and the docs say
+// which backends can.
 func TestCurrent(t *testing.T) {
 	itest.NeedServers(t)
 	for _, tc := range []struct {

@@ -1,3 +1,4 @@
-// Package integration tests what takes several backends, and what can only be tested from outside: the rules for imports, and
-// what a consumer of the module gets. Below it, the folders redis, redlock, etcd, zk and pg hold the tests of one service each.
+// Package integration contains the tests that need several backends, and the tests of what is
+// visible only from outside: the rules for imports, and what a consumer of the module gets. The
+// folders redis, redlock, etcd, zk and pg contain the tests of one service each.
 package integration

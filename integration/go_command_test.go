@@ -6,17 +6,18 @@ import (
 	"testing"
 )
 
-// rootDir is the folder of the module that is tested. What its go.mod says counts, and not what this module's says.
+// rootDir is the folder of the module under test. The go command must use that module's go.mod, not
+// this module's.
 const rootDir = ".."
 
-// goCommand runs the go command there.
+// goCommand returns a go command that runs in rootDir.
 func goCommand(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	cmd.Dir = rootDir
 	return cmd
 }
 
-// build makes a program of the root module.
+// build builds a program of the root module.
 func build(t *testing.T, pkg string) (binary string) {
 	t.Helper()
 	binary = filepath.Join(t.TempDir(), filepath.Base(pkg))

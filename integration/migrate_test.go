@@ -14,7 +14,8 @@ import (
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
-// The procedure of docs/migrating.md: from Redis to etcd, with a resource that has seen Redis' tokens.
+// TestMigration follows docs/migrating.md: from Redis to etcd, with a resource that has seen Redis'
+// tokens.
 func TestMigration(t *testing.T) {
 	itest.NeedServers(t)
 	const base = "10000000000000000" // as in the docs
@@ -38,14 +39,14 @@ func TestMigration(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	bare, err := acquire(etcd.URL)
+	withoutBase, err := acquire(etcd.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := mark.Claim(t.Context(), bare.Token()); !errors.Is(err, fence.ErrStale) {
-		t.Fatalf("without a base Claim(%d) = %v, want ErrStale: or nobody would need one", bare.Token(), err)
+	if err := mark.Claim(t.Context(), withoutBase.Token()); !errors.Is(err, fence.ErrStale) {
+		t.Fatalf("without a base Claim(%d) = %v, want ErrStale: otherwise no base would be needed", withoutBase.Token(), err)
 	}
-	if err := bare.Release(t.Context()); err != nil {
+	if err := withoutBase.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
@@ -56,15 +57,16 @@ func TestMigration(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := mark.Claim(t.Context(), lease.Token()); err != nil || lease.Token() <= last {
-			t.Errorf("Claim(%d) = %v after token %d, want it accepted, and the token larger", lease.Token(), err, last)
+			t.Errorf("Claim(%d) = %v after token %d, want nil, and a larger token", lease.Token(), err, last)
 		}
 		last = lease.Token()
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The old service was forgotten by somebody: its holder still believes in its lease, and is refused.
+	// A forgotten process may still use the old service. Its lease is still valid there, and the
+	// resource refuses its token.
 	if _, err := mark.Do(t.Context(), old.Token(), "SET", name, "late"); !errors.Is(err, fence.ErrStale) || old.Err() != nil {
-		t.Errorf("a write with the old token = %v, and the lease's Err is %v; want ErrStale, and nil", err, old.Err())
+		t.Errorf("a write with the old token = %v, and Err of its lease = %v; want ErrStale and nil", err, old.Err())
 	}
 }

@@ -12,7 +12,8 @@ import (
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
-// The database keeps the sum right with and without the lock; with it nobody's work is in vain. (examples/money)
+// TestMoney runs examples/money. The database keeps the sum right with and without the lock; with
+// the lock there are no conflicts, so no work has to be repeated.
 func TestMoney(t *testing.T) {
 	itest.NeedServers(t)
 	binary := build(t, "examples/money")
@@ -36,7 +37,7 @@ func TestMoney(t *testing.T) {
 			}
 			t.Logf("%s", out)
 			if sum != 2000 || transfers != 100 || tc.conflicts != (conflicts > 0) {
-				t.Errorf("%d transfers, %d conflicts and a sum of %d; want 100, some without the lock alone, and 2000", transfers, conflicts, sum)
+				t.Errorf("%d transfers, %d conflicts and a sum of %d; want 100 transfers, conflicts only without the lock, and a sum of 2000", transfers, conflicts, sum)
 			}
 		})
 	}

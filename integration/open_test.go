@@ -12,9 +12,10 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Whoever gives up an opening gets the error of the context, and the cause of that.
-func TestOpeningIsGivenUp(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // which takes connections, and says nothing
+// A caller that ends its context while a Locker is opened gets the error of the context, and its
+// cause.
+func TestOpenIsCanceled(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts connections, and never answers
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,10 +28,10 @@ func TestOpeningIsGivenUp(t *testing.T) {
 		"zk://" + addr,
 		"postgres://joe@" + addr + "/d",
 	} {
-		because := errors.New("because")
-		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, because)
+		cause := errors.New("cause")
+		ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, cause)
 		_, err := locker.Open(ctx, rawURL)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, because) {
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, cause) {
 			t.Errorf("Open(%q) = %v, want DeadlineExceeded and the cause", rawURL, err)
 		}
 		cancel()

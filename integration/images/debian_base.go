@@ -64,7 +64,8 @@ func ensureDebootstrap(ctx context.Context, progress func(string)) error {
 	if install() == nil {
 		return nil
 	}
-	if _, err := run(exec.CommandContext(ctx, "apt-get", "update")); err != nil { // the package lists may be missing
+	// The package lists may be missing.
+	if _, err := run(exec.CommandContext(ctx, "apt-get", "update")); err != nil {
 		return err
 	}
 	return install()

@@ -29,7 +29,7 @@ const (
 	Both     Direction = iota // no packet arrives, on either side
 	Requests                  // what the client sends is lost; what the server sends arrives
 	Replies                   // what the server sends is lost; what the client sends arrives
-	Answered                  // no packet arrives; the server's TCP packets are answered with a reset
+	Answered                  // no packet arrives; a reset answers the server's TCP packets
 )
 
 func (d Direction) String() string {

@@ -41,7 +41,7 @@ func serve(t *testing.T, pid int) (addr string, conns <-chan net.Conn) {
 	var (
 		l      net.Listener
 		err    error
-		config = net.ListenConfig{KeepAlive: -1} // connections have the namespace's limits, not Go's
+		config = net.ListenConfig{KeepAlive: -1} // use the namespace's limits, not Go's
 	)
 	if inErr := inside(pid, func() { l, err = config.Listen(t.Context(), "tcp", "127.0.0.1:0") }); inErr != nil || err != nil {
 		t.Fatal(inErr, err)
