@@ -1,5 +1,6 @@
-# make test     all packages of the root module and of integration, with the race detector; brings up what it needs
-# make images   the servers that the tests run, pulled, or built where they can't be
+# make test     all packages of the root module and of integration, with the race detector;
+#               it starts the servers that the tests need
+# make images   the images of the servers that the tests run: pulled, or built if that fails
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
 # make fuzz     each fuzz target for FUZZTIME
@@ -13,11 +14,12 @@ SOAK ?= 50
 # How many packages of integration run their servers at the same time.
 PACKAGES ?= 2
 
-# The servers last: what fails without them is told sooner, and leaves them the machine to themselves.
+# The tests that need servers run last: a failure of another test is reported sooner, and the
+# servers have the machine to themselves.
 test: images
 	go vet ./...
 	go test -race ./...
-	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is left out: cuts below TCP need root and iptables"
+	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
 	cd integration && go vet ./... && go test -race -p $(PACKAGES) -timeout 60m ./...
 
 images:
@@ -33,7 +35,7 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 		GOOS=$$os go vet ./...; \
 	done
 
-# Installed beside the project and not in go.mod: users don't need it.
+# The linter is installed in $(BIN) and isn't in go.mod, because users don't need it.
 $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 	GOBIN=$(BIN) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	mv $(BIN)/golangci-lint $@
@@ -41,7 +43,8 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
-# The benchmarks of the packages, and then all backends and their peers on real servers, which need Docker.
+# First the Go benchmarks of the packages, and then all backends and their peers on real servers,
+# which need Docker.
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go vet . && go test . && go run .
