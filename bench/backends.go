@@ -106,10 +106,10 @@ func lockerClient(l locker.Locker, closeRest func(), messages func() int64) *cli
 // release releases a lock.
 type release func(ctx context.Context) error
 
-// openAll opens n clients of c.
-func (c peer) openAll(ctx context.Context, n int) (clients []*client, err error) {
+// openAll opens n clients of p.
+func (p peer) openAll(ctx context.Context, n int) (clients []*client, err error) {
 	for range n {
-		cl, err := c.open(ctx)
+		cl, err := p.open(ctx)
 		if err != nil {
 			closeAll(clients)
 			return nil, err
@@ -125,11 +125,11 @@ func closeAll(clients []*client) {
 	}
 }
 
-// requestsOf returns how many requests of c the service has received so far.
-func (s *service) requestsOf(ctx context.Context, c peer) (n int64, err error) {
+// requestsOf returns how many requests of p the service has received so far.
+func (s *service) requestsOf(ctx context.Context, p peer) (n int64, err error) {
 	calls, err := s.requestCounts(ctx)
 	for name, count := range calls {
-		if slices.Contains(c.commands, name) {
+		if slices.Contains(p.commands, name) {
 			n += count
 		}
 	}

@@ -21,8 +21,8 @@ type disturbance struct {
 // waited for a CPU.
 const maxWaitShare = 0.1
 
-// measureUndisturbed calls measure, which must be short, again until it was not disturbed or no
-// time is left. It returns the CPU times of the last call.
+// measureUndisturbed calls measure, which must be short, and repeats it until it was not disturbed
+// or no time is left. It returns the CPU times of the last call.
 func (d *disturbance) measureUndisturbed(ctx context.Context, measure func() error) (use cpuUse, err error) {
 	for {
 		began := time.Now()

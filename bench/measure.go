@@ -49,8 +49,8 @@ func (m measurement) measure(ctx context.Context, b backend) (_ *results, err er
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
-	for _, c := range m.servers {
-		m.disturbance.serverPIDs = append(m.disturbance.serverPIDs, c.pid)
+	for _, server := range m.servers {
+		m.disturbance.serverPIDs = append(m.disturbance.serverPIDs, server.pid)
 	}
 	m.results = &results{backend: b.name, goals: m.service.goals}
 	began := time.Now()
@@ -69,7 +69,7 @@ func (m measurement) selected(scenario string, list []peer) []peer {
 	if !m.scenarios.MatchString(scenario) {
 		return nil
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(c peer) bool { return !m.peers.MatchString(c.name) })
+	list = slices.DeleteFunc(slices.Clone(list), func(p peer) bool { return !m.peers.MatchString(p.name) })
 	if len(list) > 0 {
 		fmt.Fprintln(os.Stderr, "bench:", m.backend, scenario)
 	}
@@ -78,12 +78,12 @@ func (m measurement) selected(scenario string, list []peer) []peer {
 
 // tolerate returns err if it must end the run: if it comes from this project, or from what all
 // peers are compared with. Another library may fail: the error is printed, and it loses the round.
-func (m measurement) tolerate(c peer, err error) error {
+func (m measurement) tolerate(p peer, err error) error {
 	if err == nil {
 		return nil
 	}
-	err = fmt.Errorf("%s: %w", c.name, err)
-	if c.name == thisProject || c.name == m.bare.name || c.name == m.byHand.name {
+	err = fmt.Errorf("%s: %w", p.name, err)
+	if p.name == thisProject || p.name == m.bare.name || p.name == m.byHand.name {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench:", err)

@@ -40,36 +40,36 @@ func (m measurement) measureHandOff(ctx context.Context, n int) error {
 	}
 	defer bare.close()
 	groups := make([]*contenderGroup, len(list))
-	for i, c := range list {
-		clients, err := c.openAll(ctx, n)
+	for i, p := range list {
+		clients, err := p.openAll(ctx, n)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		defer closeAll(clients)
 		groups[i] = &contenderGroup{clients: clients, shares: make([]int, n)}
 		_, err = groups[i].contend(ctx, "warm-up", warmUp)
-		if err := m.tolerate(c, err); err != nil {
+		if err := m.tolerate(p, err); err != nil {
 			return err
 		}
 		clear(groups[i].shares)
 	}
 	for round := range m.schedule.handOffRounds {
-		for i, c := range list {
-			err := m.handOffRound(ctx, scenario, c, groups[i], round, bare)
-			if err := m.tolerate(c, err); err != nil {
+		for i, p := range list {
+			err := m.handOffRound(ctx, scenario, p, groups[i], round, bare)
+			if err := m.tolerate(p, err); err != nil {
 				return err
 			}
 		}
 	}
-	for i, c := range list {
-		m.add(c.name, scenario, 0, metric{name: "Jain index"}, jain(groups[i].shares), 0)
+	for i, p := range list {
+		m.add(p.name, scenario, 0, metric{name: "Jain index"}, jain(groups[i].shares), 0)
 	}
 	return nil
 }
 
 // handOffRound compares the time between two holders with the time of a bare request, which is
 // measured just before.
-func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, g *contenderGroup, round int, bare *client) error {
+func (m measurement) handOffRound(ctx context.Context, scenario string, p peer, g *contenderGroup, round int, bare *client) error {
 	var base sample
 	var l *handOffLog
 	var requests int64
@@ -79,14 +79,14 @@ func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, 
 		if base, err = bare.load(ctx, 1, m.schedule.loadTime/2); err != nil {
 			return err
 		}
-		before, err := m.requestsOf(ctx, c)
+		before, err := m.requestsOf(ctx, p)
 		if err != nil {
 			return err
 		}
 		if l, err = g.contend(ctx, "hand-off-"+rand.Text(), m.schedule.handOffTime); err != nil {
 			return err
 		}
-		after, err := m.requestsOf(ctx, c)
+		after, err := m.requestsOf(ctx, p)
 		requests = after - before
 		return err
 	})
@@ -96,10 +96,10 @@ func (m measurement) handOffRound(ctx context.Context, scenario string, c peer, 
 	count := float64(len(l.gaps))
 	p50, p99 := quantiles(l.gaps)
 	baseline := m.bare.name + " alone"
-	m.add(c.name, scenario, round, metric{"gap, median", "µs", baseline}, p50, base.p50)
-	m.add(c.name, scenario, round, metric{"gap, p99", "µs", baseline}, p99, base.p50)
-	m.add(c.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.schedule.handOffTime.Seconds(), 0)
-	m.add(c.name, scenario, round, metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
+	m.add(p.name, scenario, round, metric{"gap, median", "µs", baseline}, p50, base.p50)
+	m.add(p.name, scenario, round, metric{"gap, p99", "µs", baseline}, p99, base.p50)
+	m.add(p.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.schedule.handOffTime.Seconds(), 0)
+	m.add(p.name, scenario, round, metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
 	return nil
 }
 

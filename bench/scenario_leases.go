@@ -13,16 +13,16 @@ var heldLeasesName = fmt.Sprintf("%d held leases", leaseCount)
 
 // runHeldLeases measures what many held leases cost a process.
 func (m measurement) runHeldLeases(ctx context.Context) error {
-	for _, c := range m.selected(heldLeasesName, m.heldLeasePeers) {
-		if err := m.tolerate(c, m.measureHeldLeases(ctx, c)); err != nil {
+	for _, p := range m.selected(heldLeasesName, m.heldLeasePeers) {
+		if err := m.tolerate(p, m.measureHeldLeases(ctx, p)); err != nil {
 			return fmt.Errorf("%s: %w", heldLeasesName, err)
 		}
 	}
 	return nil
 }
 
-func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
-	cl, err := c.open(ctx)
+func (m measurement) measureHeldLeases(ctx context.Context, p peer) error {
+	cl, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
@@ -35,8 +35,8 @@ func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
 	if err != nil {
 		return err
 	}
-	m.add(c.name, heldLeasesName, 0, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, 0)
-	if err := m.watchRenewals(ctx, c, cl, routines); err != nil {
+	m.add(p.name, heldLeasesName, 0, metric{name: "heap", unit: "MB"}, float64(heapInUse()-heap)/1e6, 0)
+	if err := m.watchRenewals(ctx, p, cl, routines); err != nil {
 		return err
 	}
 	return concurrently(leasesAtOnce, func(i int) error {
@@ -52,9 +52,9 @@ func (m measurement) measureHeldLeases(ctx context.Context, c peer) error {
 // watchRenewals counts the requests that are sent while the program does nothing, for as long as it
 // takes to renew each lease once: the rate over any longer time is the same on average. The TTL is
 // the usual one of 30 s.
-func (m measurement) watchRenewals(ctx context.Context, c peer, cl *client, routines int) error {
+func (m measurement) watchRenewals(ctx context.Context, p peer, cl *client, routines int) error {
 	began := time.Now()
-	before, err := m.requestsOf(ctx, c)
+	before, err := m.requestsOf(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -63,19 +63,19 @@ func (m measurement) watchRenewals(ctx context.Context, c peer, cl *client, rout
 		messages = cl.messages()
 	}
 	peak := runtime.NumGoroutine()
-	for time.Since(began) < c.renewInterval && ctx.Err() == nil {
+	for time.Since(began) < p.renewInterval && ctx.Err() == nil {
 		time.Sleep(time.Millisecond)
 		peak = max(peak, runtime.NumGoroutine())
 	}
-	after, err := m.requestsOf(ctx, c)
+	after, err := m.requestsOf(ctx, p)
 	if err != nil {
 		return err
 	}
 	seconds := time.Since(began).Seconds()
-	m.add(c.name, heldLeasesName, 0, metric{name: "goroutines"}, float64(peak-routines), 0)
-	m.add(c.name, heldLeasesName, 0, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, 0)
+	m.add(p.name, heldLeasesName, 0, metric{name: "goroutines"}, float64(peak-routines), 0)
+	m.add(p.name, heldLeasesName, 0, metric{name: "renewals", unit: "1/s"}, float64(after-before)/seconds, 0)
 	if cl.messages != nil {
-		m.add(c.name, heldLeasesName, 0, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, 0)
+		m.add(p.name, heldLeasesName, 0, metric{name: "round trips", unit: "1/s"}, float64(cl.messages()-messages)/seconds, 0)
 	}
 	return nil
 }

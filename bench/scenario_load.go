@@ -39,14 +39,14 @@ func (m measurement) measureLoad(ctx context.Context, n int) error {
 	list = slices.Concat([]peer{m.bare, m.byHand}, list)
 	clients := make([]*client, 0, len(list))
 	defer func() { closeAll(clients) }()
-	for _, c := range list {
-		cl, err := c.open(ctx)
+	for _, p := range list {
+		cl, err := p.open(ctx)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 		clients = append(clients, cl)
 		_, err = cl.load(ctx, n, warmUp) // also connects
-		if err := m.tolerate(c, err); err != nil {
+		if err := m.tolerate(p, err); err != nil {
 			return err
 		}
 	}

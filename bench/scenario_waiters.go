@@ -33,8 +33,8 @@ func waitersGoals(n int) []goal {
 // runWaiters measures how long it takes until each of many waiters for one lock has had it once.
 func (m measurement) runWaiters(ctx context.Context) error {
 	for _, n := range lockerCounts {
-		for _, c := range m.selected(waitersName(n), m.waiterPeers) {
-			if err := m.tolerate(c, m.measureWaiters(ctx, n, c)); err != nil {
+		for _, p := range m.selected(waitersName(n), m.waiterPeers) {
+			if err := m.tolerate(p, m.measureWaiters(ctx, n, p)); err != nil {
 				return fmt.Errorf("%s: %w", waitersName(n), err)
 			}
 		}
@@ -46,8 +46,8 @@ func (m measurement) runWaiters(ctx context.Context) error {
 // waiters enter the queue.
 const queueingTime = 2 * time.Second
 
-func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
-	clients, err := c.openAll(ctx, n)
+func (m measurement) measureWaiters(ctx context.Context, n int, p peer) error {
+	clients, err := p.openAll(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
 		if i == waiterCount {
 			started.Wait()
 			time.Sleep(queueingTime)
-			if before, err = m.requestsOf(ctx, c); err != nil {
+			if before, err = m.requestsOf(ctx, p); err != nil {
 				return err
 			}
 			defer time.AfterFunc(m.schedule.waitersTime, cancel)
@@ -88,13 +88,13 @@ func (m measurement) measureWaiters(ctx context.Context, n int, c peer) error {
 	if err != nil {
 		return err
 	}
-	after, err := m.requestsOf(ctx, c)
+	after, err := m.requestsOf(ctx, p)
 	if err != nil {
 		return err
 	}
 	scenario := waitersName(n)
-	m.add(c.name, scenario, 0, metric{name: "served"}, float64(served.Load()), 0)
-	m.add(c.name, scenario, 0, metric{name: "within", unit: "s"}, time.Duration(last.Load()-releasedAt).Seconds(), 0)
-	m.add(c.name, scenario, 0, metric{name: "requests a grant"}, float64(after-before)/float64(served.Load()), 0)
+	m.add(p.name, scenario, 0, metric{name: "served"}, float64(served.Load()), 0)
+	m.add(p.name, scenario, 0, metric{name: "within", unit: "s"}, time.Duration(last.Load()-releasedAt).Seconds(), 0)
+	m.add(p.name, scenario, 0, metric{name: "requests a grant"}, float64(after-before)/float64(served.Load()), 0)
 	return nil
 }
