@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // sendBuffer is the longest message. go-zookeeper keeps a buffer of this size for each session.
@@ -72,7 +74,7 @@ func (s *session) begin(ctx context.Context) error {
 // dial is go-zookeeper's dialer. A session that is over gets no more connections; that includes the second session
 // which go-zookeeper would ask for.
 func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) {
-	s.sleep(s.hosts.pause())
+	s.sleep(s.hosts.Pause())
 	ctx, cancel := context.WithTimeout(s.life, max(s.patience, 500*time.Millisecond))
 	defer cancel()
 	conn, err := s.d.dial(ctx, network, addr)
@@ -83,10 +85,10 @@ func (s *session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		err = errOver
 	}
 	if err != nil {
-		s.trouble = overdueAt(addr, err)
+		s.trouble = zkconn.OverdueAt(addr, err)
 		return nil, err
 	}
-	s.wire = newWire(conn, addr, s.patience, s.d.margins.hold(), s.hosts.answered)
+	s.wire = zkconn.NewWire(conn, addr, s.patience, s.d.margins.hold(), s.hosts.Answered)
 	return s.wire, nil
 }
 
@@ -101,7 +103,7 @@ func (s *session) sleep(d time.Duration) {
 }
 
 // present is the present connection, or the last one.
-func (s *session) present() *wire {
+func (s *session) present() *zkconn.Wire {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.wire

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 var _ driver.TokenReader = (*zkDriver)(nil)
@@ -45,12 +46,12 @@ func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token,
 // current asks a server that is made to know the latest.
 func (s *session) current(ctx context.Context, dir string) (locker.Token, error) {
 	if err := s.catchUp(ctx, dir); err != nil {
-		return 0, ignore(err, zk.ErrNoNode) // none: there is no such lock
+		return 0, zkconn.Ignore(err, zk.ErrNoNode) // none: there is no such lock
 	}
 	for {
 		nodes, _, err := s.queue(dir)
 		if err != nil || len(nodes) == 0 {
-			return 0, ignore(err, zk.ErrNoNode)
+			return 0, zkconn.Ignore(err, zk.ErrNoNode)
 		}
 		there, stat, err := s.conn.Exists(dir + "/" + nodes[0].name)
 		if err != nil {

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -31,23 +28,6 @@ func TestBroken(t *testing.T) {
 	} {
 		if zkbackend.Broken(err) {
 			t.Errorf("Broken(%v) = true, want false", err)
-		}
-	}
-}
-
-// An error that matches that of a context says that the caller gave up.
-func TestNoTimeLimitButTheCallers(t *testing.T) {
-	for _, err := range []error{
-		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
-		fmt.Errorf("dial: %w", context.DeadlineExceeded),
-	} {
-		if got := zkbackend.Overdue(err); got == nil || errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
-			t.Errorf("Overdue(%v) = %v", err, got)
-		}
-	}
-	for _, err := range []error{nil, syscall.ECONNREFUSED, zk.ErrNoNode} {
-		if got := zkbackend.Overdue(err); !errors.Is(got, err) {
-			t.Errorf("Overdue(%v) = %v", err, got)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 const (
 	MaxSessions = maxSessions
 	MaxChecks   = maxChecks
-	HeadSize    = headSize
 )
 
 var (
@@ -23,9 +21,7 @@ var (
 	CheckRoot = checkRoot
 	ParseACL  = parseACL
 	TickOf    = tickOf
-	WithPorts = withPorts
 	Broken    = broken
-	Overdue   = overdue
 	Patience  = patienceFor
 )
 
@@ -75,47 +71,6 @@ func WroteAround(tick, ttl time.Duration) (before, after error) {
 	_, after = s.wrote(driver.Stamp())
 	return before, after
 }
-
-// Heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the packets.
-func Heads(stream []byte, piece int) (heads [][]byte) {
-	var f frames
-	for len(stream) > 0 {
-		n := min(piece, len(stream))
-		f.feed(stream[:n], func(head []byte) { heads = append(heads, append([]byte{}, head...)) })
-		stream = stream[n:]
-	}
-	return heads
-}
-
-// NewWire watches a connection. Requests are never held back on it.
-func NewWire(conn net.Conn, patience time.Duration) net.Conn {
-	return NewHoldingWire(conn, patience, patience)
-}
-
-// NewHoldingWire watches a connection, and holds requests back when the server has been silent for a while.
-func NewHoldingWire(conn net.Conn, patience, hold time.Duration) net.Conn {
-	return newWire(conn, "zk:2181", patience, hold, func() {})
-}
-
-// Greeted returns what the answer to the request to connect says.
-func Greeted(c net.Conn) (timeout time.Duration, session int64) {
-	h := c.(*wire).greeted()
-	if h == nil {
-		return 0, 0
-	}
-	return time.Duration(h.timeout) * time.Millisecond, h.session
-}
-
-// Hosts is what tells go-zookeeper where to connect.
-func Hosts(servers []string, over func() bool) zk.HostProvider {
-	h := &hosts{over: over}
-	_ = h.Init(servers)
-	return h
-}
-
-// Answered tells hosts that something was answered, and Pause returns how long it waits before the next dial.
-func Answered(h zk.HostProvider)            { h.(*hosts).answered() }
-func Pause(h zk.HostProvider) time.Duration { return h.(*hosts).pause() }
 
 // Settings is what a URL says.
 type Settings struct {

@@ -7,16 +7,16 @@ import (
 	"net"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/zkconn/zktest"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
 // answers is a service that says the same to everybody.
 func answers(text string) zkbackend.Option {
 	return zkbackend.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		near, far := newConnection()
+		near, far := zktest.NewConnection()
 		go func() {
 			_, _ = far.Read(make([]byte, 100))
 			_, _ = io.WriteString(far, text)
@@ -42,25 +42,6 @@ func TestPortOfAnotherService(t *testing.T) {
 					t.Errorf("New = %v, %v, want an error that says whose answer is not one of ZooKeeper", l, err)
 				}
 			})
-		})
-	}
-}
-
-// go-zookeeper sees nothing of such an answer: it would make room for a gigabyte.
-func TestGreetingOfAnotherService(t *testing.T) {
-	for name, text := range map[string]string{
-		"HTTP":  "HTTP/1.1 400 Bad Request\r\n\r\n",
-		"short": "\x00\x00\x00\x04oops",
-		"long":  "\x00\x00\x00\x40" + string(make([]byte, 64)),
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			near, far := pipe(t, patience)
-			write(t, near, []byte("connect"))
-			write(t, far, []byte(text))
-			n, err := io.ReadFull(near, make([]byte, 4))
-			if n != 0 || err == nil || !contains(err, "not one of ZooKeeper") {
-				t.Errorf("%s: Read = %d, %v, want nothing and an error", name, n, err)
-			}
 		})
 	}
 }
@@ -94,70 +75,4 @@ func TestTimeoutsNameTheServer(t *testing.T) {
 			t.Errorf("no way to the server: New = %v, want that it is named", err)
 		}
 	})
-}
-
-// Each request that reaches the servers keeps the session alive, so a server that is silent gets no more of them: until it answers, or
-// the connection is given up.
-func TestSilentServerGetsNoMoreRequests(t *testing.T) {
-	const hold = patience / 4
-	for _, answered := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			c, far := newConnection()
-			near := zkbackend.NewHoldingWire(c, patience, hold)
-			defer near.Close()
-			defer far.Close()
-			arrived := make(chan byte, 10)
-			go func() {
-				defer close(arrived)
-				for b := make([]byte, 1); ; {
-					if _, err := io.ReadFull(far, b); err != nil {
-						return
-					}
-					arrived <- b[0]
-				}
-			}()
-			arrives := func(want string) {
-				t.Helper()
-				synctest.Wait()
-				got := ""
-				for len(arrived) > 0 {
-					got += string(<-arrived)
-				}
-				if got != want {
-					t.Errorf("answered %v: %q arrived, want %q", answered, got, want)
-				}
-			}
-			write(t, near, []byte("c"))
-			write(t, far, greeting(4000, 7))
-			go func() {
-				for {
-					_ = near.SetReadDeadline(time.Time{}) // as go-zookeeper does before each packet
-					if _, err := near.Read(make([]byte, 100)); err != nil {
-						return
-					}
-				}
-			}()
-			arrives("c")
-			time.Sleep(time.Minute) // nothing is asked, so that is no silence
-			write(t, near, []byte("1"))
-			time.Sleep(hold)
-			write(t, near, []byte("2"))
-			arrives("12")
-			time.Sleep(time.Nanosecond) // now it is longer than that
-			written := make(chan struct{})
-			go func() {
-				defer close(written)
-				_, _ = near.Write([]byte("3"))
-			}()
-			arrives("")
-			if answered {
-				write(t, far, reply(1))
-				<-written
-				arrives("3")
-				return
-			}
-			<-written // when the connection is given up
-			arrives("")
-		})
-	}
 }

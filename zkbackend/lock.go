@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // acquireLimit bounds all that an acquisition asks before it is granted or queued.
@@ -177,14 +178,14 @@ func (l *lock) make(s *session, version int32) (alone bool, err error) {
 // latest: if one were missed, the next would wait for it.
 func (l *lock) find(ctx context.Context, s *session) (found, first bool, err error) {
 	if err := s.catchUp(ctx, l.dir); err != nil {
-		return false, false, ignore(err, zk.ErrNoNode)
+		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
 	l.mu.Lock()
 	owner := l.owner
 	l.mu.Unlock()
 	queue, _, err := s.queue(l.dir)
 	if err != nil {
-		return false, false, ignore(err, zk.ErrNoNode)
+		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
 	for i, n := range queue {
 		if n.owner != owner {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 func init() {
@@ -57,7 +58,7 @@ func parse(u *url.URL) (config, error) {
 		return fail(err)
 	}
 	if secure != nil {
-		opts = append(opts, WithDialer(tlsDialer(secure)))
+		opts = append(opts, WithDialer(zkconn.TLSDialer(secure)))
 	}
 	if acl != "" {
 		list, err := parseACL(acl)

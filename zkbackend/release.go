@@ -5,6 +5,8 @@ import (
 	"errors"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner, once the quorum has
@@ -66,7 +68,7 @@ func (l *lock) remove(ctx context.Context, s *session, path, owner string, ends 
 		default:
 			err = s.removeAll(ctx, l.dir, owner)
 		}
-		err = ignore(ignore(err, zk.ErrNoNode), zk.ErrNotEmpty) // somebody else uses the lock's node
+		err = zkconn.Ignore(zkconn.Ignore(err, zk.ErrNoNode), zk.ErrNotEmpty) // somebody else uses the lock's node
 		if !broken(err) && !errors.Is(err, errOver) {
 			return explain(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // The most nodes, and the most bytes of their paths, that are checked in one request. Both are far below what the servers
@@ -89,7 +90,7 @@ func (s *session) renew(ctx context.Context, checks []check, report func(int, dr
 			fallthrough
 		case !broken(err) || ctx.Err() != nil:
 			for _, c := range checks {
-				report(c.i, 0, explain(overdue(err)))
+				report(c.i, 0, explain(zkconn.Overdue(err)))
 			}
 			return
 		}

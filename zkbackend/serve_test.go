@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"path"
 	"slices"
+
+	"github.com/fencedlock/locker/internal/zkconn/zktest"
 )
 
 // How the server carries requests out, on its nodes.
 
 // do carries out a request.
-func (s *server) do(c *conn, op string, r *reader, w *writer) code {
+func (s *server) do(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code {
 	s.tree.undo = nil
 	if slices.Contains([]string{"create", "container", "delete", "set", "multi", "close"}, op) {
 		s.tree.zxid++
@@ -23,8 +25,8 @@ func (s *server) do(c *conn, op string, r *reader, w *writer) code {
 	case "multi":
 		return s.multi(c, r, w)
 	case "watches":
-		r.int64()
-		for _, name := range r.list() {
+		r.Int64()
+		for _, name := range r.List() {
 			if s.tree.nodes[name] == nil {
 				s.tell(c, deleted, name)
 			} else {
@@ -33,7 +35,7 @@ func (s *server) do(c *conn, op string, r *reader, w *writer) code {
 		}
 		return ok
 	case "sync":
-		w.string(r.string())
+		w.String(r.String())
 		return ok
 	case "exists", "get", "children":
 		return s.look(c, op, r, w)
@@ -41,8 +43,8 @@ func (s *server) do(c *conn, op string, r *reader, w *writer) code {
 	return s.write(c, op, r, w)
 }
 
-func (s *server) look(c *conn, op string, r *reader, w *writer) code {
-	name, watched := r.string(), r.bool()
+func (s *server) look(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code {
+	name, watched := r.String(), r.Bool()
 	known := s.tree
 	if c.stale != nil {
 		known = c.stale
@@ -56,41 +58,41 @@ func (s *server) look(c *conn, op string, r *reader, w *writer) code {
 	}
 	switch op {
 	case "get":
-		w.string(s.tree.data[name])
+		w.String(s.tree.data[name])
 	case "children":
-		w.int32(int32(len(z.children)))
+		w.Int32(int32(len(z.children)))
 		for _, child := range z.children {
-			w.string(child)
+			w.String(child)
 		}
 	}
-	w.stat(z)
+	writeStat(w, z)
 	return ok
 }
 
 // write carries out one operation that changes the tree.
-func (s *server) write(c *conn, op string, r *reader, w *writer) code {
-	name := r.string()
+func (s *server) write(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code {
+	name := r.String()
 	switch op {
 	case "create", "container":
-		r.bytes()
-		r.acl()
-		made, code := s.tree.create(name, r.int32(), c.session)
+		r.Bytes()
+		r.ACL()
+		made, code := s.tree.create(name, r.Int32(), c.session)
 		if code == ok {
-			w.string(made)
+			w.String(made)
 		}
 		return code
 	case "delete":
-		r.int32()
+		r.Int32()
 		return s.remove(name)
 	case "set":
-		r.bytes()
-		code := s.tree.set(name, r.int32())
+		r.Bytes()
+		code := s.tree.set(name, r.Int32())
 		if code == ok {
-			w.stat(s.tree.nodes[name])
+			writeStat(w, s.tree.nodes[name])
 		}
 		return code
 	case "check":
-		r.int32()
+		r.Int32()
 		switch {
 		case s.tree.nodes[name] == nil:
 			return noNode
@@ -103,7 +105,7 @@ func (s *server) write(c *conn, op string, r *reader, w *writer) code {
 }
 
 // multi carries out all operations or none.
-func (s *server) multi(c *conn, r *reader, w *writer) code {
+func (s *server) multi(c *conn, r *zktest.Reader, w *zktest.Writer) code {
 	type result struct {
 		op   int32
 		code code
@@ -113,8 +115,8 @@ func (s *server) multi(c *conn, r *reader, w *writer) code {
 	var results []result
 	failed := false
 	for {
-		op, done := r.int32(), r.bool()
-		r.int32()
+		op, done := r.Int32(), r.Bool()
+		r.Int32()
 		if done {
 			break
 		}
@@ -122,13 +124,13 @@ func (s *server) multi(c *conn, r *reader, w *writer) code {
 			results, failed = []result{{code: expired}}, true
 			break
 		}
-		out := new(writer)
+		out := new(zktest.Writer)
 		code := s.write(c, opNames[op], r, out)
 		if failed {
 			code = -2
 		}
 		failed = failed || code != ok
-		results = append(results, result{op, code, out.data})
+		results = append(results, result{op, code, out.Data})
 	}
 	if failed {
 		for _, undo := range slices.Backward(s.tree.undo) {
@@ -139,17 +141,17 @@ func (s *server) multi(c *conn, r *reader, w *writer) code {
 		if failed {
 			x.op, x.data = -1, nil
 		}
-		w.int32(x.op)
-		w.bool(false)
-		w.int32(int32(x.code))
+		w.Int32(x.op)
+		w.Bool(false)
+		w.Int32(int32(x.code))
 		if failed {
-			w.int32(int32(x.code))
+			w.Int32(int32(x.code))
 		}
-		w.data = append(w.data, x.data...)
+		w.Data = append(w.Data, x.data...)
 	}
-	w.int32(-1)
-	w.bool(true)
-	w.int32(-1)
+	w.Int32(-1)
+	w.Bool(true)
+	w.Int32(-1)
 	return ok
 }
 
@@ -176,4 +178,18 @@ func (s *server) children(name string) []string {
 		return nil
 	}
 	return slices.Clone(z.children)
+}
+
+func writeStat(w *zktest.Writer, z *znode) {
+	w.Int64(z.czxid)
+	w.Int64(z.mzxid)
+	w.Int64(0)
+	w.Int64(0)
+	w.Int32(z.version)
+	w.Int32(0)
+	w.Int32(0)
+	w.Int64(z.owner)
+	w.Int32(0)
+	w.Int32(int32(len(z.children)))
+	w.Int64(0)
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/fencedlock/locker/internal/zkconn/zktest"
 )
 
 // server is a ZooKeeper of one server in this process, which fails as a test tells it to. It ends a session when it is told
@@ -84,7 +86,7 @@ func newServer(t *testing.T) *server {
 
 // dial is what clients dial with. What they are connected by is no network's, so that time can be a bubble's.
 func (s *server) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := newConnection()
+	near, far := zktest.NewConnection()
 	s.all.Go(func() { s.handle(far) })
 	return near, nil
 }
@@ -188,30 +190,30 @@ const (
 
 func (s *server) tell(c *conn, event int32, name string) {
 	const syncConnected = 3
-	w := new(writer)
-	w.int32(-1)
-	w.int64(-1)
-	w.int32(0)
-	w.int32(event)
-	w.int32(syncConnected)
-	w.string(name)
-	s.send(c, w.data)
+	w := new(zktest.Writer)
+	w.Int32(-1)
+	w.Int64(-1)
+	w.Int32(0)
+	w.Int32(event)
+	w.Int32(syncConnected)
+	w.String(name)
+	s.send(c, w.Data)
 }
 
 func (s *server) send(c *conn, data []byte) {
 	if !c.mute && !s.muted {
-		_, _ = c.Write(packet(data))
+		_, _ = c.Write(zktest.Packet(data))
 	}
 }
 
-func readPacket(c net.Conn) (*reader, error) {
+func readPacket(c net.Conn) (*zktest.Reader, error) {
 	size := make([]byte, 4)
 	if _, err := io.ReadFull(c, size); err != nil {
 		return nil, err
 	}
 	data := make([]byte, binary.BigEndian.Uint32(size))
 	_, err := io.ReadFull(c, data)
-	return &reader{data}, err
+	return &zktest.Reader{Data: data}, err
 }
 
 func (s *server) handle(tcp net.Conn) {
@@ -238,10 +240,10 @@ func (s *server) handle(tcp net.Conn) {
 }
 
 // greet answers a request to connect.
-func (s *server) greet(c *conn, r *reader) bool {
-	r.int32()
-	seen := r.int64()
-	asked, session := time.Duration(r.int32())*time.Millisecond, r.int64()
+func (s *server) greet(c *conn, r *zktest.Reader) bool {
+	r.Int32()
+	seen := r.Int64()
+	asked, session := time.Duration(r.Int32())*time.Millisecond, r.Int64()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.connects = append(s.connects, session)
@@ -250,17 +252,17 @@ func (s *server) greet(c *conn, r *reader) bool {
 
 		return false
 	}
-	w := new(writer)
-	w.int32(0)
+	w := new(zktest.Writer)
+	w.Int32(0)
 	if session == 0 {
 		s.last++
 		session = s.last
 		s.sessions[session] = c
 	} else if old := s.sessions[session]; old == nil {
-		w.int32(0)
-		w.int64(0)
-		w.string(strings.Repeat("\x00", 16))
-		s.send(c, w.data)
+		w.Int32(0)
+		w.Int64(0)
+		w.String(strings.Repeat("\x00", 16))
+		s.send(c, w.Data)
 		return true // go-zookeeper leaves it open
 	} else if old != c {
 		s.drop(old)
@@ -268,10 +270,10 @@ func (s *server) greet(c *conn, r *reader) bool {
 	}
 	c.session = session
 	c.stale, s.stale = s.stale, nil
-	w.int32(int32(min(max(asked, s.shortest), s.longest).Milliseconds()))
-	w.int64(session)
-	w.string(strings.Repeat("p", 16))
-	s.send(c, w.data)
+	w.Int32(int32(min(max(asked, s.shortest), s.longest).Milliseconds()))
+	w.Int64(session)
+	w.String(strings.Repeat("p", 16))
+	s.send(c, w.Data)
 	return true
 }
 
@@ -281,13 +283,13 @@ var opNames = map[int32]string{
 }
 
 // take carries out a request, or what the script says. It is false when the connection ends.
-func (s *server) take(c *conn, r *reader) bool {
+func (s *server) take(c *conn, r *zktest.Reader) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	xid, op := r.int32(), r.int32()
+	xid, op := r.Int32(), r.Int32()
 	q := request{session: c.session, op: opNames[op]}
-	if peek := (&reader{r.data}); slices.Contains([]string{"create", "delete", "exists", "get", "set", "sync", "children", "container"}, q.op) {
-		q.path = peek.string()
+	if peek := (&zktest.Reader{Data: r.Data}); slices.Contains([]string{"create", "delete", "exists", "get", "set", "sync", "children", "container"}, q.op) {
+		q.path = peek.String()
 		z := s.tree.nodes[q.path]
 		q.own = q.op == "get" && z != nil && z.owner == c.session
 	}
@@ -306,7 +308,7 @@ func (s *server) take(c *conn, r *reader) bool {
 		c.mute = true
 		return true
 	}
-	w := new(writer)
+	w := new(zktest.Writer)
 	code := noAuth
 	switch {
 	case v == refuse:
@@ -317,16 +319,16 @@ func (s *server) take(c *conn, r *reader) bool {
 	default:
 		code = s.do(c, q.op, r, w)
 	}
-	h := new(writer)
-	h.int32(xid)
-	h.int64(s.tree.zxid)
-	h.int32(int32(code))
+	h := new(zktest.Writer)
+	h.Int32(xid)
+	h.Int64(s.tree.zxid)
+	h.Int32(int32(code))
 	if code == ok {
-		h.data = append(h.data, w.data...)
+		h.Data = append(h.Data, w.Data...)
 	}
 	c.mute = c.mute || v == loseReply
 	if v != hangUpAfter {
-		s.send(c, h.data)
+		s.send(c, h.Data)
 	}
 	if c.stale != nil && s.parting && q.op == "children" {
 		return false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // session is one session with the servers, for all acquisitions with one TTL. It has a zk.Conn of its own, which never
@@ -24,7 +25,7 @@ type session struct {
 	ttl      time.Duration
 	timeout  time.Duration // asked of the servers
 	patience time.Duration
-	hosts    *hosts
+	hosts    *zkconn.Hosts
 
 	conn  *zk.Conn
 	quiet <-chan zk.Event // closed when conn's goroutines have ended
@@ -37,7 +38,7 @@ type session struct {
 	users int // acquisitions that have not been removed; guarded by the driver's mutex
 
 	mu       sync.Mutex
-	wire     *wire         // the present connection, or the last one
+	wire     *zkconn.Wire  // the present connection, or the last one
 	up       chan struct{} // closed while requests can be sent
 	isUp     bool
 	trouble  error // what came last in the way of a connection
@@ -48,7 +49,7 @@ type session struct {
 	unsure   driver.Instant // when a write was sent whose answer is lost, while none is answered that was sent later; else Never
 	silence  *time.Timer    // calls listen; nil until the session was confirmed
 	id       int64          // it and the password attach a connection to the session
-	password [passwordSize]byte
+	password [zkconn.PasswordSize]byte
 	nodes    map[string]*lock  // those that stand under this session, by path
 	fresh    []*lock           // those of them that are not watched yet
 	watched  map[string]*watch // nodes whose end is waited for
@@ -82,7 +83,7 @@ func newSession(d *zkDriver, ttl time.Duration) *session {
 		unsure:   driver.Never,
 	}
 	s.life, s.end = context.WithCancelCause(context.Background())
-	s.hosts = &hosts{over: s.isOver}
+	s.hosts = &zkconn.Hosts{Over: s.isOver}
 	return s
 }
 
@@ -113,15 +114,15 @@ func (s *session) event(e zk.Event) {
 func (s *session) connected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.wire.greeted()
-	granted := time.Duration(h.timeout) * time.Millisecond
+	h := s.wire.Greeted()
+	granted := time.Duration(h.Timeout) * time.Millisecond
 	first := s.proof == nil
 	if first {
-		s.proof = newProof(s.d.margins, s.ttl, h.sent)
-		s.heard, s.written, s.id, s.password = h.sent, h.sent, h.session, h.password
+		s.proof = newProof(s.d.margins, s.ttl, h.Sent)
+		s.heard, s.written, s.id, s.password = h.Sent, h.Sent, h.Session, h.Password
 		s.silence = time.AfterFunc(s.timeout, s.listen)
 	}
-	s.proof.connected(h.sent, h.answered)
+	s.proof.connected(h.Sent, h.Answered)
 	s.trouble = nil
 	if granted < s.timeout {
 		err := &shortError{granted}
@@ -154,12 +155,12 @@ func (s *session) disconnected() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.wire != nil {
-		if err := s.wire.unanswered(); errors.Is(err, errHungUp) && s.proof != nil {
+		if err := s.wire.Unanswered(); errors.Is(err, zkconn.ErrHungUp) && s.proof != nil {
 			s.trouble = fmt.Errorf("%w, or it knows less than this client has seen (was its data lost, or restored?)", err)
 		} else if err != nil {
 			s.trouble = err
 		}
-		if s.wire.wasRefused() { // each further connect would keep the session, and its nodes, alive
+		if s.wire.WasRefused() { // each further connect would keep the session, and its nodes, alive
 			s.retire(errRefused)
 			s.end(errRefused)
 		}
@@ -223,7 +224,7 @@ func (s *session) unanswered() error {
 	defer s.mu.Unlock()
 	switch {
 	case s.isUp:
-		return fmt.Errorf("%w from %s", errNoAnswer, s.wire.addr)
+		return fmt.Errorf("%w from %s", zkconn.ErrNoAnswer, s.wire.Addr)
 	case s.trouble == nil:
 		return errNoServer
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // The servers may hear a client that doesn't hear them. Then its requests, and each request to connect again, keep its
@@ -100,18 +101,18 @@ func (s *session) takeLeave() {
 }
 
 // endSession asks one server to end a session. A session that has ended already is no error.
-func (d *zkDriver) endSession(ctx context.Context, addr string, id int64, password [passwordSize]byte) error {
+func (d *zkDriver) endSession(ctx context.Context, addr string, id int64, password [zkconn.PasswordSize]byte) error {
 	conn, err := d.dial(ctx, "tcp", addr)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	defer limit(ctx, conn)()
-	if _, err := conn.Write(append(connectRequest(time.Millisecond, id, password), closeRequest()...)); err != nil {
+	defer zkconn.Limit(ctx, conn)()
+	if _, err := conn.Write(append(zkconn.ConnectRequest(time.Millisecond, id, password), zkconn.CloseRequest()...)); err != nil {
 		return err
 	}
-	if _, err := readGreeting(conn); err != nil {
+	if _, err := zkconn.ReadGreeting(conn); err != nil {
 		return err
 	}
-	return untilHungUp(conn)
+	return zkconn.UntilHungUp(conn)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // The servers tell neither their tick nor the longest session that they allow, but they show both: a session that asks
@@ -38,13 +40,13 @@ func (d *zkDriver) probe(ctx context.Context, ask time.Duration) (time.Duration,
 			case err == nil:
 				return granted, nil
 			case errors.As(err, &dial):
-				refused = overdueAt(addr, dial.err)
-			case errors.Is(err, errForeign):
-				refused = fmt.Errorf("%w, from %s", errForeign, addr)
-			case isAlert(err):
+				refused = zkconn.OverdueAt(addr, dial.err)
+			case errors.Is(err, zkconn.ErrForeign):
+				refused = fmt.Errorf("%w, from %s", zkconn.ErrForeign, addr)
+			case zkconn.IsAlert(err):
 				refused = fmt.Errorf("%s: %w", addr, err)
 			default:
-				silent = overdueAt(addr, err)
+				silent = zkconn.OverdueAt(addr, err)
 			}
 		}
 		if silent == nil {
@@ -77,19 +79,19 @@ func (d *zkDriver) probeServer(ctx context.Context, addr string, ask time.Durati
 		return 0, &dialError{err}
 	}
 	defer conn.Close()
-	defer limit(ctx, conn)()
-	if _, err := conn.Write(connectRequest(ask, 0, noPassword)); err != nil {
+	defer zkconn.Limit(ctx, conn)()
+	if _, err := conn.Write(zkconn.ConnectRequest(ask, 0, zkconn.NoPassword)); err != nil {
 		return 0, err
 	}
-	g, err := readGreeting(conn)
+	g, err := zkconn.ReadGreeting(conn)
 	if err != nil {
 		return 0, err
 	}
-	if g.session == 0 || g.timeout <= 0 {
-		return 0, errForeign
+	if g.Session == 0 || g.Timeout <= 0 {
+		return 0, zkconn.ErrForeign
 	}
-	if _, err := conn.Write(closeRequest()); err != nil {
+	if _, err := conn.Write(zkconn.CloseRequest()); err != nil {
 		return 0, err
 	}
-	return time.Duration(g.timeout) * time.Millisecond, untilHungUp(conn)
+	return time.Duration(g.Timeout) * time.Millisecond, zkconn.UntilHungUp(conn)
 }

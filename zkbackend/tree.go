@@ -11,9 +11,10 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// What is asked about the nodes of a lock. All of these calls ignore contexts; they are bounded by the connection.
+// What is asked about the nodes of a lock. All of these calls zkconn.Ignore contexts; they are bounded by the connection.
 
 // catchUp makes the next reads know all that was carried out before, of what this session has asked, too. A write does that: the
 // quorum has to agree, so the server that has answered it is not cut off, and has applied what came earlier; and a server that the session moves to
@@ -85,7 +86,7 @@ func (s *session) makeDir(dir string) error {
 		}
 		_, err = s.conn.CreateContainer(dir, nil, zk.FlagContainer, s.d.acl)
 	}
-	return ignore(err, zk.ErrNodeExists)
+	return zkconn.Ignore(err, zk.ErrNodeExists)
 }
 
 // makeRoot makes the nodes of the chroot. Those above it are looked at only when it isn't there: they may be others', whom nobody may
@@ -110,7 +111,7 @@ func (s *session) makeNode(path string) error {
 		return err
 	}
 	_, err := s.conn.Create(path, nil, zk.FlagPersistent, s.d.acl)
-	return ignore(err, zk.ErrNodeExists)
+	return zkconn.Ignore(err, zk.ErrNodeExists)
 }
 
 // removeAll deletes all nodes of an owner.
@@ -126,7 +127,7 @@ func (s *session) removeAll(ctx context.Context, dir, owner string) error {
 		if !strings.HasPrefix(name, owner) {
 			continue
 		}
-		if err := ignore(s.deleteNode(dir+"/"+name), zk.ErrNoNode); err != nil {
+		if err := zkconn.Ignore(s.deleteNode(dir+"/"+name), zk.ErrNoNode); err != nil {
 			return err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // lookAgain is how often a waiter looks at the queue by itself, should a watch ever be lost. Tests change it.
@@ -97,7 +98,7 @@ func (s *session) withoutLeftovers(dir, path string, queue []node) ([]node, erro
 	mine := func(n node) bool { return strings.HasPrefix(path, dir+"/"+n.owner+"-") && dir+"/"+n.name != path }
 	for _, n := range queue {
 		if mine(n) {
-			if err := ignore(s.deleteNode(dir+"/"+n.name), zk.ErrNoNode); err != nil {
+			if err := zkconn.Ignore(s.deleteNode(dir+"/"+n.name), zk.ErrNoNode); err != nil {
 				return nil, err
 			}
 		}

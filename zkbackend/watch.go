@@ -7,6 +7,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 // watch is the wait for the end of a node. There is one for each node, which is shared.
@@ -28,7 +29,7 @@ func (s *session) watch(path string) (*watch, error) {
 	if err != nil {
 		s.unwatch(path, errors.Is(err, zk.ErrNoNode))
 	}
-	return w, ignore(err, zk.ErrNoNode)
+	return w, zkconn.Ignore(err, zk.ErrNoNode)
 }
 
 // unwatch wakes those who wait for the end of a node.

@@ -85,6 +85,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 const (
@@ -176,7 +177,7 @@ func newLocker(ctx context.Context, c config) (locker.Locker, error) {
 
 // newDriver returns a driver that has a session, and the TTL of that.
 func newDriver(ctx context.Context, c config) (*zkDriver, time.Duration, error) {
-	servers, err := withPorts(c.servers)
+	servers, err := zkconn.WithPorts(c.servers)
 	if err = errors.Join(err, checkRoot(c.root), checkPositive("tick", c.tick), checkPositive("TTL", c.ttl)); err != nil {
 		return nil, 0, err
 	}

@@ -1,4 +1,4 @@
-package zkbackend
+package zkconn
 
 import (
 	"errors"
@@ -22,9 +22,9 @@ import (
 //
 // And it holds requests back while the server is silent. Each one that reaches the servers keeps the session alive, and
 // when nothing comes back any more there must soon be a last one: see Guarantees.
-type wire struct {
+type Wire struct {
 	net.Conn
-	addr     string
+	Addr     string
 	patience time.Duration // how long a server may leave a request without an answer while it answers nothing else either
 	hold     time.Duration // after how much of that no more requests are sent until it answers
 	served   func()        // is called for each answer to something other than credentials
@@ -36,28 +36,28 @@ type wire struct {
 	since   time.Time // while there are any: when the first of them was sent, or something has arrived after that
 	idle    time.Time // go-zookeeper's own limit
 	sent    driver.Instant
-	hello   *hello // nil: not yet
+	hello   *Hello // nil: not yet
 	auth    int32  // the number of the last request that gives credentials
 	refused bool   // they were
 	failure error  // why nothing more is read
 }
 
-func newWire(conn net.Conn, addr string, patience, hold time.Duration, served func()) *wire {
-	w := &wire{Conn: conn, addr: addr, patience: patience, hold: hold, served: served}
+func NewWire(conn net.Conn, addr string, patience, hold time.Duration, served func()) *Wire {
+	w := &Wire{Conn: conn, Addr: addr, patience: patience, hold: hold, served: served}
 	w.news.L = &w.mu
 	return w
 }
 
 // hello is the answer to the request to connect.
-type hello struct {
-	greeting
-	sent, answered driver.Instant
+type Hello struct {
+	Greeting
+	Sent, Answered driver.Instant
 }
 
 // Write never fails. A connection that can't be written to is closed, and go-zookeeper's reader tells that to all who wait for an
 // answer. Of a write that fails it tells the request itself, and then again with all others, and waits for ever for somebody to take the
 // second message; with the credentials that it gives again after a connect that is certain.
-func (w *wire) Write(data []byte) (int, error) {
+func (w *Wire) Write(data []byte) (int, error) {
 	w.mu.Lock()
 	for w.failure == nil && w.isSilent() {
 		w.news.Wait()
@@ -87,29 +87,29 @@ func (w *wire) Write(data []byte) (int, error) {
 }
 
 // isSilent reports whether the server owes an answer for so long that no more requests are sent.
-func (w *wire) isSilent() bool {
+func (w *Wire) isSilent() bool {
 	return w.hello != nil && w.waiting > 0 && time.Since(w.since) > w.hold
 }
 
-func (w *wire) Read(data []byte) (int, error) {
+func (w *Wire) Read(data []byte) (int, error) {
 	n, err := w.Conn.Read(data)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in.feed(data[:n], w.packet)
 	if size, known := w.in.size(); w.hello == nil && known && !isGreetingSize(size) {
-		w.failure = errForeign
+		w.failure = ErrForeign
 	}
 	if w.failure == nil && err != nil {
 		w.failure = err
 		w.news.Broadcast()
 	}
-	if errors.Is(w.failure, errForeign) { // go-zookeeper would make room for all that the first bytes seem to announce
-		return 0, errForeign
+	if errors.Is(w.failure, ErrForeign) { // go-zookeeper would make room for all that the first bytes seem to announce
+		return 0, ErrForeign
 	}
 	return n, err
 }
 
-func (w *wire) packet(head []byte) {
+func (w *Wire) packet(head []byte) {
 	w.since = time.Now()
 	w.news.Broadcast()
 	if w.hello == nil {
@@ -131,51 +131,51 @@ func (w *wire) packet(head []byte) {
 }
 
 // greet takes in the answer to the request to connect.
-func (w *wire) greet(head []byte) {
+func (w *Wire) greet(head []byte) {
 	w.waiting--
 	size, _ := w.in.size()
 	g, ok := parseGreeting(head)
 	if !ok || !isGreetingSize(size) {
-		w.failure = errForeign
+		w.failure = ErrForeign
 		return
 	}
-	w.hello = &hello{g, w.sent, driver.Now()}
+	w.hello = &Hello{g, w.sent, driver.Now()}
 }
 
 // greeted returns the answer to the request to connect, nil if there is none yet.
-func (w *wire) greeted() *hello {
+func (w *Wire) Greeted() *Hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hello
 }
 
-var errHungUp = errors.New("doesn't answer as ZooKeeper: it has no leader, or too many connections")
+var ErrHungUp = errors.New("doesn't answer as ZooKeeper: it has no leader, or too many connections")
 
 // unanswered is why the request to connect was not answered; nil: it was, or may still be.
-func (w *wire) unanswered() error {
+func (w *Wire) Unanswered() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.hello != nil || w.failure == nil:
 		return nil
-	case errors.Is(w.failure, errForeign):
-		return fmt.Errorf("%w, from %s", errForeign, w.addr)
-	case errors.Is(overdue(w.failure), errNoAnswer):
-		return overdueAt(w.addr, w.failure)
+	case errors.Is(w.failure, ErrForeign):
+		return fmt.Errorf("%w, from %s", ErrForeign, w.Addr)
+	case errors.Is(Overdue(w.failure), ErrNoAnswer):
+		return OverdueAt(w.Addr, w.failure)
 	}
-	return fmt.Errorf("%s %w", w.addr, errHungUp)
+	return fmt.Errorf("%s %w", w.Addr, ErrHungUp)
 }
 
 // wasRefused reports whether the server has refused the credentials. It hangs up then, and go-zookeeper, which gives
 // them again after each connect, keeps to itself why.
-func (w *wire) wasRefused() bool {
+func (w *Wire) WasRefused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refused
 }
 
 // SetReadDeadline is called by go-zookeeper before and after it reads a packet.
-func (w *wire) SetReadDeadline(t time.Time) error {
+func (w *Wire) SetReadDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.idle = t
@@ -183,7 +183,7 @@ func (w *wire) SetReadDeadline(t time.Time) error {
 }
 
 // setLimit applies to a read that is under way as well.
-func (w *wire) setLimit() error {
+func (w *Wire) setLimit() error {
 	t := w.idle
 	if w.waiting > 0 {
 		t = earlier(t, time.Now().Add(w.patience))
@@ -191,7 +191,7 @@ func (w *wire) setLimit() error {
 	return w.Conn.SetReadDeadline(t)
 }
 
-func (w *wire) SetWriteDeadline(t time.Time) error {
+func (w *Wire) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() {
 		t = earlier(t, time.Now().Add(w.patience))
 	}

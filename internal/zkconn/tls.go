@@ -1,4 +1,4 @@
-package zkbackend
+package zkconn
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"net"
 )
 
-// tlsDialer connects by TLS. The context bounds the handshake as well.
-func tlsDialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// TLSDialer connects by TLS. The context bounds the handshake as well.
+func TLSDialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	dialer := &tls.Dialer{Config: config}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
@@ -25,8 +25,8 @@ func tlsDialer(config *tls.Config) func(ctx context.Context, network, addr strin
 	}
 }
 
-// isAlert reports whether the other side has refused a TLS connection: our certificate, for example, which it does after the handshake.
-func isAlert(err error) bool {
+// IsAlert reports whether the other side has refused a TLS connection: our certificate, for example, which it does after the handshake.
+func IsAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }

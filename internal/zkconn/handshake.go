@@ -1,4 +1,4 @@
-package zkbackend
+package zkconn
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 
 // The few packets that this package sends by itself, on connections that are not go-zookeeper's.
 
-// noPassword is what a client gives that asks for a new session.
-var noPassword [passwordSize]byte
+// NoPassword is what a client gives that asks for a new session.
+var NoPassword [PasswordSize]byte
 
-// connectRequest is what a client says first: version, last zxid, timeout, session, password. The zxid is zero, so that a
+// ConnectRequest is what a client says first: version, last zxid, timeout, session, password. The zxid is zero, so that a
 // server which knows less than the client has seen answers as well. Session zero asks for a new one.
-func connectRequest(timeout time.Duration, session int64, password [passwordSize]byte) []byte {
+func ConnectRequest(timeout time.Duration, session int64, password [PasswordSize]byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(4+8+4+8+4+len(password)))
 	b = binary.BigEndian.AppendUint32(b, 0)
 	b = binary.BigEndian.AppendUint64(b, 0)
@@ -26,8 +26,8 @@ func connectRequest(timeout time.Duration, session int64, password [passwordSize
 	return append(b, password[:]...)
 }
 
-// closeRequest ends the session of a connection.
-func closeRequest() []byte {
+// CloseRequest ends the session of a connection.
+func CloseRequest() []byte {
 	const xid, closeSession = 1, -11
 	op := int32(closeSession)
 	b := binary.BigEndian.AppendUint32(nil, 8)
@@ -35,37 +35,37 @@ func closeRequest() []byte {
 	return binary.BigEndian.AppendUint32(b, uint32(op))
 }
 
-var errForeign = errors.New("the answer is not one of ZooKeeper")
+var ErrForeign = errors.New("the answer is not one of ZooKeeper")
 
-// readGreeting reads the answer to a connectRequest.
-func readGreeting(conn net.Conn) (greeting, error) {
+// ReadGreeting reads the answer to a ConnectRequest.
+func ReadGreeting(conn net.Conn) (Greeting, error) {
 	size := make([]byte, 4)
 	if _, err := io.ReadFull(conn, size); err != nil {
-		return greeting{}, err
+		return Greeting{}, err
 	}
 	n := int(binary.BigEndian.Uint32(size))
 	if !isGreetingSize(n) {
-		return greeting{}, errForeign
+		return Greeting{}, ErrForeign
 	}
 	answer := make([]byte, n)
 	if _, err := io.ReadFull(conn, answer); err != nil {
-		return greeting{}, err
+		return Greeting{}, err
 	}
 	g, ok := parseGreeting(answer)
 	if !ok {
-		return g, errForeign
+		return g, ErrForeign
 	}
 	return g, nil
 }
 
-// untilHungUp waits until a server that was asked to end a session has done so. It hangs up then, with TLS maybe without the
+// UntilHungUp waits until a server that was asked to end a session has done so. It hangs up then, with TLS maybe without the
 // message that this is no interruption.
-func untilHungUp(conn net.Conn) error {
+func UntilHungUp(conn net.Conn) error {
 	_, err := io.Copy(io.Discard, conn)
-	return ignore(err, io.ErrUnexpectedEOF)
+	return Ignore(err, io.ErrUnexpectedEOF)
 }
 
 // limit makes the calls of a connection fail when ctx is over, until stop is called.
-func limit(ctx context.Context, conn net.Conn) (stop func() bool) {
+func Limit(ctx context.Context, conn net.Conn) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 }

@@ -1,4 +1,4 @@
-package zkbackend
+package zkconn
 
 import (
 	"fmt"
@@ -23,8 +23,8 @@ import (
 //
 // A connection counts when something was answered on it. Servers that confirm the session and hang up, because they
 // refuse its credentials or can't serve, are like those that can't be reached.
-type hosts struct {
-	over func() bool // nothing is to be connected any more
+type Hosts struct {
+	Over func() bool // nothing is to be connected any more
 
 	mu      sync.Mutex
 	servers []string
@@ -33,25 +33,25 @@ type hosts struct {
 	since   time.Time // when the first of these was
 }
 
-var _ zk.HostProvider = (*hosts)(nil)
+var _ zk.HostProvider = (*Hosts)(nil)
 
 // giveUp is how long requests wait for a connection to be sent on.
 const giveUp = 2 * time.Second
 
-func (h *hosts) Init(servers []string) error {
+func (h *Hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.servers = servers // which go-zookeeper has shuffled
 	return nil
 }
 
-func (h *hosts) Len() int {
+func (h *Hosts) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.servers)
 }
 
-func (h *hosts) Next() (server string, round bool) {
+func (h *Hosts) Next() (server string, round bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.tried == 0 {
@@ -61,20 +61,20 @@ func (h *hosts) Next() (server string, round bool) {
 	h.next = (h.next + 1) % len(h.servers)
 	round = h.tried > 0 && h.tried%len(h.servers) == 0 && time.Since(h.since) > giveUp
 	h.tried++
-	return server, round || h.over() // at the end of a round go-zookeeper looks whether it was closed, and only there
+	return server, round || h.Over() // at the end of a round go-zookeeper looks whether it was closed, and only there
 }
 
-func (*hosts) Connected() {} // the credentials have still to be given
+func (*Hosts) Connected() {} // the credentials have still to be given
 
 // answered is called when something other than the credentials was answered.
-func (h *hosts) answered() {
+func (h *Hosts) Answered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.tried = 0
 }
 
 // pause is how long to wait before the next dial. The first round has none.
-func (h *hosts) pause() time.Duration {
+func (h *Hosts) Pause() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	round := (h.tried - 1) / len(h.servers)
@@ -85,8 +85,8 @@ func (h *hosts) pause() time.Duration {
 	return longest/2 + rand.N(longest/2)
 }
 
-// withPorts completes addresses.
-func withPorts(servers []string) ([]string, error) {
+// WithPorts completes addresses.
+func WithPorts(servers []string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("%w: there is no server to connect with", locker.ErrOption)
 	}

@@ -1,4 +1,4 @@
-package zkbackend_test
+package zkconn
 
 import (
 	"bytes"
@@ -10,24 +10,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/fencedlock/locker/zkbackend"
+	"github.com/fencedlock/locker/internal/zkconn/zktest"
 )
 
 func TestHeadsOfPackets(t *testing.T) {
 	packets := [][]byte{
-		bytes.Repeat([]byte{1}, 37), {}, {2}, bytes.Repeat([]byte{3}, zkbackend.HeadSize), bytes.Repeat([]byte{4}, zkbackend.HeadSize+1), {5, 5, 5, 5}, bytes.Repeat([]byte{6}, 5000),
+		bytes.Repeat([]byte{1}, 37), {}, {2}, bytes.Repeat([]byte{3}, headSize), bytes.Repeat([]byte{4}, headSize+1), {5, 5, 5, 5}, bytes.Repeat([]byte{6}, 5000),
 	}
 	var stream []byte
 	for _, p := range packets {
-		stream = append(stream, packet(p)...)
+		stream = append(stream, zktest.Packet(p)...)
 	}
 	for _, piece := range []int{1, 2, 3, 4, 5, 7, 16, 28, 29, 30, 100, len(stream)} {
-		heads := zkbackend.Heads(stream, piece)
+		heads := heads(stream, piece)
 		if len(heads) != len(packets) {
 			t.Fatalf("in pieces of %d: %d packets, want %d", piece, len(heads), len(packets))
 		}
 		for i, p := range packets {
-			if want := p[:min(len(p), zkbackend.HeadSize)]; !bytes.Equal(heads[i], want) {
+			if want := p[:min(len(p), headSize)]; !bytes.Equal(heads[i], want) {
 				t.Errorf("in pieces of %d: packet %d begins with %v, want %v", piece, i, heads[i], want)
 			}
 		}
@@ -37,13 +37,13 @@ func TestHeadsOfPackets(t *testing.T) {
 // pipe returns both ends of a connection; the near one is watched.
 func pipe(t *testing.T, patience time.Duration) (near, far net.Conn) {
 	t.Helper()
-	c, far := newConnection()
+	c, far := zktest.NewConnection()
 	return watched(t, c, far, patience), far
 }
 
 func watched(t *testing.T, c, far net.Conn, patience time.Duration) (near net.Conn) {
 	t.Helper()
-	near = zkbackend.NewWire(c, patience)
+	near = NewWire(c, "zk:2181", patience, patience, func() {})
 	t.Cleanup(func() {
 		_ = near.Close()
 		_ = far.Close()
@@ -74,23 +74,23 @@ func limit(t *testing.T, c net.Conn, at time.Time) {
 }
 
 func greeting(timeout int32, session int64) []byte {
-	w := new(writer)
-	w.int32(0)
-	w.int32(timeout)
-	w.int64(session)
-	w.string("1234567890123456")
-	w.bool(false)
-	return packet(w.data)
+	w := new(zktest.Writer)
+	w.Int32(0)
+	w.Int32(timeout)
+	w.Int64(session)
+	w.String("1234567890123456")
+	w.Bool(false)
+	return zktest.Packet(w.Data)
 }
 
 func reply(xid int32) []byte { return replyWith(xid, 0) }
 
 func replyWith(xid, code int32) []byte {
-	w := new(writer)
-	w.int32(xid)
-	w.int64(1)
-	w.int32(code)
-	return packet(w.data)
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(1)
+	w.Int32(code)
+	return zktest.Packet(w.Data)
 }
 
 const patience = 100 * time.Millisecond
@@ -104,26 +104,26 @@ func late(t *testing.T, c net.Conn, what string) {
 
 // replyToMulti is what servers say to several operations of which the first has failed.
 func replyToMulti(xid, code int32) []byte {
-	w := new(writer)
-	w.int32(xid)
-	w.int64(1)
-	w.int32(0)
-	w.int32(-1)
-	w.bool(false)
-	w.int32(code)
-	w.int32(code)
-	return packet(w.data)
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(1)
+	w.Int32(0)
+	w.Int32(-1)
+	w.Bool(false)
+	w.Int32(code)
+	w.Int32(code)
+	return zktest.Packet(w.Data)
 }
 
 // replyWithStat is the answer to a read of a node that has no data, which begins in the same way.
 func replyWithStat(xid int32) []byte {
-	w := new(writer)
-	w.int32(xid)
-	w.int64(1)
-	w.int32(0)
-	w.int32(-1)
-	w.int64(0x0000007f_ffffffff) // its czxid
-	return packet(w.data)
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(1)
+	w.Int32(0)
+	w.Int32(-1)
+	w.Int64(0x0000007f_ffffffff) // its czxid
+	return zktest.Packet(w.Data)
 }
 
 // A server that says that the session has ended, or moved, may go on to answer reads and pings.
@@ -179,7 +179,7 @@ func TestServerThatDoesNotGreet(t *testing.T) {
 				limit(t, near, time.Now().Add(time.Hour))
 			}
 			late(t, near, "no greeting")
-			if timeout, session := zkbackend.Greeted(near); timeout != 0 || session != 0 {
+			if timeout, session := greeted(near); timeout != 0 || session != 0 {
 				t.Errorf("greeted with %v, %v, want nothing", timeout, session)
 			}
 		}
@@ -195,7 +195,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 		if _, err := reads(near); err != nil {
 			t.Fatal(err)
 		}
-		if timeout, session := zkbackend.Greeted(near); timeout != 4*time.Second || session != 7 {
+		if timeout, session := greeted(near); timeout != 4*time.Second || session != 7 {
 			t.Fatalf("greeted with %v, %v, want 4s and 7", timeout, session)
 		}
 
@@ -278,12 +278,12 @@ func TestServerThatDoesNotRead(t *testing.T) {
 func TestReadsAreMadeWatches(t *testing.T) {
 	near, far := pipe(t, time.Minute)
 	read := func(op int32) []byte {
-		w := new(writer)
-		w.int32(7)
-		w.int32(op)
-		w.string("/a")
-		w.bool(false)
-		return packet(w.data)
+		w := new(zktest.Writer)
+		w.Int32(7)
+		w.Int32(op)
+		w.String("/a")
+		w.Bool(false)
+		return zktest.Packet(w.Data)
 	}
 	passes := func(sent, want []byte) {
 		t.Helper()
@@ -308,4 +308,109 @@ func TestReadsAreMadeWatches(t *testing.T) {
 	watch[len(watch)-1] = 1
 	passes(read(getData), watch)
 	passes([]byte("short"), []byte("short"))
+}
+
+// go-zookeeper sees nothing of such an answer: it would make room for a gigabyte.
+func TestGreetingOfAnotherService(t *testing.T) {
+	for name, text := range map[string]string{
+		"HTTP":  "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"short": "\x00\x00\x00\x04oops",
+		"long":  "\x00\x00\x00\x40" + string(make([]byte, 64)),
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			near, far := pipe(t, patience)
+			write(t, near, []byte("connect"))
+			write(t, far, []byte(text))
+			n, err := io.ReadFull(near, make([]byte, 4))
+			if n != 0 || err == nil || !errors.Is(err, ErrForeign) {
+				t.Errorf("%s: Read = %d, %v, want nothing and an error", name, n, err)
+			}
+		})
+	}
+}
+
+// Each request that reaches the servers keeps the session alive, so a server that is silent gets no more of them: until it answers, or
+// the connection is given up.
+func TestSilentServerGetsNoMoreRequests(t *testing.T) {
+	const hold = patience / 4
+	for _, answered := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, far := zktest.NewConnection()
+			near := NewWire(c, "zk:2181", patience, hold, func() {})
+			defer near.Close()
+			defer far.Close()
+			arrived := make(chan byte, 10)
+			go func() {
+				defer close(arrived)
+				for b := make([]byte, 1); ; {
+					if _, err := io.ReadFull(far, b); err != nil {
+						return
+					}
+					arrived <- b[0]
+				}
+			}()
+			arrives := func(want string) {
+				t.Helper()
+				synctest.Wait()
+				got := ""
+				for len(arrived) > 0 {
+					got += string(<-arrived)
+				}
+				if got != want {
+					t.Errorf("answered %v: %q arrived, want %q", answered, got, want)
+				}
+			}
+			write(t, near, []byte("c"))
+			write(t, far, greeting(4000, 7))
+			go func() {
+				for {
+					_ = near.SetReadDeadline(time.Time{}) // as go-zookeeper does before each packet
+					if _, err := near.Read(make([]byte, 100)); err != nil {
+						return
+					}
+				}
+			}()
+			arrives("c")
+			time.Sleep(time.Minute) // nothing is asked, so that is no silence
+			write(t, near, []byte("1"))
+			time.Sleep(hold)
+			write(t, near, []byte("2"))
+			arrives("12")
+			time.Sleep(time.Nanosecond) // now it is longer than that
+			written := make(chan struct{})
+			go func() {
+				defer close(written)
+				_, _ = near.Write([]byte("3"))
+			}()
+			arrives("")
+			if answered {
+				write(t, far, reply(1))
+				<-written
+				arrives("3")
+				return
+			}
+			<-written // when the connection is given up
+			arrives("")
+		})
+	}
+}
+
+// heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the packets.
+func heads(stream []byte, piece int) (heads [][]byte) {
+	var f frames
+	for len(stream) > 0 {
+		n := min(piece, len(stream))
+		f.feed(stream[:n], func(head []byte) { heads = append(heads, append([]byte{}, head...)) })
+		stream = stream[n:]
+	}
+	return heads
+}
+
+// greeted returns what the answer to the request to connect says.
+func greeted(c net.Conn) (timeout time.Duration, session int64) {
+	h := c.(*Wire).Greeted()
+	if h == nil {
+		return 0, 0
+	}
+	return time.Duration(h.Timeout) * time.Millisecond, h.Session
 }

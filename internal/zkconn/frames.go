@@ -1,4 +1,4 @@
-package zkbackend
+package zkconn
 
 import "encoding/binary"
 
@@ -38,28 +38,28 @@ func (f *frames) size() (n int, known bool) {
 }
 
 // greeting is the answer to a request to connect: version, timeout in milliseconds, session, password.
-type greeting struct {
-	timeout  int32
-	session  int64 // 0: the session that was asked for has expired
-	password [passwordSize]byte
+type Greeting struct {
+	Timeout  int32
+	Session  int64 // 0: the session that was asked for has expired
+	Password [PasswordSize]byte
 }
 
 const (
-	passwordSize = 16
-	greetingSize = 4 + 4 + 8 + 4 + passwordSize // and a byte more from ZooKeeper 3.4 on
+	PasswordSize = 16
+	greetingSize = 4 + 4 + 8 + 4 + PasswordSize // and a byte more from ZooKeeper 3.4 on
 )
 
 // isGreetingSize tells a greeting from what other services answer: "HTTP" would be a length of more than a gigabyte.
 func isGreetingSize(n int) bool { return n == greetingSize || n == greetingSize+1 }
 
-func parseGreeting(head []byte) (g greeting, ok bool) {
-	if len(head) < greetingSize || binary.BigEndian.Uint32(head[16:]) != passwordSize {
+func parseGreeting(head []byte) (g Greeting, ok bool) {
+	if len(head) < greetingSize || binary.BigEndian.Uint32(head[16:]) != PasswordSize {
 		return g, false
 	}
-	return greeting{
-		timeout:  int32(binary.BigEndian.Uint32(head[4:])),
-		session:  int64(binary.BigEndian.Uint64(head[8:])),
-		password: [passwordSize]byte(head[20:]),
+	return Greeting{
+		Timeout:  int32(binary.BigEndian.Uint32(head[4:])),
+		Session:  int64(binary.BigEndian.Uint64(head[8:])),
+		Password: [PasswordSize]byte(head[20:]),
 	}, true
 }
 

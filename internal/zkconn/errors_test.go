@@ -1,0 +1,30 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+	"testing"
+
+	"github.com/go-zookeeper/zk"
+)
+
+// An error that matches that of a context says that the caller gave up.
+func TestNoTimeLimitButTheCallers(t *testing.T) {
+	for _, err := range []error{
+		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
+		fmt.Errorf("dial: %w", context.DeadlineExceeded),
+	} {
+		if got := Overdue(err); got == nil || errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
+			t.Errorf("Overdue(%v) = %v", err, got)
+		}
+	}
+	for _, err := range []error{nil, syscall.ECONNREFUSED, zk.ErrNoNode} {
+		if got := Overdue(err); !errors.Is(got, err) {
+			t.Errorf("Overdue(%v) = %v", err, got)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Package zkconn is go-zookeeper as a lock needs it. It knows nothing of locks.
+package zkconn
