@@ -14,50 +14,37 @@ import (
 var _ driver.TokenReader = (*zkDriver)(nil)
 
 // CurrentToken looks for the first of the lock's nodes. It uses the session of the default TTL.
-//
-//nolint:contextcheck // the client knows no contexts; ctx bounds the waiting
 func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	for {
-		s, err := d.session(ctx, d.ttl)
+		s, err := d.sessions.Join(ctx, d.ttl)
 		if err != nil {
 			return 0, err
 		}
-		type answer struct {
-			token locker.Token
-			err   error
-		}
-		answers := make(chan answer, 1)
-		go func() { // ends with the call, which is bounded by the connection
-			defer d.leave(s)
-			token, err := s.current(ctx, d.root+"/"+escape(name))
-			answers <- answer{token, err}
-		}()
-		select {
-		case a := <-answers:
-			if !broken(a.err) && !errors.Is(a.err, errOver) || ctx.Err() != nil {
-				return a.token, a.err
-			} // else the connection or the session has ended, and the next one is asked
-		case <-ctx.Done():
-			return 0, s.unanswered()
-		}
+		token, err := zkconn.Within(ctx, s.conn, func() (locker.Token, error) {
+			defer d.sessions.Leave(s)
+			return s.lockDir(d.chroot.dir(name)).currentToken(ctx)
+		})
+		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil {
+			return token, err
+		} // else the connection or the session has ended, and the next one is asked
 	}
 }
 
-// current asks a server that is made to know the latest.
-func (s *session) current(ctx context.Context, dir string) (locker.Token, error) {
-	if err := s.catchUp(ctx, dir); err != nil {
-		return 0, zkconn.Ignore(err, zk.ErrNoNode) // none: there is no such lock
+// currentToken asks a server that knows every earlier write.
+func (d lockDir) currentToken(ctx context.Context) (locker.Token, error) {
+	if err := d.catchUp(ctx); err != nil {
+		return 0, zkconn.Ignore(err, zk.ErrNoNode) // nobody holds the lock, nor has for a while
 	}
 	for {
-		nodes, _, err := s.queue(dir)
+		nodes, _, err := d.queue()
 		if err != nil || len(nodes) == 0 {
 			return 0, zkconn.Ignore(err, zk.ErrNoNode)
 		}
-		there, stat, err := s.conn.Exists(dir + "/" + nodes[0].name)
+		stat, err := d.s.conn.Exists(d.path + "/" + nodes[0].name)
 		if err != nil {
 			return 0, err
 		}
-		if there {
+		if stat != nil {
 			return locker.Token(stat.Czxid), nil
 		}
 	}

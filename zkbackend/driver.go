@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -12,25 +11,29 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// zkDriver is the contact of one Locker with ZooKeeper.
+const (
+	openLimit   = 10 * time.Second // of all requests of an opening
+	closeLimit  = 2 * time.Second  // of ending what a failed opening has opened
+	maxSessions = 8                // each costs a connection and a few goroutines
+	minTTL      = 100 * time.Millisecond
+)
+
+// zkDriver is one Locker's access to ZooKeeper.
 type zkDriver struct {
-	servers    []string
-	dial       func(ctx context.Context, network, addr string) (net.Conn, error)
-	auth       []auth
-	acl        []zk.ACL
-	root       string // the node below which all locks are
+	ensemble   *zkconn.Ensemble
+	chroot     *chroot
 	margins    margins
-	tick       time.Duration
 	ttl        time.Duration // of leases that don't ask for one
 	guarantees locker.Guarantees
+	sessions   *kit.Sessions[*session]
+	tasks      *kit.Tasks
 
-	mu       sync.Mutex
-	longest  time.Duration // the longest TTL that the servers allow, as far as is known
-	sessions map[time.Duration]*opening
-	all      map[*session]struct{} // those that have not ended yet; nil: no more are opened
-	openings sync.WaitGroup        // goroutines that open one; none begins when all is nil
+	mu     sync.Mutex
+	bounds kit.TTL // Max is the longest TTL that the servers allow, as far as is known
 }
 
 var (
@@ -38,36 +41,145 @@ var (
 	_ driver.Lock   = (*lock)(nil)
 )
 
-// maxSessions bounds the TTLs in use, each of which costs a connection and a few goroutines.
-const maxSessions = 8
-
-// minTTL is the shortest TTL where the tick is short. Where it is long, less than half of it would get a session of two
-// ticks, which is the shortest there is.
-const minTTL = 100 * time.Millisecond
-
-func shortestTTL(tick time.Duration) time.Duration { return max(minTTL, tick/2) }
-
-// auth is one way in which sessions authenticate themselves.
-type auth struct{ scheme, secret string }
-
-// opening is a session, from when somebody begins to open it.
-type opening struct {
-	done   chan struct{}
-	trying *session // knows why it takes so long
-	s      *session
-	err    error
+// newDriver asks the servers what they allow, and opens the session of leases that don't ask for a
+// TTL.
+func newDriver(ctx context.Context, c config) (*zkDriver, error) {
+	servers, err := zkconn.WithPorts(c.servers)
+	if err = errors.Join(err, checkChroot(c.chroot.path), checkPositive("tick", c.tick), checkPositive("TTL", c.ttl)); err != nil {
+		return nil, err
+	}
+	d := &zkDriver{
+		ensemble: &zkconn.Ensemble{Servers: servers, Dial: c.dial, Auth: c.auth},
+		chroot:   &c.chroot,
+		ttl:      roundUp(c.ttl),
+		tasks:    kit.NewTasks(),
+	}
+	d.sessions = kit.NewSessions(kit.SessionOptions[*session]{
+		Tasks:     d.tasks,
+		Max:       maxSessions,
+		Each:      "a ZooKeeper session of its own",
+		New:       func(ttl time.Duration) *session { return newSession(d.ensemble, d.chroot, d.margins, ttl) },
+		Open:      d.openSession,
+		Transient: zkconn.Transient,
+		Slow:      func(s *session) error { return s.conn.Unanswered() },
+	})
+	err = kit.Opening(ctx, openLimit, func(ctx context.Context) error { return d.open(ctx, c.tick) }, explain)
+	if err != nil {
+		closing, cancel := context.WithTimeout(ctx, closeLimit)
+		defer cancel()
+		_ = d.Close(closing)
+		return nil, err
+	}
+	return d, nil
 }
 
+// checkPositive accepts zero, which means that it was not given.
+func checkPositive(what string, d time.Duration) error {
+	if d < 0 {
+		return fmt.Errorf("%w: invalid %s: want more than zero, for example 2s", locker.ErrOption, what)
+	}
+	return nil
+}
+
+// open finds out what the servers allow (tick 0: the tick, too), and tries what acquisitions need.
+func (d *zkDriver) open(ctx context.Context, tick time.Duration) error {
+	shortest, longest, err := d.ensemble.Limits(ctx)
+	if err != nil {
+		return err
+	}
+	if tick == 0 {
+		tick = tickOf(shortest, longest)
+	}
+	d.margins = marginsOf(tick)
+	d.bounds = kit.TTL{
+		Min:  shortestTTL(tick),
+		Max:  d.margins.longestTTL(longest),
+		Unit: time.Millisecond,
+		Why:  "the servers' longest session",
+	}
+	if d.ttl == 0 {
+		d.ttl = min(defaultTTL, d.bounds.Max)
+	}
+	if err := d.bounds.Check(d.ttl); err != nil {
+		return err
+	}
+	s, err := d.sessions.Join(ctx, d.ttl)
+	if err != nil {
+		return err
+	}
+	defer d.sessions.Leave(s)
+	voting, err := zkconn.Within(ctx, s.conn, s.inspect)
+	if err != nil {
+		return err
+	}
+	d.guarantees = d.found(tick, voting, shortest)
+	return nil
+}
+
+// tickOf guesses the tick from the shortest and the longest session: by default two and twenty
+// ticks. If an operator has set them, they may not agree, and the larger tick counts: the margins
+// are too large then, and never too small unless both were set to less.
+func tickOf(shortest, longest time.Duration) time.Duration { return max(shortest/2, longest/20) }
+
+// shortestTTL is half of a tick if the tick is long: with a shorter TTL, the session would still
+// get two ticks, the shortest session.
+func shortestTTL(tick time.Duration) time.Duration { return max(minTTL, tick/2) }
+
+// inspect tries what acquisitions need, and returns how many servers vote, 0 if that can't be read.
+// The node that it creates is gone with the same request.
+func (s *session) inspect() (voting int, err error) {
+	if err := s.createChroot(); err != nil {
+		return 0, err
+	}
+	path := s.chroot.path + "/" + driver.NewOwner()
+	_, _, err = s.conn.Transaction(
+		&zk.CreateRequest{Path: path, Acl: s.chroot.acl, Flags: zk.FlagEphemeral},
+		&zk.DeleteRequest{Path: path, Version: -1},
+	)
+	if err != nil {
+		return 0, err
+	}
+	return s.voting(), nil
+}
+
+// openSession opens a session for all that wait for it. Its limit is shorter than an acquisition's,
+// so that those hear why.
+func (d *zkDriver) openSession(ctx context.Context, s *session) error {
+	ctx, cancel := context.WithTimeout(ctx, acquireLimit-acquireLimit/10)
+	defer cancel()
+	err := s.conn.Open(ctx)
+	if err == nil {
+		return nil
+	}
+	d.tasks.Go(func(context.Context) { <-s.conn.Closed() })
+	return d.refuseTTL(s.ttl, err)
+}
+
+// refuseTTL returns err, and makes it a refusal of the TTL if the servers grant too short a
+// session, which it remembers.
+func (d *zkDriver) refuseTTL(ttl time.Duration, err error) error {
+	var short *zkconn.ShortError
+	if !errors.As(err, &short) {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.bounds.Max = min(d.bounds.Max, d.margins.longestTTL(short.Granted))
+	return fmt.Errorf("%w: %w", d.bounds.Check(ttl), err)
+}
+
+// Guarantees implements driver.Driver.
 func (d *zkDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
+// Lock implements driver.Driver.
 func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
 	ttl := roundUp(req.TTL)
 	if err := d.checkTTL(ttl); err != nil {
 		return nil, err
 	}
 	return &lock{
-		d:        d,
-		dir:      d.root + "/" + escape(req.Name),
+		sessions: d.sessions,
+		dir:      d.chroot.dir(req.Name),
 		owner:    driver.NewOwner(),
 		ttl:      ttl,
 		noWait:   req.NoWait,
@@ -78,155 +190,19 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 func (d *zkDriver) checkTTL(ttl time.Duration) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch shortest := shortestTTL(d.tick); {
-	case ttl < shortest:
-		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, shortest)
-	case ttl > d.longest:
-		return fmt.Errorf("%w: TTL %v is longer than %v, which is what the servers' longest session allows", locker.ErrOption, ttl, d.longest)
-	}
-	return nil
+	return d.bounds.Check(ttl)
 }
 
-// session returns the session for a TTL, which is opened if there is none. The caller is one of its users until leave.
-// Others may wait for the same one; so ctx bounds the waiting, and not the opening. An opening that others have begun may
-// fail for what is over by now, so it is followed by another one.
-//
-//nolint:contextcheck
-func (d *zkDriver) session(ctx context.Context, ttl time.Duration) (*session, error) {
-	for {
-		o, begun, err := d.claim(ttl)
-		if err != nil {
-			return nil, err
-		}
-		select {
-		case <-o.done:
-		case <-ctx.Done():
-			return nil, o.trying.unanswered()
-		}
-		if o.err != nil && (begun || !transient(o.err)) {
-			return nil, o.err
-		}
-		if o.err == nil && d.join(o.s) {
-			return o.s, nil
-		}
-	}
-}
-
-// claim returns the session in use for a TTL. If there is none, it begins to open one.
-func (d *zkDriver) claim(ttl time.Duration) (o *opening, begun bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.all == nil {
-		return nil, false, errOver
-	}
-	if o := d.sessions[ttl]; o != nil {
-		return o, false, nil
-	}
-	if len(d.sessions) >= maxSessions && !d.evict() {
-		return nil, false, fmt.Errorf("%w: TTL %v needs a session of its own, and %d are in use", locker.ErrOption, ttl, maxSessions)
-	}
-	o = &opening{done: make(chan struct{}), trying: newSession(d, ttl)}
-	d.sessions[ttl] = o
-	d.openings.Go(func() { d.open(o, ttl) })
-	return o, true, nil
-}
-
-// evict ends a session that nobody uses.
-func (d *zkDriver) evict() bool {
-	for ttl, o := range d.sessions {
-		if o.s != nil && o.s.users == 0 {
-			delete(d.sessions, ttl)
-			o.s.end(errOver) // its own goroutine does the rest
-			return true
-		}
-	}
-	return false
-}
-
-// open opens the session that was claimed. It ends by its own limit, or when the driver is closed, which ends the session.
-func (d *zkDriver) open(o *opening, ttl time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), acquireLimit-acquireLimit/10) // so that who waits hears why
-	defer cancel()
-	s, err := d.connect(ctx, o.trying)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	defer close(o.done)
-	if err != nil {
-		o.err = d.tooLong(ttl, err)
-		delete(d.sessions, ttl)
-	}
-	o.s = s
-}
-
-// enlist notes a session before it opens, unless the driver is closed.
-func (d *zkDriver) enlist(s *session) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.all == nil {
-		return false
-	}
-	d.all[s] = struct{}{}
-	return true
-}
-
-// delist forgets a session when all of its goroutines have ended.
-func (d *zkDriver) delist(s *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.all, s)
-	close(s.ended)
-}
-
-// tooLong makes a refusal of the TTL of a session that was granted too little, and remembers it.
-func (d *zkDriver) tooLong(ttl time.Duration, err error) error {
-	var short *shortError
-	if !errors.As(err, &short) {
-		return err
-	}
-	d.longest = min(d.longest, d.margins.longestTTL(short.granted))
-	return fmt.Errorf("%w: TTL %v is too long: %w", locker.ErrOption, ttl, err)
-}
-
-// join makes the caller a user of a session, unless that is at its end.
-func (d *zkDriver) join(s *session) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.usable() {
-		s.users++
-		return true
-	}
-	if o := d.sessions[s.ttl]; o != nil && o.s == s {
-		delete(d.sessions, s.ttl)
-	}
-	if s.users == 0 {
-		s.end(errOver)
-	}
-	return false
-}
-
-// leave is called when nothing of an acquisition stands any more.
-func (d *zkDriver) leave(s *session) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if s.users--; s.users == 0 && !s.usable() {
-		s.end(errOver)
-	}
-}
-
-// Close ends all sessions and their goroutines, also those that are being opened, or that have ended by themselves just now.
+// Close implements driver.Driver. It ends all sessions and their goroutines, also sessions that are
+// being opened, or that have just ended by themselves.
 func (d *zkDriver) Close(ctx context.Context) error {
-	d.mu.Lock()
-	all := d.all
-	d.all, d.sessions = nil, nil
-	d.mu.Unlock()
-	results := make(chan error, len(all))
-	for s := range all {
-		go func() { results <- s.close(ctx) }()
+	return errors.Join(d.sessions.Close(ctx), d.tasks.Close(ctx))
+}
+
+// explain adds what to do to the errors that an operator can fix.
+func explain(err error) error {
+	if errors.Is(err, zk.ErrNoAuth) {
+		return fmt.Errorf("a permission is missing on the nodes of the chroot, or on the nodes of the locks: %w", err)
 	}
-	var errs []error
-	for range all {
-		errs = append(errs, <-results)
-	}
-	d.openings.Wait() // not long, as their sessions are over
-	return errors.Join(errs...)
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/zkconn"
 )
 
 const (
@@ -17,19 +18,18 @@ const (
 )
 
 var (
-	Escape    = escape
-	CheckRoot = checkRoot
-	ParseACL  = parseACL
-	TickOf    = tickOf
-	Broken    = broken
-	Patience  = patienceFor
+	Escape        = escape
+	CheckChroot   = checkChroot
+	ParseACL      = parseACL
+	TickOf        = tickOf
+	AnswerTimeout = answerTimeout
 )
 
-// LookAgain sets how often waiters look at the queue by themselves.
-func LookAgain(t *testing.T, d time.Duration) {
-	before := lookAgain
-	lookAgain = d
-	t.Cleanup(func() { lookAgain = before })
+// RecheckAfter sets how often waiters look at the queue by themselves.
+func RecheckAfter(t *testing.T, d time.Duration) {
+	before := recheckAfter
+	recheckAfter = d
+	t.Cleanup(func() { recheckAfter = before })
 }
 
 // Order returns the names of those nodes that are this package's, in order, and whether the order may be wrong.
@@ -43,9 +43,9 @@ func Order(names []string) (ordered []string, overflow bool) {
 
 // Margins returns what a tick means for a TTL: how long a server may keep a sign of life, the pause between reads, and
 // the timeout that is asked for.
-func Margins(tick, ttl time.Duration) (ship, every, timeout time.Duration) {
+func Margins(tick, ttl time.Duration) (relayDelay, readInterval, timeout time.Duration) {
 	m := marginsOf(tick)
-	return m.ship, m.every(), m.timeout(ttl)
+	return m.relayDelay, m.readInterval(), m.timeout(ttl)
 }
 
 // Proof is a proof of its own.
@@ -61,16 +61,19 @@ func (p Proof) Wrote(sent driver.Instant)               { p.p.wrote(sent) }
 func (p Proof) Base() driver.Instant                    { return p.p.base }
 func (p Proof) Signs() int                              { return len(p.p.signs) }
 
-// WroteAround returns what a session says to a write that is acknowledged before it is over, and to one after that.
+// WroteAround returns what a session says to a write that is acknowledged before it is over, and to one
+// after that.
 func WroteAround(tick, ttl time.Duration) (before, after error) {
-	s := newSession(&zkDriver{margins: marginsOf(tick)}, ttl)
-	s.proof = newProof(s.d.margins, ttl, driver.Stamp())
-	s.heard = driver.Stamp()
+	s := newSession(&zkconn.Ensemble{}, &chroot{}, marginsOf(tick), ttl)
+	s.proof = newProof(s.margins, ttl, driver.Stamp())
 	_, before = s.wrote(driver.Stamp())
-	s.end(errSilent)
+	s.conn.End(zkconn.ErrSilent)
 	_, after = s.wrote(driver.Stamp())
 	return before, after
 }
+
+// GuaranteesAt returns what a Locker promises at a tick.
+var GuaranteesAt = guaranteesAt
 
 // Settings is what a URL says.
 type Settings struct {
@@ -83,15 +86,14 @@ type Settings struct {
 
 func ParseURL(u *url.URL) (Settings, error) {
 	c, err := parse(u)
-	s := Settings{Servers: c.servers, Root: c.root, TTL: c.ttl, Tick: c.tick, ACL: c.acl}
+	s := Settings{Servers: c.servers, Root: c.chroot.path, TTL: c.ttl, Tick: c.tick, ACL: c.chroot.acl}
 	for _, a := range c.auth {
-		s.Auth = append(s.Auth, [2]string{a.scheme, a.secret})
+		s.Auth = append(s.Auth, [2]string{a.Scheme, a.Secret})
 	}
 	return s, err
 }
 
 // NewDriver is New without the engine.
 func NewDriver(ctx context.Context, servers []string, opts ...Option) (driver.Driver, error) {
-	d, _, err := newDriver(ctx, newConfig(servers, opts))
-	return d, err
+	return newDriver(ctx, newConfig(servers, opts))
 }

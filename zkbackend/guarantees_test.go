@@ -74,7 +74,7 @@ func TestSlackOfLongSessions(t *testing.T) {
 			if tick == 0 {
 				tick = c.shortest / 2
 			}
-			g, usual := l.Guarantees(), zkbackend.Guarantees(tick).Expiry.Slack
+			g, usual := l.Guarantees(), zkbackend.GuaranteesAt(tick).Expiry.Slack
 			if more := g.Expiry.Slack - usual; more != c.more || strings.Contains(g.Because, "minSessionTimeout") != (more > 0) {
 				t.Errorf("a tick of %v, sessions of %v and longer: %v more than without, because %q, want %v", c.tick, c.shortest, more, g.Because, c.more)
 			}

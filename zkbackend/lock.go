@@ -10,33 +10,43 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// acquireLimit bounds all that an acquisition asks before it is granted or queued.
+// acquireLimit bounds all requests of an acquisition before it is granted or queued.
 const acquireLimit = 5 * time.Second
 
 // lock is one acquisition.
 type lock struct {
-	d        *zkDriver
-	dir      string // the lock's node
+	sessions *kit.Sessions[*session]
+	dir      string // the path of the lock's node
 	ttl      time.Duration
 	noWait   bool
 	tellLost func(cause error)
 
-	mu      sync.Mutex
-	owner   string       // in the node's name: another one once the servers have ended a session
-	session *session     // from the first request on
-	path    string       // of its node, once that is known
-	token   locker.Token // the node's czxid
-	asked   bool         // something may stand
-	doubt   bool         // a request was sent that has no answer, so there may be a node
-	earlier bool         // there may be one under an earlier session, which the servers have not ended
-	bare    bool         // the lock's node was made, and may never have had one below
+	mu         sync.Mutex
+	owner      string       // in the node's name; a new one after the servers have ended a session
+	session    *session     // from the first request on
+	path       string       // of its node, once that is known
+	token      locker.Token // the node's czxid
+	remains    remains
+	createdDir bool // the lock's node was created for this, and may never have had a child
 }
 
-// Acquire makes a node, and then waits for its turn. A session that has ended meanwhile has taken with it all that may
-// have stood, so that the next one begins anew.
+// remains says what of an acquisition may exist on the servers. Each value includes those before
+// it.
+type remains int
+
+const (
+	nothing        remains = iota
+	oneNode                // its path is known, unless it is being created
+	unansweredNode         // a request to create a node was sent, and has no answer
+	earlierNode            // under an earlier session, which the servers have not ended
+)
+
+// Acquire creates a node, and then waits for its turn. If the session ends in between, the servers
+// have removed all that it created, and a new session creates a new node.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if s, path := l.position(); path != "" {
 		return l.wait(ctx, s, path)
@@ -44,24 +54,24 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	limited, cancel := context.WithTimeout(ctx, acquireLimit)
 	defer cancel()
 	for {
-		s, err := l.enter(limited)
+		s, err := l.useSession(limited)
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		grant, err := l.ask(limited, s)
-		if !errors.Is(err, errOver) || limited.Err() != nil {
+		grant, err := l.joinQueue(limited, s)
+		if !errors.Is(err, zkconn.ErrOver) || limited.Err() != nil {
 			return grant, err
 		}
 	}
 }
 
-// enter makes l a user of a session, unless it is one already.
-func (l *lock) enter(ctx context.Context) (*session, error) {
-	l.part()
+// useSession returns the session of this acquisition, or makes it use one.
+func (l *lock) useSession(ctx context.Context) (*session, error) {
+	l.leaveOldSession()
 	if s, _ := l.position(); s != nil {
 		return s, nil
 	}
-	s, err := l.d.session(ctx, l.ttl)
+	s, err := l.sessions.Join(ctx, l.ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -71,119 +81,133 @@ func (l *lock) enter(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// part leaves a session that is over. One that the servers have ended has taken with it all that may have stood. Should it
-// live on after all, as after an odd failover, its node must not be taken for one of the next session's. What stands under
-// any other remains to be removed.
-func (l *lock) part() {
+// leaveOldSession leaves a session that is over. If the servers have ended it, they have removed
+// its nodes. Should such a node exist all the same, as after an odd failover, it must not be taken
+// for a node of the next session, so the owner changes. If a session is over for another reason,
+// its nodes remain to be removed.
+func (l *lock) leaveOldSession() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.session
-	if s == nil || !s.isOver() {
+	if s == nil || !s.conn.IsOver() {
 		return
 	}
-	s.fall(l.path)
-	l.d.leave(s)
-	l.session, l.path, l.doubt = nil, "", l.asked
+	s.untrack(l.path)
+	l.sessions.Leave(s)
+	l.session, l.path = nil, ""
 	switch {
-	case !errors.Is(s.whyOver(), errExpired):
-		l.earlier = l.asked
-	case !l.earlier:
-		l.asked, l.doubt, l.owner = false, false, driver.NewOwner()
+	case l.remains == nothing:
+	case !errors.Is(s.conn.Cause(), zkconn.ErrExpired):
+		l.remains = earlierNode
+	case l.remains < earlierNode:
+		l.remains, l.owner = nothing, driver.NewOwner()
 	}
 }
 
-// ask makes a node. When the answer is lost it looks for it, on the same session: the servers carry out what one session
-// asks in order, and refuse what arrives on a connection that the session has left.
-func (l *lock) ask(ctx context.Context, s *session) (driver.Grant, error) {
+// joinQueue creates a node. If the answer is lost it looks for that node, on the same session: the
+// servers execute one session's requests in order, and refuse what arrives on a connection that the
+// session has left.
+func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) {
 	for {
-		if err := s.ready(ctx); err != nil {
+		if err := s.conn.Ready(ctx); err != nil {
 			return driver.Grant{}, err
 		}
-		first, err := l.place(ctx, s)
+		first, err := l.ensureNode(ctx, s)
 		switch {
-		case broken(err):
+		case zkconn.Broken(err):
 		case errors.Is(err, zk.ErrNoNode):
-			l.mu.Lock()
-			l.bare = true
-			l.mu.Unlock()
-			if err := s.makeDir(l.dir); err != nil && !broken(err) {
+			l.noteCreatedDir()
+			if err := s.lockDir(l.dir).create(); err != nil && !zkconn.Broken(err) {
 				return driver.Grant{}, explain(err)
 			}
-		case errors.Is(err, zk.ErrBadVersion): // somebody came in between: count again
+		case errors.Is(err, zk.ErrBadVersion): // another client came in between: count again
 		case err != nil:
 			return driver.Grant{}, explain(err)
 		case first:
 			return l.grant(s), nil
 		case l.noWait:
-			return driver.Grant{}, locker.ErrHeld // Release takes the node away
+			return driver.Grant{}, locker.ErrHeld // Release removes the node
 		default:
 			return driver.Grant{}, driver.ErrQueued
 		}
 	}
 }
 
-// place makes a node, or finds the one that was made, and reports whether it is the first.
-func (l *lock) place(ctx context.Context, s *session) (first bool, err error) {
-	if l.mayStand() {
-		if found, first, err := l.find(ctx, s); found || err != nil {
+// ensureNode creates a node, or finds the one that was created, and reports whether it is the
+// first.
+func (l *lock) ensureNode(ctx context.Context, s *session) (first bool, err error) {
+	if l.mayHaveNode() {
+		if found, first, err := l.findOwnNode(ctx, s); found || err != nil {
 			return first, err
 		}
 	}
 	version := int32(-1) // any
 	if l.noWait {
-		if version, err = s.count(l.dir); err != nil {
+		if version, err = s.lockDir(l.dir).versionIfFree(); err != nil {
 			return false, err
 		}
 	}
-	alone, err := l.make(s, version)
+	alone, err := l.createNode(s, version)
 	if err != nil || alone || !l.noWait {
 		return alone, err
 	}
-	_, first, err = l.find(ctx, s)
+	_, first, err = l.findOwnNode(ctx, s)
 	return first, err
 }
 
-// make makes a node, in one request with a write to the lock's node: that tells how many children there are, and the zxid
-// of this very request, which is the new node's czxid. Where version isn't -1 nobody else may have done so since it was
-// that of the lock's node.
-func (l *lock) make(s *session, version int32) (alone bool, err error) {
+// createNode creates a node, in one transaction with a write to the lock's node. The write's answer
+// has the number of children, and the zxid of this very transaction, which is the new node's czxid.
+// If version isn't -1, the request fails when the lock's node doesn't have that version any more,
+// because another client has created a node.
+func (l *lock) createNode(s *session, version int32) (alone bool, err error) {
 	l.mu.Lock()
-	l.asked = true
+	l.remains = max(l.remains, oneNode)
 	name := l.dir + "/" + l.owner + "-"
 	l.mu.Unlock()
-	var results []zk.MultiResponse
-	sent, err := s.write(func() (err error) {
-		results, err = s.conn.Multi(
-			&zk.CreateRequest{Path: name, Acl: l.d.acl, Flags: zk.FlagEphemeralSequential},
-			&zk.SetDataRequest{Path: l.dir, Version: version},
-		)
-		return err
-	})
+	results, sent, err := s.conn.Transaction(
+		&zk.CreateRequest{Path: name, Acl: s.chroot.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.SetDataRequest{Path: l.dir, Version: version},
+	)
 	if err == nil {
 		_, err = s.wrote(sent)
 	}
 	if err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.doubt = l.doubt || broken(err)
-		l.asked = l.doubt
+		l.noteFailedCreate(err)
 		return false, err
 	}
 	path, stat := results[0].String, results[1].Stat
-	l.stands(s, path, stat.Mzxid)
+	l.noteNode(s, path, stat.Mzxid)
 	return stat.NumChildren == 1, nil
 }
 
-// find looks for the node that l has under this session, among all that are there, of which the server is made to know the
-// latest: if one were missed, the next would wait for it.
-func (l *lock) find(ctx context.Context, s *session) (found, first bool, err error) {
-	if err := s.catchUp(ctx, l.dir); err != nil {
+func (l *lock) noteFailedCreate(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case zkconn.Broken(err):
+		l.remains = max(l.remains, unansweredNode)
+	case l.remains == oneNode: // it was refused
+		l.remains = nothing
+	}
+}
+
+func (l *lock) noteCreatedDir() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.createdDir = true
+}
+
+// findOwnNode looks for the node that l has under this session, in the list of a server that knows
+// every earlier write: if it missed the node, the next node of l would wait for it.
+func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, err error) {
+	dir := s.lockDir(l.dir)
+	if err := dir.catchUp(ctx); err != nil {
 		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
 	l.mu.Lock()
 	owner := l.owner
 	l.mu.Unlock()
-	queue, _, err := s.queue(l.dir)
+	queue, _, err := dir.queue()
 	if err != nil {
 		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
@@ -192,36 +216,36 @@ func (l *lock) find(ctx context.Context, s *session) (found, first bool, err err
 			continue
 		}
 		path := l.dir + "/" + n.name
-		there, stat, err := s.conn.Exists(path)
+		stat, err := s.conn.Exists(path)
 		if err != nil {
 			return false, false, err
 		}
-		if !there || stat.EphemeralOwner != s.conn.SessionID() { // it is one of an earlier session
+		if stat == nil || stat.EphemeralOwner != s.conn.ID() { // it is one of an earlier session
 			continue
 		}
-		l.stands(s, path, stat.Czxid)
+		l.noteNode(s, path, stat.Czxid)
 		return true, i == 0, nil
 	}
 	return false, false, nil
 }
 
-// stands notes that the node is there.
-func (l *lock) stands(s *session, path string, czxid int64) {
+// noteNode notes that the node exists.
+func (l *lock) noteNode(s *session, path string, czxid int64) {
 	l.mu.Lock()
 	before := l.path
-	l.path, l.token, l.bare = path, locker.Token(czxid), false
+	l.path, l.token, l.createdDir = path, locker.Token(czxid), false
 	l.mu.Unlock()
 	if path != before {
-		s.fall(before)
-		s.stand(l, path)
+		s.untrack(before)
+		s.track(l, path)
 	}
 }
 
-// mayStand reports whether there may be a node already, by what was asked before.
-func (l *lock) mayStand() bool {
+// mayHaveNode reports whether earlier requests may have created a node.
+func (l *lock) mayHaveNode() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.doubt || l.path != ""
+	return l.remains >= unansweredNode || l.path != ""
 }
 
 func (l *lock) grant(s *session) driver.Grant {
@@ -230,7 +254,7 @@ func (l *lock) grant(s *session) driver.Grant {
 	return driver.Grant{Token: l.token, Base: s.base(), TTL: l.ttl}
 }
 
-// position returns the path of the node, while it is to stand.
+// position returns the session, and the path of the node if it is known.
 func (l *lock) position() (*session, string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

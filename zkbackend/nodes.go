@@ -11,25 +11,29 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A lock is a node below the root, whose children are those who hold it and wait for it:
+// A lock is a node below the chroot, whose children are the holder and the waiters:
 //
-//	ROOT/NAME/OWNER-0000000012
+//	CHROOT/NAME/OWNER-0000000012
 //
-// ZooKeeper refuses some characters in paths, and Java counts others as two; so in a name all bytes that aren't
-// printable ASCII are written as %XX, and with them those that mean something in a path, and the sign itself.
+// ZooKeeper refuses some characters in paths, and Java counts others as two. So all bytes of a name
+// that aren't printable ASCII are written as %XX, and so are those that have a meaning in a path,
+// and the percent sign itself.
 
 const hexDigits = "0123456789ABCDEF"
+
+// dir is the path of a lock's node.
+func (c *chroot) dir(name string) string { return c.path + "/" + escape(name) }
 
 func escape(name string) string {
 	if name == "." || name == ".." {
 		return "%2E" + name[1:]
 	}
-	if !strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }) {
+	if !strings.ContainsFunc(name, func(r rune) bool { return !isPlain(r) }) {
 		return name
 	}
 	var b strings.Builder
 	for i := range len(name) {
-		if c := name[i]; plain(rune(c)) {
+		if c := name[i]; isPlain(rune(c)) {
 			b.WriteByte(c)
 		} else {
 			b.Write([]byte{'%', hexDigits[c>>4], hexDigits[c&15]})
@@ -38,7 +42,7 @@ func escape(name string) string {
 	return b.String()
 }
 
-func plain(c rune) bool { return '!' <= c && c <= '~' && c != '/' && c != '%' }
+func isPlain(c rune) bool { return '!' <= c && c <= '~' && c != '/' && c != '%' }
 
 // node is a child of a lock's node.
 type node struct {
@@ -47,7 +51,8 @@ type node struct {
 	sequence int64
 }
 
-// parseNode reads the name of a node. Others than those of this package are nobody's business.
+// parseNode reads the name of a node. It is not ok for nodes that this package has not created,
+// which are ignored.
 func parseNode(name string) (n node, ok bool) {
 	const ownerSize = 32
 	if len(name) < ownerSize+2 || name[ownerSize] != '-' {
@@ -57,7 +62,7 @@ func parseNode(name string) (n node, ok bool) {
 	return node{name, name[:ownerSize], sequence}, err == nil
 }
 
-// parseNodes reads a list of names, and puts it in order.
+// parseNodes reads a list of names, and sorts the nodes by sequence number.
 func parseNodes(names []string) []node {
 	nodes := make([]node, 0, len(names))
 	for _, name := range names {
@@ -69,34 +74,37 @@ func parseNodes(names []string) []node {
 	return nodes
 }
 
-// lastSequence is where ZooKeeper stops to count: the numbers that it gives then go on below zero, or repeat.
+// lastSequence is where ZooKeeper's sequence numbers may end: further ones are negative, or repeat.
 const lastSequence = 1<<31 - 1<<20
 
-// overflows reports whether the sequence numbers of nodes may not be in the order in which these were made. That takes two
-// thousand million acquisitions without a minute's pause in which the lock's node could have been removed.
+// overflows reports whether the order of the sequence numbers may not be the order in which the
+// nodes were created. That takes two thousand million acquisitions without a minute's pause, in
+// which the servers would have removed the lock's node.
 func overflows(nodes []node) bool {
 	return slices.ContainsFunc(nodes, func(n node) bool { return n.sequence < 0 || n.sequence >= lastSequence })
 }
 
-// checkRoot refuses a chroot that ZooKeeper would.
-func checkRoot(root string) error {
-	refuse := func(why string) error { return fmt.Errorf("%w: the chroot %s", locker.ErrOption, why) }
-	if !strings.HasPrefix(root, "/") || root == "/" {
-		return refuse("is a path that begins with a slash, and not the root")
+// checkChroot refuses a chroot that ZooKeeper would refuse.
+func checkChroot(path string) error {
+	want := func(what string) error {
+		return fmt.Errorf("%w: invalid chroot: want %s, for example /billing/locks", locker.ErrOption, what)
 	}
-	if !utf8.ValidString(root) {
-		return refuse("is not UTF-8")
+	if !strings.HasPrefix(path, "/") || path == "/" {
+		return want("a path that begins with a slash, and not the root")
 	}
-	for i, part := range strings.Split(root[1:], "/") {
+	if !utf8.ValidString(path) {
+		return want("UTF-8")
+	}
+	for i, part := range strings.Split(path[1:], "/") {
 		switch {
 		case part == "" || part == "." || part == "..":
-			return refuse("has a part that is empty, or dots")
+			return want("no part that is empty, or dots")
 		case i == 0 && part == "zookeeper":
-			return refuse("is ZooKeeper's own")
+			return want("a node outside of /zookeeper, which is ZooKeeper's own")
 		case strings.ContainsFunc(part, func(r rune) bool {
 			return r < ' ' || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0
 		}):
-			return refuse("has a character that ZooKeeper refuses")
+			return want("no characters that ZooKeeper refuses")
 		}
 	}
 	return nil

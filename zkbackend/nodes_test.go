@@ -75,13 +75,13 @@ func TestOrderOfNodes(t *testing.T) {
 
 func TestChroot(t *testing.T) {
 	for _, root := range []string{"/locker", "/a/b/c", "/a.b/…", "/zookeeper2", "/a/zookeeper"} {
-		if err := zkbackend.CheckRoot(root); err != nil {
-			t.Errorf("CheckRoot(%q) = %v, want nil", root, err)
+		if err := zkbackend.CheckChroot(root); err != nil {
+			t.Errorf("CheckChroot(%q) = %v, want nil", root, err)
 		}
 	}
 	for _, root := range []string{"", "/", "a", "/a/", "//", "/a//b", "/.", "/a/..", "/zookeeper", "/zookeeper/a", "/a\x00", "/a\n", "/\u0085", "/\ue000", "/😀", "/\xff"} {
-		if err := zkbackend.CheckRoot(root); !errors.Is(err, locker.ErrOption) {
-			t.Errorf("CheckRoot(%q) = %v, want ErrOption", root, err)
+		if err := zkbackend.CheckChroot(root); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("CheckChroot(%q) = %v, want ErrOption", root, err)
 		}
 	}
 }

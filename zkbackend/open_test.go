@@ -33,6 +33,7 @@ func TestURL(t *testing.T) {
 		{url: "zookeeper://h1:1,h2:2/a", servers: "h1:1 h2:2", root: "/a"},
 		{url: "zks://h1,h2:2/a?server_name=zk.example", servers: "h1 h2:2", root: "/a"},
 		{url: "zk://h/", servers: "h"},
+		{url: "zookeepers://h1,h2?addr=h3:1", servers: "h1 h2 h3:1"},
 		{url: "zk://h1,h2,h3/a/b", servers: "h1 h2 h3", root: "/a/b"},
 		{url: "zk://h1:1,h2:2,h3:3/a/", servers: "h1:1 h2:2 h3:3", root: "/a"},
 		{url: "zk://h1:1/a?addr=h2:2&addr=[::1]:3", servers: "h1:1 h2:2 [::1]:3", root: "/a"},
@@ -69,7 +70,7 @@ func TestURLThatMakesNoSense(t *testing.T) {
 		{"zk://h?acl=nobody", "acl"},
 		{"zk://h?prefix=x", "prefix"},
 		{"zk://h?ca_file=ca.pem", "zks://"},
-		{"zookeeper://h?skip_verify=true", "zks://"},
+		{"zookeeper://h?skip_verify=true", "zookeepers://"},
 		{"zks://h?ca_file=/no/such/file", "ca_file"},
 		{"zk://h?ttl=1s&ttl=2s", "ttl"},
 	} {

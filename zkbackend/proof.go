@@ -3,84 +3,95 @@ package zkbackend
 import (
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/fencedlock/locker/driver"
 )
 
-// How long does a node of ours surely stand?
+// How long does a node of this session certainly exist?
 //
-// It stands as long as its session does, and the leader ends a session when it has not been told of a sign of life for
-// the session's timeout. The server that a client is connected with, if that isn't the leader, hears the client and tells
-// the leader: not with the requests that it passes on, but in its answers to the leader's pings, which come every half
-// tick. So an acknowledged write proves that the session stood when the leader ordered it, and nothing of the time after:
-// its own sign of life may wait at a server that is cut off before the next ping.
+// It exists as long as its session, and the leader ends a session when it has heard of no sign of
+// life for the session's timeout. If the server that a client is connected with isn't the leader,
+// it receives the client's requests and informs the leader: not with the requests that it passes
+// on, but in its answers to the leader's pings, which come every half tick. So an acknowledged
+// write proves that the session existed when the leader ordered the write, and nothing about the
+// time after it: the write's own sign of life may wait at a server that is cut off before the next
+// ping.
 //
-// What the write proves besides is what went before it. A server sends the leader everything on one connection, in order.
-// So when it has passed a write on that was acknowledged, the leader has got every answer to a ping that it had sent
-// earlier, and in these the signs of life that it had by then. Hence the rule:
+// What the write also proves is what came before it. A server sends the leader everything on one
+// connection, in order. So when it has passed on a write that was acknowledged, the leader has
+// received all earlier answers to its pings, with the signs of life that the server had by then.
+// Hence the rule:
 //
-//   - s is when a write was sent that a quorum has acknowledged;
-//   - p is when the newest request was sent whose answer came at least "ship" before s. The server had the sign of life
-//     when it answered, has been pinged since, and has told the leader before it passed the write on;
-//   - so the leader has seen a sign of life that was given at p or later, and ends the session at p + timeout at the
-//     earliest, whatever becomes of us and our server after s.
+//   - s is the moment at which a write was sent that a quorum has acknowledged;
+//   - p is the moment at which the newest request was sent whose answer came at least relayDelay
+//     before s. The server had the sign of life when it answered, has been pinged since, and has
+//     informed the leader before it passed on the write;
+//   - so the leader knows of a sign of life that was given at p or later, and ends the session at p
+//     + timeout at the earliest, whatever happens to the client and its server after s.
 //
-// A request to connect, or to connect again, needs no waiting: the server asks the leader for the session before it
-// answers, and that counts for the leader as a sign of life. The write must be sent after that answer, for only the
-// quorum's acknowledgement tells that the leader was one.
+// A request to connect, for the first time or again, needs no delay: the server asks the leader for
+// the session before it answers, and the leader takes that as a sign of life. The write must be
+// sent after that answer, because only the quorum's acknowledgement proves that the leader was one.
 //
-// A lease with some TTL is to last until s + TTL. To have that, something is read on the session every "beat", and the
-// servers are asked for a timeout that is longer than the TTL by ship + beat: then p + timeout is no earlier, in the
-// ordinary course of things, and where it is, it counts.
+// A lease with some TTL must last until s + TTL. For that, something is read on the session at
+// least every readGap, and the servers are asked for a timeout that is longer than the TTL by
+// relayDelay + readGap. Then p + timeout is normally no earlier; where it is earlier, it counts.
 //
 // What is assumed, apart from clocks that run at nearly the same speed:
 //
-//   - The leader pings its followers, and they answer, at most jitter later than they should while they order writes of
-//     ours; and connections between servers keep what is sent in order, as TCP does. A leader that stops for longer
-//     than that, goes on, acknowledges, and whose follower is cut off at once, breaks it.
-//   - Clients are connected with servers that follow the leader itself. An observer that follows a follower
-//     (observerMasterPort) is pinged by that follower, and its signs of life reach the leader a hop later: with a tick of
-//     2 s or more, nothing of jitter is left then. Observers that follow the leader are like followers.
-//   - All servers have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that grants less as a client
-//     connects again has the leader end the session that much earlier. The answer says so, and then all leases are lost at
-//     once (see connected); but that answer may be lost, when that server is cut off at this moment.
+//   - The leader pings its followers, and they answer, at most jitter later than they should, while
+//     they order this client's writes; and connections between servers keep what is sent in order,
+//     as TCP does. A leader that stops for longer, continues, acknowledges, and whose follower is
+//     cut off at once, breaks this.
+//   - Clients are connected with servers that follow the leader itself. An observer that follows a
+//     follower (observerMasterPort) is pinged by that follower, and its signs of life reach the
+//     leader one hop later: with a tick of 2 s or more, nothing of jitter is left then. Observers
+//     that follow the leader are like followers.
+//   - All servers have the same tickTime, minSessionTimeout and maxSessionTimeout. A server that
+//     grants less when a client connects again makes the leader end the session earlier. Its answer
+//     says so, and then all leases are lost at once (see session.Connected); but that answer may be
+//     lost, if the server is cut off at this moment.
 
 // margins are what the servers' tick means for a session.
 type margins struct {
-	ship time.Duration // how long a server may keep a sign of life to itself
-	beat time.Duration // how long nothing may be asked on a session
+	relayDelay time.Duration // how long a server may keep a sign of life to itself
+	readGap    time.Duration // how long nothing may be read on a session
 }
 
-// hold is for how long requests are sent to a server that answers none.
-func (m margins) hold() time.Duration { return m.beat - m.every() }
-
-// minJitter is how late the servers' pings may be at least: a collection of garbage, a slow disk.
+// minJitter is the least that the servers' pings may be late: a garbage collection, a slow disk.
 const minJitter = time.Second
 
 func marginsOf(tick time.Duration) margins {
 	jitter := max(tick/2, minJitter)
-	return margins{ship: tick/2 + jitter, beat: tick / 2}
+	return margins{relayDelay: tick/2 + jitter, readGap: tick / 2}
 }
 
-// slack is how much later than the TTL a silent holder's lock is free. Its client asks something once more when it has
-// begun to get no answers, and holds back what comes after that. From the last sign of life the servers count the
-// timeout; they hear of it up to half a tick late, and end sessions on a grid of ticks.
+// readInterval is the pause between reads: less than readGap, so that a read that is a little late
+// costs no lease anything.
+func (m margins) readInterval() time.Duration { return m.readGap * 3 / 4 }
+
+// holdAfter is for how long requests are sent to a server that answers none.
+func (m margins) holdAfter() time.Duration { return m.readGap - m.readInterval() }
+
+// timeout is the session timeout that the servers are asked for.
+func (m margins) timeout(ttl time.Duration) time.Duration {
+	return roundUp(ttl + m.relayDelay + m.readGap)
+}
+
+// longestTTL is the longest TTL with the longest timeout that the servers grant.
+func (m margins) longestTTL(timeout time.Duration) time.Duration {
+	return timeout - m.relayDelay - m.readGap
+}
+
+// slack is how much later than the TTL a silent holder's lock is free. When answers begin to fail,
+// the client sends one more read, and then holds requests back. The servers count the timeout from
+// the last sign of life; they learn of it up to half a tick late, and end sessions on a grid of
+// ticks.
 func (m margins) slack(tick time.Duration) time.Duration {
-	last := m.every() + m.hold()
+	last := m.readInterval() + m.holdAfter()
 	return last + m.timeout(0) + tick*3/2
 }
 
-// timeout is what the servers are asked for.
-func (m margins) timeout(ttl time.Duration) time.Duration { return roundUp(ttl + m.ship + m.beat) }
-
-// longestTTL is what can be had with the longest timeout that the servers grant.
-func (m margins) longestTTL(timeout time.Duration) time.Duration { return timeout - m.ship - m.beat }
-
-// every is the pause between reads: less than a beat, so that one that is a little late costs no lease anything.
-func (m margins) every() time.Duration { return m.beat * 3 / 4 }
-
-// roundUp makes whole milliseconds of d, in which ZooKeeper counts.
+// roundUp rounds to whole milliseconds, ZooKeeper's unit.
 func roundUp(d time.Duration) time.Duration {
 	const ms = time.Millisecond
 	if rest := d % ms; rest > 0 {
@@ -89,44 +100,46 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// proof is what the servers' answers say about a session. Its answers were stamped by driver.Now, so that none is too
-// early, and its requests by driver.Stamp, before they were sent.
+// proof is what the servers' answers prove about a session. Answers are stamped by driver.Now, so
+// that no stamp is too early, and requests by driver.Stamp, before they are sent.
 type proof struct {
-	ship    time.Duration
-	timeout time.Duration
-	excess  time.Duration // by how much the timeout is longer than the TTL
+	relayDelay time.Duration
+	timeout    time.Duration
+	excess     time.Duration // how much longer than the TTL the timeout is
 
-	signs []sign         // of life, oldest first
-	base  driver.Instant // the TTL counts from here: the best that was proved
+	signs []signOfLife   // oldest first
+	base  driver.Instant // leases count from here: the best moment that was proved
 }
 
-type sign struct {
+// signOfLife is a request that was answered.
+type signOfLife struct {
 	sent   driver.Instant
 	counts driver.Instant // for writes that are sent at this moment or later
 }
 
-// newProof is that of a session that was made by a request that was sent at created. Making a session is a write.
+// newProof begins the proof for a session whose creation was requested at created. To create a
+// session is a write.
 func newProof(m margins, ttl time.Duration, created driver.Instant) *proof {
 	excess := m.timeout(ttl) - ttl
 	return &proof{
-		ship:    m.ship,
-		timeout: ttl + excess,
-		excess:  excess - excess/100, // the allowance for clocks; that for the TTL is the engine's
-		base:    created,
+		relayDelay: m.relayDelay,
+		timeout:    ttl + excess,
+		excess:     excess - excess/100, // the allowance for clocks; the engine has the one for the TTL
+		base:       created,
 	}
 }
 
-// connected takes in that a request to connect was answered.
-func (p *proof) connected(sent, answered driver.Instant) { p.add(sign{sent, answered}) }
+// connected notes the answer to a request to connect.
+func (p *proof) connected(sent, answered driver.Instant) { p.add(signOfLife{sent, answered}) }
 
-// answered takes in the answer to any other request. Of those that come thick and fast, one in ten milliseconds is enough.
+// answered notes the answer to any other request. One in ten milliseconds is enough.
 func (p *proof) answered(sent, answered driver.Instant) {
 	if n := len(p.signs); n == 0 || sent.Sub(p.signs[n-1].sent) >= 10*time.Millisecond {
-		p.add(sign{sent, answered.Add(p.ship)})
+		p.add(signOfLife{sent, answered.Add(p.relayDelay)})
 	}
 }
 
-func (p *proof) add(s sign) {
+func (p *proof) add(s signOfLife) {
 	old := 0 // those that can't prove anything any more
 	for old < len(p.signs) && p.signs[old].sent.Add(p.timeout) < s.sent {
 		old++
@@ -134,38 +147,12 @@ func (p *proof) add(s sign) {
 	p.signs = append(p.signs[old:], s)
 }
 
-// wrote takes in that a write which was sent at sent is acknowledged. What was proved before stays true.
+// wrote notes that a write that was sent at sent is acknowledged. What was proved before remains
+// true.
 func (p *proof) wrote(sent driver.Instant) {
 	for _, s := range p.signs {
 		if s.counts <= sent {
 			p.base = max(p.base, min(sent, s.sent.Add(p.excess)))
 		}
 	}
-}
-
-// wrote takes in that the quorum acknowledged a write which was sent at sent, and returns from when leases count now. Once the
-// session is over an answer counts for nothing, because the servers may be ending the session: see silence.go.
-func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isOver() {
-		return 0, zk.ErrClosing
-	}
-	s.proof.wrote(sent)
-	return s.proof.base, nil
-}
-
-func (s *session) base() driver.Instant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.proof.base
-}
-
-// answered takes in that a read was answered just now.
-func (s *session) answered(sent driver.Instant) {
-	now := driver.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.proof.answered(sent, now)
-	s.heard = max(s.heard, sent)
 }

@@ -9,67 +9,69 @@ import (
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// Release deletes the node. Where there may be one that isn't known, it looks for all that have this owner, once the quorum has
-// answered: a node that a server doesn't know which is cut off may stand all the same. The servers remove the lock's node, but
-// only if there was ever one below it. What outlasts a session is removed on the next one: the lock's node, and nodes of a session
-// that the servers have not ended yet.
+// Release deletes the node. If there may be another one, whose path isn't known, it deletes all
+// nodes of this owner, once the quorum has answered: a server that is cut off may not know a node
+// that exists. The servers remove the lock's node, but only if it ever had a child. What outlives a
+// session is removed on the next one: the lock's node, and nodes of a session that the servers have
+// not ended.
 func (l *lock) Release(ctx context.Context) error {
-	l.part()
+	l.leaveOldSession()
 	if l.isClear() {
 		return nil
 	}
-	s, err := l.enter(ctx)
+	s, err := l.useSession(ctx)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
-	path, owner, asked, bare, earlier := l.path, l.owner, l.asked, l.bare, l.earlier
-	if l.doubt {
-		path = ""
-	}
+	path, owner, remains, createdDir := l.path, l.owner, l.remains, l.createdDir
 	l.mu.Unlock()
-	if asked {
-		if err := l.remove(ctx, s, path, owner, !earlier); err != nil {
+	dir := s.lockDir(l.dir)
+	removeNodes := func() error {
+		if remains == oneNode && path != "" {
+			return s.conn.Delete(path)
+		}
+		return dir.removeAll(ctx, owner)
+	}
+	if remains != nothing {
+		if err := s.remove(ctx, removeNodes, remains != earlierNode); err != nil {
 			return err
 		}
 	}
-	if bare {
-		if err := l.remove(ctx, s, l.dir, "", false); err != nil {
+	if createdDir {
+		if err := s.remove(ctx, func() error { return s.conn.Delete(l.dir) }, false); err != nil {
 			return err
 		}
 	}
 	l.mu.Lock()
 	path = l.path
-	l.session, l.path, l.asked, l.doubt, l.bare, l.earlier = nil, "", false, false, false, false
+	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
 	l.mu.Unlock()
-	s.fall(path)
-	l.d.leave(s)
+	s.untrack(path)
+	l.sessions.Leave(s)
 	return nil
 }
 
-// isClear reports whether nothing can stand.
+// isClear reports whether nothing can exist on the servers.
 func (l *lock) isClear() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.session == nil && !l.asked && !l.bare
+	return l.session == nil && l.remains == nothing && !l.createdDir
 }
 
-// remove deletes a node, or all of an owner. ends says that what is removed ends with the session.
-func (l *lock) remove(ctx context.Context, s *session, path, owner string, ends bool) error {
+// remove deletes something, and tries again when the connection ends. If ephemeral, what is deleted
+// ends with the session.
+func (s *session) remove(ctx context.Context, del func() error, ephemeral bool) error {
 	for {
-		err := s.ready(ctx)
+		err := s.conn.Ready(ctx)
 		switch {
-		case errors.Is(err, errExpired) && ends:
+		case errors.Is(err, zkconn.ErrExpired) && ephemeral:
 			return nil
 		case err != nil:
 			return err
-		case path != "":
-			err = s.deleteNode(path)
-		default:
-			err = s.removeAll(ctx, l.dir, owner)
 		}
-		err = zkconn.Ignore(zkconn.Ignore(err, zk.ErrNoNode), zk.ErrNotEmpty) // somebody else uses the lock's node
-		if !broken(err) && !errors.Is(err, errOver) {
+		err = zkconn.Ignore(del(), zk.ErrNoNode, zk.ErrNotEmpty) // not empty: others use the lock's node
+		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) {
 			return explain(err)
 		}
 	}

@@ -14,106 +14,103 @@ import (
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// The most nodes, and the most bytes of their paths, that are checked in one request. Both are far below what the servers
-// take (jute.maxbuffer, a megabyte).
+// The most nodes, and the most bytes of their paths, that are checked in one request. Both are far
+// below the servers' limit (jute.maxbuffer, a megabyte).
 const (
 	maxChecks     = 1000
 	maxCheckBytes = 256 << 10
 )
 
-// maxRefused is how many nodes that may not be read are sorted out in one renewal: each costs a request, each time.
+// maxRefused is how many nodes that may not be read are sorted out in one renewal: each one costs a
+// request, each time.
 const maxRefused = 10
 
-// check is a node that is to be looked at, for the lock of that number.
-type check struct {
+// renewal is the node of the lock with that index in a call of Renew.
+type renewal struct {
 	i    int
 	path string
 }
 
-// Renew has the servers check the nodes, many in one request, which goes through the quorum as a write does. Reads
+// Renew has the quorum check the nodes, many in one request, which counts as a write. Reads
 // wouldn't do: a server that is cut off goes on answering them for a while.
 func (d *zkDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	parts := make(map[*session][]check)
+	bySession := make(map[*session][]renewal)
 	for i, l := range locks {
 		if s, path := l.(*lock).position(); path != "" {
-			parts[s] = append(parts[s], check{i, path})
+			bySession[s] = append(bySession[s], renewal{i, path})
 		} else {
 			report(i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
 		}
 	}
 	var all sync.WaitGroup
-	for s, checks := range parts {
+	for s, renewals := range bySession {
 		all.Go(func() {
-			for len(checks) > 0 {
-				n := portion(checks)
-				s.renew(ctx, checks[:n], report)
-				checks = checks[n:]
+			for len(renewals) > 0 {
+				n := portion(renewals)
+				s.renew(ctx, renewals[:n], report)
+				renewals = renewals[n:]
 			}
 		})
 	}
 	all.Wait()
 }
 
-// portion is how many of checks go into the next request.
-func portion(checks []check) int {
+// portion is how many of renewals go into the next request.
+func portion(renewals []renewal) int {
 	bytes := 0
-	for n, c := range checks {
-		if bytes += len(c.path) + 16; n > 0 && bytes > maxCheckBytes || n == maxChecks {
+	for n, r := range renewals {
+		if bytes += len(r.path) + 16; n > 0 && bytes > maxCheckBytes || n == maxChecks {
 			return n
 		}
 	}
-	return len(checks)
+	return len(renewals)
 }
 
-// renew reports each lock. The request fails as a whole when a node is missing, or may not be read any more, and names the first
-// such; then it is repeated without that one.
-func (s *session) renew(ctx context.Context, checks []check, report func(int, driver.Instant, error)) {
-	checks = slices.Clone(checks)
+// renew reports each lock. The request fails as a whole if a node is missing, or may not be read
+// any more, and names the first such node; then it is repeated without that node.
+func (s *session) renew(ctx context.Context, renewals []renewal, report func(int, driver.Instant, error)) {
+	renewals = slices.Clone(renewals)
 	refused := 0
-	for len(checks) > 0 {
-		base, bad, err := s.checkAll(ctx, checks)
+	for len(renewals) > 0 {
+		paths := make([]string, len(renewals))
+		for i, r := range renewals {
+			paths[i] = r.path
+		}
+		base, bad, err := s.check(ctx, paths)
 		switch {
 		case err == nil:
-			for _, c := range checks {
-				report(c.i, base, nil)
+			for _, r := range renewals {
+				report(r.i, base, nil)
 			}
 			return
 		case bad >= 0 && errors.Is(err, zk.ErrNoNode):
-			report(checks[bad].i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
-			checks = slices.Delete(checks, bad, bad+1)
+			report(renewals[bad].i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
+			renewals = slices.Delete(renewals, bad, bad+1)
 		case bad >= 0 && refused < maxRefused:
 			refused++
-			report(checks[bad].i, 0, explain(err))
-			checks = slices.Delete(checks, bad, bad+1)
-		case errors.Is(err, errExpired):
+			report(renewals[bad].i, 0, explain(err))
+			renewals = slices.Delete(renewals, bad, bad+1)
+		case errors.Is(err, zkconn.ErrExpired):
 			err = fmt.Errorf("%w: %w", locker.ErrLost, err)
 			fallthrough
-		case !broken(err) || ctx.Err() != nil:
-			for _, c := range checks {
-				report(c.i, 0, explain(zkconn.Overdue(err)))
+		case !zkconn.Broken(err) || ctx.Err() != nil:
+			for _, r := range renewals {
+				report(r.i, 0, explain(zkconn.Overdue(err)))
 			}
 			return
 		}
 	}
 }
 
-// checkAll is one request. bad is the number of the node that it has failed for, or -1.
-func (s *session) checkAll(ctx context.Context, checks []check) (base driver.Instant, bad int, err error) {
-	if err := s.ready(ctx); err != nil {
+// check has the quorum check that nodes exist and may be read, and returns the moment from which
+// leases count now. bad is the index of the first node for which that isn't so, or -1.
+func (s *session) check(ctx context.Context, paths []string) (base driver.Instant, bad int, err error) {
+	if err := s.conn.Ready(ctx); err != nil {
 		return 0, -1, err
 	}
-	ops := make([]any, len(checks))
-	for i, c := range checks {
-		ops[i] = &zk.CheckVersionRequest{Path: c.path, Version: -1} // any
-	}
-	sent := driver.Stamp()
-	results, err := s.conn.Multi(ops...)
-	if broken(err) { // nothing was made or removed, whether it arrived or not
-		return 0, -1, err
-	}
-	s.noteWrite(sent, true)
-	if err != nil { // those before it have none, those behind it another one
-		return 0, slices.IndexFunc(results, func(r zk.MultiResponse) bool { return r.Error != nil }), err
+	sent, bad, err := s.conn.Check(paths)
+	if err != nil {
+		return 0, bad, err
 	}
 	base, err = s.wrote(sent)
 	return base, -1, err

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/zkconn"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
@@ -251,7 +252,7 @@ func TestShortSilence(t *testing.T) {
 // An answer that is read when the session is over already, as by a process that stood still, revives no lease: the servers may be
 // ending the session.
 func TestAnswerAfterTheEnd(t *testing.T) {
-	if before, after := zkbackend.WroteAround(tick, ttl); before != nil || after == nil || !zkbackend.Broken(after) {
+	if before, after := zkbackend.WroteAround(tick, ttl); before != nil || after == nil || !zkconn.Broken(after) {
 		t.Errorf("a write that is acknowledged before the session is over = %v, after it = %v; want nil, and an error as of a lost connection", before, after)
 	}
 }

@@ -7,15 +7,17 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
-// watch is the wait for the end of a node. There is one for each node, which is shared.
+// watch is the wait for the end of a node. All who wait for the same node share it.
 type watch struct {
-	over    chan struct{} // closed when there is news, or the watch could not be set
-	deleted bool          // once that is closed: the node has gone
+	over    chan struct{} // closed when the watch has ended, or could not be set
+	deleted bool          // once over is closed: the node has gone
 }
 
+// watch watches a node of another acquisition.
 func (s *session) watch(path string) (*watch, error) {
 	s.mu.Lock()
 	if w := s.watched[path]; w != nil {
@@ -23,17 +25,17 @@ func (s *session) watch(path string) (*watch, error) {
 		return w, nil
 	}
 	w := &watch{over: make(chan struct{})}
-	s.watched[path] = w // before it is asked for, so that no event is missed
+	s.watched[path] = w // before the request, so that no event is missed
 	s.mu.Unlock()
-	_, _, err := s.conn.Get(path) // which leaves no watch on a node that isn't there
+	_, _, err := s.conn.GetAndWatch(path)
 	if err != nil {
-		s.unwatch(path, errors.Is(err, zk.ErrNoNode))
+		s.endWatch(path, errors.Is(err, zk.ErrNoNode))
 	}
 	return w, zkconn.Ignore(err, zk.ErrNoNode)
 }
 
-// unwatch wakes those who wait for the end of a node.
-func (s *session) unwatch(path string, deleted bool) {
+// endWatch wakes all who wait for the end of a node.
+func (s *session) endWatch(path string, deleted bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if w := s.watched[path]; w != nil {
@@ -43,20 +45,61 @@ func (s *session) unwatch(path string, deleted bool) {
 	}
 }
 
-// changed is called when somebody has written to such a node, which uses up the watch: who waits looks again, and one of
-// ours is watched anew at the next beat.
-func (s *session) changed(path string) {
-	s.unwatch(path, false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if l := s.nodes[path]; l != nil {
-		s.fresh = append(s.fresh, l)
+// endWatches is called with mu held after a connect, by which all watches have ended: waiters look
+// again, and own nodes are watched again.
+func (s *session) endWatches() {
+	for path, w := range s.watched {
+		close(w.over)
+		delete(s.watched, path)
+	}
+	s.unwatched = s.unwatched[:0]
+	for _, l := range s.nodes {
+		s.unwatched = append(s.unwatched, l)
 	}
 }
 
-// deleted is called when a node has gone, be it one that is waited for, or one of ours.
-func (s *session) deleted(path string) {
-	s.unwatch(path, true)
+// watchOwnNodes watches own nodes that are not watched yet: those that were created since the last
+// heartbeat, and all nodes after a connect. A lock that is released within a heartbeat never costs
+// a watch.
+func (s *session) watchOwnNodes() {
+	s.mu.Lock()
+	unwatched := s.unwatched
+	s.unwatched = nil
+	s.mu.Unlock()
+	for i, l := range unwatched {
+		_, path := l.position()
+		if path == "" || !s.isTracked(path) {
+			continue
+		}
+		_, sent, err := s.conn.GetAndWatch(path)
+		switch {
+		case zkconn.Broken(err): // the next heartbeat tries again
+			s.mu.Lock()
+			s.unwatched = append(s.unwatched, unwatched[i:]...)
+			s.mu.Unlock()
+			return
+		case errors.Is(err, zk.ErrNoNode):
+			s.NodeDeleted(path)
+		}
+		s.answered(sent, driver.Now())
+	}
+}
+
+// NodeChanged is called when somebody has written to a watched node, which ends the watch: waiters
+// look again, and an own node is watched again at the next heartbeat.
+func (s *session) NodeChanged(path string) {
+	s.endWatch(path, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l := s.nodes[path]; l != nil {
+		s.unwatched = append(s.unwatched, l)
+	}
+}
+
+// NodeDeleted is called when a watched node has gone, another acquisition's or one of this
+// session's.
+func (s *session) NodeDeleted(path string) {
+	s.endWatch(path, true)
 	s.mu.Lock()
 	l := s.nodes[path]
 	delete(s.nodes, path)

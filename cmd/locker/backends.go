@@ -28,7 +28,7 @@ var backends = []func() locker.Guarantees{
 	redisbackend.Guarantees,
 	redlockbackend.Guarantees,
 	etcdbackend.Guarantees,
-	func() locker.Guarantees { return zkbackend.Guarantees(0) }, // at ZooKeeper's default tickTime
+	zkbackend.Guarantees,
 	pgbackend.Guarantees,
 }
 

@@ -27,6 +27,7 @@ type zkScene struct {
 	*Service
 	target   *zkServer
 	networks []*proxy.Network // one for each holder
+	slack    time.Duration    // how much later than the TTL a silent holder's lock is free
 }
 
 var zkFaults = []zkFault{
@@ -80,9 +81,8 @@ var zkFaults = []zkFault{
 func upTo(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d))) }
 
 // past is when the session of a silent holder is over, or nearly so.
-func (s *Service) past() time.Duration {
-	bound := zkCampaignTTL + zkbackend.Guarantees(s.tick).Expiry.Slack
-	return bound - s.tick + upTo(2*s.tick)
+func (at *zkScene) past() time.Duration {
+	return zkCampaignTTL + at.slack - at.tick + upTo(2*at.tick)
 }
 
 func (at *zkScene) do(t conformance.T, f func(context.Context) error) {

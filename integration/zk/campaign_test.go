@@ -75,6 +75,7 @@ func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 	scene := s.newZkScene(t, fault)
 	holders := scene.holders(t)
 	rival := itest.Keep(t, s.Through(t, s.counter.dial, scene.otherAddrs(), zkbackend.WithDefaultTTL(zkCampaignTTL)))
+	scene.slack = rival.Guarantees().Expiry.Slack
 	results := make(chan zkResult, len(holders))
 	trials := make([]*zkTrial, len(holders))
 	for i, h := range holders {

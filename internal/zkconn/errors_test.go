@@ -28,3 +28,23 @@ func TestNoTimeLimitButTheCallers(t *testing.T) {
 		}
 	}
 }
+
+// What says nothing about a request but that its connection ended is asked about again; what a server says is an answer.
+func TestBroken(t *testing.T) {
+	for _, err := range []error{
+		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,
+		fmt.Errorf("auth: %w", zk.ErrConnectionClosed),
+	} {
+		if !Broken(err) {
+			t.Errorf("Broken(%v) = false, want true", err)
+		}
+	}
+	for _, err := range []error{
+		nil, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrNotEmpty, zk.ErrNoAuth, zk.ErrBadVersion, zk.ErrInvalidACL, zk.ErrAPIError,
+		zk.ErrShortBuffer, errors.New("unknown error: -6"),
+	} {
+		if Broken(err) {
+			t.Errorf("Broken(%v) = true, want false", err)
+		}
+	}
+}

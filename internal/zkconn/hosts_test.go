@@ -49,7 +49,7 @@ func TestRoundsOfServers(t *testing.T) {
 		next("b", false)
 		next("c", false)
 		next("a", true)
-		hosts.Answered()
+		hosts.answered()
 		next("b", false) // the one after that which it was connected with
 		next("c", false)
 		next("a", false)
@@ -65,7 +65,7 @@ func TestGreetedAndHungUp(t *testing.T) {
 		hosts := newHosts([]string{"a"}, func() bool { return false })
 		dial := func() (pause time.Duration, round bool) {
 			_, round = hosts.Next()
-			pause = hosts.Pause()
+			pause = hosts.pause()
 			time.Sleep(pause)
 			hosts.Connected()
 			return pause, round
@@ -83,7 +83,7 @@ func TestGreetedAndHungUp(t *testing.T) {
 		if took := time.Since(began); took > 2500*time.Millisecond || dials > 100 {
 			t.Errorf("the first round ended after %v and %d dials", took, dials)
 		}
-		hosts.Answered()
+		hosts.answered()
 		if pause, round := dial(); pause != 0 || round {
 			t.Errorf("after an answer: a pause of %v, the end of a round: %v", pause, round)
 		}
@@ -95,15 +95,15 @@ func TestFirstRoundHasNoPause(t *testing.T) {
 	hosts := newHosts([]string{"a", "b", "c"}, func() bool { return false })
 	for i := range 4 {
 		hosts.Next()
-		if pause := hosts.Pause(); (pause > 0) != (i == 3) {
+		if pause := hosts.pause(); (pause > 0) != (i == 3) {
 			t.Errorf("dial %d: a pause of %v", i+1, pause)
 		}
 		hosts.Connected()
 	}
 }
 
-func newHosts(servers []string, over func() bool) *Hosts {
-	h := &Hosts{Over: over}
+func newHosts(servers []string, over func() bool) *hosts {
+	h := &hosts{isOver: over}
 	_ = h.Init(servers)
 	return h
 }

@@ -9,8 +9,8 @@ import (
 	"net"
 )
 
-// TLSDialer connects by TLS. The context bounds the handshake as well.
-func TLSDialer(config *tls.Config) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// TLSDialer connects with TLS. The dialler's context covers the handshake, too.
+func TLSDialer(config *tls.Config) Dialer {
 	dialer := &tls.Dialer{Config: config}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, addr)
@@ -25,8 +25,9 @@ func TLSDialer(config *tls.Config) func(ctx context.Context, network, addr strin
 	}
 }
 
-// IsAlert reports whether the other side has refused a TLS connection: our certificate, for example, which it does after the handshake.
-func IsAlert(err error) bool {
+// isAlert reports whether the other side has refused a TLS connection, for example our certificate,
+// which it does after the handshake.
+func isAlert(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }

@@ -11,107 +11,115 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// wire is a connection of go-zookeeper's to one server. It tells what go-zookeeper keeps to itself, the timeout that the
-// session was granted, and bounds what go-zookeeper doesn't: it gives a server up to two thirds of the session's timeout
-// for an answer, when another one could have given it, and ten times as much, or for ever, when it connects.
+// wire is a go-zookeeper connection to one server. It reads what go-zookeeper keeps to itself, and
+// bounds what go-zookeeper doesn't bound: an answer for which it would wait two thirds of the
+// session's timeout, when another server could have given it, or forever, when it connects.
 //
-// And it makes a watch of every read of a node's data. go-zookeeper's own watches are of no use to a lock: it keeps
-// those that nobody needs any more, sets them again after a connect by a request whose failure it tells nobody, and two
-// of its goroutines are in a race when it does so. Events come through its callback, whoever has asked for them; after a
-// connect the session asks for them again.
+// It makes a watch of every read of a node's data: see Session.GetAndWatch.
 //
-// And it holds requests back while the server is silent. Each one that reaches the servers keeps the session alive, and
-// when nothing comes back any more there must soon be a last one: see Guarantees.
-type Wire struct {
+// It holds requests back while the server is silent. Each one that reaches the servers keeps the
+// session alive, and when no answer arrives any more there must soon be a last one: that bounds how
+// long the nodes of a client exist that receives nothing.
+type wire struct {
 	net.Conn
-	Addr     string
-	patience time.Duration // how long a server may leave a request without an answer while it answers nothing else either
-	hold     time.Duration // after how much of that no more requests are sent until it answers
-	served   func()        // is called for each answer to something other than credentials
+	addr          string
+	answerTimeout time.Duration // how long requests may be without an answer while nothing else is answered
+	holdAfter     time.Duration // after how much of that no further requests are sent until it answers
+	served        func()        // is called for each answer, but for those to credentials
 
-	mu      sync.Mutex
-	news    sync.Cond // something has arrived, or reading has failed
-	in      frames
-	waiting int       // requests without an answer
-	since   time.Time // while there are any: when the first of them was sent, or something has arrived after that
-	idle    time.Time // go-zookeeper's own limit
-	sent    driver.Instant
-	hello   *Hello // nil: not yet
-	auth    int32  // the number of the last request that gives credentials
-	refused bool   // they were
-	failure error  // why nothing more is read
-}
-
-func NewWire(conn net.Conn, addr string, patience, hold time.Duration, served func()) *Wire {
-	w := &Wire{Conn: conn, Addr: addr, patience: patience, hold: hold, served: served}
-	w.news.L = &w.mu
-	return w
+	mu       sync.Mutex
+	arrived  sync.Cond // something has arrived, or reading has failed
+	in       packets
+	waiting  int       // requests without an answer
+	since    time.Time // while there are any: when the first one was sent, or something has arrived later
+	deadline time.Time // for reads, as go-zookeeper has set it
+	sent     driver.Instant
+	hello    *hello // nil: not yet
+	auth     int32  // the number of the last request that gives credentials
+	refused  bool   // the credentials were refused
+	failure  error  // why nothing more is read
 }
 
 // hello is the answer to the request to connect.
-type Hello struct {
-	Greeting
-	Sent, Answered driver.Instant
+type hello struct {
+	greeting
+	sent, answered driver.Instant
 }
 
-// Write never fails. A connection that can't be written to is closed, and go-zookeeper's reader tells that to all who wait for an
-// answer. Of a write that fails it tells the request itself, and then again with all others, and waits for ever for somebody to take the
-// second message; with the credentials that it gives again after a connect that is certain.
-func (w *Wire) Write(data []byte) (int, error) {
+func newWire(conn net.Conn, addr string, answerTimeout, holdAfter time.Duration, served func()) *wire {
+	w := &wire{Conn: conn, addr: addr, answerTimeout: answerTimeout, holdAfter: holdAfter, served: served}
+	w.arrived.L = &w.mu
+	return w
+}
+
+// Write never fails, because go-zookeeper reports a failed write twice, to the request and again
+// with all pending ones, and blocks forever on the second report if nobody receives it: credentials
+// that are given again after a connect always trigger this. Instead, a connection that can't be
+// written to is closed, and go-zookeeper's reader reports that to all pending requests.
+func (w *wire) Write(data []byte) (int, error) {
+	if packet, ok := w.admit(data); ok {
+		if _, err := w.Conn.Write(packet); err != nil {
+			_ = w.Close()
+		}
+	}
+	return len(data), nil
+}
+
+// admit waits while the server is silent, and returns the packet that is to be sent. Without ok the
+// server was silent until go-zookeeper's reader ended, or is about to end, and nothing is sent.
+func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	for w.failure == nil && w.isSilent() {
-		w.news.Wait()
+		w.arrived.Wait()
 	}
-	if w.isSilent() { // and will be: go-zookeeper's reader has ended, or is about to
-		w.mu.Unlock()
-		return len(data), nil
+	if w.isSilent() {
+		return nil, false
 	}
-	if w.hello == nil {
+	switch {
+	case w.hello == nil:
 		w.sent = driver.Stamp()
-	} else if isGetData(data) {
+	case isGetData(data):
 		data = slices.Clone(data)
 		data[len(data)-1] = 1 // "watch"
-	} else if isAuth(data) {
+	case isAuth(data):
 		w.auth = xidOf(data[4:])
 	}
 	w.waiting++ // go-zookeeper writes each packet by itself
 	if w.waiting == 1 {
 		w.since = time.Now()
-		_ = w.setLimit() // it fails where the write will
+		_ = w.setDeadline() // it fails where the write will
 	}
-	w.mu.Unlock()
-	if _, err := w.Conn.Write(data); err != nil {
-		_ = w.Close()
-	}
-	return len(data), nil
+	return data, true
 }
 
-// isSilent reports whether the server owes an answer for so long that no more requests are sent.
-func (w *Wire) isSilent() bool {
-	return w.hello != nil && w.waiting > 0 && time.Since(w.since) > w.hold
+// isSilent reports whether the server owes an answer for so long that it is sent nothing more.
+func (w *wire) isSilent() bool {
+	return w.hello != nil && w.waiting > 0 && time.Since(w.since) > w.holdAfter
 }
 
-func (w *Wire) Read(data []byte) (int, error) {
+func (w *wire) Read(data []byte) (int, error) {
 	n, err := w.Conn.Read(data)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.in.feed(data[:n], w.packet)
+	w.in.feed(data[:n], w.received)
 	if size, known := w.in.size(); w.hello == nil && known && !isGreetingSize(size) {
-		w.failure = ErrForeign
+		w.failure = errForeign
 	}
 	if w.failure == nil && err != nil {
 		w.failure = err
-		w.news.Broadcast()
+		w.arrived.Broadcast()
 	}
-	if errors.Is(w.failure, ErrForeign) { // go-zookeeper would make room for all that the first bytes seem to announce
-		return 0, ErrForeign
+	if errors.Is(w.failure, errForeign) { // go-zookeeper would allocate what the first bytes seem to announce
+		return 0, errForeign
 	}
 	return n, err
 }
 
-func (w *Wire) packet(head []byte) {
+// received is called with the first bytes of each packet.
+func (w *wire) received(head []byte) {
 	w.since = time.Now()
-	w.news.Broadcast()
+	w.arrived.Broadcast()
 	if w.hello == nil {
 		w.greet(head)
 		return
@@ -122,7 +130,9 @@ func (w *Wire) packet(head []byte) {
 	w.waiting--
 	switch {
 	case isOfNoSession(head):
-		_ = w.Close() // go-zookeeper would stay, and each request be refused; where it connects next it hears what became of the session
+		// go-zookeeper would stay, though each request is refused. After the next connect it learns
+		// what became of the session.
+		_ = w.Close()
 	case isRefusal(head):
 		w.refused = true
 	case xidOf(head) != w.auth:
@@ -130,75 +140,73 @@ func (w *Wire) packet(head []byte) {
 	}
 }
 
-// greet takes in the answer to the request to connect.
-func (w *Wire) greet(head []byte) {
+// greet receives the answer to the request to connect.
+func (w *wire) greet(head []byte) {
 	w.waiting--
 	size, _ := w.in.size()
 	g, ok := parseGreeting(head)
 	if !ok || !isGreetingSize(size) {
-		w.failure = ErrForeign
+		w.failure = errForeign
 		return
 	}
-	w.hello = &Hello{g, w.sent, driver.Now()}
+	w.hello = &hello{g, w.sent, driver.Now()}
 }
 
 // greeted returns the answer to the request to connect, nil if there is none yet.
-func (w *Wire) Greeted() *Hello {
+func (w *wire) greeted() *hello {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.hello
 }
 
-var ErrHungUp = errors.New("doesn't answer as ZooKeeper: it has no leader, or too many connections")
-
-// unanswered is why the request to connect was not answered; nil: it was, or may still be.
-func (w *Wire) Unanswered() error {
+// whyNotGreeted says why the request to connect was not answered; nil: it was, or may still be.
+func (w *wire) whyNotGreeted() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
 	case w.hello != nil || w.failure == nil:
 		return nil
-	case errors.Is(w.failure, ErrForeign):
-		return fmt.Errorf("%w, from %s", ErrForeign, w.Addr)
+	case errors.Is(w.failure, errForeign):
+		return fmt.Errorf("%w, from %s", errForeign, w.addr)
 	case errors.Is(Overdue(w.failure), ErrNoAnswer):
-		return OverdueAt(w.Addr, w.failure)
+		return overdueAt(w.addr, w.failure)
 	}
-	return fmt.Errorf("%s %w", w.Addr, ErrHungUp)
+	return fmt.Errorf("%s %w", w.addr, errHungUp)
 }
 
-// wasRefused reports whether the server has refused the credentials. It hangs up then, and go-zookeeper, which gives
-// them again after each connect, keeps to itself why.
-func (w *Wire) WasRefused() bool {
+// wasRefused reports whether the server has refused the credentials. It hangs up then, and
+// go-zookeeper, which gives them again after each connect, doesn't say why.
+func (w *wire) wasRefused() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refused
 }
 
 // SetReadDeadline is called by go-zookeeper before and after it reads a packet.
-func (w *Wire) SetReadDeadline(t time.Time) error {
+func (w *wire) SetReadDeadline(t time.Time) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.idle = t
-	return w.setLimit()
+	w.deadline = t
+	return w.setDeadline()
 }
 
-// setLimit applies to a read that is under way as well.
-func (w *Wire) setLimit() error {
-	t := w.idle
+// setDeadline applies to a read that is under way, too.
+func (w *wire) setDeadline() error {
+	t := w.deadline
 	if w.waiting > 0 {
-		t = earlier(t, time.Now().Add(w.patience))
+		t = earlier(t, time.Now().Add(w.answerTimeout))
 	}
 	return w.Conn.SetReadDeadline(t)
 }
 
-func (w *Wire) SetWriteDeadline(t time.Time) error {
+func (w *wire) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() {
-		t = earlier(t, time.Now().Add(w.patience))
+		t = earlier(t, time.Now().Add(w.answerTimeout))
 	}
 	return w.Conn.SetWriteDeadline(t)
 }
 
-// earlier is the earlier one of two limits, of which t may be none.
+// earlier returns the earlier one of two deadlines; t may be zero, which is none.
 func earlier(t, u time.Time) time.Time {
 	if t.IsZero() || u.Before(t) {
 		return u

@@ -43,7 +43,7 @@ func pipe(t *testing.T, patience time.Duration) (near, far net.Conn) {
 
 func watched(t *testing.T, c, far net.Conn, patience time.Duration) (near net.Conn) {
 	t.Helper()
-	near = NewWire(c, "zk:2181", patience, patience, func() {})
+	near = newWire(c, "zk:2181", patience, patience, func() {})
 	t.Cleanup(func() {
 		_ = near.Close()
 		_ = far.Close()
@@ -73,7 +73,7 @@ func limit(t *testing.T, c net.Conn, at time.Time) {
 	}
 }
 
-func greeting(timeout int32, session int64) []byte {
+func greetingPacket(timeout int32, session int64) []byte {
 	w := new(zktest.Writer)
 	w.Int32(0)
 	w.Int32(timeout)
@@ -145,7 +145,7 @@ func TestSessionOfAnotherConnection(t *testing.T) {
 		} {
 			near, far := pipe(t, patience)
 			write(t, near, []byte("connect"))
-			write(t, far, greeting(1000, 7))
+			write(t, far, greetingPacket(1000, 7))
 			if _, err := reads(near); err != nil {
 				t.Fatal(err)
 			}
@@ -170,7 +170,7 @@ func TestServerThatDoesNotGreet(t *testing.T) {
 			near, far := pipe(t, patience)
 			write(t, near, []byte("connect"))
 			if zero {
-				write(t, far, greeting(1000, 7)[:4])
+				write(t, far, greetingPacket(1000, 7)[:4])
 				if _, err := reads(near); err != nil {
 					t.Fatal(err)
 				}
@@ -191,7 +191,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 		near, far := pipe(t, patience)
 		limit(t, near, time.Now().Add(time.Hour))
 		write(t, near, []byte("connect"))
-		write(t, far, greeting(4000, 7))
+		write(t, far, greetingPacket(4000, 7))
 		if _, err := reads(near); err != nil {
 			t.Fatal(err)
 		}
@@ -299,7 +299,7 @@ func TestReadsAreMadeWatches(t *testing.T) {
 	}
 	const exists, getData = 3, 4
 	passes(read(getData), read(getData)) // the first packet, whatever it looks like
-	write(t, far, greeting(1000, 7))
+	write(t, far, greetingPacket(1000, 7))
 	if _, err := reads(near); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func TestGreetingOfAnotherService(t *testing.T) {
 			write(t, near, []byte("connect"))
 			write(t, far, []byte(text))
 			n, err := io.ReadFull(near, make([]byte, 4))
-			if n != 0 || err == nil || !errors.Is(err, ErrForeign) {
+			if n != 0 || err == nil || !errors.Is(err, errForeign) {
 				t.Errorf("%s: Read = %d, %v, want nothing and an error", name, n, err)
 			}
 		})
@@ -336,7 +336,7 @@ func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			c, far := zktest.NewConnection()
-			near := NewWire(c, "zk:2181", patience, hold, func() {})
+			near := newWire(c, "zk:2181", patience, hold, func() {})
 			defer near.Close()
 			defer far.Close()
 			arrived := make(chan byte, 10)
@@ -361,7 +361,7 @@ func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 				}
 			}
 			write(t, near, []byte("c"))
-			write(t, far, greeting(4000, 7))
+			write(t, far, greetingPacket(4000, 7))
 			go func() {
 				for {
 					_ = near.SetReadDeadline(time.Time{}) // as go-zookeeper does before each packet
@@ -397,7 +397,7 @@ func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 
 // heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the packets.
 func heads(stream []byte, piece int) (heads [][]byte) {
-	var f frames
+	var f packets
 	for len(stream) > 0 {
 		n := min(piece, len(stream))
 		f.feed(stream[:n], func(head []byte) { heads = append(heads, append([]byte{}, head...)) })
@@ -408,9 +408,9 @@ func heads(stream []byte, piece int) (heads [][]byte) {
 
 // greeted returns what the answer to the request to connect says.
 func greeted(c net.Conn) (timeout time.Duration, session int64) {
-	h := c.(*Wire).Greeted()
+	h := c.(*wire).greeted()
 	if h == nil {
 		return 0, 0
 	}
-	return time.Duration(h.Timeout) * time.Millisecond, h.Session
+	return time.Duration(h.timeout) * time.Millisecond, h.session
 }

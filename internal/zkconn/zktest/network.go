@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// NewConnection returns both ends of a connection as TCP has it: what is sent waits until it is read, and arrives though the sender has
-// hung up. Unlike TCP it lets the time of a bubble pass, and unlike net.Pipe it doesn't hold up who writes.
+// NewConnection returns both ends of a connection as TCP has it: what is sent waits until it is
+// read, and arrives though the sender has hung up. Unlike TCP it lets the time of a bubble pass,
+// and unlike net.Pipe it doesn't hold up who writes.
 func NewConnection() (near, far net.Conn) {
 	there, back := newStream(), newStream()
 	return &end{in: back, out: there}, &end{in: there, out: back}

@@ -19,7 +19,7 @@ import (
 func all() []locker.Guarantees {
 	return []locker.Guarantees{
 		membackend.Guarantees(), filebackend.Guarantees(), redisbackend.Guarantees(),
-		redlockbackend.Guarantees(), etcdbackend.Guarantees(), zkbackend.Guarantees(0), pgbackend.Guarantees(),
+		redlockbackend.Guarantees(), etcdbackend.Guarantees(), zkbackend.Guarantees(), pgbackend.Guarantees(),
 	}
 }
 

@@ -191,7 +191,7 @@ func TestHungServerIsLeft(t *testing.T) {
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Errorf("Renew = %v, want nil", err)
 		}
-		if took := time.Since(began); took > 2*zkbackend.Patience(3*time.Second) {
+		if took := time.Since(began); took > 2*zkbackend.AnswerTimeout(3*time.Second) {
 			t.Errorf("Renew took %v", took)
 		}
 		release(t, lease)

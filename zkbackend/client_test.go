@@ -183,7 +183,7 @@ func TestGrantedTimeout(t *testing.T) {
 		s.longest = 4 * time.Second
 		l := open(t, s)
 		_, err := l.Acquire(t.Context(), "a", locker.WithTTL(4*time.Second))
-		if !errors.Is(err, locker.ErrOption) || !contains(err, "longer") {
+		if !errors.Is(err, locker.ErrOption) || !contains(err, "longest session") {
 			t.Errorf("Acquire with a TTL that needs a longer session = %v, want ErrOption", err)
 		}
 		lease := acquire(t, l, "a", locker.WithTTL(2800*time.Millisecond))
@@ -227,7 +227,7 @@ func TestOpenRefusesTTL(t *testing.T) {
 			t.Fatalf("New = %v", err)
 		}
 		defer l.Close()
-		if want := zkbackend.Guarantees(500 * time.Millisecond).Expiry; l.Guarantees().Expiry != want {
+		if want := zkbackend.GuaranteesAt(500 * time.Millisecond).Expiry; l.Guarantees().Expiry != want {
 			t.Errorf("guarantees %v, want %v", l.Guarantees().Expiry, want)
 		}
 		lease := acquire(t, l, "a")
@@ -285,7 +285,7 @@ func TestAcquireThatIsCancelledDuringACall(t *testing.T) {
 		w.cancel()
 		select {
 		case <-w.done:
-		case <-time.After(zkbackend.Patience(ttl) / 2):
+		case <-time.After(zkbackend.AnswerTimeout(ttl) / 2):
 			t.Errorf("Acquire has not returned at once")
 		}
 		if !errors.Is(w.err, context.Canceled) {

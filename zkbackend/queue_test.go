@@ -138,7 +138,7 @@ func TestWatchesAfterAConnect(t *testing.T) {
 // Should a watch be lost all the same, a waiter finds out.
 func TestWatchThatIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		zkbackend.LookAgain(t, 100*time.Millisecond)
+		zkbackend.RecheckAfter(t, 100*time.Millisecond)
 		s := newServer(t)
 		holder, waiters := queue(t, s, "a", 1)
 		eventually(t, "it waits", func() bool { return strings.Contains(fmt.Sprint(s.asked()), "get") })
