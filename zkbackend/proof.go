@@ -50,6 +50,15 @@ import (
 //     grants less when a client connects again makes the leader end the session earlier. Its answer
 //     says so, and then all leases are lost at once (see session.Connected); but that answer may be
 //     lost, if the server is cut off at this moment.
+//
+// A session is also over when the servers are silent for its timeout, and while it has nodes only
+// answers to writes count (see silence.go of zkconn). Nodes of holders and waiters are renewed by
+// writes, or deleted by writes, so a session with nodes has always sent one within the TTL. That
+// ends no lease early: a lease counts from the moment at which an acknowledged write was sent, or
+// an earlier one, for the TTL, and the timeout is longer. It is true for leases without renewal,
+// too: they end before the session is over, and their removal is a write. Then the next acquisition
+// opens another session, the waiters queue again there, and each owner removes what it may have
+// left under the old session.
 
 // margins are what the servers' tick means for a session.
 type margins struct {

@@ -20,7 +20,7 @@
 //
 // # Sessions
 //
-// A Locker has a session for each TTL in use, at most eight, each with a connection and five
+// A Locker has a session for each TTL in use, at most eight, each with a connection and four
 // goroutines, until Close or until another TTL needs its place. New opens the first one. When the
 // servers have ended a session, its leases are lost, its waiters queue again, and the next
 // acquisition opens a new session. Something is read on a session two or three times a tick,

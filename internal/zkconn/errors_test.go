@@ -29,7 +29,8 @@ func TestNoTimeLimitButTheCallers(t *testing.T) {
 	}
 }
 
-// What says nothing about a request but that its connection ended is asked about again; what a server says is an answer.
+// What says nothing about a request but that its connection ended is asked about again; what a
+// server says is an answer.
 func TestBroken(t *testing.T) {
 	for _, err := range []error{
 		zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrClosing, zk.ErrSessionExpired, zk.ErrSessionMoved,

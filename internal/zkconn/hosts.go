@@ -19,9 +19,9 @@ import (
 // at each dial.
 //
 // At the end of each round go-zookeeper fails the requests that wait to be sent, and pauses for a
-// second. The former is wanted, because they would wait forever. The latter isn't, while a lease
-// could still be saved. So the first rounds after a connection has ended, until giveUp has passed,
-// don't count as rounds.
+// second. The former is wanted, because they would wait forever. The latter isn't, while the
+// session could still be saved. So the first rounds after a connection has ended, until giveUp has
+// passed, don't count as rounds.
 //
 // A connection counts when something was answered on it. A server that confirms the session and
 // hangs up, because it refuses the credentials or can't serve, is no better than one that can't be

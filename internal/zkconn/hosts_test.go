@@ -23,8 +23,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// A round fails what waits to be sent and makes go-zookeeper pause for a second. That is right only when the servers have
-// been away for a while.
+// A round fails what waits to be sent and makes go-zookeeper pause for a second. That is right only
+// when the servers have been away for a while.
 func TestRoundsOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		over := false

@@ -18,7 +18,7 @@ import (
 //
 // Or they answer some requests, and not the important ones. A server, or a device in between, may
 // confirm the session on each new connection and answer nothing else, or answer reads and no
-// writes. Leases are over then, and nothing that is left can be removed.
+// writes, so that nodes can't be deleted.
 //
 // So a session is over when no request on it was answered for its timeout, or, while it may have
 // nodes, no write. A request to connect again doesn't count. The owner of nodes must renew or

@@ -162,8 +162,8 @@ func TestSessionOfAnotherConnection(t *testing.T) {
 	})
 }
 
-// A server that takes the connection and says nothing would hold up go-zookeeper for ten times its own limit; one that
-// stops in the middle of the first answer for ever.
+// A server that takes the connection and says nothing would hold up go-zookeeper for ten times its
+// own limit; one that stops in the middle of the first answer for ever.
 func TestServerThatDoesNotGreet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, zero := range []bool{false, true} {
@@ -274,7 +274,8 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// A read of a node's data is made a watch; nothing else is touched, the request to connect least of all.
+// A read of a node's data is made a watch; nothing else is touched, the request to connect least of
+// all.
 func TestReadsAreMadeWatches(t *testing.T) {
 	near, far := pipe(t, time.Minute)
 	read := func(op int32) []byte {
@@ -329,8 +330,8 @@ func TestGreetingOfAnotherService(t *testing.T) {
 	}
 }
 
-// Each request that reaches the servers keeps the session alive, so a server that is silent gets no more of them: until it answers, or
-// the connection is given up.
+// Each request that reaches the servers keeps the session alive, so a server that is silent gets no
+// more of them: until it answers, or the connection is given up.
 func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 	const hold = patience / 4
 	for _, answered := range []bool{true, false} {
@@ -395,7 +396,8 @@ func TestSilentServerGetsNoMoreRequests(t *testing.T) {
 	}
 }
 
-// heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the packets.
+// heads feeds a stream to a reader of packets, in pieces of some size, and returns the heads of the
+// packets.
 func heads(stream []byte, piece int) (heads [][]byte) {
 	var f packets
 	for len(stream) > 0 {

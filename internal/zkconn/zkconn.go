@@ -13,24 +13,24 @@
 //     sent under the next session, where the node that it creates belongs to nobody. So a zk.Conn
 //     gets one session: after its end, Session.dial refuses to connect.
 //   - A new session is reported, and the old one's end with it, only after a connect (authenticate,
-//     704). So a session is also over when nothing is answered for its timeout.
+//     705). So a session is also over when nothing is answered for its timeout.
 //   - It shows each server the newest zxid that it has seen (664, 849), and servers that know less
 //     (because their data was lost or restored) hang up without an answer. See silence.go.
 //   - It never says how long a timeout the session was granted (setTimeouts, 342). The wire reads
 //     it.
-//   - It waits two thirds of the session's timeout for an answer (recvLoop, 797), ten times as long
+//   - It waits two thirds of the session's timeout for an answer (recvLoop, 801), ten times as long
 //     for the answer to a request to connect, and without a limit for the rest of that answer
 //     (authenticate, 683-697). The wire sets shorter limits.
 //   - It allocates what the first four bytes announce (692, 814): a gigabyte for "HTTP". The wire
 //     hides an answer that isn't one of ZooKeeper.
 //   - A failed write is reported to its request, and a second time with all pending requests
-//     (sendData, 752; flushRequests, 524). Credentials that are sent again after a connect have a
+//     (sendData, 754; flushRequests, 524). Credentials that are sent again after a connect have a
 //     channel with room for one (sendRequest, 415; resendZkAuth, 1358): the second report blocks
 //     forever. So Write of the wire never fails.
 //   - It stays on a connection on which the server says that the session has expired or moved
-//     (recvLoop, 866). The wire closes such a connection.
-//   - It doesn't say why a server hung up on credentials (loop, 449). The wire remembers it.
-//   - It leaves the connection open on which it heard that the session has expired (loop, 434), and
+//     (recvLoop, 862). The wire closes such a connection.
+//   - It doesn't say why a server hung up on credentials (loop, 455). The wire remembers it.
+//   - It leaves the connection open on which it heard that the session has expired (loop, 435), and
 //     Close waits for no goroutine (315). Session.shut closes connections, and waits.
 //   - Watches of its own are kept though nobody waits for them any more (addWatcher, 883), set
 //     again after a connect by a request whose failure is only logged, and in a data race
@@ -38,9 +38,9 @@
 //     used: see [Session.GetAndWatch].
 //   - Events beyond six are dropped (sendEvent, 354). Events are taken from the callback.
 //   - dnshostprovider.go looks names up once (Init, 60), and fails if one of them is unknown. After
-//     each round of servers connect (366) fails what waits to be sent, and pauses for a second. See
+//     each round of servers connect (376) fails what waits to be sent, and pauses for a second. See
 //     hosts.
-//   - It can't decode the answer to a container's creation within a Multi (structs.go, 375).
+//   - It can't decode the answer to a container's creation within a Multi (structs.go, 373).
 //   - It logs to the standard logger (35), and knows no contexts.
 //
 // A connection of our own beneath the protocol types was considered: encodePacket, decodePacket and
