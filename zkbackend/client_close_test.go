@@ -15,9 +15,9 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// What go-zookeeper leaves behind, or hangs at, one test each.
+// What go-zookeeper leaves open, or never returns from, one test each.
 
-// It leaves the connection open on which it was told that its session has expired.
+// It leaves the connection open on which it heard that its session has expired.
 func TestConnectionsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -52,7 +52,8 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// Its Close waits for nobody, and its goroutines may go on for two thirds of the session's timeout, or for ever.
+// Its Close waits for no goroutine, and goroutines may run for two thirds of the session's timeout,
+// or forever.
 func TestClose(t *testing.T) {
 	for what, disturb := range map[string]func(*server){
 		"quiet":  func(*server) {},
@@ -129,7 +130,7 @@ func TestCloseWhileASessionOpens(t *testing.T) {
 	})
 }
 
-// It hangs for ever when the credentials can't be written which it gives again after a connect.
+// It blocks forever when it can't write the credentials that it gives again after a connect.
 func TestWriteThatFails(t *testing.T) {
 	for _, write := range []int{1, 2, 3, 4} {
 		synctest.Test(t, func(t *testing.T) {
@@ -172,7 +173,8 @@ func (c *failing) Write(data []byte) (int, error) {
 	return c.Conn.Write(data)
 }
 
-// A server that takes a request and doesn't answer would hold it for two thirds of the session's timeout.
+// A server that takes a request and doesn't answer would hold it for two thirds of the session's
+// timeout.
 func TestHungServerIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

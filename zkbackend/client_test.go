@@ -19,8 +19,9 @@ import (
 
 // What go-zookeeper does to its users, one test each.
 
-// Requests that wait to be sent go out when there is a connection again, also under another session. Here each Conn has
-// one session and no second one, so that no node is made that nobody knows.
+// Requests that wait to be sent go out when there is a connection again, also under another
+// session. Here each Conn has one session and no second one, so that no node is made that nobody
+// knows.
 func TestQueuedRequestsReachNoOtherSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -57,7 +58,7 @@ func TestQueuedRequestsReachNoOtherSession(t *testing.T) {
 		defer s.mu.Unlock()
 		for name, z := range s.tree.nodes {
 			if z.owner != 0 {
-				t.Errorf("%s stands, and nobody knows of it", name)
+				t.Errorf("%s exists, and nobody knows of it", name)
 			}
 		}
 		fresh := 0
@@ -108,8 +109,9 @@ func TestManyEventsAtOnce(t *testing.T) {
 	})
 }
 
-// That a session has ended is only told when the client connects again. The lease ends by its own clock.
-func TestSilence(t *testing.T) {
+// The end of a session is only reported when the client connects again. The lease ends by its own
+// clock.
+func TestLeaseEndsByItsOwnClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		l := open(t, s)
@@ -127,7 +129,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// A follower may keep the connection of a session that has ended, and go on to answer reads; go-zookeeper stays with it for as long.
+// A follower may keep the connection of a session that has ended, and go on to answer reads;
+// go-zookeeper stays with it for as long.
 func TestConnectionOfAnEndedSession(t *testing.T) {
 	for _, before := range []string{"idle", "holding", "held by another"} {
 		t.Run(before, func(t *testing.T) {
@@ -189,7 +192,8 @@ func TestGrantedTimeout(t *testing.T) {
 		lease := acquire(t, l, "a", locker.WithTTL(2800*time.Millisecond))
 		short := acquire(t, l, "b")
 
-		// What is not known when a Locker is opened is refused by the first acquisition, and remembered.
+		// What is not known when a Locker is opened is refused by the first acquisition, and
+		// remembered.
 		s.mu.Lock()
 		s.longest = 3500 * time.Millisecond
 		s.mu.Unlock()
@@ -200,7 +204,8 @@ func TestGrantedTimeout(t *testing.T) {
 			}
 		}
 
-		// A server that grants less when the client connects again: the session will end too early for leases of before.
+		// A server that grants less when the client connects again: the session will end too early
+		// for earlier leases.
 		s.sever()
 		lost(t, soon, lease, "3.5s only")
 		if err := short.Err(); err != nil {

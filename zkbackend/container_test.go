@@ -5,7 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// A lock's node that was made and never used doesn't go with the session: it is removed on another one.
+// A lock's node that was made and never used doesn't go with the session: it is removed on another
+// one.
 func TestUnusedContainerOutlastsASession(t *testing.T) {
 	for what, when := range map[string]string{"before it is used": "multi", "before it is removed": "delete"} {
 		t.Run(what, func(t *testing.T) {

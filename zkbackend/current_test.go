@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The session that is asked may have to be opened first. Who asks for it waits no longer than its context, and the session
-// is opened all the same, for the next one.
+// The session for the request may have to be opened first. A caller waits no longer than its
+// context, and the session is opened all the same, for the next one.
 func TestCurrentWhileASessionOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -40,7 +40,8 @@ func TestCurrentWhileASessionOpens(t *testing.T) {
 	})
 }
 
-// What no server answers is no deadline of the caller's, unless it was that; and then the cause is there too.
+// What no server answers is no deadline of the caller's, unless it was that; and then the cause is
+// there too.
 func TestCurrentWithoutAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -64,7 +65,7 @@ func TestCurrentWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-// What ends a connection or a session isn't told; the next one answers.
+// The end of a connection or a session isn't reported; the next one answers.
 func TestCurrentGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// What a server says that is cut off from the quorum. It answers reads and acknowledges sync, as a leader does that hasn't noticed yet, from
-// what it knew; writes it leaves without an answer.
+// What a server says that is cut off from the quorum. It answers reads and acknowledges sync, as a
+// leader does that hasn't noticed yet, from what it knew; writes it leaves without an answer.
 
 // A node whose answer was lost is not taken for gone on the word of such a server.
 func TestReleaseOverAServerThatIsCutOff(t *testing.T) {
@@ -44,19 +44,20 @@ func TestReleaseOverAServerThatIsCutOff(t *testing.T) {
 			t.Fatal("Acquire = nil, want an error: its answer was lost")
 		}
 		if n := len(s.children("a")); n != 1 {
-			t.Fatalf("%d nodes stand before Release, want the one whose answer was lost", n)
+			t.Fatalf("%d nodes exist before Release, want the one whose answer was lost", n)
 		}
 		if err := release(t.Context()); err != nil {
 			t.Errorf("Release = %v, want nil", err)
 		}
 		if n := len(s.children("a")); n != 0 {
-			t.Errorf("Release = nil, and %d nodes stand, want none", n)
+			t.Errorf("Release = nil, and %d nodes exist, want none", n)
 		}
 	})
 }
 
-// Nor does an acquisition make a second node because such a server doesn't know the first: it would wait for itself. The request that
-// makes it goes out on the next connection, when the one to that server has ended meanwhile.
+// Nor does an acquisition make a second node because such a server doesn't know the first: it would
+// wait for itself. The request that makes it goes out on the next connection, when the one to that
+// server has ended meanwhile.
 func TestAcquireOverAServerThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -70,8 +71,8 @@ func TestAcquireOverAServerThatIsCutOff(t *testing.T) {
 	})
 }
 
-// cutOff has the next multi carried out, and its answer lost. The next connection after that is with a server which was cut off before
-// it; those that follow are not.
+// cutOff has the next multi executed, and its answer lost. The next connection after that is with a
+// server which was cut off before it; those that follow are not.
 func (s *server) cutOff() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // A failure that takes time has no error of a context.
-func TestNoTimeLimitOfAContext(t *testing.T) {
+func TestSilentServerIsNoContextError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
 		l := open(t, s)

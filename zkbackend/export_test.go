@@ -32,7 +32,8 @@ func RecheckAfter(t *testing.T, d time.Duration) {
 	t.Cleanup(func() { recheckAfter = before })
 }
 
-// Order returns the names of those nodes that are this package's, in order, and whether the order may be wrong.
+// Order returns the names of those nodes that are this package's, in order, and whether the order
+// may be wrong.
 func Order(names []string) (ordered []string, overflow bool) {
 	nodes := parseNodes(names)
 	for _, n := range nodes {
@@ -41,8 +42,8 @@ func Order(names []string) (ordered []string, overflow bool) {
 	return ordered, overflows(nodes)
 }
 
-// Margins returns what a tick means for a TTL: how long a server may keep a sign of life, the pause between reads, and
-// the timeout that is asked for.
+// Margins returns what a tick means for a TTL: how long a server may keep a sign of life, the pause
+// between reads, and the timeout that is asked for.
 func Margins(tick, ttl time.Duration) (relayDelay, readInterval, timeout time.Duration) {
 	m := marginsOf(tick)
 	return m.relayDelay, m.readInterval(), m.timeout(ttl)
@@ -61,8 +62,8 @@ func (p Proof) Wrote(sent driver.Instant)               { p.p.wrote(sent) }
 func (p Proof) Base() driver.Instant                    { return p.p.base }
 func (p Proof) Signs() int                              { return len(p.p.signs) }
 
-// WroteAround returns what a session says to a write that is acknowledged before it is over, and to one
-// after that.
+// WroteAround returns what a session says to a write that is acknowledged before it is over, and to
+// one after that.
 func WroteAround(tick, ttl time.Duration) (before, after error) {
 	s := newSession(&zkconn.Ensemble{}, &chroot{}, marginsOf(tick), ttl)
 	s.proof = newProof(s.margins, ttl, driver.Stamp())

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// forget makes the servers say that a session has ended, while its nodes stand: what may be after an odd failover.
+// forget makes the servers say that a session has ended, while its nodes exist, as may happen after
+// an odd failover.
 func (s *server) forget(session int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.sessions, session)
 }
 
-// A node that an acquisition has left under a session that was said to have ended isn't the one that it has now.
+// A node that an acquisition has left under a session that was said to have ended isn't the one
+// that it has now.
 func TestNodeOfAnEarlierSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -56,7 +58,8 @@ func TestNodeOfAnEarlierSession(t *testing.T) {
 	})
 }
 
-// A waiter's node is known by its name, and not by whose it seems to be. Another one of the same owner is in the way, and deleted.
+// A waiter's node is known by its name, and not by whose it seems to be. Another one of the same
+// owner is in the way, and deleted.
 func TestWaiterKnowsItsNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

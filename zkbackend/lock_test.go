@@ -67,13 +67,14 @@ func TestTokensAreCzxids(t *testing.T) {
 			last = lease.Token()
 			release(t, lease)
 			s.mu.Lock()
-			s.tree.remove("/locker/a") // as the servers remove containers: sequence numbers begin anew
+			s.tree.remove("/locker/a") // as the servers remove containers: sequence numbers start from 0 again
 			s.mu.Unlock()
 		}
 	})
 }
 
-// An answer that got lost must not cost anything but time: a node that was made is found, one that wasn't is made.
+// An answer that got lost must not cost anything but time: a node that was made is found, one that
+// wasn't is made.
 func TestLostAnswers(t *testing.T) {
 	for _, c := range []struct {
 		what    string
@@ -81,12 +82,12 @@ func TestLostAnswers(t *testing.T) {
 		op      string
 		opts    []locker.Option
 	}{
-		{"not carried out", hangUp, "multi", nil},
-		{"carried out", hangUpAfter, "multi", nil},
-		{"carried out, and silence", loseReply, "multi", nil},
+		{"not executed", hangUp, "multi", nil},
+		{"executed", hangUpAfter, "multi", nil},
+		{"executed, and silence", loseReply, "multi", nil},
 		{"silence", ignore, "multi", nil},
-		{"not carried out, without waiting", hangUp, "multi", []locker.Option{locker.NoWait()}},
-		{"carried out, without waiting", hangUpAfter, "multi", []locker.Option{locker.NoWait()}},
+		{"not executed, without waiting", hangUp, "multi", []locker.Option{locker.NoWait()}},
+		{"executed, without waiting", hangUpAfter, "multi", []locker.Option{locker.NoWait()}},
 		{"counting", hangUp, "exists", []locker.Option{locker.NoWait()}},
 		{"a container that was not made", hangUp, "container", nil},
 		{"a container that was made", hangUpAfter, "container", nil},
@@ -128,7 +129,8 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// An answer that got lost leaves a doubt: whatever has this owner is removed, though one node is known.
+// An answer that got lost leaves a doubt: whatever has this owner is removed, though one node is
+// known.
 func TestReleaseInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -138,7 +140,7 @@ func TestReleaseInDoubt(t *testing.T) {
 		lease := acquire(t, l, "a")
 		s.mu.Lock()
 		owner := s.tree.nodes["/locker/a"].children[0][:32]
-		_, _ = s.tree.create("/locker/a/"+owner+"-", 3, s.last) // the first request was carried out late, as no server should
+		_, _ = s.tree.create("/locker/a/"+owner+"-", 3, s.last) // the first request was executed late, as no server should
 		s.mu.Unlock()
 		release(t, lease)
 		if n := len(s.children("a")); n != 0 {
@@ -187,7 +189,8 @@ func TestRefusedRequests(t *testing.T) {
 	})
 }
 
-// The servers remove a container when it has been empty for a while, but not one that was never used.
+// The servers remove a container when it has been empty for a while, but not one that was never
+// used.
 func TestContainerThatWasNeverUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -263,7 +266,8 @@ func TestReapedContainer(t *testing.T) {
 	})
 }
 
-// Who asks without waiting makes no node while anybody is there, and none when somebody comes in between.
+// An attempt without waiting creates no node while anybody is there, and none when another client
+// comes in between.
 func TestNoWaitDoesNotQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -290,7 +294,8 @@ func TestNoWaitDoesNotQueue(t *testing.T) {
 		}
 		s.wasAsked(t, "TryAcquire", "exists", "sync", "children")
 
-		// A lock's node that was removed and made again may have the same version and somebody in it.
+		// A lock's node that was removed and made again may have the same version and somebody in
+		// it.
 		s.mu.Lock()
 		s.remove(intruder)
 		s.mu.Unlock()
@@ -310,7 +315,7 @@ func TestNoWaitDoesNotQueue(t *testing.T) {
 	})
 }
 
-// Nodes that are none of this package's are nobody's business.
+// Nodes that this package has not created are ignored.
 func TestForeignNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -17,8 +17,8 @@ func isWrite(r request) bool {
 	return slices.Contains([]string{"multi", "create", "delete", "container"}, r.op)
 }
 
-// ignores lets the server answer nothing any more on a connection of session on which it was asked something that matches. It confirms the session
-// on the next connection.
+// ignores lets the server answer nothing any more on a connection of session on which it was asked
+// something that matches. It confirms the session on the next connection.
 func (s *server) ignores(session int64, matches func(request) bool) {
 	s.scripts(func(r request) verdict {
 		if r.session == session && r.op != "close" && matches(r) {
@@ -34,8 +34,9 @@ func (s *server) lastSession() int64 {
 	return s.last
 }
 
-// A client whose session is confirmed on each connection, and whose requests, or whose writes, are not answered, doesn't keep its locks. The
-// servers of these tests end no session by time, so the next holder is let in by the end of the session alone.
+// A client whose session is confirmed on each connection, and whose requests, or whose writes, are
+// not answered, doesn't keep its locks. The servers of these tests end no session by time, so the
+// next holder is let in by the end of the session alone.
 func TestSomeAnswersAreLost(t *testing.T) {
 	for what, matches := range map[string]func(request) bool{
 		"all but greetings": func(request) bool { return true },
@@ -140,7 +141,8 @@ func TestNodeInDoubtWhoseWritesAreLost(t *testing.T) {
 	})
 }
 
-// A session lives on while it is idle, while its leases are renewed by hand, and after a node was in doubt.
+// A session lives on while it is idle, while its leases are renewed by hand, and after a node was
+// in doubt.
 func TestSessionThatIsServedLivesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -168,7 +170,8 @@ func TestSessionThatIsServedLivesOn(t *testing.T) {
 	})
 }
 
-// Nodes that are removed one by one, for longer than the session's timeout, are no reason to end it.
+// Nodes that are removed one by one, for longer than the session's timeout, are no reason to end
+// it.
 func TestSlowRemovalOfMany(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

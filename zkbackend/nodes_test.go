@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// Locks that are held while a program is brought up to date must not change their nodes.
+// Locks that are held while a program is updated must not change their nodes.
 func TestEscape(t *testing.T) {
 	for name, want := range map[string]string{
 		"orders":       "orders",

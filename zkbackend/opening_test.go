@@ -33,8 +33,8 @@ func TestOpeningIsGivenUp(t *testing.T) {
 	}
 }
 
-// Who has been given a chroot needs no permission on the nodes above it. (Since 3.8.4 and 3.9.2 servers ask for one even where it is only asked
-// whether a node is there.)
+// A client that was given a chroot needs no permission on the nodes above it. (Since 3.8.4 and
+// 3.9.2 servers want one even for the question whether a node exists.)
 func TestOpenBelowANodeOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -27,7 +27,8 @@ func answers(text string) zkbackend.Option {
 	})
 }
 
-// The port of another service, such as ZooKeeper's own AdminServer, is called that, and not a session with a strange timeout.
+// The port of another service, such as ZooKeeper's own AdminServer, is called that, and not a
+// session with a strange timeout.
 func TestPortOfAnotherService(t *testing.T) {
 	for name, text := range map[string]string{
 		"HTTP":      "HTTP/1.1 400 Illegal character CNTL=0x0\r\nContent-Type: text/html;charset=iso-8859-1\r\n\r\n",
@@ -46,7 +47,7 @@ func TestPortOfAnotherService(t *testing.T) {
 	}
 }
 
-// Who doesn't answer is named.
+// A server that doesn't answer is named.
 func TestTimeoutsNameTheServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -26,8 +26,9 @@ func TestMargins(t *testing.T) {
 	}
 }
 
-// With a tick of 2 s and a TTL of 10 s, a server may keep a sign of life for 2 s, and the session lasts for 13 s: 3 s
-// longer than the lease, 2.97 s with the allowance for clocks. Moments are in milliseconds; the session was made at 0.
+// With a tick of 2 s and a TTL of 10 s, a server may keep a sign of life for 2 s, and the session
+// lasts for 13 s: 3 s longer than the lease, 2.97 s with the allowance for clocks. Moments are in
+// milliseconds; the session was made at 0.
 func TestProof(t *testing.T) {
 	type step func(zkbackend.Proof)
 	read := func(sent, answered driver.Instant) step {
@@ -56,7 +57,7 @@ func TestProof(t *testing.T) {
 		{"reads that stopped", []step{connect(0, 20), read(3000, 3010), write(4000), write(5900), write(8000)}, 5970},
 		{"a write that is older than what is proved", []step{connect(0, 20), read(5000, 5010), write(7500), write(7100)}, 7500},
 		{"a write that was acknowledged after a later one", []step{connect(0, 20), read(5000, 5010), write(7100), write(2000)}, 7100},
-		{"a connect counts at once, a read beside it doesn't", []step{connect(0, 20), connect(7000, 7020), read(7030, 7040), write(7050)}, 7050},
+		{"a connect counts at once, a read at the same time doesn't", []step{connect(0, 20), connect(7000, 7020), read(7030, 7040), write(7050)}, 7050},
 	} {
 		p := zkbackend.NewProof(2*time.Second, 10*time.Second, 0)
 		for _, step := range tc.steps {
@@ -68,9 +69,10 @@ func TestProof(t *testing.T) {
 	}
 }
 
-// A model of the servers: a follower that tells the leader of its clients in answer to pings, each a half tick after the
-// last and up to jitter late, and of writes at once; a leader that ends sessions on a grid of ticks. At a random moment
-// client and follower are cut off together. The lease must be over when the leader ends the session.
+// A model of the servers: a follower that tells the leader of its clients in answer to pings, each
+// a half tick after the last and up to jitter late, and of writes at once; a leader that ends
+// sessions on a grid of ticks. At a random moment client and follower are cut off together. The
+// lease must be over when the leader ends the session.
 func TestProofIsNeverLate(t *testing.T) {
 	const tick, ttl = 2 * time.Second, 10 * time.Second
 	ship, every, timeout := zkbackend.Margins(tick, ttl)

@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// queue lets some Lockers wait behind a holder, one after the other.
+// queue lets some Lockers queue after a holder, one after the other.
 func queue(t *testing.T, s *server, name string, n int) (holder locker.Lease, waiters []*waiter) {
 	t.Helper()
 	holder = acquire(t, open(t, s), name)
@@ -78,7 +78,7 @@ func TestOneWakesUp(t *testing.T) {
 		waiters[2].cancel()
 		<-waiters[2].done
 		s.nodesAre(t, "a", 6)
-		eventually(t, "the one behind looks", func() bool { return lists() == 1 })
+		eventually(t, "the next one looks", func() bool { return lists() == 1 })
 		release(t, holder)
 		lease := waiters[0].granted(t)
 		if n := lists(); n != 0 {
@@ -206,7 +206,7 @@ func TestWaitOverALostConnection(t *testing.T) {
 	})
 }
 
-// The node of a waiter may be deleted, or go with its session: then it queues anew.
+// The node of a waiter may be deleted, or go with its session: then it queues again.
 func TestWaiterThatLostItsPlace(t *testing.T) {
 	for what, take := range map[string]func(*server, string, int64){
 		"deleted": func(s *server, path string, _ int64) {
@@ -225,7 +225,7 @@ func TestWaiterThatLostItsPlace(t *testing.T) {
 				session := s.tree.nodes["/locker/a/"+second].owner
 				s.mu.Unlock()
 				take(s, "/locker/a/"+second, session)
-				eventually(t, "it queues anew", func() bool {
+				eventually(t, "it queues again", func() bool {
 					nodes := s.children("a")
 					return len(nodes) == 3 && nodes[1] != second
 				})
@@ -238,8 +238,8 @@ func TestWaiterThatLostItsPlace(t *testing.T) {
 	}
 }
 
-// A waiter that is looking at the queue when its session ends must not fail for that: the engine is told before Acquire returns, and
-// begins anew.
+// A waiter that is looking at the queue when its session ends must not fail because of that: the
+// engine is notified before Acquire returns, and starts a new acquisition.
 func TestWaiterWhoseSessionEndsWhileItLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -248,12 +248,12 @@ func TestWaiterWhoseSessionEndsWhileItLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var told atomic.Bool
+		var notified atomic.Bool
 		l, err := d.Lock(locker.Request{Name: "a", TTL: ttl}, func(error) {
 			for range 1000 { // so that Acquire has the time to be first
 				runtime.Gosched()
 			}
-			told.Store(true)
+			notified.Store(true)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -265,8 +265,8 @@ func TestWaiterWhoseSessionEndsWhileItLooks(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			if _, err := l.Acquire(t.Context()); err == nil || !told.Load() {
-				t.Errorf("Acquire = %v, and the loss was not told before", err)
+			if _, err := l.Acquire(t.Context()); err == nil || !notified.Load() {
+				t.Errorf("Acquire = %v, and the loss was not reported before", err)
 			}
 		}()
 		synctest.Wait()
@@ -287,7 +287,8 @@ func TestWaiterWhoseSessionEndsWhileItLooks(t *testing.T) {
 	})
 }
 
-// Where the sequence numbers of a lock's node have come to their end, the order is that of the czxids.
+// Where the sequence numbers of a lock's node have come to their end, the order is that of the
+// czxids.
 func TestSequenceThatOverflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -308,8 +309,8 @@ func TestSequenceThatOverflows(t *testing.T) {
 	})
 }
 
-// A thousand who wait: each release costs as much as with one, and wakes one. They are of one session here, as a thousand
-// connections are more than a test needs.
+// A thousand who wait: each release costs as much as with one, and wakes one. They are of one
+// session here, as a thousand connections are more than a test needs.
 func TestThousandWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiters, releases = 1000, 20

@@ -8,7 +8,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// storm counts requests of one kind, and serves them after so many, so that a client that asks without a pause lets time go on.
+// storm counts requests of one kind, and serves them after so many, so that a client that asks
+// without a pause lets time go on.
 func storm(v verdict, ops ...string) (script func(r request) verdict, count func() int) {
 	n := 0
 	return func(r request) verdict {
@@ -22,7 +23,8 @@ func storm(v verdict, ops ...string) (script func(r request) verdict, count func
 	}, func() int { return n }
 }
 
-// Servers that hang up on the credentials, or on every request, are dialled with pauses, and calls return.
+// Servers that hang up on the credentials, or on every request, are dialled with pauses, and calls
+// return.
 func TestServerThatHangsUpAgainAndAgain(t *testing.T) {
 	for what, ops := range map[string][]string{
 		"on the credentials": {"auth"},

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// go-zookeeper sends nothing before the credentials are accepted, and keeps what waits to be sent: each call has to return all
-// the same.
+// go-zookeeper sends nothing before the credentials are accepted, and keeps what waits to be sent:
+// each call has to return all the same.
 func TestCallsReturnThoughCredentialsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

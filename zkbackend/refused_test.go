@@ -23,8 +23,8 @@ func refusedAtOpen(t *testing.T, s *server) {
 	}
 }
 
-// A session that is refused when it connects again is left alone, so that the servers end it. It would live for ever by
-// connects that are of no use.
+// A session that is refused when it connects again is left alone, so that the servers end it.
+// Useless connects would keep it alive forever.
 func TestCredentialsAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -86,8 +86,8 @@ func TestCloseWhileCredentialsAreRefused(t *testing.T) {
 	})
 }
 
-// A server that alone refuses the credentials: the acquisition goes on under another session, and the node that it may have
-// made under the first is not taken for its own.
+// A server that alone refuses the credentials: the acquisition goes on under another session, and
+// the node that it may have made under the first is not taken for its own.
 func TestRefusedWhileInDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -191,7 +191,7 @@ func TestReleaseWhenTheLaterSessionEnds(t *testing.T) {
 			}
 		}
 		if n := len(s.children("a")); err != nil || n != 0 || !ended {
-			t.Errorf("Release = %v, and %d nodes stand; want nil and none (the later session was ended: %v)", err, n, ended)
+			t.Errorf("Release = %v, and %d nodes exist; want nil and none (the later session was ended: %v)", err, n, ended)
 		}
 		if err := d.Close(t.Context()); err != nil {
 			t.Errorf("Close = %v, want nil", err)

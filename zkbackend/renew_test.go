@@ -101,7 +101,8 @@ func TestRenewalOfWhatMayNotBeRead(t *testing.T) {
 	})
 }
 
-// A renewal proves nothing by itself: what proves a lease is a write after a sign of life that is old enough.
+// A renewal proves nothing by itself: what proves a lease is a write after a sign of life that is
+// old enough.
 func TestReadsGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/fencedlock/locker/internal/zkconn/zktest"
 )
 
-// How the server carries requests out, on its nodes.
+// How the server executes requests, on its nodes.
 
-// do carries out a request.
+// do executes a request.
 func (s *server) do(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code {
 	s.tree.undo = nil
 	if slices.Contains([]string{"create", "container", "delete", "set", "multi", "close"}, op) {
@@ -69,7 +69,7 @@ func (s *server) look(c *conn, op string, r *zktest.Reader, w *zktest.Writer) co
 	return ok
 }
 
-// write carries out one operation that changes the tree.
+// write executes one operation that changes the tree.
 func (s *server) write(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code {
 	name := r.String()
 	switch op {
@@ -104,7 +104,7 @@ func (s *server) write(c *conn, op string, r *zktest.Reader, w *zktest.Writer) c
 	panic(fmt.Sprintf("the tests' server knows no %q", op))
 }
 
-// multi carries out all operations or none.
+// multi executes all operations or none.
 func (s *server) multi(c *conn, r *zktest.Reader, w *zktest.Writer) code {
 	type result struct {
 		op   int32
@@ -155,8 +155,8 @@ func (s *server) multi(c *conn, r *zktest.Reader, w *zktest.Writer) code {
 	return ok
 }
 
-// asked lists what was asked since the last call, without what goes on in the background: signs of life, and watches of the
-// client's own nodes.
+// asked lists what was asked since the last call, without what goes on in the background: signs of
+// life, and watches of the client's own nodes.
 func (s *server) asked() (list []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

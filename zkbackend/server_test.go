@@ -14,8 +14,9 @@ import (
 	"github.com/fencedlock/locker/internal/zkconn/zktest"
 )
 
-// server is a ZooKeeper of one server in this process, which fails as a test tells it to. It ends a session when it is told
-// to, not by time. It belongs in a bubble of testing/synctest, so that a busy machine can't disturb what is about time.
+// server is a ZooKeeper of one server in this process, which fails as a test wants it to. It ends a
+// session when a test says so, not by time. It belongs in a bubble of testing/synctest, so that a
+// busy machine can't disturb tests of time.
 type server struct {
 	t        *testing.T
 	addr     string
@@ -55,10 +56,10 @@ type verdict int
 
 const (
 	serve     verdict = iota
-	loseReply         // it is carried out, and nothing is heard on that connection any more
-	hangUp            // it isn't carried out, and its connection ends
+	loseReply         // it is executed, and nothing more is sent on that connection
+	hangUp            // it isn't executed, and its connection ends
 	hangUpAfter
-	ignore // it isn't carried out, and nothing is heard on that connection any more
+	ignore // it isn't executed, and nothing more is sent on that connection
 	refuse // with noAuth
 	reject // with authFailed, and its connection ends
 )
@@ -84,7 +85,8 @@ func newServer(t *testing.T) *server {
 	return s
 }
 
-// dial is what clients dial with. What they are connected by is no network's, so that time can be a bubble's.
+// dial is what clients dial with. What they are connected by is no network's, so that time can be a
+// bubble's.
 func (s *server) dial(context.Context, string, string) (net.Conn, error) {
 	near, far := zktest.NewConnection()
 	s.all.Go(func() { s.handle(far) })
@@ -282,7 +284,7 @@ var opNames = map[int32]string{
 	14: "multi", 19: "container", 100: "auth", 101: "watches", -11: "close",
 }
 
-// take carries out a request, or what the script says. It is false when the connection ends.
+// take executes a request, or does what the script says. It is false when the connection ends.
 func (s *server) take(c *conn, r *zktest.Reader) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// deafness is a network that loses what servers send, while it is set. What the client sends arrives.
+// deafness is a network that loses what servers send, while it is set. What the client sends
+// arrives.
 type deafness struct{ atomic.Bool }
 
 // dialer dials through the network.
@@ -58,8 +59,9 @@ func (s *server) knows(session int64) bool {
 	return s.sessions[session] != nil
 }
 
-// A holder that the servers hear, and that doesn't hear them, ends its session when all of its leases are over. The servers of these
-// tests end no session by time, so the next holder is let in by that alone.
+// A holder that the servers hear, and that doesn't hear them, ends its session when all of its
+// leases are over. The servers of these tests end no session by time, so the next holder is let in
+// by that alone.
 func TestAnswersAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, deaf := newServer(t), new(deafness)
@@ -111,7 +113,8 @@ func TestAnswersAreLost(t *testing.T) {
 	})
 }
 
-// Where the way to the servers is lost as well, nobody hears the farewell. Nothing else asks for the session then.
+// Where the way to the servers is lost as well, nobody hears the farewell. Nothing else asks for
+// the session then.
 func TestNothingArrives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -133,7 +136,7 @@ func TestNothingArrives(t *testing.T) {
 		lost(t, ttl, lease, "deadline")
 		time.Sleep(time.Minute)
 		cut.Store(false)
-		w := wait(t, l, "a") // behind what the old session has left, until that is removed by its owner
+		w := wait(t, l, "a") // after what the old session has left, until its owner removes that
 		release(t, w.granted(t))
 		s.nodesAre(t, "a", 0)
 		if n := s.attempts(session); n != attempts {
@@ -182,7 +185,8 @@ func TestDataIsLost(t *testing.T) {
 	})
 }
 
-// With data of before, a node is back whose lock was released since. It goes when its session is ended: the servers know that one.
+// With restored data, a node is back whose lock was released since. It goes when its session is
+// ended, which the servers know.
 func TestDataIsRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -205,7 +209,7 @@ func TestDataIsRestored(t *testing.T) {
 		w.pending(t)
 		release(t, w.granted(t))
 		if s.knows(session) {
-			t.Errorf("the lock was granted, and the session of before has not ended")
+			t.Errorf("the lock was granted, and the earlier session has not ended")
 		}
 		release(t, acquire(t, l, "b"))
 	})
@@ -249,15 +253,16 @@ func TestShortSilence(t *testing.T) {
 	})
 }
 
-// An answer that is read when the session is over already, as by a process that stood still, revives no lease: the servers may be
-// ending the session.
+// An answer that is read when the session is over already, as by a process that stood still,
+// revives no lease: the servers may be ending the session.
 func TestAnswerAfterTheEnd(t *testing.T) {
 	if before, after := zkbackend.WroteAround(tick, ttl); before != nil || after == nil || !zkconn.Broken(after) {
 		t.Errorf("a write that is acknowledged before the session is over = %v, after it = %v; want nil, and an error as of a lost connection", before, after)
 	}
 }
 
-// The next acquisition isn't kept out by what an earlier attempt of the same one has left under a session that is over here.
+// The next acquisition isn't kept out by what an earlier attempt of the same one has left under a
+// session that is over here.
 func TestLeftoverOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, deaf := newServer(t), new(deafness)
@@ -293,7 +298,7 @@ func TestLeftoverOfItsOwn(t *testing.T) {
 			t.Fatal("the session has ended: this test proves nothing")
 		}
 		if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
-			t.Fatalf("Acquire = %v, want that it queues behind its own node", err)
+			t.Fatalf("Acquire = %v, want that it queues after its own node", err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()

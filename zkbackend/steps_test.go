@@ -69,7 +69,7 @@ func lost(t *testing.T, d time.Duration, lease locker.Lease, says string) {
 	}
 }
 
-// waiter is an Acquire that goes on beside the test.
+// waiter is an Acquire that runs at the same time as the test.
 type waiter struct {
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -33,7 +33,7 @@ func (s *server) watchers(name string, i int) (n int) {
 	return n
 }
 
-// A node that somebody writes to is watched again, by who waits for its end and by whose it is.
+// A node that somebody writes to is watched again, by the waiter and by its owner.
 func TestNodeThatIsWrittenTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -13,7 +13,7 @@ import (
 )
 
 // An error that matches that of a context says that the caller gave up.
-func TestNoTimeLimitButTheCallers(t *testing.T) {
+func TestOverdue(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},
 		fmt.Errorf("dial: %w", context.DeadlineExceeded),

@@ -163,7 +163,7 @@ func TestSessionOfAnotherConnection(t *testing.T) {
 }
 
 // A server that takes the connection and says nothing would hold up go-zookeeper for ten times its
-// own limit; one that stops in the middle of the first answer for ever.
+// own limit; one that stops in the middle of the first answer forever.
 func TestServerThatDoesNotGreet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, zero := range []bool{false, true} {
