@@ -115,7 +115,7 @@ func (s *Session) Open(ctx context.Context) (err error) {
 		close(s.closed)
 		return err
 	}
-	context.AfterFunc(s.life, s.shut)
+	context.AfterFunc(s.life, s.shut) //nolint:contextcheck // its requests come when that context is over
 	go s.beat()
 	if err = s.authenticate(ctx); err != nil {
 		s.End(err)
