@@ -92,10 +92,9 @@ func (d *zkDriver) open(ctx context.Context, tick time.Duration) error {
 	}
 	d.margins = marginsOf(tick)
 	d.bounds = kit.TTL{
-		Min:  shortestTTL(tick),
-		Max:  d.margins.longestTTL(longest),
-		Unit: time.Millisecond,
-		Why:  "the servers' longest session",
+		Min: shortestTTL(tick),
+		Max: d.margins.longestTTL(longest),
+		Why: "the servers' longest session",
 	}
 	if d.ttl == 0 {
 		d.ttl = min(defaultTTL, d.bounds.Max)
@@ -104,6 +103,9 @@ func (d *zkDriver) open(ctx context.Context, tick time.Duration) error {
 		return err
 	}
 	s, err := d.sessions.Join(ctx, d.ttl)
+	for zkconn.Transient(err) && ctx.Err() == nil { // one attempt has an acquisition's limit
+		s, err = d.sessions.Join(ctx, d.ttl)
+	}
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // How long does a node of this session certainly exist?
@@ -100,14 +101,8 @@ func (m margins) slack(tick time.Duration) time.Duration {
 	return last + m.timeout(0) + tick*3/2
 }
 
-// roundUp rounds to whole milliseconds, ZooKeeper's unit.
-func roundUp(d time.Duration) time.Duration {
-	const ms = time.Millisecond
-	if rest := d % ms; rest > 0 {
-		d += ms - rest
-	}
-	return d
-}
+// roundUp rounds up to whole milliseconds, ZooKeeper's unit.
+func roundUp(d time.Duration) time.Duration { return kit.TTL{Unit: time.Millisecond}.RoundUp(d) }
 
 // proof is what the servers' answers prove about a session. Answers are stamped by driver.Now, so
 // that no stamp is too early, and requests by driver.Stamp, before they are sent.

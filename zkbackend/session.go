@@ -16,7 +16,8 @@ import (
 // session is one session with the servers, for all acquisitions with one TTL. It keeps what was
 // proved of the session's life, and which nodes belong to it.
 //
-// mu may be held while the engine is called (tellLost), and not during a request.
+// Mutexes are taken in this order: a lock's, the mutex of kit.Sessions, a session's. A session's
+// may be held while the engine is notified (tellLost), and not during a request.
 type session struct {
 	conn    *zkconn.Session
 	ttl     time.Duration
