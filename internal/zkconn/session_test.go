@@ -85,7 +85,9 @@ func TestLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := new(ensemble)
 		under := &Ensemble{Servers: []string{"zk:2181"}, Dial: e.dial}
-		if s, l, err := under.Limits(t.Context()); err != nil || s != shortest || l != longest {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if s, l, err := under.Limits(ctx); err != nil || s != shortest || l != longest {
 			t.Errorf("Limits = %v, %v, %v, want %v and %v", s, l, err, shortest, longest)
 		}
 		if len(e.ended) != 2 {
