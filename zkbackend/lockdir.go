@@ -178,16 +178,16 @@ func (s *session) createChroot() error {
 	}
 	for i := range root {
 		if i > 0 && root[i] == '/' {
-			if err := s.ensureNode(root[:i]); err != nil {
+			if err := s.createMissing(root[:i]); err != nil {
 				return err
 			}
 		}
 	}
-	return s.ensureNode(root)
+	return s.createMissing(root)
 }
 
-// ensureNode creates a node unless it is there. To look it up and to create it are two permissions.
-func (s *session) ensureNode(path string) error {
+// createMissing creates a node unless it is there. To look it up and to create it are two permissions.
+func (s *session) createMissing(path string) error {
 	if stat, err := s.conn.Exists(path); err != nil || stat != nil {
 		return err
 	}
