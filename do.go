@@ -3,6 +3,8 @@ package locker
 import (
 	"context"
 	"errors"
+
+	"github.com/fencedlock/locker/internal/leasectx"
 )
 
 // TryAcquire asks for the lock once: it returns an error that matches [ErrHeld] at once when somebody else has it.
@@ -71,24 +73,39 @@ type leaseContext struct {
 	outer  *leaseContext // that it comes from; nil: none
 }
 
-// leaseKey is that of the context of a lease in those that come from it.
+// leaseKey is the key of the innermost leaseContext that a context comes from.
 type leaseKey struct{}
 
 func (c *leaseContext) Value(key any) any {
-	if key == (leaseKey{}) {
+	switch key {
+	case leaseKey{}:
 		return c
+	case leasectx.Key{}:
+		return c.leases()
 	}
 	return c.Context.Value(key)
 }
 
-// LeasesFrom returns the leases whose [WithLease] ctx comes from, the innermost first. They may have ended.
-func LeasesFrom(ctx context.Context) []Lease {
+func (c *leaseContext) leases() []Lease {
 	var leases []Lease
-	c, _ := ctx.Value(leaseKey{}).(*leaseContext)
 	for ; c != nil; c = c.outer {
 		leases = append(leases, c.lease)
 	}
 	return leases
+}
+
+// LeaseFrom returns the lease whose [WithLease] ctx comes from, so that a function deep below [Do] needs no further
+// parameter for it. Of several it is the innermost one. It may have ended, which its Err says. Without one, ok is
+// false.
+//
+// To claim a resource with its token, use ClaimFrom of the packages below fence: where locks are nested, the innermost
+// lease may be that of another lock than the resource's.
+func LeaseFrom(ctx context.Context) (lease Lease, ok bool) {
+	c, ok := ctx.Value(leaseKey{}).(*leaseContext)
+	if !ok {
+		return nil, false
+	}
+	return c.lease, true
 }
 
 func (c *leaseContext) Err() error {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/leasectx"
 )
 
 func TestTryAcquireDoesNotWait(t *testing.T) {
@@ -99,8 +101,11 @@ func TestDoSaysOneCauseOnce(t *testing.T) {
 	}
 }
 
-func TestLeasesFrom(t *testing.T) {
-	if leases := locker.LeasesFrom(t.Context()); leases != nil {
+func TestLeaseFrom(t *testing.T) {
+	if lease, ok := locker.LeaseFrom(t.Context()); ok || lease != nil {
+		t.Errorf("LeaseFrom a context without a lease = %v, %v", lease, ok)
+	}
+	if leases := leasectx.All[locker.Lease](t.Context()); leases != nil {
 		t.Errorf("leases of a context without any: %v", leases)
 	}
 	synctest.Test(t, func(t *testing.T) {
@@ -111,11 +116,35 @@ func TestLeasesFrom(t *testing.T) {
 		defer cancelChild()
 		nested, cancelNested := locker.WithLease(child, inner)
 		defer cancelNested()
-		if got := locker.LeasesFrom(nested); len(got) != 2 || got[0] != locker.Lease(inner) || got[1] != locker.Lease(outer) {
-			t.Errorf("leases = %v, want the inner one and then the outer", got)
+		for _, tc := range []struct {
+			ctx  context.Context
+			want []locker.Lease
+		}{
+			{nested, []locker.Lease{inner, outer}},
+			{context.WithoutCancel(nested), []locker.Lease{inner, outer}},
+			{child, []locker.Lease{outer}},
+		} {
+			if got := leasectx.All[locker.Lease](tc.ctx); !slices.Equal(got, tc.want) {
+				t.Errorf("leases = %v, want %v: the inner one first", got, tc.want)
+			}
+			if got, ok := locker.LeaseFrom(tc.ctx); !ok || got != tc.want[0] {
+				t.Errorf("LeaseFrom = %v, %v, want %v, the innermost one", got, ok, tc.want[0])
+			}
 		}
-		if got := locker.LeasesFrom(child); len(got) != 1 || got[0] != locker.Lease(outer) {
-			t.Errorf("leases = %v, want the outer one", got)
+	})
+}
+
+// A function below Do finds the lease that Do has got, and the caller's own context has none.
+func TestDoPutsItsLeaseIntoTheContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := locker.Do(t.Context(), &fakeLocker{lease: newFakeLease()}, "name", func(ctx context.Context, lease locker.Lease) error {
+			if got, ok := locker.LeaseFrom(ctx); !ok || got != lease {
+				t.Errorf("LeaseFrom = %v, %v, want the lease that fn got", got, ok)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
 		}
 	})
 }

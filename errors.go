@@ -15,7 +15,7 @@ var (
 	ErrHeld = errors.New("lock is held")
 
 	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the lease's own
-	// ([Context]), so a wait could never succeed. It is a mistake of the program, because locks are not reentrant. It
+	// ([WithLease]), so a wait could never succeed. It is a mistake of the program, because locks are not reentrant. It
 	// matches [ErrHeld].
 	ErrHeldByCaller = fmt.Errorf("%w by the caller itself, and locks are not reentrant", ErrHeld)
 

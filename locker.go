@@ -28,7 +28,7 @@
 //
 // # When Done closes
 //
-// Stop: whatever the lock protects may be in other hands. Don't release first and stop then. [Context] turns the end
+// Stop: whatever the lock protects may be in other hands. Don't release first and stop then. [WithLease] turns the end
 // of a lease into the end of a context, and [Do] does so for a function. Err tells why: it matches [ErrReleased]
 // after Release or Close, else [ErrLost] with the cause beside it. A lost lease never comes back; acquire anew.
 //
@@ -76,7 +76,7 @@ type Locker interface {
 	// doesn't end the lease.
 	//
 	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. Where ctx comes from the
-	// [Context] of a lease that this locker has granted on that name and that is still held, the call fails at once with
+	// [WithLease] of a lease that this locker has granted on that name and that is still held, the call fails at once with
 	// [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], is not asked for its leases: such a call
 	// may outlive the lease, so it waits.
 	//

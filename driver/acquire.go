@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/leasectx"
 )
 
 // Acquire queues in this process, then asks the service in a goroutine of its own: clients may ignore a context, and
@@ -72,7 +73,7 @@ func (e *engine) heldByCaller(ctx context.Context, name string) bool {
 	if ctx.Done() == nil {
 		return false
 	}
-	for _, held := range locker.LeasesFrom(ctx) {
+	for _, held := range leasectx.All[locker.Lease](ctx) {
 		if l, ok := locker.As[*lease](held); ok && l.e == e && l.req.Name == name && l.Err() == nil {
 			return true
 		}
