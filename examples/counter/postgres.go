@@ -27,7 +27,7 @@ func openPostgres(ctx context.Context, url, name string, fenced bool) (store, er
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{
 			`SELECT pg_advisory_xact_lock(hashtext('examples/counter'))`,
-			fencepg.Schema(),
+			fencepg.Migration(),
 			`CREATE TABLE IF NOT EXISTS counters (name text PRIMARY KEY, n bigint NOT NULL)`,
 		} {
 			if _, err := tx.Exec(ctx, statement); err != nil {

@@ -53,6 +53,21 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	return m.raise(ctx, token, got)
 }
 
+// ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or
+// [locker.WithLease]. It returns that token, for Commit. Where locks are nested, the lease is the one
+// whose name is the mark's Key, so where the two are not called alike, find the token by the lock's name
+// with [fence.TokenFrom], which has the rule and the errors, and use Claim.
+func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
+	token, err := fence.TokenFrom(ctx, m.Key)
+	if err == nil {
+		err = m.Claim(ctx, token)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return token, nil
+}
+
 // raise raises the mark from what was read. When somebody else was faster, it reads on.
 func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetResponse) error {
 	for {

@@ -88,6 +88,21 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	return err
 }
 
+// ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or [locker.WithLease]. It
+// returns that token, for Do and Run. Where locks are nested, the lease is the one whose name is the mark's Key, so where
+// the two are not called alike, find the token by the lock's name with [fence.TokenFrom], which has the rule and the
+// errors, and use Claim.
+func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
+	token, err := fence.TokenFrom(ctx, m.Key)
+	if err == nil {
+		err = m.Claim(ctx, token)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return token, nil
+}
+
 // Do claims, and sends one command whose first argument is its key, in one step: GET, SET, HSET, DEL, INCRBY and most others.
 // It has 7000 arguments behind the key at most. The key is not the mark's, and neither is any further argument that the command
 // takes for a key. When the token is

@@ -163,7 +163,7 @@ func TestFencePgSchemas(t *testing.T) {
 	itest.NeedServers(t)
 	s := fencePostgres(t)
 	url := FenceURL(t, s)
-	for _, statement := range []string{`create schema if not exists "App's ""own"""`, fencepg.SchemaIn(`App's "own"`), fencesql.SchemaIn(`App's "own"`)} {
+	for _, statement := range []string{`create schema if not exists "App's ""own"""`, fencepg.Migration(fencepg.WithSchema(`App's "own"`)), fencesql.Migration(fencesql.WithSchema(`App's "own"`))} {
 		if err := s.nodes[0].exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestFencePgSchemas(t *testing.T) {
 			if err := claimed(t, begin, resource, 900); err != nil {
 				t.Fatal(err)
 			}
-			own := fencepg.In(`App's "own"`)
+			own := fencepg.WithSchema(`App's "own"`)
 			for what, setup := range map[string][]string{
 				"a schema that comes first": {`set search_path = "App's ""own""", public`},
 				"a temporary table":         {"create temporary table locker_fence (resource text primary key, token bigint)"},
@@ -210,7 +210,7 @@ func TestFencePgIdleLimit(t *testing.T) {
 					t.Fatal(err)
 				}
 				silent := begin(t)
-				if err := silent.claim(resource, token, fencepg.IdleLimit(limit)); err != nil && !errors.Is(err, fence.ErrStale) {
+				if err := silent.claim(resource, token, fencepg.WithIdleLimit(limit)); err != nil && !errors.Is(err, fence.ErrStale) {
 					t.Fatal(err)
 				}
 				began := time.Now()
@@ -238,7 +238,7 @@ func TestFencePgSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for before, want := range map[string]string{"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply"} {
 				tx := begin(t, "set synchronous_commit = "+before, "set idle_in_transaction_session_timeout = '1h'")
-				if err := tx.claim(itest.LockName(t), 5, fencepg.IdleLimit(30*time.Second)); err != nil {
+				if err := tx.claim(itest.LockName(t), 5, fencepg.WithIdleLimit(30*time.Second)); err != nil {
 					t.Fatal(err)
 				}
 				settings := "select current_setting('synchronous_commit') || ' ' || current_setting('idle_in_transaction_session_timeout') || ' ' ||" +
@@ -255,7 +255,7 @@ func TestFencePgSettings(t *testing.T) {
 			}
 		})
 	}
-	for _, opt := range []fencepg.Option{fencepg.IdleLimit(-1), fencepg.IdleLimit(1 << 62), fencepg.In("")} {
+	for _, opt := range []fencepg.Option{fencepg.WithIdleLimit(-1), fencepg.WithIdleLimit(1 << 62), fencepg.WithSchema("")} {
 		if err := fencepg.Claim(t.Context(), nil, "a", 5, opt); err == nil {
 			t.Error("Claim with an impossible option = nil")
 		}
@@ -272,7 +272,7 @@ func TestFencePgCollation(t *testing.T) {
 	s := fencePostgres(t)
 	s.exec(t, "create schema collated", "create table public.collated (resource text primary key)")
 	t.Cleanup(func() { s.exec(t, "drop schema collated cascade", "drop table public.collated") })
-	s.exec(t, fencepg.SchemaIn("collated"))
+	s.exec(t, fencepg.Migration(fencepg.WithSchema("collated")))
 	for table, want := range map[string]bool{"collated.locker_fence": true, "public.collated": false} { // the second one shows that the query can tell
 		c := admin[bool](t, s, `select bool_and(c = '"C"'::regcollation) from (
 			select unnest(indcollation::oid[]) from pg_index where indrelid = $1::text::regclass and indisprimary

@@ -263,7 +263,7 @@ const (
 // FenceURL is that of a database with the tables.
 func FenceURL(t *testing.T, s *Service) string {
 	t.Helper()
-	for _, statement := range []string{fencepg.Schema(), fencesql.Schema(), fencedTable} { // the schema may be run again
+	for _, statement := range []string{fencepg.Migration(), fencesql.Migration(), fencedTable} { // the schema may be run again
 		if err := s.nodes[0].exec(t.Context(), statement); err != nil {
 			t.Fatal(err)
 		}

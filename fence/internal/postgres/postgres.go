@@ -18,7 +18,7 @@ var (
 )
 
 // ErrSavepoint is the error of both packages.
-var ErrSavepoint = errors.New("it is within a savepoint, whose rollback would take the claim back and let the transaction go on; " +
+var ErrSavepoint = errors.New("the claim is within a savepoint, whose rollback would take it back while the transaction goes on; " +
 	"claim before the savepoint, in the transaction itself")
 
 // Option changes one claim.
@@ -33,11 +33,11 @@ type Settings struct {
 // DefaultSchema has the table of marks if no option names another.
 const DefaultSchema = "public"
 
-// In is the option of both packages.
-func In(schema string) Option { return func(s *Settings) { s.Schema = schema } }
+// WithSchema is the option of both packages.
+func WithSchema(schema string) Option { return func(s *Settings) { s.Schema = schema } }
 
-// IdleLimit is the option of both packages.
-func IdleLimit(d time.Duration) Option { return func(s *Settings) { s.Idle = d } }
+// WithIdleLimit is the option of both packages.
+func WithIdleLimit(d time.Duration) Option { return func(s *Settings) { s.Idle = d } }
 
 // Of returns the settings that options make.
 func Of(opts []Option) Settings {
@@ -52,13 +52,13 @@ func (s Settings) table() string {
 	return `"` + strings.ReplaceAll(s.Schema, `"`, `""`) + `".locker_fence`
 }
 
-// Check refuses what can't be meant.
+// Check refuses invalid settings.
 func (s Settings) Check() error {
 	switch {
 	case s.Schema == "" || strings.ContainsRune(s.Schema, 0):
-		return fmt.Errorf("fence: %q is no name of a schema", s.Schema)
+		return fmt.Errorf("fence: invalid schema %q: want the name of a schema, such as app", s.Schema)
 	case s.Idle < 0 || s.Idle > longestIdle:
-		return fmt.Errorf("fence: an idle limit of %v is not from 0 to %v", s.Idle, longestIdle)
+		return fmt.Errorf("fence: invalid idle limit %v: want from 0 to %v, such as 30s", s.Idle, longestIdle)
 	}
 	return nil
 }
@@ -79,8 +79,8 @@ func (s Settings) Mark() string {
 	return "SELECT token FROM " + s.table() + " WHERE resource OPERATOR(pg_catalog.=) $1::pg_catalog.text"
 }
 
-// limit ends a session that falls silent in its transaction: when it has got an answer and asks nothing more, and when TCP has heard
-// nothing of it, in the middle of a request say.
+// limit ends a session that falls silent in its transaction: when it has got an answer and asks nothing
+// more, and when TCP hears nothing from it, for example in the middle of a request.
 func (s Settings) limit() string {
 	if s.Idle == 0 {
 		return ""
