@@ -154,3 +154,25 @@ func As[T any](lease Lease) (T, bool) {
 	var zero T
 	return zero, false
 }
+
+// AsLocker finds what a backend offers beyond [Locker], such as the methods of its own type, in what [Open] returned.
+// It looks at the locker itself and then through the decorators around it, by their method Unwrap() Locker.
+//
+// A decorator that only observes, for logs or metrics, has that method. One that changes what names or tokens mean
+// must not have it: [TokenBase], and the prefix of package middleware. Below a prefix, the backend's own methods would
+// lock another name than the program's other calls. Below a token base they would give out tokens without the base,
+// which are smaller than those that the storage has seen.
+func AsLocker[T any](l Locker) (T, bool) {
+	for l != nil {
+		if t, ok := l.(T); ok {
+			return t, true
+		}
+		u, ok := l.(interface{ Unwrap() Locker })
+		if !ok {
+			break
+		}
+		l = u.Unwrap()
+	}
+	var zero T
+	return zero, false
+}

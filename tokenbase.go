@@ -26,6 +26,7 @@ func TokenBase(l Locker, base Token) (Locker, error) {
 	return based{l, base}, nil
 }
 
+// based has no method Unwrap: what is found below it would give out tokens without the base; see [AsLocker].
 type based struct {
 	Locker
 	base Token

@@ -21,6 +21,7 @@ func Prefix(l locker.Locker, prefix string) (locker.Locker, error) {
 	return prefixed{l, prefix}, nil
 }
 
+// prefixed has no method Unwrap: what is found below it would lock names without the prefix; see [locker.AsLocker].
 type prefixed struct {
 	locker.Locker
 	prefix string
@@ -39,7 +40,7 @@ func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Optio
 
 func (p prefixed) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	if err := locker.ValidName(name); err != nil {
-		return 0, &locker.Error{Op: "current", Backend: p.Guarantees().Backend, Name: name, Err: err}
+		return 0, &locker.Error{Op: "read token", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
 	return locker.CurrentToken(ctx, p.Locker, p.prefix+name)
 }

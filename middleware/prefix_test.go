@@ -94,6 +94,10 @@ func TestPrefixRefusesBadNames(t *testing.T) {
 		if _, err := l.Acquire(t.Context(), name); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Acquire(%q) = %v, want ErrName", name, err)
 		}
+		_, err := locker.CurrentToken(t.Context(), l, name)
+		if e := new(locker.Error); !errors.Is(err, locker.ErrName) || !errors.As(err, &e) || e.Op != "read token" {
+			t.Errorf("CurrentToken(%q) = %v, want ErrName of the operation read token", name, err)
+		}
 	}
 	if n := s.Requests(); n != 0 {
 		t.Errorf("%d requests were sent for bad names", n)

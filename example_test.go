@@ -1,0 +1,71 @@
+package locker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// Options of Do follow the function, since there may be any number of them. With NoWait it is a job that is
+// left to its present holder.
+func ExampleDo() {
+	ctx := context.Background()
+	l := membackend.New()
+	defer l.Close()
+
+	report := func(ctx context.Context, lease locker.Lease) error {
+		fmt.Println("only me")
+		return nil
+	}
+	err := locker.Do(ctx, l, "nightly-report", report, locker.NoWait(), locker.WithTTL(30*time.Second))
+	if errors.Is(err, locker.ErrHeld) {
+		return // another machine is at it
+	}
+	if err != nil {
+		log.Print(err)
+	}
+	// Output: only me
+}
+
+// TryAcquire is Acquire with NoWait in one word.
+func ExampleTryAcquire() {
+	ctx := context.Background()
+	l := membackend.New()
+	defer l.Close()
+
+	lease, err := locker.TryAcquire(ctx, l, "nightly-report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer lease.Release(ctx)
+
+	_, err = locker.TryAcquire(ctx, l, "nightly-report")
+	fmt.Println(errors.Is(err, locker.ErrHeld))
+	// Output: true
+}
+
+// A function below Do finds the lease in its context, and needs no further parameter.
+func ExampleLeaseFrom() {
+	ctx := context.Background()
+	l := membackend.New()
+	defer l.Close()
+
+	step := func(ctx context.Context) error {
+		lease, ok := locker.LeaseFrom(ctx)
+		if !ok {
+			return errors.New("step needs a lock")
+		}
+		fmt.Println("working under", lease.Name())
+		return lease.Err()
+	}
+	err := locker.Do(ctx, l, "invoices/42", func(ctx context.Context, _ locker.Lease) error { return step(ctx) })
+	fmt.Println(err)
+	// Output:
+	// working under invoices/42
+	// <nil>
+}
