@@ -7,8 +7,8 @@ import (
 	"github.com/fencedlock/locker/internal/leasectx"
 )
 
-// TryAcquire asks for the lock once: it returns an error that matches [ErrHeld] at once when somebody else has it.
-// ctx bounds the call, not the lease.
+// TryAcquire is Acquire with the option [NoWait]: it asks for the lock once, and returns an error that matches
+// [ErrHeld] at once when somebody else has it. ctx bounds the call, not the lease.
 func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lease, error) {
 	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], NoWait())...)
 }

@@ -32,7 +32,9 @@ var (
 	// ErrName says that a lock's name breaks the rule of [ValidName].
 	ErrName = errors.New("invalid lock name")
 
-	// ErrOption says that an option or a URL parameter has a value that can't be meant.
+	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value of an
+	// option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that the backend
+	// doesn't take, one session more than the locker may have. The text says which. The same call fails again.
 	ErrOption = errors.New("invalid option")
 
 	// ErrGuarantee says that a locker doesn't promise what was required of it. The text names the guarantee.

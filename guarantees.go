@@ -2,13 +2,15 @@ package locker
 
 import (
 	"fmt"
-	"strings"
 	"time"
 )
 
 // Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
-// (package conformance). The zero value of each field says that nothing is promised; the larger of two values of a
-// field promises more.
+// (package conformance).
+//
+// The zero value of each field says that nothing is promised; of RoundTrips, that no network is involved. The larger
+// of two values of a field promises more, except in two fields that are prices and no promises, RoundTrips and Cost:
+// there it is the higher price.
 type Guarantees struct {
 	Backend    string     // the backend's name
 	Scope      Scope      // who is kept apart
@@ -140,7 +142,9 @@ type Expiry struct {
 	Slack time.Duration // how much later than the TTL the service may let somebody else in, without a later change of its leader
 }
 
-// ExpiryBy is what a lease hangs on.
+// ExpiryBy is what a lease is attached to, and ends with. A larger value ends it in more cases, and not always sooner:
+// when the process ends; also when its machine loses the connection; also when its whole session is silent; also when
+// this lock alone isn't renewed.
 type ExpiryBy int
 
 const (
@@ -205,56 +209,14 @@ func word[T ~int](v T, words ...string) string {
 	return words[v-1]
 }
 
-// A Field is one guarantee, in words: a column of the decision matrix.
-type Field struct{ Name, Value string }
-
-// Fields lists all guarantees in the order in which they are always shown: without the backend's name and the reason.
-func (g Guarantees) Fields() []Field {
-	return []Field{
-		{"scope", g.Scope.String()},
-		{"fault tolerance", g.Tolerance.String()},
-		{"mutual exclusion", g.Exclusion.String()},
-		{"fencing", g.Fencing.String()},
-		{"clocks assumed", g.Clocks.String()},
-		{"order", g.Order.String()},
-		{"waiting", g.Waiting.String()},
-		{"dead holder ends by", g.Expiry.String()},
-		{"revocation", g.Revocation.String()},
-		{"restart leaves", g.Restart.String()},
-		{"round trips", fmt.Sprint(g.RoundTrips)},
-		{"operational cost", g.Cost.String()},
-	}
-}
-
 // String is one line with all guarantees, and the reason where a locker promises less than its backend usually does.
 func (g Guarantees) String() string {
-	var b strings.Builder
-	b.WriteString(g.Backend)
-	for i, f := range g.Fields() {
-		b.WriteString([]string{": ", "; "}[min(i, 1)] + f.Name + ": " + f.Value)
-	}
+	s := fmt.Sprintf("%s: scope: %v; fault tolerance: %v; mutual exclusion: %v; fencing: %v; clocks assumed: %v; order: %v; waiting: %v; "+
+		"dead holder ends by: %v; revocation: %v; restart leaves: %v; round trips: %d; operational cost: %v",
+		g.Backend, g.Scope, g.Tolerance, g.Exclusion, g.Fencing, g.Clocks, g.Order, g.Waiting,
+		g.Expiry, g.Revocation, g.Restart, g.RoundTrips, g.Cost)
 	if g.Because != "" {
-		b.WriteString(" (" + g.Because + ")")
+		s += " (" + g.Because + ")"
 	}
-	return b.String()
-}
-
-// MarkdownRow is the backend's row of the decision matrix, in the order of [MarkdownHeader].
-func (g Guarantees) MarkdownRow() string {
-	cells := []string{g.Backend}
-	for _, f := range g.Fields() {
-		cells = append(cells, f.Value)
-	}
-	return "| " + strings.Join(cells, " | ") + " |"
-}
-
-// MarkdownHeader is the two lines above the rows of the decision matrix.
-func MarkdownHeader() string {
-	head := "| backend |"
-	rule := "|---|"
-	for _, f := range (Guarantees{}).Fields() {
-		head += " " + f.Name + " |"
-		rule += "---|"
-	}
-	return head + "\n" + rule
+	return s
 }

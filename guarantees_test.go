@@ -2,7 +2,6 @@ package locker_test
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,19 +17,16 @@ var strong = locker.Guarantees{
 }
 
 func TestGuaranteesInWords(t *testing.T) {
-	const row = "| strong | network | minority of servers | consensus | durable | speed only | FIFO | hand-off | session, TTL + 3s | seen at once | leases and tokens | 1 | high |"
-	if got := strong.MarkdownRow(); got != row {
-		t.Errorf("MarkdownRow =\n%s\nwant\n%s", got, row)
-	}
-	header := strings.Split(locker.MarkdownHeader(), "\n")
-	if len(header) != 2 || strings.Count(header[0], "|") != strings.Count(row, "|") || strings.Count(header[1], "|") != strings.Count(row, "|") {
-		t.Errorf("MarkdownHeader = %q: not two lines with the columns of a row", header)
-	}
 	const line = "strong: scope: network; fault tolerance: minority of servers; mutual exclusion: consensus; fencing: durable; " +
 		"clocks assumed: speed only; order: FIFO; waiting: hand-off; dead holder ends by: session, TTL + 3s; revocation: seen at once; " +
 		"restart leaves: leases and tokens; round trips: 1; operational cost: high"
 	if got := strong.String(); got != line {
 		t.Errorf("String =\n%s\nwant\n%s", got, line)
+	}
+	limited := strong
+	limited.Because = "files in memory"
+	if got := limited.String(); got != line+" (files in memory)" {
+		t.Errorf("String =\n%s\nwant the reason at its end", got)
 	}
 	for e, want := range map[locker.Expiry]string{
 		{}:                                "unstated",
@@ -40,24 +36,6 @@ func TestGuaranteesInWords(t *testing.T) {
 		if e.String() != want {
 			t.Errorf("Expiry = %q, want %q", e, want)
 		}
-	}
-}
-
-// Every field of the struct but the backend's name and the reason is a column, and the zero value promises nothing.
-func TestFieldsAreComplete(t *testing.T) {
-	zero := locker.Guarantees{}
-	if got, want := len(zero.Fields()), reflect.TypeFor[locker.Guarantees]().NumField()-2; got != want {
-		t.Errorf("%d fields are shown, want %d", got, want)
-	}
-	names := make(map[string]bool)
-	for _, f := range zero.Fields() {
-		if f.Value != "unstated" && f.Name != "round trips" {
-			t.Errorf("the zero value of %q says %q", f.Name, f.Value)
-		}
-		if names[f.Name] {
-			t.Errorf("two fields are called %q", f.Name)
-		}
-		names[f.Name] = true
 	}
 }
 

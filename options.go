@@ -55,7 +55,7 @@ func WithTTL(d time.Duration) Option {
 }
 
 // NoWait makes Acquire answer [ErrHeld] at once when somebody else has the lock, or is already waiting for it where
-// the backend keeps an order. [TryAcquire] is the same in one word.
+// the backend keeps an order. [Do] takes it as an option; for Acquire, [TryAcquire] is the same in one word.
 func NoWait() Option { return func(r *Request) { r.NoWait = true } }
 
 // WithoutRenewal leaves the lease to expire after its TTL unless the holder calls Renew. By default leases are

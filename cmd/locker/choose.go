@@ -44,7 +44,7 @@ func newChoose() *cobra.Command {
 			if err := ask(cmd, answers); err != nil {
 				return err
 			}
-			advice, err := choice.Advise(answers, matrix(), needs...)
+			advice, err := choice.Advise(answers, allGuarantees(), needs...)
 			if err != nil {
 				return err
 			}

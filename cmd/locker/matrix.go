@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/matrix"
 )
 
 var matrixFormats = map[string]func([]locker.Guarantees) string{
@@ -28,7 +29,7 @@ func newMatrix() *cobra.Command {
 			if render == nil {
 				return unknownFormat(format, strings.Join(formats, ", "))
 			}
-			return output(cmd, render(matrix()))
+			return output(cmd, render(allGuarantees()))
 		},
 	}
 	cmd.Flags().StringVar(&format, "format", format, strings.Join(formats, ", "))
@@ -36,8 +37,8 @@ func newMatrix() *cobra.Command {
 	return cmd
 }
 
-// matrix has a row for each backend.
-func matrix() []locker.Guarantees {
+// allGuarantees has a row for each backend.
+func allGuarantees() []locker.Guarantees {
 	rows := make([]locker.Guarantees, len(backends))
 	for i, guarantees := range backends {
 		rows[i] = guarantees()
@@ -54,9 +55,9 @@ func output(cmd *cobra.Command, text string) error {
 }
 
 func matrixMarkdown(rows []locker.Guarantees) string {
-	text := locker.MarkdownHeader() + "\n"
+	text := matrix.MarkdownHeader() + "\n"
 	for _, g := range rows {
-		text += g.MarkdownRow() + "\n"
+		text += matrix.MarkdownRow(g) + "\n"
 	}
 	return text
 }
@@ -79,12 +80,12 @@ func matrixText(rows []locker.Guarantees) string {
 
 func textBlock(rows []locker.Guarantees) string {
 	lines := [][]string{{""}}
-	for _, f := range (locker.Guarantees{}).Fields() {
+	for _, f := range matrix.Fields(locker.Guarantees{}) {
 		lines = append(lines, []string{f.Name})
 	}
 	for _, g := range rows {
 		lines[0] = append(lines[0], g.Backend)
-		for i, f := range g.Fields() {
+		for i, f := range matrix.Fields(g) {
 			lines[i+1] = append(lines[i+1], f.Value)
 		}
 	}
