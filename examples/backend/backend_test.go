@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/middleware"
+)
+
+// TestConformance runs the whole suite, in bubbles in which time flies. The network is a link in this
+// process, which the suite can cut, delay and break.
+func TestConformance(t *testing.T) {
+	conformance.Run(t, conformance.Harness{
+		TTL: time.Second, Slack: 10 * time.Millisecond, Wrap: synctest.Test, Strict: true,
+		Setup: func(_ conformance.T, h *conformance.Harness) {
+			s := &service{store: newStore()}
+			h.Open = func(conformance.T) locker.Locker { return s.open(s.link()) }
+			h.Hooks = s.hooks()
+		},
+	})
+}
+
+// service is the store as the suite disturbs it.
+type service struct {
+	*store
+	mu       sync.Mutex
+	requests int64
+	down     bool
+	resumed  chan struct{} // while it is paused
+	links    []*link
+}
+
+func (s *service) open(l *link) locker.Locker { return New("http://store", &http.Client{Transport: l}) }
+
+func (s *service) link() *link {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &link{s: s, broken: make(chan struct{})}
+	s.links = append(s.links, l)
+	return l
+}
+
+func (s *service) hooks() conformance.Hooks {
+	set := func(change func()) func(conformance.T) {
+		return func(conformance.T) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			change()
+		}
+	}
+	lose := func(conformance.T) {
+		for _, l := range s.links {
+			l.Sever()
+		}
+		s.store.mu.Lock()
+		defer s.store.mu.Unlock()
+		time.Sleep(time.Millisecond) // so that its clock is past its last token
+		clear(s.owners)
+		clear(s.released)
+		s.last = 0
+	}
+	return conformance.Hooks{
+		Linked: func(conformance.T) (locker.Locker, conformance.Link) {
+			l := s.link()
+			return s.open(l), l
+		},
+		Process: func(t conformance.T) conformance.Process {
+			l := s.link()
+			return inProcess(t, s.open(l), l)
+		},
+		Pause:    set(func() { s.resumed = make(chan struct{}) }),
+		Resume:   set(func() { close(s.resumed); s.resumed = nil }),
+		Down:     set(func() { s.down = true }),
+		Up:       set(func() { s.down = false }),
+		Restart:  lose, // nothing is kept
+		Wipe:     lose,
+		Remove:   func(_ conformance.T, name string) { s.store.mu.Lock(); delete(s.owners, name); s.store.mu.Unlock() },
+		Requests: func(conformance.T) int64 { s.mu.Lock(); defer s.mu.Unlock(); return s.requests },
+		Residue: func(conformance.T) string {
+			s.store.mu.Lock()
+			defer s.store.mu.Unlock()
+			return strings.Join(slices.DeleteFunc(slices.Sorted(maps.Keys(s.owners)), func(name string) bool {
+				_, held := s.holder(name)
+				return !held
+			}), ", ")
+		},
+		Prefixed: func(t conformance.T, prefix string) locker.Locker {
+			l, err := middleware.Prefix(s.open(s.link()), prefix)
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			return l
+		},
+		Absent: map[conformance.Hook]string{
+			conformance.HookURL:      "it has no URL",
+			conformance.HookBadURLs:  "it has no URL",
+			conformance.HookFailover: "there is one server",
+		},
+	}
+}
+
+// serve is what happens when a request arrives: now, or when a pause ends.
+func (s *service) serve(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	resumed := s.resumed
+	s.mu.Unlock()
+	if resumed != nil {
+		<-resumed
+	}
+	s.mu.Lock()
+	down := s.down
+	if !down {
+		s.requests++
+	}
+	s.mu.Unlock()
+	if down {
+		return nil, errors.New("connection refused")
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// link is the network of one client.
+type link struct {
+	s           *service
+	mu          sync.Mutex
+	cut         bool
+	drops       int
+	there, back time.Duration
+	broken      chan struct{}
+}
+
+// RoundTrip carries a request to the service and its answer back. A client that leaves doesn't take back
+// what it has sent.
+func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	sent := r.Clone(context.WithoutCancel(r.Context()))
+	sent.Body = io.NopCloser(bytes.NewReader(body))
+	type answer struct {
+		res *http.Response
+		err error
+	}
+	answers := make(chan answer, 1)
+	l.mu.Lock()
+	there, back, broken := l.there, l.back, l.broken
+	l.mu.Unlock()
+	time.AfterFunc(there, func() {
+		if !l.passes(broken) {
+			return
+		}
+		res, err := l.s.serve(sent)
+		if l.dropped() {
+			return
+		}
+		time.AfterFunc(back, func() {
+			if l.passes(broken) {
+				answers <- answer{res, err}
+			}
+		})
+	})
+	select {
+	case a := <-answers:
+		return a.res, a.err
+	case <-broken:
+		return nil, errors.New("connection was reset")
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+}
+
+func (l *link) passes(broken chan struct{}) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut && l.broken == broken
+}
+
+func (l *link) dropped() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.drops == 0 {
+		return false
+	}
+	l.drops--
+	return true
+}
+
+func (l *link) set(change func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	change()
+}
+
+func (l *link) Cut()                            { l.set(func() { l.cut = true }) }
+func (l *link) Drop(n int)                      { l.set(func() { l.drops = n }) }
+func (l *link) Delay(there, back time.Duration) { l.set(func() { l.there, l.back = there, back }) }
+func (l *link) Sever()                          { l.set(func() { close(l.broken); l.broken = make(chan struct{}) }) }
+func (l *link) Heal()                           { l.set(func() { l.cut, l.drops, l.there, l.back = false, 0, 0, 0 }) }
+
+// inProcess makes a process of a Locker: one that was killed or stopped is one from which the service hears
+// nothing.
+func inProcess(t conformance.T, l locker.Locker, network *link) conformance.Process {
+	in, commands := io.Pipe()
+	answers, out := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- conformance.Serve(l, in, out) }()
+	t.Cleanup(func() {
+		network.Heal()
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+		_, _ = commands.Close(), answers.Close()
+		if err := <-served; err != nil && !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("Serve = %v, want nil", err)
+		}
+	})
+	return conformance.NewProcess(commands, answers, network.Cut, network.Cut, network.Heal)
+}

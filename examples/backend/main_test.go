@@ -1,0 +1,8 @@
+package main
+
+func Example() {
+	main()
+	// Output:
+	// a second holder is kept out: true
+	// <nil>
+}
