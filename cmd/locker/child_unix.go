@@ -38,6 +38,7 @@ type child struct {
 	ended     bool
 	ending    bool // it was told to end
 	halting   bool // it was told to stop
+	handOver  bool // it gets the terminal when it is continued
 	front     bool // it had the foreground when it ended
 	typed     bool // SIGINT was passed on
 }
@@ -105,14 +106,23 @@ func (c *child) halted(sig syscall.Signal) bool {
 	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
 	switch {
 	case wantsTerminal && front == own && !c.halting:
-		c.tty.setForeground(c.pid)
+		c.handOver = true
+	case wantsTerminal && front == c.pid && !c.halting && continuesFirst:
+		// CMD went on and wanted the terminal just before it was handed over. From here on Ctrl-Z reaches this
+		// program; one that has reached CMD since the handover is still pending, and SIGCONT would discard it.
+		c.tty.setForeground(own)
+		if c.handOver = !stopPending(c.pid); !c.handOver {
+			c.suspend(0, stopSignal)
+		}
 	case c.ending: // it goes on, unless it would be stopped again at once
 		return !wantsTerminal
 	case front == c.pid: // Ctrl-Z at CMD, which alone has got it: the rest of the job stops as well
 		c.tty.setForeground(own)
-		c.suspend(0)
-	case wantsTerminal || c.halting:
-		c.suspend(os.Getpid())
+		c.suspend(0, stopSignal)
+	case c.halting:
+		c.suspend(os.Getpid(), stopSignal)
+	case wantsTerminal: // and this program hasn't got it: its shell, or a locker around it, is asked for it
+		c.suspend(os.Getpid(), syscall.SIGTTIN)
 	default: // somebody has stopped CMD alone, and will continue it
 		return false
 	}
@@ -120,21 +130,21 @@ func (c *child) halted(sig syscall.Signal) bool {
 	return true
 }
 
-// suspendTakes is much longer than the kernel needs to stop this program after it has told itself to.
+// suspendTakes is much longer than the kernel needs to stop this program after it has sent itself a signal.
 const suspendTakes = 100 * time.Millisecond
 
-// suspend stops this program, or its whole process group for 0, and returns when it was continued. The signal is
-// SIGTTIN, whose action is that of SIGTSTP, because the Go runtime doesn't give that one back once it was caught.
-// Like SIGTSTP, and other than SIGSTOP, it does nothing where no shell is left to continue us.
+// suspend stops this program, or its whole process group for 0, and returns when it was continued. Unlike
+// SIGSTOP, sig (SIGTSTP or SIGTTIN) does nothing where no shell is left that could continue us.
 //
 // The SIGCONT that ends the stop is taken here: CMD is continued by proceed. If it were passed on as well, it could come
 // late, and the kernel discards a Ctrl-Z on its way to CMD when CMD gets SIGCONT.
-func (c *child) suspend(pid int) {
+func (c *child) suspend(pid int, sig syscall.Signal) {
 	select {
 	case <-c.continued: // one from before
 	default:
 	}
-	_ = syscall.Kill(pid, syscall.SIGTTIN)
+	defer obey(sig)()
+	_ = syscall.Kill(pid, sig)
 	for range 2 { // the first time passes during the stop; then SIGCONT may still be on its way through the Go runtime
 		select {
 		case <-c.continued:
@@ -158,7 +168,20 @@ func (c *child) pass(sig os.Signal) error {
 	return c.signal(sig.(syscall.Signal))
 }
 
-func (c *child) proceed() { _ = c.signal(syscall.SIGCONT) }
+// proceed continues CMD, with the terminal if it wanted that. A Ctrl-Z that reaches CMD between the handover and
+// SIGCONT would be discarded by the kernel. So CMD is continued first where halted can tell a CMD that is stopped
+// again because it was too fast.
+func (c *child) proceed() {
+	handOver := c.handOver
+	c.handOver = false
+	if handOver && !continuesFirst {
+		c.tty.setForeground(c.pid)
+	}
+	_ = c.signal(syscall.SIGCONT)
+	if handOver && continuesFirst {
+		c.tty.setForeground(c.pid)
+	}
+}
 
 // terminate asks CMD to end, also when it is stopped.
 func (c *child) terminate() error {
