@@ -8,21 +8,21 @@ import (
 )
 
 // TryAcquire is Acquire with the option [NoWait]: it asks for the lock once, and returns an error that matches
-// [ErrHeld] at once when somebody else has it. ctx bounds the call, not the lease.
+// [ErrHeld] at once when another holder has it. ctx bounds the call, not the lease.
 func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lease, error) {
 	return l.Acquire(ctx, name, append(opts[:len(opts):len(opts)], NoWait())...)
 }
 
-// Do runs fn while it holds the lock. The context that fn gets is that of [WithLease]: it ends when ctx ends and when
-// the lease is lost. fn should give the lease's token to whatever storage it writes to, and stop when its context
-// ends.
+// Do runs fn while it holds the lock. The context that fn gets is that of [WithLease]: it ends when ctx ends
+// and when the lease is lost. fn should give the lease's token to the storage that it writes to, and stop when
+// its context ends. Functions below fn find the lease with [LeaseFrom]. The options are those of Acquire.
 //
-// Do returns the error of Acquire when there was no lease, and else fn's error joined with that of Release: so it
-// matches [ErrLost] when the lease was lost on the way, though fn returned nil, because another holder may have had the
-// lock during the last steps of fn. An error of Release that fn's error wraps already, as [context.Cause] of fn's
-// context does, is not repeated. An [*Error] whose Op is "release" that doesn't match ErrLost says that fn's work is
-// valid and only the removal of the lock is unconfirmed; it goes on in the background. The lock is released when fn
-// panics, too.
+// When there was no lease, Do returns the error of Acquire. Otherwise it returns fn's error joined with
+// Release's. So the error matches [ErrLost] when the lease was lost while fn ran, even if fn returned nil,
+// because another holder may have had the lock during the last steps of fn. Do doesn't repeat an error of
+// Release that fn's error already wraps, as [context.Cause] of fn's context does. An [*Error] whose Op is
+// "release" and that doesn't match ErrLost says that fn's work is valid and only the removal of the lock is
+// unconfirmed; the removal goes on in the background. The lock is released when fn panics, too.
 func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lease) error, opts ...Option) (err error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if err != nil {
@@ -38,18 +38,20 @@ func Do(ctx context.Context, l Locker, name string, fn func(context.Context, Lea
 	return fn(leaseCtx, lease)
 }
 
-// WithLease returns a context that ends with parent or with the lease, whichever is first. When the lease ends, the
-// cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased].
+// WithLease returns a context that ends with parent or with the lease, whichever is first. When the lease ends,
+// the cause ([context.Cause]) is the lease's Err, which matches [ErrLost] or [ErrReleased].
 //
-// Its Err reads the clock, as the lease's does: a process that was stopped past the deadline sees the end at its first
-// look. This also holds for the contexts of leases that parent comes from. It does not hold for contexts that are made
-// of this one by other packages ([context.WithTimeout], an errgroup, what database/sql passes on): they end when a
-// timer of this process has run, which is about a millisecond after the process goes on, and up to a second after a
-// machine has woken up. So look at the lease's own Err before a step that matters, or have the storage check the token.
+// The context's Err reads the clock, as the lease's does: a process that was stopped past the deadline sees the
+// end at its first look. This also holds for the contexts of leases that parent comes from. It does not hold
+// for contexts that other packages derive from this one ([context.WithTimeout], an errgroup, what database/sql
+// passes on). They end when a timer of this process has run, which is about a millisecond after the process
+// goes on, and up to a second after a machine has woken up. So look at the lease's own Err before a step that
+// matters, or have the storage check the token.
 //
-// An Acquire with a context that comes from this one knows the lease; see [ErrHeldByCaller].
+// [LeaseFrom] finds the lease in the context, and in those that are derived from it. So does Acquire; see
+// [ErrHeldByCaller].
 //
-// Calling the cancel function frees what the context holds and leaves the lease alone; it may be called twice.
+// The cancel function frees what the context holds and leaves the lease alone. It may be called twice.
 func WithLease(parent context.Context, l Lease) (context.Context, context.CancelFunc) {
 	inner, cancel := context.WithCancelCause(parent)
 	ctx := &leaseContext{Context: inner, lease: l, cancel: cancel}
@@ -70,7 +72,7 @@ type leaseContext struct {
 	context.Context
 	lease  Lease
 	cancel context.CancelCauseFunc
-	outer  *leaseContext // that it comes from; nil: none
+	outer  *leaseContext // the next one that this one comes from; nil: none
 }
 
 // leaseKey is the key of the innermost leaseContext that a context comes from.
@@ -94,12 +96,12 @@ func (c *leaseContext) leases() []Lease {
 	return leases
 }
 
-// LeaseFrom returns the lease whose [WithLease] ctx comes from, so that a function deep below [Do] needs no further
-// parameter for it. Of several it is the innermost one. It may have ended, which its Err says. Without one, ok is
-// false.
+// LeaseFrom returns the lease whose [WithLease] ctx comes from, so that a function deep below [Do] needs no
+// further parameter for it. Where locks are nested, it is the innermost lease. The lease may have ended; its Err
+// says so. Without a lease in ctx, ok is false.
 //
-// To claim a resource with its token, use ClaimFrom of the packages below fence: where locks are nested, the innermost
-// lease may be that of another lock than the resource's.
+// To claim a resource with the lease's token, use ClaimFrom of the packages below fence: where locks are
+// nested, the innermost lease may be the lease of another lock than the resource's.
 func LeaseFrom(ctx context.Context) (lease Lease, ok bool) {
 	c, ok := ctx.Value(leaseKey{}).(*leaseContext)
 	if !ok {
@@ -110,10 +112,10 @@ func LeaseFrom(ctx context.Context) (lease Lease, ok bool) {
 
 func (c *leaseContext) Err() error {
 	if c.outer != nil {
-		_ = c.outer.Err() // which ends this one, too, if its lease is over
+		_ = c.outer.Err() // ends this context, too, if the outer lease is over
 	}
 	if err := c.lease.Err(); err != nil {
-		c.cancel(err) // so that Done is closed, as the contract of context.Context wants, before Err says so
+		c.cancel(err) // Done must be closed before Err is not nil: the contract of context.Context
 	}
 	return c.Context.Err()
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// The errors of this package. Test for them with [errors.Is]: they come wrapped in an [*Error] and often together
-// with a cause, and every cause matches as well.
+// The errors of this package. Test for them with [errors.Is]: they come wrapped in an [*Error] and often
+// together with a cause, and every cause matches as well.
 var (
-	// ErrHeld says that somebody else has the lock: the answer to [NoWait] and [TryAcquire], and to a wait that ran
-	// out of time (which matches [context.DeadlineExceeded] too). It is never the answer of a service that failed.
+	// ErrHeld says that another holder has the lock: the answer to [NoWait] and [TryAcquire], and to a wait
+	// that ran out of time (which matches [context.DeadlineExceeded] too). A service that fails never gives it.
 	ErrHeld = errors.New("lock is held")
 
-	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the lease's own
-	// ([WithLease]), so a wait could never succeed. It is a mistake of the program, because locks are not reentrant. It
-	// matches [ErrHeld].
+	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the
+	// lease's own ([WithLease]), so a wait could never succeed. It is a mistake of the program, because locks
+	// are not reentrant. It matches [ErrHeld].
 	ErrHeldByCaller = fmt.Errorf("%w by the caller itself, and locks are not reentrant", ErrHeld)
 
-	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so. Somebody
-	// else may hold the lock by now.
+	// ErrLost says that a lease ended before its holder released it: it expired, or the service said so.
+	// Another holder may have the lock by now.
 	ErrLost = errors.New("lease is lost")
 
 	// ErrReleased says that a lease was ended by its holder, through Release or Close.
@@ -32,22 +32,23 @@ var (
 	// ErrName says that a lock's name breaks the rule of [ValidName].
 	ErrName = errors.New("invalid lock name")
 
-	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value of an
-	// option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that the backend
-	// doesn't take, one session more than the locker may have. The text says which. The same call fails again.
+	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value
+	// of an option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that
+	// the backend doesn't take, one session more than the locker may have. The text says which. The same call
+	// would fail again.
 	ErrOption = errors.New("invalid option")
 
 	// ErrGuarantee says that a locker doesn't promise what was required of it. The text names the guarantee.
 	ErrGuarantee = errors.New("guarantee is missing")
 
-	// ErrMaxHold is the cause of an [ErrLost] that [WithMaxHold] brought about.
+	// ErrMaxHold is the cause of an [ErrLost] when the time of [WithMaxHold] is over.
 	ErrMaxHold = errors.New("held for longer than the longest hold allowed")
 )
 
-// Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and why. It
-// never contains a URL or a password, and its text is one line.
+// Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and
+// why. It never contains a URL or a password, and its text is one line.
 type Error struct {
-	Op      string // "open", "acquire", "renew", "release", "read token", "close"; "lease" for the end of a lease
+	Op      string // "open", "prefix", "acquire", "renew", "release", "read token", "close"; "lease" for the end of a lease
 	Backend string // "redis", "etcd", …
 	Name    string // the lock's name; empty where an operation has none
 	Err     error  // wraps the sentinel and the cause
@@ -66,12 +67,12 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// oneLine is the text of an error with its line breaks, as [errors.Join] makes them, replaced.
+// oneLine is the text of an error, with the line breaks of [errors.Join] replaced.
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", "; ") }
 
-// join is [errors.Join] with a text of one line.
+// join is [errors.Join] with its text in one line.
 func join(errs ...error) error {
-	switch err := errors.Join(errs...).(type) { //nolint:errorlint // it is what Join has made
+	switch err := errors.Join(errs...).(type) { //nolint:errorlint // the type that Join returns
 	case nil:
 		return nil
 	case interface{ Unwrap() []error }:

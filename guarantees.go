@@ -37,7 +37,7 @@ type Scope int
 const (
 	ScopeProcess Scope = iota + 1 // one process
 	ScopeMachine                  // one machine
-	ScopeNetwork                  // everybody who reaches the service
+	ScopeNetwork                  // all processes that reach the service
 )
 
 // Tolerance is which failures of the service are survived.
@@ -45,7 +45,7 @@ type Tolerance int
 
 const (
 	ToleranceNone     Tolerance = iota + 1 // none: one server or machine
-	ToleranceFailover                      // failover to a replica, which may have missed the latest
+	ToleranceFailover                      // failover to a replica, which may have missed the latest writes
 	ToleranceMinority                      // the loss of a minority of the servers
 )
 
@@ -65,8 +65,8 @@ type Fencing int
 
 const (
 	FencingNone          Fencing = iota + 1 // there is no token that can fence
-	FencingUntilDataLoss                    // until the service loses its data, or the latest of it, while its clock has stepped back or is behind
-	FencingDurable                          // over restart and failover, without any clock; not when the service's data is lost, or set back as from a backup
+	FencingUntilDataLoss                    // until the service loses data while its clock has stepped back or is behind
+	FencingDurable                          // over restarts and failovers, without any clock; not when data is lost, or set back as from a backup
 )
 
 // Clocks is which clocks mutual exclusion assumes to be sane. That clocks run at nearly the same speed is assumed
@@ -86,7 +86,7 @@ type Order int
 
 const (
 	OrderNone  Order = iota + 1 // any
-	OrderQueue                  // the service's own queue, in its order of arrival but for rare exceptions
+	OrderQueue                  // the service's own queue: in order of arrival, with rare exceptions
 	OrderFIFO                   // first come, first served
 )
 
@@ -95,8 +95,8 @@ type Waiting int
 
 const (
 	WaitingPolled  Waiting = iota + 1 // it asks again and again
-	WaitingNotify                     // it is told that the lock may be free, together with the others who wait
-	WaitingHandOff                    // a release wakes one waiter, as a rule: more than one only where servers differ about who is next
+	WaitingNotify                     // it is notified that the lock may be free, together with all other waiters
+	WaitingHandOff                    // a release wakes one waiter; more than one only where servers differ about the next
 )
 
 // Revocation is how a holder learns that the service took its lock away: an operator deleted the key, or revoked the
@@ -124,21 +124,20 @@ type Cost int
 
 const (
 	CostNone   Cost = iota + 1 // nothing to run
-	CostLow                    // one well-known server, or one that is there anyway
+	CostLow                    // one well-known server, or one that runs anyway
 	CostMedium                 // several servers
 	CostHigh                   // a cluster that needs to be understood
 )
 
 // Expiry is what ends the lease of a holder that is dead or silent.
 //
-// TTL + Slack is counted from the last that the service heard of the holder. It holds for as long
-// as the service keeps its leader, or loses it together with the holder. A cluster that elects
-// another leader later (etcd, ZooKeeper) counts from the beginning again: each such change gives
-// the dead holder's lock as much time again as it had at first. The documentation of each backend
-// says how much.
+// TTL + Slack is counted from the last message of the holder that the service received. It holds as long as the
+// service keeps its leader, or loses it together with the holder. A cluster that elects another leader later
+// (etcd, ZooKeeper) counts from the beginning again: each such change gives the dead holder's lock as much time
+// again as it had at first. The documentation of each backend says how much.
 type Expiry struct {
 	By    ExpiryBy
-	TTL   bool          // a silent holder loses the lock too, after the TTL; otherwise only one that is dead
+	TTL   bool          // a silent holder loses the lock after the TTL, too; otherwise only a dead one
 	Slack time.Duration // how much later than the TTL the service may let somebody else in, without a later change of its leader
 }
 

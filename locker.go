@@ -1,14 +1,15 @@
-// Package locker hands out leases on named locks, with fencing tokens, over the lock service of your choice.
+// Package locker hands out leases on named locks, with fencing tokens, over the lock service of your
+// choice.
 //
-// A [Locker] is opened by URL (or made by the package of a backend). Acquire waits for a lock by its name and returns
-// a [Lease]: one holding of the lock, by one holder, for a limited time.
+// A [Locker] is opened by URL (or made by the package of a backend). Acquire waits for a lock by its name
+// and returns a [Lease]: one holding of the lock, by one holder, for a limited time.
 //
 //	l, err := locker.Open(ctx, os.Getenv("LOCKER_URL"), locker.Correctness)
 //	…
 //	err = locker.Do(ctx, l, "invoices/42", func(ctx context.Context, lease locker.Lease) error {
 //		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 //			if err := fencepg.Claim(ctx, tx, "invoices/42", lease.Token()); err != nil {
-//				return err // fence.ErrStale: somebody with a larger token was here, and this process is the late one
+//				return err // fence.ErrStale: a holder with a larger token was here, and this process is the late one
 //			}
 //			… // read and write in tx
 //		})
@@ -16,52 +17,57 @@
 //
 // # What a lease is
 //
-// A lock that a crashed holder kept for ever would be useless, so a distributed lock is lent, not given: the service
-// takes it back when it hasn't heard of the holder for the TTL. While the holder lives, this package renews the lease
-// in the background, at a third of the TTL. A lease speaks the language of [context.Context]: Deadline is the moment
-// at which it is lost unless it is renewed before; Done is closed when it ends; Err is nil only while it is held.
+// If a crashed holder kept its lock, nobody could ever get it again. So a distributed lock is lent for a
+// time: the service takes it back when it has heard nothing from the holder for the TTL. While the holder
+// lives, this package renews the lease in the background, at a third of the TTL. A lease speaks the
+// language of [context.Context]: Deadline is the moment at which it is lost unless it is renewed before;
+// Done is closed when it ends; Err is nil only while it is held.
 //
-// The deadline is the earliest moment at which the service could let somebody else in, seen from here: counted from
-// before the last request that the service acknowledged, less an allowance for clocks that run at different speeds.
-// So a holder that is cut off from the service learns that it has lost the lock before anybody else can have it,
-// whatever the network does. The clock is one that goes on while the machine sleeps.
+// The deadline is the earliest moment at which the service could let another holder in, as seen from this
+// process. It is counted from before the last request that the service acknowledged, less an allowance for
+// clocks that run at different speeds. So a holder that is cut off from the service learns that it has lost
+// the lock before anybody else can have it, whatever the network does. The clock is one that goes on while
+// the machine sleeps.
 //
 // # When Done closes
 //
-// Stop: whatever the lock protects may be in other hands. Don't release first and stop then. [WithLease] turns the end
-// of a lease into the end of a context, and [Do] does so for a function. Err tells why: it matches [ErrReleased]
-// after Release or Close, else [ErrLost] with the cause beside it. A lost lease never comes back; acquire anew.
+// Stop: another holder may have the lock. Don't release first and stop then. [WithLease] turns the end of a
+// lease into the end of a context, and [Do] does so for a function. Err says why the lease ended: it matches
+// [ErrReleased] after Release or Close, otherwise [ErrLost] together with the cause. A lost lease never comes
+// back; acquire the lock again.
 //
 // # Why a token
 //
-// Done closes in time only for a process that runs. One that is paused (a virtual machine that moves, a laptop that
-// sleeps, a long collection of garbage, SIGSTOP) between its last look at the lease and its write will write when it
-// wakes, though somebody else has had the lock for minutes. No lock service can prevent that. The storage can: each
-// lease has a [Token], larger than the token of every earlier lease on that name, and a storage that remembers the
-// largest token it has seen refuses what comes with a smaller one. This is called fencing. Give the token to the
-// storage before the first read of the critical section, and with every write. (The idea and the word are from Martin
-// Kleppmann's "How to do distributed locking", 2016; sequencers in Google's Chubby, 2006, were first.)
+// Done closes in time only for a process that runs. A process may be paused between its last look at the
+// lease and its write: its virtual machine moves, its laptop sleeps, it collects garbage for long, it gets
+// SIGSTOP. When it wakes it will write, though another holder may have had the lock for minutes. No lock
+// service can prevent that. The storage can: each lease has a [Token], larger than the token of every earlier
+// lease on that name, and a storage that remembers the largest token it has seen refuses a smaller one. This
+// is called fencing. Give the token to the storage before the first read of the critical section, and with
+// every write. (The idea and the word are from Martin Kleppmann's "How to do distributed locking", 2016;
+// sequencers in Google's Chubby, 2006, were first.)
 //
-// Without fencing a lock is for efficiency: it keeps two from doing the same work most of the time. With it, it is
-// for correctness. Guarantees tells what a backend promises, [Require] and [Open] hold it to that.
+// Without fencing a lock is for efficiency: it saves doing the same work twice, most of the time. With
+// fencing it is for correctness. Guarantees says what a backend promises; [Require] and [Open] check that
+// against what the program needs.
 //
 // # Held is not broken
 //
-// When Acquire fails, its error tells which of three things happened. [ErrHeld]: somebody has the lock. A context's
-// error: the caller gave up; a wait that timed out matches [ErrHeld] and [context.DeadlineExceeded], and one whose
-// service never answered does not match ErrHeld. Anything else: the service failed. In all three the lock is not
-// yours, and what the attempt may have left on the service is removed behind your back, with retries, until the
-// service has confirmed it.
+// When Acquire fails, its error says which of three things happened. [ErrHeld]: another holder has the lock.
+// A context's error: the caller gave up; a wait that timed out matches [ErrHeld] and
+// [context.DeadlineExceeded], and one whose service never answered does not match ErrHeld. Any other error:
+// the service failed. In all three cases the lock is not yours. What the attempt may have left on the service
+// is removed in the background, with retries, until the service has confirmed it.
 //
 // # What is the same everywhere, and what is not
 //
-// On every backend: a lease has one holder; two acquisitions are two holders, also in one process (a lock is not
-// reentrant); only the holder's own lease can release the lock; a Release works with a context that is over, and may
-// be repeated; names obey one rule ([ValidName]); errors match the same values.
+// On every backend: a lease has one holder; two acquisitions are two holders, also in one process (a lock is
+// not reentrant); only the holder's own lease can release the lock; Release works with a context that is over,
+// and may be repeated; names obey one rule ([ValidName]); errors match the same values.
 //
-// Swapping one backend for another by its URL changes the [Guarantees]: what happens when servers or their data are
-// lost, the order of waiters, what ends the lease of a dead holder and when, and how long an acquisition takes. It
-// also changes the tokens: those of one backend don't compare with those of another.
+// Another URL, and so another backend, changes the [Guarantees]: what happens when servers or their data are
+// lost, the order of waiters, what ends the lease of a dead holder and when, and how long an acquisition
+// takes. It also changes the tokens: those of one backend don't compare with those of another.
 package locker
 
 import (
@@ -72,27 +78,27 @@ import (
 
 // Locker hands out leases on locks. It is safe for concurrent use.
 type Locker interface {
-	// Acquire waits until the lock called name is granted or ctx is done. ctx covers the waiting alone: its end
-	// doesn't end the lease.
+	// Acquire waits until the lock called name is granted or ctx is done. ctx covers the waiting alone: its
+	// end doesn't end the lease.
 	//
-	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. Where ctx comes from the
-	// [WithLease] of a lease that this locker has granted on that name and that is still held, the call fails at once with
-	// [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], is not asked for its leases: such a call
-	// may outlive the lease, so it waits.
+	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. If ctx comes from
+	// the [WithLease] of a lease that this locker has granted on that name, and the lease is still held, the
+	// call fails at once with [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], isn't
+	// checked for leases: such a call may outlive the lease, so it waits.
 	//
-	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]), and so does a ctx
-	// that is over. [ErrHeld] says that somebody else has the lock, [ErrClosed] that the locker was closed, the
-	// context's error and cause that the caller gave up; any other error is one of the service. The error is an
-	// [*Error].
+	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]), and so does
+	// a ctx that is over. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
+	// closed, the context's error and cause that the caller gave up. Any other error is the service's. The
+	// error is an [*Error].
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
-	// Guarantees tells what this locker promises. It doesn't change during the locker's life.
+	// Guarantees returns what this locker promises. It doesn't change during the locker's life.
 	Guarantees() Guarantees
 
-	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its waiters with
-	// ErrClosed, removes from the service whatever is still to be removed, and frees what the locker opened; a client
-	// that was handed to it stays open. It is bounded in time and returns an error when something could not be
-	// confirmed in that time. A second call waits for the first and returns its result.
+	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its waiters
+	// with ErrClosed, removes from the service whatever is still to be removed, and frees what the locker
+	// opened. A client that was handed to it stays open. Close is bounded in time, and returns an error when a
+	// removal could not be confirmed in that time. A second call waits for the first and returns its result.
 	Close() error
 }
 
@@ -101,45 +107,47 @@ type Lease interface {
 	// Name is the name of the lock.
 	Name() string
 
-	// Token is the fencing token: fixed when the lease was granted, and valid to look at for ever.
+	// Token is the fencing token. It was fixed when the lease was granted, and stays readable when it has ended.
 	Token() Token
 
-	// Deadline is when the lease is lost unless it is renewed before. Background renewal moves it. The zero time says
-	// that this lease never ends by time; [Guarantees] says what ends it then.
+	// Deadline is when the lease is lost unless it is renewed before. Background renewal moves it. The zero
+	// time says that this lease never ends by time; [Guarantees] says what ends it then.
 	Deadline() time.Time
 
 	// Done is closed when the lease ends, at the deadline at the latest.
 	Done() <-chan struct{}
 
-	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the cause,
-	// and doesn't change any more. It reads the clock: after the deadline it is not nil, even if this process was
-	// stopped and has only just woken up. A look at Err before each step of the work is cheap (under a microsecond).
+	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the
+	// cause, and doesn't change any more. It reads the clock: after the deadline it is not nil, even if this
+	// process was stopped and has only just woken up. It is cheap (under a microsecond), so look at it before
+	// each step of the work.
 	Err() error
 
-	// Renew asks the service to renew the lease now; background renewal goes on as before. It returns the lease's Err
-	// once that has ended, the service's error when the renewal is not confirmed (the lease may still be held), or
-	// the error of ctx, which covers the call alone.
+	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns the
+	// lease's Err when that has ended, the service's error when the renewal isn't confirmed (the lease may
+	// still be held), or the error of ctx, which covers the call alone.
 	Renew(ctx context.Context) error
 
-	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, the service's
-	// error when it is not (it goes on behind, and the lock ends with its TTL at the latest where it has one), and an
-	// error that matches
-	// [ErrLost] when the lease had been lost before.
+	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, an error
+	// that matches [ErrLost] when the lease had been lost before, and otherwise the service's error. Then the
+	// removal goes on in the background, and the lock ends with its TTL at the latest, where it has one.
 	//
-	// ctx hands down its values, for tracing, and nothing else: Release works with one that is over, and is bounded
-	// by a time of its own. It may be repeated, and says the same again; an unconfirmed removal is asked about anew.
+	// Release takes from ctx its values, for tracing, and nothing else: it works with a ctx that is over, and
+	// is bounded by its own timeout. It may be repeated, and returns the same again; an unconfirmed removal is
+	// asked for again.
 	Release(ctx context.Context) error
 }
 
-// Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that was
-// returned before this lease's acquisition began. It uses the whole range of an int64, which is more than the numbers
-// of JavaScript, Lua or JSON hold exactly (2^53).
+// Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that
+// was returned before this lease's acquisition began. It uses the whole range of an int64, which is more than
+// the numbers of JavaScript, Lua or JSON hold exactly (2^53).
 type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// As finds what a backend offers for its leases beyond [Lease], such as a comparison for a transaction of its own. It
-// looks at the lease itself and then through all decorators around it, by their method Unwrap() any.
+// As finds what a backend offers for its leases beyond [Lease], such as a comparison for a transaction of the
+// caller's. It looks at the lease itself and then through the decorators around it, by their method
+// Unwrap() any.
 func As[T any](lease Lease) (T, bool) {
 	for v := any(lease); v != nil; {
 		if t, ok := v.(T); ok {
@@ -155,13 +163,14 @@ func As[T any](lease Lease) (T, bool) {
 	return zero, false
 }
 
-// AsLocker finds what a backend offers beyond [Locker], such as the methods of its own type, in what [Open] returned.
-// It looks at the locker itself and then through the decorators around it, by their method Unwrap() Locker.
+// AsLocker finds what a backend offers beyond [Locker], such as the methods of its own type, in what [Open]
+// returned. It looks at the locker itself and then through the decorators around it, by their method
+// Unwrap() Locker.
 //
-// A decorator that only observes, for logs or metrics, has that method. One that changes what names or tokens mean
-// must not have it: [TokenBase], and the prefix of package middleware. Below a prefix, the backend's own methods would
-// lock another name than the program's other calls. Below a token base they would give out tokens without the base,
-// which are smaller than those that the storage has seen.
+// A decorator that only observes, for logs or metrics, has that method. A decorator that changes what names or
+// tokens mean must not have it: [TokenBase], and the prefix of package middleware. Below a prefix, the
+// backend's own methods would lock another name than the program's other calls. Below a token base they would
+// give out tokens without the base, which are smaller than those that the storage has seen.
 func AsLocker[T any](l Locker) (T, bool) {
 	for l != nil {
 		if t, ok := l.(T); ok {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Opener makes a locker of a URL whose scheme it was registered for. It must refuse parameters that it doesn't know,
-// and its errors must not contain the URL, which may hold a password. ctx covers the opening alone.
+// Opener makes a locker from a URL with the scheme that it was registered for. It must refuse parameters that it
+// doesn't know. Its errors must not contain the URL, which may hold a password. ctx covers the opening alone.
 type Opener func(ctx context.Context, u *url.URL) (Locker, error)
 
 var schemes = struct {
@@ -46,16 +46,16 @@ func Schemes() []string {
 	return list
 }
 
-// Open makes a locker from a URL, whose scheme names the backend: the package of that backend must be imported, often
-// for nothing else. What else a URL may say is in the documentation of each backend; a parameter that a backend
-// doesn't know is an error. One is the same on all of them: token_base, see [TokenBase].
+// Open makes a locker from a URL, whose scheme names the backend. The package of that backend must be imported,
+// often for nothing else. The documentation of each backend says what else its URL may contain; a parameter that
+// a backend doesn't know is an error. One parameter is the same on all of them: token_base, see [TokenBase].
 //
-// Each requirement must be met by the locker's [Guarantees]; otherwise Open closes it again and returns an error that
-// names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here, and a
-// configuration that can't give it is found out at the start.
+// The locker's [Guarantees] must meet each requirement. Otherwise Open closes the locker and returns an error
+// that names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here;
+// then a configuration that can't give it fails at the start. [AsLocker] finds a backend's own type in the result.
 //
-// White space around the URL is ignored. A URL that can't be meant is an error that matches [ErrOption] and names the
-// mistake. No error contains the URL.
+// White space around the URL is ignored. For an invalid URL the error matches [ErrOption] and names the mistake.
+// No error contains the URL.
 //
 // ctx covers the opening, not the life of the locker. The caller closes the locker.
 func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {
@@ -99,8 +99,7 @@ func unknownScheme(rawURL, scheme string) error {
 	if known == "" {
 		known = "none; import the package of a backend"
 	}
-	// Without "//" what stands before the first colon may be anything, a part of a password included: don't repeat
-	// it.
+	// Without "//" the text before the first colon may be anything, even a part of a password: don't repeat it.
 	if scheme == "" || !strings.HasPrefix(strings.ToLower(rawURL), scheme+"://") {
 		return fmt.Errorf("%w: URL without a scheme (known here: %s)", ErrOption, known)
 	}

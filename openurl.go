@@ -10,8 +10,9 @@ import (
 	"unicode"
 )
 
-// parseURL parses the URL of a locker. White space around it is dropped: a secret that was written with echo ends in a
-// line break. The error names the mistake, and never repeats a part of the URL, which may be a part of a password.
+// parseURL parses the URL of a locker. It drops white space around the URL: a secret that was written with echo
+// ends in a line break. The error names the mistake and never repeats a part of the URL, which may be a part of
+// a password.
 func parseURL(rawURL string) (*url.URL, error) {
 	rawURL = strings.TrimSpace(rawURL)
 	if rawURL == "" {
@@ -68,7 +69,7 @@ func mistake(rawURL string, err error) string {
 	switch {
 	case strings.Contains(authority, "["): // an address of IPv6 has colons of its own
 	case others && !found:
-		return "of several hosts the last one needs a port when another one has one, as in etcd://a:2379,b:2379"
+		return "of several hosts, the last one needs a port if another one has one, as in etcd://a:2379,b:2379"
 	case found && strings.Trim(port, "0123456789") != "":
 		return "a port is not a number; or user or password have a special character that isn't escaped, such as / ? # or @"
 	}

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// Option changes one acquisition. New requests of a locker become new options, so that [Locker] stays small.
+// Option changes one acquisition. What else a caller may ask of a locker is an option, so that [Locker] stays small.
 type Option func(*Request)
 
-// Request is what the options of one acquisition add up to. Users write options; lockers and decorators read a
+// Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
 // Request through [Resolve].
 type Request struct {
 	Name      string
@@ -20,18 +20,18 @@ type Request struct {
 	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
 	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
 
-	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't know
-	// with [errors.ErrUnsupported], so that an option which is younger than a driver fails instead of being ignored.
-	// An option that needs a driver's help sets its bit here.
+	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't
+	// know with [errors.ErrUnsupported], so that an option which is newer than a driver fails instead of being
+	// ignored. An option that needs a driver's help sets its bit here.
 	Features Feature
 
-	err error // the first option whose value can't be meant
+	err error // of the first option with an invalid value
 }
 
 // Feature is a set of abilities that a [Request] asks of a driver.
 type Feature uint32
 
-// FeatureTTL is asked for by [WithTTL]: leases end by themselves after a time that the caller chooses.
+// FeatureTTL is what [WithTTL] asks for: leases end by themselves after a time that the caller chooses.
 const FeatureTTL Feature = 1 << iota
 
 func (f Feature) String() string {
@@ -41,34 +41,35 @@ func (f Feature) String() string {
 	return fmt.Sprintf("features %#x", uint32(f))
 }
 
-// WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait for a
-// holder that died, and how long a holder may be out of touch before it loses the lock. It is never shortened; where
-// a service counts in coarser units it is rounded up. It must be positive.
+// WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait
+// for a holder that died, and how long a holder may be out of touch before it loses the lock. It is never
+// shortened; where a service counts in coarser units it is rounded up. It must be positive.
 func WithTTL(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
-			r.fail("TTL %v is not positive", d)
+			r.fail("TTL %v: want a positive time, such as 30s", d)
 		}
 		r.TTL = d
 		r.Features |= FeatureTTL
 	}
 }
 
-// NoWait makes Acquire answer [ErrHeld] at once when somebody else has the lock, or is already waiting for it where
-// the backend keeps an order. [Do] takes it as an option; for Acquire, [TryAcquire] is the same in one word.
+// NoWait makes Acquire return [ErrHeld] at once when another holder has the lock, or, on a backend that keeps
+// an order, is already waiting for it. It is an option so that [Do] can take it. For Acquire, [TryAcquire] is
+// the same in one word.
 func NoWait() Option { return func(r *Request) { r.NoWait = true } }
 
 // WithoutRenewal leaves the lease to expire after its TTL unless the holder calls Renew. By default leases are
 // renewed in the background until they are released.
 func WithoutRenewal() Option { return func(r *Request) { r.NoRenewal = true } }
 
-// WithMaxHold ends the lease after d at the latest, renewed or not, counted from the return of Acquire, so that a
-// holder that is stuck can't keep the lock for ever. Such a lease is lost with [ErrMaxHold] as the cause. It must be
-// positive.
+// WithMaxHold ends the lease after d at the latest, renewed or not, counted from the return of Acquire. So a
+// holder that is stuck can't keep the lock without end. Such a lease is lost with [ErrMaxHold] as the cause. d
+// must be positive.
 func WithMaxHold(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
-			r.fail("longest hold %v is not positive", d)
+			r.fail("longest hold %v: want a positive time, such as 10m", d)
 		}
 		r.MaxHold = d
 	}
@@ -80,8 +81,7 @@ func (r *Request) fail(format string, args ...any) {
 	}
 }
 
-// Resolve checks a name and adds up options. Its errors match [ErrName] or [ErrOption]; nothing has been asked of any
-// service then.
+// Resolve checks a name and adds up options. Its errors match [ErrName] or [ErrOption]. It does no I/O.
 func Resolve(name string, opts ...Option) (Request, error) {
 	if err := ValidName(name); err != nil || len(opts) == 0 {
 		return Request{Name: name}, err
@@ -96,15 +96,15 @@ func Resolve(name string, opts ...Option) (Request, error) {
 // MaxName is the longest name of a lock, in bytes.
 const MaxName = 200
 
-// ValidName reports whether a lock may be called name: 1 to [MaxName] bytes of UTF-8 without control characters.
-// Names are compared byte by byte; they are never normalised, lower-cased or cut, and no character in them is
-// special. The rule is the same on every backend. The error matches [ErrName].
+// ValidName returns nil if a lock may be called name: 1 to [MaxName] bytes of UTF-8 without control
+// characters. Names are compared byte by byte; they are never normalised, lower-cased or cut, and no character
+// in them is special. The rule is the same on every backend. The error matches [ErrName].
 func ValidName(name string) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("%w: empty", ErrName)
 	case len(name) > MaxName:
-		return fmt.Errorf("%w: %d bytes are more than %d", ErrName, len(name), MaxName)
+		return fmt.Errorf("%w: want at most %d bytes, not %d", ErrName, MaxName, len(name))
 	case !utf8.ValidString(name):
 		return fmt.Errorf("%w: %q is not UTF-8", ErrName, name)
 	}

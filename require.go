@@ -9,8 +9,8 @@ type Requirement interface {
 	Check(g Guarantees) error
 }
 
-// Require checks guarantees against requirements. Its error names each that is not met, gives the reason of
-// [Guarantees.Because] if there is one, and matches [ErrGuarantee].
+// Require checks guarantees against requirements. Its error matches [ErrGuarantee], names each requirement that
+// is not met, and gives the reason of [Guarantees.Because] if there is one.
 func Require(g Guarantees, reqs ...Requirement) error {
 	var missing []error
 	for _, r := range reqs {
@@ -31,13 +31,13 @@ func Require(g Guarantees, reqs ...Requirement) error {
 type Purpose int
 
 const (
-	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder is
-	// freed.
+	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder
+	// is freed.
 	Efficiency Purpose = iota + 1
 	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion rests on a
-	// database, a kernel or consensus, and on no client's clock (one of the service may count the TTL of a silent
-	// holder; what it lets in too early by a jump the token keeps out), and tokens that fence for ever, for the
-	// storage to check.
+	// database, a kernel or consensus, and tokens that keep increasing, for the storage to check. Exclusion must
+	// not rest on a client's clock. A clock of the service may count the TTL of a silent holder: if it jumps, the
+	// next holder gets in too early, and its token keeps the first one's writes out.
 	Correctness
 )
 
@@ -61,7 +61,7 @@ func (p Purpose) Check(g Guarantees) error {
 	return nil
 }
 
-// RequireTTL requires that a holder which is stopped or cut off, but not dead, loses the lock after the TTL.
+// RequireTTL requires that a holder loses the lock after the TTL when it is stopped or cut off, but not dead.
 var RequireTTL Requirement = silentHolder{}
 
 type silentHolder struct{}
@@ -70,7 +70,7 @@ func (silentHolder) Check(g Guarantees) error {
 	if g.Expiry.TTL {
 		return nil
 	}
-	return fmt.Errorf("a silent holder must lose the lock after a TTL, and %s has: %v", g.Backend, g.Expiry)
+	return fmt.Errorf("a silent holder must lose the lock after a TTL, but %s has: %v", g.Backend, g.Expiry)
 }
 
 func (v Scope) Check(g Guarantees) error      { return atLeast("scope", v, g.Scope, g) }
@@ -91,5 +91,5 @@ func atLeast[T interface {
 	if have >= need && need > 0 {
 		return nil
 	}
-	return fmt.Errorf("%s must be %v or better, and %s has: %v", field, need, g.Backend, have)
+	return fmt.Errorf("%s must be %v or better, but %s has: %v", field, need, g.Backend, have)
 }

@@ -8,20 +8,22 @@ import (
 	"strconv"
 )
 
-// maxTokenBase leaves as much room for the tokens of the service as it takes: 2^62.
+// maxTokenBase leaves the upper half of the range for the tokens of the service.
 const maxTokenBase Token = 1 << 62
 
-// TokenBase returns a locker whose tokens are those of l plus base. It is for a program that changes its backend:
-// storage that has seen tokens of the old one, microseconds since 1970 for example, would refuse the smaller ones
-// of the new one for ever. With a base above the highest token that was ever given out, the new ones are larger.
-// docs/migrating.md has the procedure. In a URL for [Open] it is the parameter token_base.
+// TokenBase returns a locker whose tokens are those of l plus base. It is for a program that changes its
+// backend. A storage that has seen tokens of the old backend, microseconds since 1970 for example, would refuse
+// the smaller tokens of the new backend without end. With a base above the highest token that was ever given
+// out, the new tokens are larger. docs/migrating.md has the procedure. In a URL for [Open] it is the parameter
+// token_base.
 //
-// All who share a lock must use the same base: tokens of different bases don't compare. A base that is negative or
-// above 2^62 is refused with an error that matches [ErrOption]; so is, at Acquire, a lease whose token would be
-// above the largest int64, which is released. Everything else is as with l; closing the result closes l.
+// All programs that share a lock must use the same base: tokens of different bases don't compare. A base that is
+// negative or above 2^62 is refused with an error that matches [ErrOption]. So is, at Acquire, a lease whose
+// token would be above the largest int64; that lease is released. Everything else is as with l. Closing the
+// result closes l.
 func TokenBase(l Locker, base Token) (Locker, error) {
 	if base < 0 || base > maxTokenBase {
-		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: fmt.Errorf("%w: token base %d is not from 0 to 2^62", ErrOption, base)}
+		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: fmt.Errorf("%w: token base %d: want from 0 to 2^62", ErrOption, base)}
 	}
 	return based{l, base}, nil
 }
@@ -38,17 +40,17 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 		return nil, err
 	}
 	if token := lease.Token(); token > math.MaxInt64-b.base {
-		err := fmt.Errorf("%w: token %d and the base %d are too much for an int64", ErrOption, token, b.base)
+		err := fmt.Errorf("%w: token %d plus the base %d is larger than an int64", ErrOption, token, b.base)
 		return nil, &Error{Op: "acquire", Backend: b.Guarantees().Backend, Name: name, Err: join(err, lease.Release(ctx))}
 	}
 	return basedLease{lease, b.base}, nil
 }
 
-// CurrentToken is that of l plus base.
+// CurrentToken is l's plus base.
 func (b based) CurrentToken(ctx context.Context, name string) (Token, error) {
 	token, err := CurrentToken(ctx, b.Locker, name)
 	if token > 0 {
-		token += b.base // which fits, or the lease would have been refused
+		token += b.base // no overflow: then the lease would have been refused
 	}
 	return token, err
 }
@@ -63,16 +65,16 @@ func (l basedLease) Token() Token { return l.base + l.Lease.Token() }
 // Unwrap leads [As] to the lease underneath.
 func (l basedLease) Unwrap() any { return l.Lease }
 
-// takeTokenBase takes the parameter that is the same on all backends out of a URL.
+// takeTokenBase removes the parameter that is the same on all backends from a URL, and returns its value.
 func takeTokenBase(u *url.URL) (*url.URL, Token, error) {
 	const param = "token_base"
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || !query.Has(param) {
-		return u, 0, nil // what can't be parsed is refused by the backend
+		return u, 0, nil // the backend refuses what can't be parsed
 	}
 	base, err := strconv.ParseInt(query.Get(param), 10, 64)
 	if err != nil || len(query[param]) > 1 {
-		return nil, 0, fmt.Errorf("%w: URL: %s is one whole number", ErrOption, param)
+		return nil, 0, fmt.Errorf("%w: URL: %s: want one whole number, such as 1000000", ErrOption, param)
 	}
 	query.Del(param)
 	rest := *u
