@@ -32,15 +32,15 @@ var backends = []func() locker.Guarantees{
 	pgbackend.Guarantees,
 }
 
-// silenceClients turns off what client libraries write to stderr by themselves, which is CMD's as well. What matters
-// comes back as an error.
+// silenceClients turns off what client libraries write to stderr on their own, because stderr is CMD's as well. What
+// matters comes back as an error.
 func silenceClients() { logging.Disable() }
 
 const envURL = "LOCKER_URL"
 
-// backendURL is the value of --backend if that was given, else of LOCKER_URL, else the user's private directory. An
-// empty value is an error: a variable that was forgotten must not turn a lock among machines into one on this
-// machine. White space around it is dropped, as locker.Open does.
+// backendURL is the value of --backend if that was given, otherwise of LOCKER_URL, otherwise the user's private
+// directory. An empty value is an error: a forgotten variable must not turn a lock among machines into a lock on
+// this machine. White space around it is dropped, as locker.Open does.
 func backendURL(flag string, given bool) (string, error) {
 	if given {
 		flag = strings.TrimSpace(flag)
@@ -56,7 +56,7 @@ func backendURL(flag string, given bool) (string, error) {
 		return env, nil
 	}
 	if runtime.GOOS == "windows" { // where a directory makes no URL that could be refused for this reason
-		return "", errors.New("no file locks on windows; name a backend by --backend or " + envURL)
+		return "", errors.New("there are no file locks on Windows; name a backend by --backend or " + envURL)
 	}
 	dir, err := filebackend.DefaultDir()
 	if err != nil {
@@ -79,13 +79,14 @@ func (amongProcesses) Check(g locker.Guarantees) error {
 	case locker.ScopeMachine.Check(g) == nil:
 		return nil
 	case g.Because != "":
-		return errors.New("locks must be seen by all processes of this machine")
+		return errors.New("all processes of this machine must see the locks")
 	}
-	return errors.New("locks of " + g.Backend + " are seen by one process alone, and every locker run is another process")
+	return errors.New("only one process sees locks of " + g.Backend + ", and every locker run is another process")
 }
 
-// keepOpen returns a copy of the descriptor that the lock hangs on, for CMD to inherit, so that the lock outlives
-// this process for as long as CMD does. It is nil where locks don't hang on descriptors; else the caller closes it.
+// keepOpen returns a copy of the descriptor that the lock is attached to, for CMD to inherit, so that the lock
+// survives this process until CMD ends. It is nil where locks are not attached to descriptors; otherwise the caller
+// closes it.
 func keepOpen(lease locker.Lease) (*os.File, error) {
 	if h, ok := locker.As[filebackend.Handle](lease); ok {
 		return h.File()

@@ -59,7 +59,7 @@ func newChoose() *cobra.Command {
 		}
 		mustComplete(cmd, q.Key, words)
 	}
-	cmd.Flags().StringSliceVar(&require, "require", nil, "what the backend must promise beyond that, as for locker run")
+	cmd.Flags().StringSliceVar(&require, "require", nil, "what else the backend must promise, as for locker run")
 	mustComplete(cmd, "require", requirementNames())
 	return cmd
 }
@@ -91,13 +91,13 @@ func askOne(w io.Writer, in *bufio.Scanner, q choice.Question) ([]string, error)
 	}
 	prompt := "> "
 	if q.Many {
-		prompt = "some, with commas, or none > "
+		prompt = "one or more, with commas between them, or none > "
 	}
-	_, _ = io.WriteString(w, text) // nobody would read that this failed
+	_, _ = io.WriteString(w, text) // if this fails, there is nobody to read about it
 	for {
 		_, _ = io.WriteString(w, prompt)
 		if !in.Scan() {
-			return nil, errors.Join(fmt.Errorf("no answer; --%s gives it without being asked", q.Key), in.Err())
+			return nil, errors.Join(fmt.Errorf("no answer; give it by --%s", q.Key), in.Err())
 		}
 		answer, err := q.Parse(in.Text())
 		if err == nil {

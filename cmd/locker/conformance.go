@@ -45,7 +45,7 @@ func newConformance() *cobra.Command {
 	o := conformanceOptions{ttl: 2 * time.Second, format: "text"}
 	cmd := &cobra.Command{
 		Use:   "conformance",
-		Short: "Run the suite of tests on a lock service of yours",
+		Short: "Run the test suite on your lock service",
 		Long:  conformanceLong,
 		Example: `  LOCKER_URL=redis://redis.test locker conformance
   locker conformance --backend file:///tmp/locks --run '^B' --verbose`,
@@ -54,10 +54,10 @@ func newConformance() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
-	flags.StringVar(&o.cases, "run", "", "only the cases whose name matches this `regexp` (B22-fifo-order, ...)")
-	flags.DurationVar(&o.ttl, "ttl", o.ttl, "of leases in the cases that are about time; some backends have a minimum")
+	flags.StringVar(&o.cases, "run", "", "run only the cases whose name matches this `regexp` (B22-fifo-order, ...)")
+	flags.DurationVar(&o.ttl, "ttl", o.ttl, "TTL of leases in the cases about time; some backends have a minimum")
 	flags.StringVar(&o.format, "format", o.format, "text, json")
-	flags.BoolVarP(&o.verbose, "verbose", "v", false, "say why each case matters, and why it was not tested")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false, "print why each case matters, and why it was not tested")
 	mustComplete(cmd, "backend", nil)
 	mustComplete(cmd, "format", []string{"text", "json"})
 	return cmd
@@ -138,13 +138,13 @@ func (o *conformanceOptions) chosen() ([]conformance.Case, error) {
 	pattern, err := regexp.Compile(o.cases)
 	if err != nil {
 		if !plain.Word(o.cases) { // which the error repeats
-			err = errors.New("it is no regular expression")
+			err = errors.New("want a regular expression, such as ^B22")
 		}
 		return nil, fmt.Errorf("--run: %w", err)
 	}
 	cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool { return !pattern.MatchString(c.String()) })
 	if len(cases) == 0 {
-		return nil, fmt.Errorf("--run: no case has a name like %s", plain.Quote(o.cases))
+		return nil, fmt.Errorf("--run: no case has a name that matches %s", plain.Quote(o.cases))
 	}
 	return cases, nil
 }
@@ -176,7 +176,7 @@ func harness(url string, g locker.Guarantees, ttl time.Duration) conformance.Har
 
 const holderCommand = "conformance-holder"
 
-// newHolder is what a holder of the suite runs in a process of its own. People don't call it.
+// newHolder is the hidden command that a holder of the suite runs in a process of its own.
 func newHolder() *cobra.Command {
 	return &cobra.Command{
 		Use: holderCommand, Hidden: true, Args: noArgs,

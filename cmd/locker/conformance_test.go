@@ -17,7 +17,7 @@ func TestConformance(t *testing.T) {
 	}
 	for _, want := range []string{
 		"passed                A1-free-lock-is-granted\n", "not tested            B21-", "dead holder ends by: process ends",
-		"4 cases: 3 passed, 0 failed, 1 not tested", "1 of them are about guarantees that the backend claims: 1 were seen",
+		"4 cases: 3 passed, 0 failed, 1 not tested", "1 of them test guarantees that the backend claims; 1 of those passed",
 	} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("stdout lacks %q:\n%s", want, stdout)
@@ -85,7 +85,7 @@ seen but not claimed  A1-is-so
     claims too little
 
 3 cases: 1 passed, 1 failed, 1 not tested (not claimed, or faults would be needed)
-2 of them are about guarantees that the backend claims: 1 were seen to hold
+2 of them test guarantees that the backend claims; 1 of those passed
 `
 	if out.String() != want {
 		t.Errorf("the report is\n%s\nwant\n%s", out.String(), want)

@@ -22,7 +22,7 @@ This happens twice: first on a storage that checks tokens, then on one that does
 No server is needed; with --backend URL it is shown on a real one. The lock is new each time, and
 nothing is left of it.`
 
-// minDemoTTL is a TTL within which this program does its part of the story even when the machine is busy.
+// minDemoTTL is long enough for this program to do its part of the story on a busy machine.
 const minDemoTTL = 100 * time.Millisecond
 
 func newDemo() *cobra.Command {
@@ -41,7 +41,7 @@ func newDemo() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&backend, "backend", backend, "URL of a lock service; mem://NAME is in this process")
-	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "of the leases: the story takes a little longer, twice")
+	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "TTL of the leases; each half of the story takes a little longer")
 	return cmd
 }
 

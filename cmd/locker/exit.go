@@ -13,9 +13,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The codes lie where commands rarely have theirs: above those of curl (to 99), apt-get and setlock (100, 111), below
-// Python's 120, those of xargs, timeout and docker (123 to 125), the shells' 126 and 127 and the signals. Those of
-// sysexits(3), 64 to 78, would say the same things, but are what many commands return themselves.
+// The codes are in a range that commands rarely use: above those of curl (to 99), apt-get and setlock (100, 111),
+// below Python's 120, those of xargs, timeout and docker (123 to 125), the shells' 126 and 127, and the signals.
+// Those of sysexits(3), 64 to 78, would say the same things, but many commands return them.
 const (
 	exitOutput     = 1
 	exitUsage      = 116
@@ -40,7 +40,7 @@ const exitTable = `  116  usage: bad arguments, or a backend that can't do or do
 type exitError struct {
 	code int
 	err  error
-	// interrupt, if it is there, ends this process by SIGINT instead. It returns when that doesn't happen.
+	// interrupt, if it isn't nil, ends this process by SIGINT instead. It returns only if that fails.
 	interrupt func()
 }
 
@@ -53,7 +53,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// report prints an error, if there is something to print, and returns the exit code. What has no code yet comes
+// report prints an error, if there is something to print, and returns the exit code. An error without a code comes
 // from cobra and is an error of usage.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
@@ -64,7 +64,7 @@ func report(stderr io.Writer, err error) int {
 		exit = &exitError{code: exitUsage, err: err}
 	}
 	if exit.err != nil {
-		settle(sayAside(stderr, exit.err.Error()))
+		flush(sayAside(stderr, exit.err.Error()))
 	}
 	if exit.interrupt != nil {
 		exit.interrupt()
@@ -75,11 +75,11 @@ func report(stderr io.Writer, err error) int {
 // say prints one line for the user.
 func say(w io.Writer, message string) {
 	message = strings.ReplaceAll(strings.TrimPrefix(message, "locker: "), "\n", "; ")
-	_, _ = fmt.Fprintf(w, "locker: %s\n", printable(message)) // there is nowhere to report a failure to
+	_, _ = fmt.Fprintf(w, "locker: %s\n", printable(message)) // a failure could not be reported anywhere
 }
 
-// printable replaces what a terminal would act on, such as escape sequences. A part of the text comes from the lock
-// service, or from whatever answers at its address.
+// printable replaces characters that a terminal would act on, such as escape sequences. A part of the text comes
+// from the lock service, or from whatever answers at its address.
 func printable(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 {
 		return text
@@ -113,7 +113,7 @@ func lockFailure(err error) *exitError {
 	return &exitError{code: code, err: err}
 }
 
-// startFailure gives an error of the search for CMD or of its start the code that shells have for it.
+// startFailure gives an error of finding or starting CMD the code that shells use for it.
 func startFailure(err error) *exitError {
 	code := exitNotStarted
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {

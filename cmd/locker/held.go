@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// envHeld tells CMD, and what CMD starts, which locks are held around it: an entry for each locker run, with its process
-// id and a digest of backend and name. A locker run that would wait for one of them would wait for itself.
+// envHeld tells CMD, and what CMD starts, which locks are held around it: an entry for each locker run, with its
+// process id and a digest of backend and name. A locker run that waited for one of them would wait for itself.
 const envHeld = "LOCKER_HELD"
 
 // heldAround returns an error if a locker run around this one holds the lock called name.
@@ -22,7 +22,7 @@ func heldAround(rawURL, name string) error {
 	for entry := range strings.FieldsSeq(os.Getenv(envHeld)) {
 		if pid, sum := cutEntry(entry); sum != "" && sum == own && isAround(pid) {
 			return fmt.Errorf("%q: %w: the locker run around this one has the lock, and waits for CMD to end "+
-				"(what CMD leaves in the background to wait for its turn is started with env -u %s)", name, locker.ErrHeldByCaller, envHeld)
+				"(to start a locker run that waits in the background, use env -u %s)", name, locker.ErrHeldByCaller, envHeld)
 		}
 	}
 	return nil
@@ -45,8 +45,8 @@ func cutEntry(entry string) (pid int, sum string) {
 	return pid, sum
 }
 
-// digest stands for a lock, and tells no secret: neither the password nor a parameter that may hold one is in it. Two
-// URLs of one service may have two digests; then a locker run that waits for itself isn't known for one.
+// digest stands for a lock, and contains no secret: neither the password nor a parameter that may hold one. Two URLs
+// of one service may have two digests; then a locker run that waits for itself isn't recognised.
 func digest(rawURL, name string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

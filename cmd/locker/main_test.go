@@ -120,7 +120,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--require", "order-fifo", "x", "--", "true"}, "order must be FIFO or better"},
 		{[]string{"run", "--ttl", "10s", "x", "--", "true"}, "--ttl: a lock of file is not freed by time, but when its process ends"},
 		{[]string{"run", "--backend", "", "x", "--", "true"}, "--backend is empty"},
-		{[]string{"run", "--backend", "mem://", "x", "--", "true"}, "locks of mem are seen by one process alone"},
+		{[]string{"run", "--backend", "mem://", "x", "--", "true"}, "only one process sees locks of mem"},
 		{[]string{"run", "--backend", "nosuch://", "x", "--", "true"}, `no backend for scheme "nosuch"`},
 		{[]string{"run", "--backend", "file:///tmp/x?fast=1", "x", "--", "true"}, `unknown parameter "fast"`},
 		{[]string{"matrix", "--format", "xml"}, `"xml" is unknown (known: text, markdown, json)`},

@@ -16,15 +16,15 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-const runLong = `Runs CMD while the lock NAME is held, and waits for the lock before.
+const runLong = `Waits for the lock NAME, and runs CMD while the lock is held.
 
-CMD has LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. Its input and output
-are those of locker, signals are passed on to its process group, and the lock is not released
-before it has ended. When the lease is lost, the group gets TERM, and KILL after --grace.
+CMD finds LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. It has the input and
+output of locker, and signals are passed on to its process group. The lock is released when CMD has
+ended. If the lease is lost, the group gets TERM, and KILL after --grace.
 
-The backend is a URL: that of --backend, or of LOCKER_URL in the environment, where it can't be
+The backend is a URL, given by --backend, or by LOCKER_URL in the environment, where it can't be
 seen in the list of processes. Without either, locks are files in a private directory of the user,
-and hold on this machine; in a container, which has a directory of its own, this is refused.
+which hold on this machine. A container has a directory of its own, so files are refused there.
 
 The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
 
@@ -53,7 +53,7 @@ func newRun() *cobra.Command {
 		Short:   "Run a command while a lock is held",
 		Long:    runLong,
 		Example: runExample,
-		// The flags of CMD are behind "--" and so its own.
+		// Flags after "--" are CMD's own.
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
 			// The arguments are not repeated: one of them may be a URL that was meant for --backend.
@@ -78,19 +78,19 @@ func newRun() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
-	flags.DurationVar(&o.wait, "wait", 0, "wait this long for the lock (default: for ever)")
+	flags.DurationVar(&o.wait, "wait", 0, "wait this long for the lock (default: without limit)")
 	flags.BoolVar(&o.noWait, "no-wait", false, "don't wait for the lock")
-	flags.DurationVar(&o.ttl, "ttl", 0, "a silent holder loses the lock after this long (default: the backend's)")
-	flags.DurationVar(&o.maxHold, "max-hold", 0, "end CMD's lease after this long (default: never)")
+	flags.DurationVar(&o.ttl, "ttl", 0, "a silent holder loses the lock after this time (default: the backend's)")
+	flags.DurationVar(&o.maxHold, "max-hold", 0, "end CMD's lease after this time (default: never)")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
 	flags.StringSliceVar(&o.require, "require", nil, "`guarantee` that the backend must give (correctness, ...); may be repeated")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "say nothing about waiting, nor about a lock that is held")
+	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about waiting, nor about a lock that is held")
 	mustComplete(cmd, "require", requirementNames())
 	mustComplete(cmd, "backend", nil)
 	return cmd
 }
 
-// mustComplete tells shells the values of a flag. It fails for a flag that doesn't exist: a mistake in here.
+// mustComplete gives the values of a flag to shells for completion. It panics for a flag that doesn't exist.
 func mustComplete(cmd *cobra.Command, flag string, values []string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
@@ -104,7 +104,7 @@ type runner struct {
 	url     string
 	reqs    []locker.Requirement
 	opts    []locker.Option
-	wait    time.Duration // 0: for ever, unless noWait
+	wait    time.Duration // 0: without limit, unless noWait
 	noWait  bool
 	grace   time.Duration
 	quiet   bool
@@ -113,7 +113,7 @@ type runner struct {
 	tty     terminal
 }
 
-// runner checks all that can be checked without asking the service.
+// runner checks everything that can be checked without asking the service.
 func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*runner, error) {
 	r := &runner{name: name, argv: argv, stderr: cmd.ErrOrStderr()}
 	r.wait, r.noWait, r.grace, r.quiet = o.wait, o.noWait, o.grace, o.quiet
@@ -124,9 +124,9 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	case o.noWait && given("wait"):
 		return nil, errors.New("--wait and --no-wait exclude each other")
 	case given("wait") && o.wait <= 0:
-		return nil, errors.New("--wait must be positive; --no-wait doesn't wait at all")
+		return nil, errors.New("--wait must be positive, such as 5m; --no-wait doesn't wait at all")
 	case o.grace < 0:
-		return nil, errors.New("--grace must not be negative")
+		return nil, errors.New("--grace must not be negative: want a time such as 10s")
 	}
 	if o.noWait {
 		r.opts = append(r.opts, locker.NoWait())
@@ -152,7 +152,7 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 
 // run gets the lock, runs CMD and gives the lock back.
 func (r *runner) run() (err error) {
-	path, err := exec.LookPath(r.argv[0]) // before anybody is asked for a lock
+	path, err := exec.LookPath(r.argv[0]) // before the lock is asked for
 	if err != nil {
 		return startFailure(err)
 	}
@@ -173,7 +173,7 @@ func (r *runner) run() (err error) {
 	if l != nil { // also when a signal came meanwhile
 		defer func() {
 			if closeErr := l.Close(); closeErr != nil {
-				settle(sayAside(r.stderr, closeErr.Error()))
+				flush(sayAside(r.stderr, closeErr.Error()))
 			}
 		}()
 	}
@@ -190,7 +190,7 @@ func (r *runner) run() (err error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.name))
 	told, err := r.supervise(cmd, lease)
-	// A removal that isn't confirmed yet is tried again by Close, which says so when that fails as well.
+	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as well.
 	if releaseErr := lease.Release(ctx); errors.Is(releaseErr, locker.ErrLost) {
 		exit := &exitError{code: exitLost}
 		if !told {
@@ -201,7 +201,8 @@ func (r *runner) run() (err error) {
 	return err
 }
 
-// acquire waits for the lock, unless a locker run around this one has it. That one may have lost it, so it is asked for first.
+// acquire waits for the lock, unless a locker run around this one has it. That one may have lost it, so this one
+// tries once.
 func (r *runner) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {
 	if around := heldAround(r.url, r.name); around != nil {
 		lease, err := l.Acquire(ctx, r.name, append(slices.Clone(r.opts), locker.NoWait())...)
@@ -213,7 +214,7 @@ func (r *runner) acquire(ctx context.Context, l locker.Locker) (locker.Lease, er
 	return l.Acquire(ctx, r.name, r.opts...)
 }
 
-// explain adds to an error what its flag has to do with it, and drops what the user doesn't want to read.
+// explain adds the flag that caused an error, and drops what the user doesn't want to read.
 func (r *runner) explain(err error, g locker.Guarantees) error {
 	var exit *exitError
 	if !errors.As(err, &exit) {

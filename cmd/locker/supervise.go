@@ -14,23 +14,24 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// stderrPatience is how long the end of this program waits for a line to be taken by a reader that has stalled.
-const stderrPatience = time.Second
+// stderrLimit is how long the end of this program waits until a stalled reader takes a line.
+const stderrLimit = time.Second
 
-// cantSignal is said of a CMD that gets neither what is passed on nor TERM and KILL: only root may signal sudo(8).
+// cantSignal is printed for a CMD that gets no signals, neither those that are passed on nor TERM and KILL: only
+// root may signal sudo(8).
 const cantSignal = "CMD can't be signalled, because it runs as another user"
 
-// supervise runs cmd until it has ended, passes signals on to it, and ends it when the lease is lost; told says that
-// this was reported. Everything that is sent to CMD is sent from here, so that nothing is sent to a process id that
-// belongs to somebody else already.
+// supervise runs cmd until it has ended, passes signals on to it, and ends it when the lease is lost; told says
+// that this was reported. Everything that is sent to CMD is sent from here, so that nothing is sent to a process
+// id that already belongs to another process.
 func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err error) {
-	// Linux ties CMD's life to the thread that has started it: it must live until CMD has ended.
+	// Linux ties CMD's life to the thread that has started it, which must live until CMD has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
 	inherit, err := keepOpen(lease)
 	if lease.Err() != nil {
-		return false, nil // Release says the same
+		return false, nil // Release returns the reason
 	}
 	if err != nil {
 		return false, lockFailure(err)
@@ -73,7 +74,7 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 			break
 		}
 		if stopped {
-			c.proceed() // first, because it would undo a stop that sig asks for
+			c.proceed() // first, because it would undo a stop that sig requests
 		}
 		if sig != nil {
 			signalErr = c.pass(sig)
@@ -84,25 +85,25 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 		}
 	}
 	if lease.Err() != nil {
-		_ = c.kill() // whom CMD has left behind in its group
+		_ = c.kill() // what CMD has left behind in its group
 	}
-	settle(said...)
+	flush(said...)
 	return told, c.result()
 }
 
-// settle waits until lines were printed, but not for ever.
-func settle(said ...chan struct{}) {
-	patience := time.After(stderrPatience)
+// flush waits until lines were printed, for a limited time.
+func flush(said ...chan struct{}) {
+	limit := time.After(stderrLimit)
 	for _, printed := range said {
 		select {
 		case <-printed:
-		case <-patience:
+		case <-limit:
 			return
 		}
 	}
 }
 
-// sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not keep it from its work.
+// sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not stop its work.
 func sayAside(w io.Writer, message string) chan struct{} {
 	printed := make(chan struct{})
 	go func() {
@@ -112,8 +113,8 @@ func sayAside(w io.Writer, message string) chan struct{} {
 	return printed
 }
 
-// catch has signals sent to ch, but for those that are ignored, as under nohup(1): CMD inherits that. It holds for HUP
-// and INT alone: of others the Go runtime forgets that they were ignored, so they are passed on.
+// catch sends signals to ch, except those that are ignored, as under nohup(1), which CMD inherits. The exception
+// holds for HUP and INT alone: the Go runtime forgets of other signals that they were ignored, so they are passed on.
 func catch(ch chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {

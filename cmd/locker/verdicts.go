@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// verdicts are the results so far.
+// verdicts collects the results.
 type verdicts struct {
 	w              io.Writer
 	verbose, quiet bool
@@ -47,7 +47,7 @@ func (v *verdicts) add(r conformance.Result) {
 	}
 }
 
-// sum says what came of it, and what the backend's claims have to do with it.
+// sum prints the totals, and how many are about the backend's claims.
 func (v *verdicts) sum() {
 	var seen, claimed int
 	for _, r := range v.all {
@@ -60,7 +60,7 @@ func (v *verdicts) sum() {
 	}
 	v.line("\n%d cases: %d passed, %d failed, %d not tested (not claimed, or faults would be needed)", len(v.all),
 		v.count[conformance.Passed], v.count[conformance.Failed], v.count[conformance.Skipped]+v.count[conformance.Unclaimed])
-	v.line("%d of them are about guarantees that the backend claims: %d were seen to hold", claimed, seen)
+	v.line("%d of them test guarantees that the backend claims; %d of those passed", claimed, seen)
 }
 
 func (v *verdicts) json() {
