@@ -1,16 +1,17 @@
 // Package fence is the other half of a fencing token: the check where the data lives.
 //
-// A lease can end while its holder believes in it, because the holder was paused. No lock service can prevent what such a
-// holder writes next; the storage can. It keeps, for each resource, the highest token it has seen: the resource's mark.
-// A claim raises the mark to the token of a lease, or fails with an error that matches [ErrStale] when the mark is higher.
-// An equal token passes, because one lease may read and write many times.
+// A lease can end while its holder believes in it, because the holder was paused. No lock service can
+// prevent what such a holder writes next; the storage can. It keeps, for each resource, the highest token it
+// has seen: the resource's mark. A claim raises the mark to the token of a lease. It fails with an error that
+// matches [ErrStale] when the mark is higher. An equal token passes, because one lease may read and write many
+// times.
 //
 // # Claim before the first read
 //
-// A check on writes alone is not enough. A stale holder's write can land between its successor's read and write: the
-// stale token is still the highest that the storage has seen, for the successor has not written yet, and then the
-// successor overwrites what it never read. So a critical section claims first, and every write claims again in the same
-// step as it writes:
+// A check on writes alone is not enough. A stale holder's write can arrive between its successor's read and
+// write. The stale token is still the highest that the storage has seen then, for the successor has not
+// written yet; and the successor then overwrites what it never read. So a critical section claims first, and
+// every write claims again in the same step as it writes:
 //
 //	lease, err := l.Acquire(ctx, "invoice/42")
 //	…
@@ -18,37 +19,39 @@
 //	read
 //	write, with the token  refused if a newer holder has claimed meanwhile
 //
-// The claim and the write must be one step of the storage, or a newer claim fits in between. How that is done differs,
-// so each storage has a package of its own:
+// The claim and the write must be one step of the storage; otherwise a newer claim can come in between. How
+// that is done differs, so each storage has its own package:
 //
 //   - fencepg and fencesql: in the caller's transaction on Postgres;
 //   - fenceredis: a script that claims and writes;
 //   - fenceetcd: a comparison in the transaction that writes;
 //   - [Memory]: under a mutex.
 //
-// Package fencetest is a suite for storages of one's own.
+// Package fencetest is a test suite for your own storage. A function that has the lease in its context, as
+// below [locker.Do], claims with ClaimFrom in these packages, which find the token with [TokenFrom].
 //
 // # Tokens
 //
-// They use all of an int64, so a storage compares them exactly: the numbers of Lua, JavaScript and JSON end at 2^53.
-// Tokens of different locks don't compare: a resource belongs to one lock, and that lock to one backend. The marks must
-// be as durable as the data they guard, and live as long: whoever restores the data restores the marks with it.
+// They use all of an int64, so a storage must compare them exactly: the numbers of Lua, JavaScript and JSON end
+// at 2^53. Tokens of different locks don't compare: a resource belongs to one lock, and that lock to one
+// backend. The marks must be as durable as the data they guard, and live as long: restore the marks together
+// with the data.
 //
-// Sequencers of Google's Chubby (Burrows, 2006) and Kleppmann's "How to do distributed locking" (2016) are where the idea
-// comes from; both show it for writes only.
+// The idea comes from the sequencers of Google's Chubby (Burrows, 2006) and Kleppmann's "How to do distributed
+// locking" (2016); both show it for writes only.
 //
 // # When a mark may be removed
 //
-// A resource without a mark takes any token. So a mark that is deleted, or that expires, lets a stale holder in: not
-// only while the lock is held, but for as long as a process lives that had a lease on it once. No TTL bounds that, because
-// a process may be stopped for any time. Therefore:
+// A resource without a mark takes any token. So a mark that is deleted, or that expires, lets a stale holder
+// in: not only while the lock is held, but for as long as a process lives that once had a lease on it. No TTL
+// bounds that, because a process may be stopped for any time. Therefore:
 //
-//   - the mark outlives its resource: an object that was deleted and is created again is one resource. Keep marks where
-//     the usual way to delete an object, such as by a prefix, doesn't reach them;
+//   - the mark outlives its resource: an object that was deleted and is created again is one resource. Keep
+//     marks where the usual way to delete an object, such as by a prefix, doesn't reach them;
 //   - a mark has no expiry, and is not in a store that evicts;
-//   - marks are removed only once no process lives that has had a lease on the name before: after a restart of all
-//     programs that use the lock, or after a time in which each of them was restarted. Until then the number of marks
-//     grows with the number of names.
+//   - marks are removed only when no process lives that has had a lease on the name before: after a restart of
+//     all programs that use the lock, or after a time in which each of them was restarted. Until then the number
+//     of marks grows with the number of names.
 package fence
 
 import (
@@ -59,11 +62,11 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// ErrStale says that a holder with a larger token was here: whoever asked is late. Its lease is lost, whatever it
+// ErrStale says that a holder with a larger token was here, so the caller is late. Its lease is lost, whatever it
 // believes. Nothing was written.
 var ErrStale = errors.New("fencing token is stale")
 
-// StaleError is an [ErrStale] that tells which mark was higher.
+// StaleError is an [ErrStale] with the mark that was higher.
 type StaleError struct {
 	Resource string
 	Token    locker.Token
@@ -79,17 +82,17 @@ func (e *StaleError) Is(target error) bool { return target == ErrStale }
 
 // Guard claims resources of one storage.
 type Guard interface {
-	// Claim raises the mark of a resource to token, or fails with an error that matches [ErrStale] when the mark is
-	// higher; then it changes nothing. An equal token passes. When Claim has returned nil, no write with a smaller token
-	// gets in any more, also after a crash of the storage, if its data survives that.
+	// Claim raises the mark of a resource to token. When the mark is higher, it changes nothing and fails with an
+	// error that matches [ErrStale]. An equal token passes. When Claim has returned nil, no write with a smaller
+	// token gets in any more, also after a crash of the storage, if its data survives that.
 	//
-	// A resource's name obeys the rule of [locker.ValidName], and a token is positive; what doesn't is refused before any
-	// I/O.
+	// A resource's name must obey the rule of [locker.ValidName], and a token must be positive. Otherwise Claim
+	// fails before any I/O.
 	Claim(ctx context.Context, resource string, token locker.Token) error
 }
 
-// Check refuses what can't be claimed: a resource whose name breaks the rule of [locker.ValidName] (the error matches
-// [locker.ErrName]), and a token that isn't positive. Guards call it first.
+// Check refuses a resource whose name breaks the rule of [locker.ValidName] (the error matches [locker.ErrName]),
+// and a token that isn't positive. Guards call it first.
 func Check(resource string, token locker.Token) error {
 	if err := locker.ValidName(resource); err != nil {
 		return fmt.Errorf("fence: resource: %w", err)
@@ -97,10 +100,10 @@ func Check(resource string, token locker.Token) error {
 	return CheckToken(token)
 }
 
-// CheckToken refuses a token that isn't positive, as none of a lease is.
+// CheckToken refuses a token that isn't positive. Those of leases are.
 func CheckToken(token locker.Token) error {
 	if token <= 0 {
-		return fmt.Errorf("fence: %d is no token of a lease", token)
+		return fmt.Errorf("fence: invalid token %d: want the token of a lease, which is positive", token)
 	}
 	return nil
 }

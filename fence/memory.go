@@ -7,8 +7,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Memory guards data in this process, such as a cache or a connection to a device. The zero value is ready, and remembers
-// marks for as long as it lives. It is safe for concurrent use.
+// Memory guards data in this process, such as a cache or a connection to a device. The zero value is ready to use.
+// It remembers marks for as long as it lives. It is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	marks map[string]locker.Token
@@ -16,13 +16,13 @@ type Memory struct {
 
 var _ Guard = (*Memory)(nil)
 
-// Claim is that of [Guard]. It doesn't block, and ctx has no effect.
+// Claim implements [Guard]. It doesn't block, and ctx has no effect.
 func (m *Memory) Claim(_ context.Context, resource string, token locker.Token) error {
 	return m.Do(resource, token, func() error { return nil })
 }
 
-// Do claims and calls fn as one step: no other claim of any resource gets between them. When the token is stale, fn is
-// not called. It returns fn's error; the claim stands then all the same. fn must not call m.
+// Do claims and calls fn as one step: no other claim of any resource comes between them. When the token is stale,
+// fn is not called. Do returns fn's error; the claim is valid all the same. fn must not call m.
 func (m *Memory) Do(resource string, token locker.Token, fn func() error) error {
 	if err := Check(resource, token); err != nil {
 		return err

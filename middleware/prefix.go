@@ -1,4 +1,4 @@
-// Package middleware holds lockers around lockers.
+// Package middleware has decorators: lockers around lockers.
 package middleware
 
 import (
@@ -7,13 +7,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs can
-// share one service: lock "a" under prefix "billing/" is lock "billing/a" of l. A prefix is joined as it is, without
-// a separator, so prefixes that end in one ("billing/") keep programs apart, and "a" and "ab" don't.
+// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs
+// can share one service: lock "a" under prefix "billing/" is lock "billing/a" of l. No separator is added. So
+// prefixes that end in a separator ("billing/") keep programs apart, and the prefixes "a" and "ab" don't.
 //
-// Prefix and name together obey the rule of [locker.ValidName]; a bad prefix is refused here, with an error that
-// matches [locker.ErrName]. Leases have the names that their callers asked for; errors show the whole. Closing the
-// result closes l.
+// Prefix and name together must obey the rule of [locker.ValidName]. A bad prefix is refused here, with an error
+// that matches [locker.ErrName]. Leases have the names that their callers asked for; errors show the whole name.
+// Closing the result closes l.
 func Prefix(l locker.Locker, prefix string) (locker.Locker, error) {
 	if err := locker.ValidName(prefix); err != nil {
 		return nil, &locker.Error{Op: "prefix", Backend: l.Guarantees().Backend, Err: err}
@@ -28,7 +28,7 @@ type prefixed struct {
 }
 
 func (p prefixed) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
-	if err := locker.ValidName(name); err != nil { // the empty name, above all, is no name under a prefix either
+	if err := locker.ValidName(name); err != nil { // the empty name is invalid under a prefix, too
 		return nil, &locker.Error{Op: "acquire", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
 	lease, err := p.Locker.Acquire(ctx, p.prefix+name, opts...)

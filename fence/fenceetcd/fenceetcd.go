@@ -1,5 +1,5 @@
-// Package fenceetcd checks fencing tokens in etcd, where the data is guarded that lives there. The lock may be of any
-// backend.
+// Package fenceetcd checks fencing tokens in etcd, and so guards the data that is stored there. The lock may come from
+// any backend.
 //
 //	mark := fenceetcd.Mark{KV: client, Key: "fences/invoices/42"}
 //	if err := mark.Claim(ctx, lease.Token()); err != nil {
@@ -12,10 +12,10 @@
 // A mark is a key that never expires. Keep the marks apart from the data, as here below "fences/":
 // a program that removes an object usually deletes all keys that begin with the object's
 // (clientv3.WithPrefix), and a mark that is deleted with them lets a stale holder in with any
-// token, which creates the object again. So a mark outlives its object. Delete one only when no
+// token, which creates the object again. So a mark must outlive its object. Delete a mark only when no
 // holder with a token smaller than the mark can still be at work.
 //
-// KV must be the client itself, or the same wrapper for all who write the data: a namespace
+// KV must be the client itself, or the same wrapper in all programs that write the data: a namespace
 // (clientv3/namespace) changes the keys of the marks as well.
 package fenceetcd
 
@@ -37,8 +37,8 @@ type Mark struct {
 	Key string      // of the mark
 }
 
-// ErrCompare says that comparisons of the caller's were not met, while the token was not stale. Nothing was written.
-var ErrCompare = errors.New("fence: a comparison is not met")
+// ErrCompare says that one of the caller's comparisons failed, and the token was not stale. Nothing was written.
+var ErrCompare = errors.New("fence: a comparison has failed")
 
 // Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It takes one
 // round trip to read the mark, and one more to raise it.
@@ -68,7 +68,7 @@ func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	return token, nil
 }
 
-// raise raises the mark from what was read. When somebody else was faster, it reads on.
+// raise raises the mark from the value that was read. If another claim was faster, it tries again from that claim's.
 func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetResponse) error {
 	for {
 		highest, revision, err := m.parse(got)
@@ -95,15 +95,15 @@ func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetRe
 	}
 }
 
-// Held is the comparison that the mark is token's, for a transaction of the caller's. It is met after Claim, until a
-// larger token claims. A transaction that fails because of it is stale; see [Mark.Claim] for the reason.
+// Held is the comparison that the mark equals token, for a transaction of the caller's. It succeeds after Claim, until
+// a larger token claims. A transaction that fails because of it is stale.
 func (m Mark) Held(token locker.Token) clientv3.Cmp {
 	return clientv3.Compare(clientv3.Value(m.Key), "=", text(token))
 }
 
-// Commit writes, when the mark is token's and ifs are met, in one step; both may be empty. It needs a Claim before,
-// and fails with an error that matches [fence.ErrStale] when a larger token has claimed since, with [ErrCompare] when
-// one of ifs is not met.
+// Commit executes then, in one step, if the mark equals token and the comparisons ifs succeed; ifs and then may be
+// empty. It needs a Claim before. When a larger token has claimed since, the error matches [fence.ErrStale]; when one
+// of ifs fails, it matches [ErrCompare].
 func (m Mark) Commit(ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := m.check(token); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (m Mark) parse(got *clientv3.GetResponse) (locker.Token, int64, error) {
 	kv := got.Kvs[0]
 	n, err := strconv.ParseInt(string(kv.Value), 10, 64)
 	if err != nil || n <= 0 || text(locker.Token(n)) != string(kv.Value) {
-		return 0, 0, fmt.Errorf("fence: %q is %q, which is no mark", m.Key, kv.Value)
+		return 0, 0, fmt.Errorf("fence: %q has the value %q, which is not a mark", m.Key, kv.Value)
 	}
 	return locker.Token(n), kv.ModRevision, nil
 }

@@ -1,5 +1,5 @@
-// Package fenceredis checks fencing tokens in Redis, Valkey, or a Cluster of them, where the data is guarded that lives
-// there. The lock may be of any backend.
+// Package fenceredis checks fencing tokens in Redis, Valkey, or a Cluster of them, and so guards the data that is
+// stored there. The lock may come from any backend.
 //
 //	mark := fenceredis.Mark{Client: client, Key: "{invoice:42}:fence"}
 //	if err := mark.Claim(ctx, lease.Token()); err != nil {
@@ -13,35 +13,36 @@
 //
 // Read through the mark, as above, or with a client that asks the master. A client that may read from replicas (a
 // [redis.ClusterClient] with ReadOnly, RouteByLatency or RouteRandomly, a client made by [redis.NewFailoverClusterClient])
-// can get data that lacks the predecessor's last write. What is computed from that is then written with a token that is
-// right.
+// can get data that lacks the predecessor's last write. What is computed from that data is then written with a valid
+// token.
 //
 // # The client
 //
-// It executes what it is given at once, on the server that has the data: a [redis.Client], also one for Sentinels, a
-// [redis.ClusterClient], a [redis.Conn] or a [redis.Tx]. Two kinds are refused with an error that matches [errors.ErrUnsupported],
-// before anything is sent:
+// The client must execute commands at once, on the server that has the data: a [redis.Client], also one for
+// Sentinels, a [redis.ClusterClient], a [redis.Conn] or a [redis.Tx]. Two kinds are refused with an error that matches
+// [errors.ErrUnsupported], before anything is sent:
 //
-//   - one that queues: a [redis.Pipeliner], that of TxPipelined as well, and a [redis.AutoPipeliner]. In a pipeline nothing is
-//     known of a claim when the write is queued, and MULTI doesn't undo the write when the claim is refused. The claim
-//     and the write are one step in Do and Run;
-//   - a [redis.Ring]. It sends a script where the mark is, and reads the data where the data's key is.
+//   - a client that queues: a [redis.Pipeliner], also TxPipelined's, and a [redis.AutoPipeliner]. In a pipeline the
+//     result of a claim isn't known when the write is queued, and MULTI doesn't undo the write when the claim is
+//     refused. In Do and Run the claim and the write are one step;
+//   - a [redis.Ring]. It sends a script to the server of the mark's key, and reads the data from the server of the
+//     data's key.
 //
-// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do and Run only answer "QUEUED": a stale
-// token's command is not executed, but that is known when EXEC has been sent, and not before.
+// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do and Run only
+// answer "QUEUED": a stale token's command is not executed, but that is known only after EXEC.
 //
 // # The mark
 //
-// A mark is a key next to the data. It never expires: an expiry that somebody has put on it is taken off by the next claim.
-// It is lost with the data only if both are: don't evict it (use the policy noeviction, or a volatile one), and don't
-// flush one without the other. A key that holds anything but a token is not claimed, and stays as it is.
+// A mark is a key next to the data. It never expires: if another client puts an expiry on it, the next claim removes
+// that. Don't lose the mark without the data: don't evict it (use the policy noeviction, or a volatile one), and
+// don't flush one without the other. A key that holds anything but a token is not claimed, and isn't changed.
 //
-// The server must not forget a mark that it has acknowledged, or a stale token passes. Over a crash that needs a log which is
-// on the disk before the answer: appendonly yes and appendfsync always. What a failover to a replica loses of the latest
-// writes, it loses of the marks as well, and no setting changes that.
+// The server must not forget a mark that it has acknowledged, or a stale token passes. To survive a crash, the log
+// must be on the disk before the answer: appendonly yes and appendfsync always. A failover to a replica loses the
+// latest marks together with the latest writes, and no setting changes that.
 //
-// A user of the server needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and those of his own
-// commands.
+// The server's user needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and those of the
+// caller's commands.
 package fenceredis
 
 import (
@@ -66,23 +67,23 @@ type Mark struct {
 }
 
 var (
-	// ErrInexact says that Do has executed the command, and can't return the integer that came of it: a script rounds those
-	// from 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
+	// ErrInexact says that Do has executed the command, but can't return its integer: a script rounds integers from
+	// 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
 	ErrInexact = errors.New("the command was executed, but its result is too large an integer for a script to return")
 
-	// ErrNoToken says that the mark's key holds something that is no token: it is likely to be another key by mistake. Nothing
-	// was changed.
-	ErrNoToken = errors.New("the mark's key holds what is no token")
+	// ErrNoToken says that the mark's key holds something that isn't a token. Perhaps it is the key of something
+	// else by mistake. Nothing was changed.
+	ErrNoToken = errors.New("the mark's key holds something that is not a token")
 )
 
-// maxArgs is how many arguments behind the key a command of Do may have: a script can pass on somewhat less than 8000.
+// maxArgs is how many arguments after the key a command of Do may have: a script can pass on slightly less than 8000.
 const maxArgs = 7000
 
-// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It may be called
-// any number of times.
+// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It may be
+// called any number of times.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	result, err := m.run(ctx, claimOnly, token, nil, nil)
-	if err == nil && result != int64(1) { // QUEUED: somebody has sent MULTI on this connection
+	if err == nil && result != int64(1) { // QUEUED: MULTI was sent on this connection
 		return m.unsupported(fmt.Sprintf("its answer to a claim is %v", result))
 	}
 	return err
@@ -103,37 +104,38 @@ func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	return token, nil
 }
 
-// Do claims, and sends one command whose first argument is its key, in one step: GET, SET, HSET, DEL, INCRBY and most others.
-// It has 7000 arguments behind the key at most. The key is not the mark's, and neither is any further argument that the command
-// takes for a key. When the token is
-// stale, the command is not executed. The result is the command's; a reply of nil is [redis.Nil]. When the command fails,
-// the claim is valid all the same. After an error that matches [ErrInexact] the command has been executed.
+// Do claims, and executes one command whose first argument is its key, in one step: GET, SET, HSET, DEL, INCRBY and
+// most others. The command may have 7000 arguments after the key. The key must not be the mark's, and neither must
+// any further argument that the command takes for a key. When the token is stale, the command is not executed. The
+// result is the command's; a reply of nil is [redis.Nil]. When the command fails, the claim is valid all the same.
+// After an error that matches [ErrInexact] the command has been executed.
 //
-// It is sent once, whatever the client's MaxRetries are. So after an error that matches [fence.ErrStale] this call has
-// written nothing. After an error of the connection it may have been executed; a further call is another command, and
-// INCRBY then adds twice. (A client without a method Process, which none of go-redis is, sends it as often as it likes.)
+// The command is sent once, whatever the client's MaxRetries says. So after an error that matches [fence.ErrStale]
+// this call has written nothing. After an error of the connection the command may have been executed; a further call
+// is another command, and INCRBY then adds twice. (A client without a method Process may send it more than once;
+// all clients of go-redis have that method.)
 func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, args ...any) (any, error) {
 	if len(args) > maxArgs {
-		return nil, fmt.Errorf("fence: %q: a command of %d arguments, want %d at most", m.Key, len(args), maxArgs)
+		return nil, fmt.Errorf("fence: %q: invalid command with %d arguments: want at most %d", m.Key, len(args), maxArgs)
 	}
 	return m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
 }
 
-// Run claims, and runs a script of the caller's, in one step. In the script KEYS and ARGV are keys and args, as if it
-// were run by itself; the mark's key is not among them. When the token is stale, it is not run. The result is the script's,
-// whose numbers are those of Lua: it gets integers from 2^53 on rounded, and returns no fractions. Text stays as it is. An
-// error of the script's own is returned as it is. Like the command of Do, it is sent once.
+// Run claims, and runs a script of the caller's, in one step. In the script, KEYS and ARGV are keys and args, as if
+// it were run alone; the mark's key is not among them. When the token is stale, the script is not run. The result is
+// the script's, with the numbers of Lua: integers from 2^53 on are rounded, and fractions are cut off. Text is not
+// changed. An error of the script's own is returned unchanged. Like the command of Do, the script is sent once.
 func (m Mark) Run(ctx context.Context, token locker.Token, s *Script, keys []string, args ...any) (any, error) {
 	return m.run(ctx, s, token, keys, args)
 }
 
-// Script is a text in Lua that [Mark.Run] runs behind a claim. It is safe for concurrent use.
+// Script is a text in Lua that [Mark.Run] runs after a claim. It is safe for concurrent use.
 type Script struct {
 	text   string
 	script *redis.Script
 }
 
-// NewScript makes a Script of a text that would run by itself. It has no shebang line (#!lua).
+// NewScript makes a Script of a text that would run alone. It must have no shebang line (#!lua).
 func NewScript(text string) *Script { return newScript(claimText + restText + text) }
 
 func newScript(text string) *Script { return &Script{text, redis.NewScript(text)} }
@@ -170,7 +172,7 @@ func (m Mark) run(ctx context.Context, s *Script, token locker.Token, keys []str
 	return nil, m.explain(err, token)
 }
 
-// check refuses what can't be right, before anything is sent.
+// check refuses invalid marks and keys before anything is sent.
 func (m Mark) check(keys []string) error {
 	switch {
 	case m.Key == "":
@@ -193,8 +195,8 @@ func (m Mark) unsupported(why string) error {
 	return fmt.Errorf("fence: %q: %w: a client of type %T: %s", m.Key, errors.ErrUnsupported, m.Client, why)
 }
 
-// explain makes errors of what the scripts of this package reply. Their first word is one that no script of a caller's replies by
-// accident.
+// explain turns the replies of this package's scripts into errors. Their first word is one that no caller's script
+// replies by accident.
 func (m Mark) explain(err error, token locker.Token) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {
@@ -203,7 +205,7 @@ func (m Mark) explain(err error, token locker.Token) error {
 		switch {
 		case !ours:
 		case stale:
-			n, _ := strconv.ParseInt(highest, 10, 64) // claim.lua has looked at it
+			n, _ := strconv.ParseInt(highest, 10, 64) // claim.lua has checked it
 			return &fence.StaleError{Resource: m.Key, Token: token, Highest: locker.Token(n)}
 		case text == "no token":
 			err = ErrNoToken
