@@ -27,8 +27,7 @@ type etcdDriver struct {
 
 	mu       sync.Mutex
 	closed   bool
-	sessions map[*session]struct{}
-	shared   map[int64]*session // by TTL in seconds
+	sessions map[int64]*session // by TTL in seconds
 	strays   []clientv3.LeaseID // to revoke
 	revokers int                // goroutines that do it
 	tasks    sync.WaitGroup
@@ -49,8 +48,7 @@ func newDriver(client *clientv3.Client, c config, done func() error) *etcdDriver
 		server:     &server{client: client},
 		guarantees: Guarantees(),
 		done:       done,
-		sessions:   make(map[*session]struct{}),
-		shared:     make(map[int64]*session),
+		sessions:   make(map[int64]*session),
 	}
 	d.life, d.endLife = context.WithCancel(context.Background())
 	d.watches = newWatches(d.life, d.server, d.confirmLater)
@@ -76,22 +74,18 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 	}, nil
 }
 
-// join returns the session for a TTL, for one more acquisition to use. Where each lock has an etcd lease of its own, it is
-// for this one alone.
+// join returns the session for a TTL, for one more acquisition to use.
 func (d *etcdDriver) join(seconds int64) (*session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.shared[seconds]
+	s := d.sessions[seconds]
 	if s == nil {
-		if !d.leasePerLock && len(d.shared) >= maxSessions && !d.makeRoom() {
+		if len(d.sessions) >= maxSessions && !d.makeRoom() {
 			return nil, fmt.Errorf("%w: locks with %d different TTLs are held or waited for, and each TTL needs an etcd lease of its own; "+
 				"use fewer TTLs, or several lockers", locker.ErrOption, maxSessions)
 		}
 		s = &session{d: d, seconds: seconds}
-		d.sessions[s] = struct{}{}
-		if !d.leasePerLock {
-			d.shared[seconds] = s
-		}
+		d.sessions[seconds] = s
 	}
 	s.users++
 	return s, nil
@@ -99,12 +93,11 @@ func (d *etcdDriver) join(seconds int64) (*session, error) {
 
 // makeRoom ends a session that nobody uses.
 func (d *etcdDriver) makeRoom() bool {
-	for seconds, s := range d.shared {
+	for seconds, s := range d.sessions {
 		if s.users > 0 {
 			continue
 		}
-		delete(d.shared, seconds)
-		delete(d.sessions, s)
+		delete(d.sessions, seconds)
 		d.goLocked(func(ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, patience)
 			defer cancel()
@@ -115,13 +108,11 @@ func (d *etcdDriver) makeRoom() bool {
 	return false
 }
 
-// part is the opposite of join. The session of a lock of its own has been ended by then.
+// part is the opposite of join.
 func (d *etcdDriver) part(s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if s.users--; s.users == 0 && d.leasePerLock {
-		delete(d.sessions, s)
-	}
+	s.users--
 }
 
 // background runs a task that Close waits for, in a goroutine. It is false when the driver is closed.
@@ -205,7 +196,7 @@ func (d *etcdDriver) Close(ctx context.Context) error {
 	d.watches.close()
 	d.mu.Lock()
 	d.closed = true
-	sessions := slices.Collect(maps.Keys(d.sessions))
+	sessions := slices.Collect(maps.Values(d.sessions))
 	d.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, closeLimit)
 	defer cancel()

@@ -44,7 +44,6 @@
 //
 //	ttl              of leases that don't ask for one: 30s
 //	addr             HOST:PORT of a further member; may be repeated
-//	lease_per_lock   true: see [LeasePerLock]
 //	ca_file          authorities for the servers' certificates, PEM: those of the system
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host
@@ -91,9 +90,8 @@ const (
 type Option func(*config)
 
 type config struct {
-	prefix       string
-	ttl          time.Duration
-	leasePerLock bool
+	prefix string
+	ttl    time.Duration
 }
 
 func newConfig(opts []Option) config {
@@ -112,11 +110,6 @@ func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = pref
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
 // below 2 s and above 300 s.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
-
-// LeasePerLock gives each lock an etcd lease of its own, instead of one for all locks with a TTL. An operator can then
-// end one lock with "etcdctl lease revoke". It costs two more requests for each acquisition and one more for
-// each renewal of each lock; see docs/etcd.md.
-func LeasePerLock() Option { return func(c *config) { c.leasePerLock = true } }
 
 // New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the cluster whether it
 // fits, for up to 10 s.

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	Near        = near
-	MaxParallel = maxParallel
+	Near    = near
+	MaxFree = maxFree
 )
 
 var (
@@ -69,7 +69,7 @@ func KeepAlive(ctx context.Context, client *clientv3.Client, addr string, limit 
 func KeepAlives(ctx context.Context, client *clientv3.Client, addr string, rounds int, limit time.Duration, begin func(n int)) error {
 	m := newMember(client, addr)
 	defer m.close()
-	errs := make([]error, maxParallel)
+	errs := make([]error, maxFree)
 	for range rounds {
 		begin(len(errs))
 		var all sync.WaitGroup
@@ -130,8 +130,8 @@ type Settings struct {
 	Client clientv3.Config
 }
 
-func (s Settings) Config() (prefix, ttl string, leasePerLock bool) {
-	return s.c.prefix, s.c.ttl.String(), s.c.leasePerLock
+func (s Settings) Config() (prefix, ttl string) {
+	return s.c.prefix, s.c.ttl.String()
 }
 
 // Place is what becomes of a place in the queue by steps; see TestPlace.

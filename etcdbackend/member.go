@@ -162,9 +162,9 @@ type pulse struct {
 	cancel context.CancelFunc
 }
 
-// maxFree bounds the streams that are kept to a member. A Renew of locks with etcd leases of their own uses as many at once.
-// An idle one costs a goroutine here and some in the member, and sends nothing.
-const maxFree = maxParallel
+// maxFree bounds the streams that are kept to a member. A Renew uses one for each session at once. An idle one costs a
+// goroutine here and some in the member, and sends nothing.
+const maxFree = maxSessions
 
 // keepAlive sends one keepalive. A stream that was kept may have ended meanwhile: then a new one is tried.
 func (m *member) keepAlive(ctx context.Context, id clientv3.LeaseID) (driver.Instant, *pb.LeaseKeepAliveResponse, error) {

@@ -90,9 +90,8 @@ func parse(u *url.URL) (target, error) {
 	p := kit.NewParams(u)
 	t := target{
 		config: config{
-			prefix:       defaultPrefix,
-			ttl:          p.Duration("ttl", defaultTTL),
-			leasePerLock: p.Bool("lease_per_lock", false),
+			prefix: defaultPrefix,
+			ttl:    p.Duration("ttl", defaultTTL),
 		},
 		client: clientv3.Config{
 			DialKeepAliveTime:    10 * time.Second,

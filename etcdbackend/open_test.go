@@ -54,7 +54,7 @@ func TestURL(t *testing.T) {
 			t.Errorf("%s: %v, want nil", c.url, err)
 			continue
 		}
-		prefix, _, _ := s.Config()
+		prefix, _ := s.Config()
 		if got := strings.Join(s.Client.Endpoints, " "); got != c.endpoints || prefix != c.prefix ||
 			s.Client.Username != c.user || s.Client.Password != c.password || (s.Client.TLS != nil) != c.tls {
 			t.Errorf("%s was read as endpoints %s, prefix %q, %s:%s, TLS %v", c.url, got, prefix, s.Client.Username, s.Client.Password, s.Client.TLS != nil)
@@ -63,18 +63,18 @@ func TestURL(t *testing.T) {
 }
 
 func TestURLParameters(t *testing.T) {
-	s, err := parse(t, "etcd://h?ttl=1m30s&lease_per_lock=true")
+	s, err := parse(t, "etcd://h?ttl=1m30s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ttl, own := s.Config(); ttl != "1m30s" || !own {
-		t.Errorf("TTL %s, lease per lock %v", ttl, own)
+	if _, ttl := s.Config(); ttl != "1m30s" {
+		t.Errorf("TTL %s, want 1m30s", ttl)
 	}
 	if s, err = parse(t, "etcd://h"); err != nil {
 		t.Fatal(err)
 	}
-	if _, ttl, own := s.Config(); ttl != "30s" || own {
-		t.Errorf("without parameters: TTL %s, lease per lock %v", ttl, own)
+	if _, ttl := s.Config(); ttl != "30s" {
+		t.Errorf("without parameters: TTL %s, want 30s", ttl)
 	}
 	if c := s.Client; c.DialKeepAliveTime <= 0 || c.DialKeepAliveTimeout <= 0 {
 		t.Errorf("a dead connection is looked for every %v, for %v: want both", c.DialKeepAliveTime, c.DialKeepAliveTimeout)
@@ -101,6 +101,7 @@ func TestURLRefused(t *testing.T) {
 		"etcd://h?ttl=301s":                 "longer than 5m0s",
 		"etcd://h/x%0A":                     "control character",
 		"etcd://h?prefix=x":                 `"prefix"`,
+		"etcd://h?lease_per_lock=true":      `"lease_per_lock"`,
 		"etcd://h?TTL=3s":                   `"TTL"`,
 		"etcd://h?ttl=3s&ttl=4s":            "twice",
 		"etcd://joe:sesame@h?paswd=sesame":  `"paswd"`,
@@ -149,7 +150,7 @@ func TestSchemes(t *testing.T) {
 func FuzzURL(f *testing.F) {
 	f.Add("etcd://joe:pass@h1:1,h2:2/p?ttl=3s")
 	f.Add("etcds://h?server_name=x&skip_verify=1")
-	f.Add("etcd://[::1]:1//?addr=[::2]:2&lease_per_lock=true")
+	f.Add("etcd://[::1]:1//?addr=[::2]:2&skip_verify=true")
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, err := url.Parse(raw)
 		if err != nil || u.Query().Has("ca_file") || u.Query().Has("cert_file") || u.Query().Has("key_file") {

@@ -69,7 +69,7 @@ func TestPulsesAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatalf("keepalives: %v", err)
 	}
-	if n := g.streams.Load(); n != etcdbackend.MaxParallel {
-		t.Errorf("%d streams were opened for three rounds of %d keepalives", n, etcdbackend.MaxParallel)
+	if n := g.streams.Load(); n != etcdbackend.MaxFree {
+		t.Errorf("%d streams were opened for three rounds of %d keepalives", n, etcdbackend.MaxFree)
 	}
 }

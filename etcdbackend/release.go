@@ -8,7 +8,7 @@ import (
 )
 
 // Release deletes the key. Where a request that puts it may still be on its way, the guard key is written before, which
-// stops that request. A lock with an etcd lease of its own goes with that.
+// stops that request.
 //
 // Which create revision the key has makes no difference: its name is that of this acquisition alone, and a request that was
 // late may have put it a second time after somebody had deleted it.
@@ -32,9 +32,6 @@ func (l *lock) Release(ctx context.Context) error {
 }
 
 func (l *lock) remove(ctx context.Context) error {
-	if l.d.leasePerLock {
-		return l.session.end(ctx)
-	}
 	l.mu.Lock()
 	asked, late, holds := l.asked, l.late, slices.Clone(l.holds)
 	l.mu.Unlock()

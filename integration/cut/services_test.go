@@ -40,7 +40,7 @@ var cutServices = []struct {
 			servers[itest.LocalAddr(m.Port)] = m.ID
 		}
 		through := func(t conformance.T, dial itest.DialFunc) locker.Locker {
-			return etcdtest.NewLocker(t, s.ConfigBy(dial, s.Config.Endpoints), s.Opts...)
+			return etcdtest.NewLocker(t, s.ConfigBy(dial, s.Config.Endpoints))
 		}
 		return &itest.CutTarget{Servers: servers, Open: s.Open, Through: through, Waiters: s.Waiters}
 	}},

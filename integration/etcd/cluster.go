@@ -16,7 +16,6 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -28,9 +27,8 @@ type Service struct {
 	Members []*etcdMember
 	Config  clientv3.Config // how a Locker's client reaches it
 	URL     string          // the same for locker.Open
-	Opts    []etcdbackend.Option
-	sent    *sentCounter // by the tests' own clients
-	token   string       // with which it is founded; part of the cluster's id
+	sent    *sentCounter    // by the tests' own clients
+	token   string          // with which it is founded; part of the cluster's id
 
 	once sync.Once
 	all  *etcdClusters // of this kind; by clusters
@@ -82,21 +80,8 @@ func Start(ctx context.Context, image string) (*Service, error) {
 	return s, s.found(ctx)
 }
 
-// startEtcdLeasePerLock starts a cluster in which each lock of a Locker has an etcd lease of its own.
-func startEtcdLeasePerLock(ctx context.Context, image string) (*Service, error) {
-	s, err := Start(ctx, image)
-	if err != nil {
-		return nil, err
-	}
-	s.URL, s.Opts = s.With("lease_per_lock", "true"), []etcdbackend.Option{etcdbackend.LeasePerLock()}
-	return s, nil
-}
-
 // another starts one of the same kind.
 func (s *Service) another(ctx context.Context) (*Service, error) {
-	if len(s.Opts) > 0 {
-		return startEtcdLeasePerLock(ctx, s.image)
-	}
 	return Start(ctx, s.image)
 }
 

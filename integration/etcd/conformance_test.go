@@ -15,11 +15,8 @@ func TestConformance(t *testing.T) {
 	rows := []itest.Row{
 		{Name: "etcd", Harness: etcdHarness(Cluster)},
 	}
-	if os.Getenv("LOCKER_SOAK") != "" { // other versions and options
-		rows = append(rows,
-			itest.Row{Name: "etcd-lease-per-lock", Harness: etcdHarness(itest.Lazily("etcd", startEtcdLeasePerLock))},
-			itest.Row{Name: "etcd35", Harness: etcdHarness(itest.Lazily("etcd35", Start))},
-		)
+	if os.Getenv("LOCKER_SOAK") != "" { // other versions
+		rows = append(rows, itest.Row{Name: "etcd35", Harness: etcdHarness(itest.Lazily("etcd35", Start))})
 	}
 	itest.Conformance(t, rows)
 }

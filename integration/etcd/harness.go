@@ -79,7 +79,7 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
 	t.Helper()
 	config, network := s.configThrough(t, s.Config.Endpoints)
-	return NewLocker(t, config, s.Opts...), network
+	return NewLocker(t, config), network
 }
 
 // etcdDir is what docs/etcd.md says that the keys of all who have or want a lock begin with.

@@ -43,7 +43,7 @@ func (s *Service) apart(t conformance.T, m *etcdMember) (locker.Locker, *proxy.N
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	})}
-	return itest.Keep(t, NewLocker(t, config, s.Opts...)), network
+	return itest.Keep(t, NewLocker(t, config)), network
 }
 
 // lateAcquire has the first request of an acquisition arrive after the acquisition was answered by another member, and cleaned up.

@@ -101,12 +101,10 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 		itest.Keep(t, s.openFirst(t, target, others...)),
 		itest.Keep(t, s.openFirst(t, others[0], others[1], target)),
 	}
-	own := itest.Keep(t, itest.OpenURL(t, s.With("lease_per_lock", "true")))
 	var leases []locker.Lease
 	var next []*itest.Waiting
 	for i := range 8 {
-		l := append(lockers, own)[i%3]
-		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(steady)))
+		leases = append(leases, itest.Acquire(t, lockers[i%2], itest.LockName(t), locker.WithTTL(steady)))
 		next = append(next, itest.Wait(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
 	}
 	itest.Eventually(t, itest.Soon, func() error {

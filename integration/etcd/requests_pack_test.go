@@ -59,7 +59,6 @@ func (s *Service) costs(t conformance.T, what string, want cost, prepare func() 
 
 // requestCounts is the table of docs/etcd.md.
 func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
-	leasePerLock := len(s.Opts) > 0
 	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
 	var lease locker.Lease
 	take := func(l locker.Locker, name string) func() {
@@ -68,21 +67,21 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 	giveBack := func() { itest.Release(t, lease) }
 	itest.Free(t, 0, l, itest.LockName(t)) // so that there is a session of the usual TTL
 	for _, c := range []struct {
-		what         string
-		prepare      func() func()
-		one, perLock cost // with one session, and with a lease per lock
+		what    string
+		prepare func() func()
+		want    cost
 	}{
-		{"open, with a login, and close", func() func() { return func() { _ = s.Open(t).Close() } }, cost{8, 4}, cost{8, 4}},
+		{"open, with a login, and close", func() func() { return func() { _ = s.Open(t).Close() } }, cost{8, 4}},
 		{"the first lock with a TTL", func() func() {
 			l := itest.Keep(t, s.Open(t))
 			itest.Pass(t, itest.Soon/10) // until the end of what was granted to see whether it fits
 			return take(l, itest.LockName(t))
-		}, cost{2, 2}, cost{2, 2}},
-		{"acquire a free lock", func() func() { return take(l, itest.LockName(t)) }, cost{1, 1}, cost{2, 2}},
+		}, cost{2, 2}},
+		{"acquire a free lock", func() func() { return take(l, itest.LockName(t)) }, cost{1, 1}},
 		{"release", func() func() {
 			take(l, itest.LockName(t))()
 			return giveBack
-		}, cost{1, 1}, cost{1, 1}},
+		}, cost{1, 1}},
 		{"TryAcquire of one that is held", func() func() {
 			name := itest.LockName(t)
 			take(l, name)()
@@ -91,7 +90,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 					t.Errorf("TryAcquire = %v, want ErrHeld", err)
 				}
 			}
-		}, cost{1, 1}, cost{3, 3}},
+		}, cost{1, 1}},
 		{"wait for the first time", func() func() {
 			name := itest.LockName(t)
 			take(l, name)()
@@ -99,7 +98,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 				s.queued(t, other, name, itest.Far)
 				itest.Pass(t, itest.Soon/5) // until it has looked who was there before its watch
 			}
-		}, cost{2, 1}, cost{3, 2}},
+		}, cost{2, 1}},
 		{"hand over", func() func() {
 			name := itest.LockName(t)
 			take(l, name)()
@@ -109,7 +108,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 				giveBack()
 				next.Granted(t, itest.Soon)
 			}
-		}, cost{1, 1}, cost{1, 1}},
+		}, cost{1, 1}},
 		{"renew", func() func() {
 			take(l, itest.LockName(t))()
 			return func() {
@@ -117,12 +116,8 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 					t.Errorf("Renew = %v, want nil", err)
 				}
 			}
-		}, cost{2, 0}, cost{2, 0}},
+		}, cost{2, 0}},
 	} {
-		want := c.one
-		if leasePerLock {
-			want = c.perLock
-		}
-		s.costs(t, c.what, want, c.prepare)
+		s.costs(t, c.what, c.want, c.prepare)
 	}
 }

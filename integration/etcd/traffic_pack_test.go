@@ -44,7 +44,7 @@ func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	r := new(received)
 	config := s.Config
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(r.dial)}
-	l, holder, name := itest.Keep(t, NewLocker(t, config, s.Opts...)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, holder, name := itest.Keep(t, NewLocker(t, config)), itest.Keep(t, s.Open(t)), itest.LockName(t)
 	lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
 	mine := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far))
 	waiter := s.queued(t, l, name, itest.Far)
