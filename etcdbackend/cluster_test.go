@@ -79,6 +79,15 @@ func (c *cluster) serve(t *testing.T, l net.Listener, opts ...grpc.ServerOption)
 	return server
 }
 
+func listen(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 func drive(t *testing.T, c clientv3.Config) driver.Driver {
 	t.Helper()
 	c.Logger = zap.NewNop()

@@ -1,34 +1,36 @@
-// Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by [New] with a client of the
-// caller's.
+// Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by [New]
+// with a client of the caller's.
 //
 //	l, err := locker.Open(ctx, "etcd://user:password@etcd1:2379,etcd2:2379,etcd3:2379/billing?ttl=30s")
 //
 // # What it promises
 //
-// A lock is a key, its fencing token the key's create revision: no later lease has a smaller one, whatever restarts or
-// fails, because the cluster agrees on revisions. The keys of a Locker hang on an etcd lease, one for each TTL in use,
-// which is its session; when the holder falls silent, etcd removes them together. The loss of a minority of the members
-// is survived. So these locks are for correctness ([locker.Correctness]), with the token checked where the data lives,
-// because no lock can stop a holder that was paused. Data in etcd is fenced in its own transaction: see [Owner].
+// A lock is a key, and its fencing token is the key's create revision: no later lease has a smaller
+// token, whatever restarts or fails, because the cluster agrees on revisions. The keys of a Locker
+// are attached to an etcd lease, one for each TTL in use, which is its session; when the holder falls
+// silent, etcd removes them together. The locks survive the loss of a minority of the members. So they
+// are for correctness ([locker.Correctness]), with the token checked where the data lives, because no
+// lock can stop a holder that was paused. Data in etcd is fenced in its own transaction: see [Owner].
 //
-// A lease is trusted until its deadline and no longer. That is a promise about etcd as much as about this package:
-// which answers of the cluster prove how long a key will stand is in proof.go, with the reasons.
+// A lease is trusted until its deadline and no longer. That is a promise about etcd as much as about
+// this package: proof.go says, with the reasons, which answers of the cluster prove how long a key
+// will exist.
 //
 // # Waiting
 //
-// Waiters of all Lockers stand in a queue of keys, first come, first served. A waiter watches the
-// keys before it and has the lock when the last of them is gone; nothing is asked then. A Locker
-// has one stream for all of its watches, with two goroutines, from the first time that it waits, or
-// holds a lease for a moment, until Close. By that stream a holder also learns at once that its key
-// was deleted, or its etcd lease revoked.
+// The waiters of all Lockers are in a queue of keys, first come, first served. A waiter watches the
+// keys before its own and has the lock when the last of them is gone; it asks nothing then. A Locker
+// has one stream for all of its watches, with two goroutines, from when it first waits, or holds a
+// lease for a moment, until Close. By that stream a holder also learns at once that its key was
+// deleted, or its etcd lease revoked.
 //
 // # Members
 //
 // A Locker begins with a member at random, and asks that one until it doesn't answer; then another.
 // All addresses must be of members of one cluster. If a member of another cluster answers when the
-// Locker is opened, New and Open fail; if one answers later, it is left, and what it says counts
-// for nothing. If the whole cluster was exchanged behind its addresses, the Locker grants nothing
-// any more, and its errors say that it must be opened again. etcd makes a cluster's id of the token
+// Locker is opened, New and Open fail; if one answers later, it is left, and its answer counts for
+// nothing. If the whole cluster was exchanged behind its addresses, the Locker grants nothing any
+// more, and its errors say that it must be opened again. etcd computes a cluster's id from the token
 // and the peer addresses with which it was founded, so give each cluster an --initial-cluster-token
 // of its own.
 //
@@ -39,8 +41,8 @@
 //	etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/PREFIX]
 //	etcds://…                                      the same over TLS
 //
-// HOST is localhost and PORT 2379 if not given; give every host a port or none. The keys of PREFIX begin with PREFIX/; it
-// is "locker" if not given. The parameters, all optional:
+// HOST is localhost and PORT 2379 if not given; give every host a port or none. The keys
+// of PREFIX begin with PREFIX/; it is "locker" if not given. The parameters, all optional:
 //
 //	ttl              of leases that don't ask for one: 30s
 //	addr             HOST:PORT of a further member; may be repeated
@@ -51,17 +53,18 @@
 //
 // # TTL
 //
-// From 2 s to 300 s, rounded up to seconds. etcd raises what is shorter than 1.5 of its election timeouts (1 s by
-// default); the lease shows what is in force. Five election timeouts or more let a holder keep its locks while the
-// cluster elects a leader. A Locker has a session for each TTL, so a few different TTLs are in use at most; more are
-// refused.
+// From 2 s to 300 s, rounded up to seconds. etcd raises what is shorter than 1.5 of its election
+// timeouts (1 s by default); the lease shows what is in force. Five election timeouts or more let a
+// holder keep its locks while the cluster elects a leader. A Locker has a session for each TTL, for up
+// to eight TTLs at the same time; more are refused.
 //
 // # Clients
 //
-// A client that New is given keeps its settings, and other parts of a program may use it at the same time. The driver
-// makes connections of its own with it, one for each member, so that it can leave a member that doesn't answer; they are
-// closed with the Locker. Where it has grpc.WithBlock, a member that can't be reached is one that doesn't answer, and the
-// others are asked. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
+// A client that New is given keeps its settings, and other parts of a program may use it at the same
+// time. The driver makes connections of its own with it, one for each member, so that it can leave a
+// member that doesn't answer; they are closed with the Locker. If the client has grpc.WithBlock, a
+// member that can't be reached is one that doesn't answer, and the others are asked. Set
+// DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
 //
 // What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are
 // still those of the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a
@@ -77,6 +80,8 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 const (
@@ -102,41 +107,43 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithPrefix sets what the keys of the locks begin with; without it, "locker/". All who must
-// exclude each other use the same. No prefix may begin with another one that is in use: the name
-// "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the same keys.
+// WithPrefix sets what the keys of the locks begin with; without it, "locker/". Every Locker that
+// shares these locks must use the same prefix. No prefix may begin with another one that is in use:
+// the name "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the same
+// keys.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to seconds, and refused
-// below 2 s and above 300 s.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded
+// up to seconds, and refused below 2 s and above 300 s.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the cluster whether it
-// fits, for up to 10 s.
+// New makes a Locker that uses a client of the caller's. The caller closes the client after the
+// Locker. New asks the cluster whether it fits, for up to 10 s.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client *clientv3.Client, opts ...Option) (locker.Locker, error) {
 	l, err := newLocker(ctx, client, newConfig(opts), nil)
-	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
-	}
-	return l, nil
+	return l, kit.OpenError(backend, err)
 }
 
-func newLocker(ctx context.Context, client *clientv3.Client, c config, done func() error) (locker.Locker, error) {
-	if err := allOf(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClient func() error) (locker.Locker, error) {
+	if err := etcdconn.Join(kit.CheckPrefix(c.prefix), ttls.Check(c.ttl)); err != nil {
 		return nil, err
 	}
-	d := newDriver(client, c, done)
-	if err := d.openAll(ctx); err != nil {
+	d := newDriver(client, c)
+	if err := kit.Opening(ctx, openLimit, d.check, hint); err != nil {
+		closing, done := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer done()
+		_ = d.Close(closing)
 		return nil, err
 	}
+	d.closeClient = closeClient
 	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
-// Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer,
-// none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of 1 s;
-// where the cluster has a longer one, the Locker's own Guarantees say more. It covers a leader that
+// Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer
+// members none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of
+// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more. It covers a leader that
 // fails at the same time as the holder. A leader that is elected later gives the dead holder's lock
 // the whole TTL again: see [locker.Expiry].
 func Guarantees() locker.Guarantees {

@@ -10,85 +10,119 @@ import (
 )
 
 // NewDriver makes a driver that has asked nothing yet.
-func NewDriver(client *clientv3.Client) driver.Driver {
-	return newDriver(client, newConfig(nil), nil)
-}
+func NewDriver(client *clientv3.Client) driver.Driver { return newDriver(client, newConfig(nil)) }
 
 // KeyOf is the key of an acquisition.
 func KeyOf(l driver.Lock) string { return l.(*lock).key }
 
-// Gone tells a lock that its key was deleted, as a watch does.
+// Gone notifies a lock that its key was deleted, as a watch does.
 func Gone(l driver.Lock) { l.(*lock).isGone() }
 
 // Replace has the newest etcd lease of a lock's session replaced, as under a new leader.
 func Replace(ctx context.Context, l driver.Lock) error {
 	s := l.(*lock).session
-	old, _ := s.newest()
+	old, _ := s.current()
 	return s.replace(ctx, old)
 }
 
-// RenewOnEnded renews a lock on the newest etcd lease just after the revocation of that has begun, and reports whether it is
-// left for another try.
-func RenewOnEnded(ctx context.Context, l driver.Lock) (left bool, err error) {
+// RenewOnRevoked renews a lock on the newest etcd lease just after the revocation of that has begun,
+// and reports whether it is left for another attempt.
+func RenewOnRevoked(ctx context.Context, l driver.Lock) (left bool, err error) {
 	s := l.(*lock).session
-	old, _ := s.newest()
+	old, _ := s.current()
 	if err := s.replace(ctx, old); err != nil {
 		return false, err
 	}
-	g, b := s.newest()
-	s.retire(g)
-	rest := s.renewOn(ctx, g, b, []renewal{{0, l.(*lock)}}, func(_ int, _ driver.Instant, failed error) { err = failed })
+	e, k := s.current()
+	s.retire(e)
+	rest := s.renewOn(ctx, e, k, []renewal{{0, l.(*lock)}}, func(_ int, _ driver.Instant, failed error) { err = failed })
 	return len(rest) == 1, err
 }
 
-// Overlap has two moves of a key answered in the wrong order. It returns the etcd leases that are kept for the key, of "old",
-// "first" and "second", and the one that its Base is that of.
+// Overlap has two moves of a key answered in the wrong order. It returns the etcd leases that are kept
+// for the key, of "old", "first" and "second", and the one that its Base is that of.
 func Overlap(late bool) (kept []string, on string) {
 	s := &session{}
 	names := []string{"old", "first", "second"}
-	gens := make([]*generation, len(names))
-	for i := range gens {
-		gens[i] = &generation{id: clientv3.LeaseID(i + 1)}
+	leases := make([]*etcdLease, len(names))
+	for i := range leases {
+		leases[i] = &etcdLease{id: clientv3.LeaseID(i + 1)}
 	}
-	l := &lock{session: s, late: late}
-	gens[0].locks++
-	l.asks(gens[0], 0)
-	l.moves(gens[1])
-	l.moves(gens[2])
-	l.moved(gens[2])
-	l.moved(gens[1])
-	for i, g := range gens {
-		if g.locks > 0 {
+	l := &lock{session: s}
+	leases[0].users++
+	l.footprint.asks(s, leases[0], 0)
+	l.footprint.late = late
+	l.known.lease = leases[0]
+	l.moves(leases[1])
+	l.moves(leases[2])
+	l.moved(leases[2], 0)
+	l.moved(leases[1], 0)
+	for i, e := range leases {
+		if e.users > 0 {
 			kept = append(kept, names[i])
 		}
-		if l.on(g) {
+		if l.usesLease(e) {
 			on = names[i]
 		}
 	}
 	return kept, on
 }
 
-// Deletion is that of a key, which a watch of the name tells.
+// Deletion is the deletion of a key, which a watch of the name reports.
 type Deletion struct {
 	Key      string // "me" is the own one
 	Revision int64
 }
 
-// GrantedAfter has a waiter, whose key was read at a revision together with "a" before it, hear of deletions while it is on
-// its way to take its turn. It returns at which revision the key is known to have stood, what the engine is told, and the
-// outcome.
-func GrantedAfter(read int64, deletions ...Deletion) (stood int64, told, err error) {
-	d := newDriver(nil, newConfig(nil), nil)
-	defer d.watches.close()
-	defer d.endLife()
-	l := &lock{d: d, key: "me", session: &session{d: d}, gen: &generation{ttl: time.Second}, tellLost: func(err error) { told = err }}
-	l.revision, l.stood = read, read
-	l.willRead()
+// GrantedAfter has a waiter, whose key was read at a revision together with "a" before it, hear of
+// deletions while it is on its way to take its turn. It returns at which revision the key is known to
+// have existed, what the engine is told, and the outcome.
+func GrantedAfter(read int64, deletions ...Deletion) (lastSeen int64, told, err error) {
+	d := newDriver(nil, newConfig(nil))
+	defer func() { _ = d.Close(context.Background()) }()
+	l := &lock{d: d, key: "me", session: newSession(d, time.Second), lost: func(err error) { told = err }}
+	l.known = keyState{created: read, lastSeen: read, lease: &etcdLease{ttl: time.Second}}
+	l.place.begin()
 	l.place.read("me", []entry{{"a", 1}, {"me", read}}, false)
 	n := &nameWatch{locks: map[*lock]struct{}{l: {}}}
 	for _, one := range deletions {
-		n.deleted(one.Key, one.Revision)
+		n.Deleted(one.Key, one.Revision)
 	}
 	_, err = l.granted()
-	return l.stood, told, err
+	return l.known.lastSeen, told, err
+}
+
+// AfterANewStream returns how often keys are to be read whose watches have begun again on a new
+// stream, of so many holders, and whether a waiter that is far from the head is near it then.
+func AfterANewStream(holders int) (rechecked []int, near bool) {
+	d := newDriver(clientv3.NewCtxClient(context.Background()), newConfig(nil)) // without endpoints
+	defer func() { _ = d.Close(context.Background()) }()
+	w := d.watches
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held.recheck = func(locks []*lock) { rechecked = append(rechecked, len(locks)) }
+	held := make([]*heldKey, holders)
+	for i := range held {
+		held[i] = &heldKey{lock: &lock{}, held: &w.held}
+	}
+	for range 2 { // streams
+		for _, k := range held {
+			k.Begun()
+		}
+		w.held.recheckUnwatched()
+	}
+	w.held.recheckUnwatched()
+
+	l := &lock{dir: "n/"}
+	n := &nameWatch{w: w, dir: "n/", locks: make(map[*lock]struct{}), idle: time.NewTimer(time.Hour)}
+	n.watch = w.stream.Add("n/", "", n)
+	w.names["n/"] = n
+	a := &aheadWatch{w: w, lock: l, since: 5}
+	a.watch = w.stream.Add("n/a", "", a)
+	w.ahead[l] = a
+	a.Begun()
+	_, early := n.locks[l]
+	a.Begun()
+	_, near = n.locks[l]
+	return rechecked, near && !early && w.ahead[l] == nil
 }

@@ -1,122 +1,38 @@
 package etcdbackend
 
 import (
-	"context"
-	"errors"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-const (
-	Near    = near
-	MaxFree = maxFree
-)
+const NearHead = nearHead
 
 var (
 	DirOf        = dirOf
-	GuardOf      = guardOf
+	GuardKeyOf   = guardKeyOf
 	EndOf        = endOf
-	CheckPrefix  = checkPrefix
-	CheckVersion = checkVersion
 	GrantedIn    = grantedIn
-	Refused      = refused
-	Code         = code
-	Overdue      = overdue
 	AttemptLimit = attemptLimit
 )
 
 // Proved is proved, in numbers.
-func Proved(granted uint64, sent driver.Instant, beatTerm, heard, linearSent, linearTerm uint64) (driver.Instant, bool) {
-	return proved(granted, beat{sent: sent, term: beatTerm, heard: moment(heard)}, linear{sent: moment(linearSent), term: linearTerm})
+func Proved(granted uint64, sent driver.Instant, keepaliveTerm, heard, confirmationSent, confirmationTerm uint64) (driver.Instant, bool) {
+	return proved(granted, etcdconn.Keepalive{Sent: sent, Term: keepaliveTerm, Heard: etcdconn.Seq(heard)},
+		confirmation{sent: etcdconn.Seq(confirmationSent), term: confirmationTerm})
 }
 
-// MaybeDone is what a call knows after gRPC has handed it to a connection that often.
-func MaybeDone(handed int32, err error) bool {
-	var c call
-	c.handed.Store(handed)
-	return c.maybeDone(err)
-}
-
-// Attempt sends a Txn to one member, and reports whether it was sent, and whether it may be carried out late.
-func Attempt(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) (sent, late bool, err error) {
-	m := newMember(client, addr)
-	defer m.close()
-	var c call
-	err = c.attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
-		_, err := m.kv.Txn(ctx).Commit()
-		return err
-	})
-	return c.sent(), c.maybeDone(err), err
-}
-
-// KeepAlive sends a keepalive to one member, on a new stream.
-func KeepAlive(ctx context.Context, client *clientv3.Client, addr string, limit time.Duration) error {
-	m := newMember(client, addr)
-	defer m.close()
-	return new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
-		_, _, err := m.keepAlive(ctx, 1)
-		return err
-	})
-}
-
-// KeepAlives sends rounds of as many keepalives to one member as a Renew has under way. Each begins with a call of begin.
-func KeepAlives(ctx context.Context, client *clientv3.Client, addr string, rounds int, limit time.Duration, begin func(n int)) error {
-	m := newMember(client, addr)
-	defer m.close()
-	errs := make([]error, maxFree)
-	for range rounds {
-		begin(len(errs))
-		var all sync.WaitGroup
-		for i := range errs {
-			all.Go(func() {
-				errs[i] = new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
-					_, _, err := m.keepAlive(ctx, clientv3.LeaseID(i+1))
-					return err
-				})
-			})
-		}
-		all.Wait()
-	}
-	return errors.Join(errs...)
-}
-
-// Grant has an etcd lease granted, and returns those that may have been granted in vain.
-func Grant(ctx context.Context, client *clientv3.Client) (strays int, err error) {
-	s := &server{client: client}
-	defer s.close()
-	_, err = s.grant(ctx, time.Second, 10, func(clientv3.LeaseID) { strays++ })
-	return strays, err
-}
-
-// Txn sends a Txn to one member after the other, as a driver does with its first request.
-func Txn(ctx context.Context, client *clientv3.Client, limit time.Duration) error {
-	s := &server{client: client}
-	defer s.close()
-	_, err := s.txn(ctx, limit, nil, nil, nil)
-	return err
-}
-
-// Shared is shared, with calls that run in goroutines of their own.
-type Shared struct{ s shared }
-
-func (s *Shared) Do(ctx context.Context, call func(context.Context) error) error {
-	return s.s.do(ctx, func(task func(context.Context)) bool {
-		go task(context.WithoutCancel(ctx))
-		return true
-	}, call)
-}
-
-// Unproved is unproved, of a session whose newest etcd lease has a Base and a beat of so long ago.
-func Unproved(base, beatSent, age time.Duration, over bool) bool {
+// HasUnproved is hasUnproved, of a session whose newest etcd lease has a Base and a keepalive of so
+// long ago.
+func HasUnproved(base, keepaliveSent, age time.Duration, retired bool) bool {
 	now := driver.Stamp()
-	s := session{gen: &generation{base: now.Add(-base), beat: beat{sent: now.Add(-beatSent)}, over: over}}
-	return s.unproved(age)
+	s := session{newest: &etcdLease{base: now.Add(-base), keepalive: etcdconn.Keepalive{Sent: now.Add(-keepaliveSent)}, retired: retired}}
+	return s.hasUnproved(age)
 }
 
 // ParseURL returns what a URL says.
@@ -151,18 +67,18 @@ func Place(steps []string) string {
 			}
 			p.read("me", keys, words[len(words)-1] == "+")
 		case "-":
-			p.ended(words[1])
+			p.wasDeleted(words[1])
 		case "missed":
 			p.missed(words[1])
 		}
 	}
 	switch {
-	case p.won:
+	case p.first:
 		return "won"
-	case p.look:
+	case p.mustRead:
 		return "looks"
-	case p.far != "":
-		return "waits for " + p.far
+	case p.watchKey != "":
+		return "waits for " + p.watchKey
 	}
 	return "waits"
 }

@@ -1,7 +1,6 @@
 package etcdbackend_test
 
 import (
-	"errors"
 	"net/url"
 	"strings"
 	"testing"
@@ -32,10 +31,10 @@ func TestKeysGolden(t *testing.T) {
 			t.Errorf("the keys of %q begin with %q, want %q", name, got, want)
 		}
 	}
-	if got, want := etcdbackend.GuardOf("locker/", 0x694d7a2c0f1e0b05), "locker/%guard/694d7a2c0f1e0b05"; got != want {
+	if got, want := etcdbackend.GuardKeyOf("locker/", 0x694d7a2c0f1e0b05), "locker/%guard/694d7a2c0f1e0b05"; got != want {
 		t.Errorf("a guard key is %q, want %q", got, want)
 	}
-	if got, want := etcdbackend.GuardOf("p", 5), "p%guard/0000000000000005"; got != want {
+	if got, want := etcdbackend.GuardKeyOf("p", 5), "p%guard/0000000000000005"; got != want {
 		t.Errorf("a guard key is %q, want %q", got, want)
 	}
 }
@@ -59,7 +58,7 @@ func FuzzKeys(f *testing.F) {
 		if key := etcdbackend.DirOf("locker/", b) + owner; within(key) != (a == b) {
 			t.Errorf("key %q of %q is in the range of %q: %v", key, b, a, within(key))
 		}
-		if key := etcdbackend.GuardOf("locker/", guardID(guard)); within(key) {
+		if key := etcdbackend.GuardKeyOf("locker/", guardID(guard)); within(key) {
 			t.Errorf("guard key %q is in the range of %q", key, a)
 		}
 		escaped := strings.TrimSuffix(strings.TrimPrefix(dir, "locker/"), "/")
@@ -67,17 +66,4 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("the name that is read from %q is %q, %v, want %q", dir, name, err, a)
 		}
 	})
-}
-
-func TestPrefix(t *testing.T) {
-	for _, prefix := range []string{"", "locker/", "/", "a", "é ", "%", "{x}"} {
-		if err := etcdbackend.CheckPrefix(prefix); err != nil {
-			t.Errorf("prefix %q: %v, want nil", prefix, err)
-		}
-	}
-	for _, prefix := range []string{"a\n", "\x00", "\xff"} {
-		if err := etcdbackend.CheckPrefix(prefix); !errors.Is(err, locker.ErrOption) {
-			t.Errorf("prefix %q: %v, want ErrOption", prefix, err)
-		}
-	}
 }

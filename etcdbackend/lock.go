@@ -3,7 +3,7 @@ package etcdbackend
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"sync"
 	"time"
 
@@ -13,88 +13,102 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // lock is one acquisition.
+//
+// Mutexes are taken in this order: that of watches, of a lock, of a session, of the driver.
 type lock struct {
-	d        *etcdDriver
-	dir      string // what the keys of all acquisitions of the name begin with
-	key      string
-	seconds  int64
-	noWait   bool
-	lasting  bool // it isn't renewed, so its whole TTL shall be left when it is granted
-	tellLost func(cause error)
+	d         *etcdDriver
+	dir       string // what the keys of all acquisitions of the name begin with
+	key       string
+	ttl       time.Duration // in seconds
+	noWait    bool
+	noRenewal bool // its whole TTL must be left when it is granted
+	lost      func(cause error)
+	session   *session // from the first Acquire on
 
-	session *session // from the first Acquire on
-
-	mu       sync.Mutex
-	asked    bool  // something may stand in the cluster, or be on its way there
-	late     bool  // a copy of a request that puts the key may still be carried out
-	guard    int64 // the latest revision of the guard key that a request compared
-	revision int64 // the key's create revision; 0: not known to stand
-	stood    int64 // a revision of the cluster at which the key stood
-
-	gen   *generation      // the Base is that of this one
-	lease clientv3.LeaseID // the etcd lease that the key hangs on, as far as it is known
-	holds []*generation    // all that the key may hang on
-
-	place    place
-	released bool
+	mu        sync.Mutex
+	known     keyState
+	place     place
+	footprint footprint
 }
 
-// Acquire puts the key. If others stand before it, the key is the place in the queue, and the next call waits.
+// keyState is what renewals, reads and watches have found out about a lock's key.
+type keyState struct {
+	created  int64 // its create revision, which is the token; 0: not known to exist
+	lastSeen int64 // a revision of the cluster at which it existed
+	gone     bool
+
+	lease      *etcdLease       // the Base is this one's
+	attachedTo clientv3.LeaseID // the etcd lease that the key is attached to, as far as it is known
+}
+
+var (
+	errGone = fmt.Errorf("%w: its key is gone: it was deleted, or the etcd lease that it was attached to was revoked or has expired", locker.ErrLost)
+
+	// errGuarded says that the guard key was not as expected, so that nothing was put.
+	errGuarded = errors.New("the guard key has changed")
+)
+
+// Acquire puts the key. If others exist before it, the key is the place in the queue, and the next
+// call waits.
 //
-// A request that was sent is not given up at once when ctx ends: its outcome is worth more to the clean-up than a moment.
+// A request that was sent is not given up at once when ctx ends: its outcome is worth more to the
+// clean-up than a moment.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.session == nil {
-		s, err := l.d.join(l.seconds)
+		s, err := l.d.sessions.Join(context.WithoutCancel(ctx), l.ttl) // it waits for nothing
 		if err != nil {
 			return driver.Grant{}, err
 		}
 		l.session = s
 	}
-	if l.stands() {
+	if l.isQueued() {
 		return l.wait(ctx)
 	}
-	ttl := l.session.ttl()
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+grace)
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestLimit+reasonLimit)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(l.session.attemptLimit(), cancel) })
 	defer stop()
-	age := ttl * 2 / 5 // the engine would renew a lease whose Base is older than half of its TTL
-	if l.lasting {
-		age = ttl / 20
+	age := l.ttl * 2 / 5 // the engine would renew a lease whose Base is older than half of its TTL
+	if l.noRenewal {
+		age = l.ttl / 20
 	}
 	for {
 		if ctx.Err() != nil {
 			return driver.Grant{}, context.Cause(ctx)
 		}
-		g, b, err := l.session.take(limited, age)
+		e, k, err := l.session.use(limited, age)
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		grant, err := l.put(limited, g, b)
+		grant, err := l.put(limited, e, k)
 		switch {
 		case errors.Is(err, errGuarded):
-		case isLeaseNotFound(err):
-			l.session.retire(g)
+		case errors.Is(err, rpctypes.ErrLeaseNotFound):
+			l.session.retire(e)
 		default:
 			return grant, err
 		}
 	}
 }
 
-// errGuarded says that the guard key was not as expected, so that nothing was put.
-var errGuarded = errors.New("the guard key has changed")
+func (l *lock) isQueued() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known.created != 0
+}
 
-// page is how many keys are read at once of those that stand before a waiter's.
+// page is how many keys are read at once of those before a waiter's.
 const page = 100
 
-// put makes one Txn of it: if the key is new, and the guard key is as it is known, and nobody else is there when this
-// one mustn't wait, the key is put on the etcd lease, and who stands before it is read.
-func (l *lock) put(ctx context.Context, g *generation, b beat) (driver.Grant, error) {
+// put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is known,
+// and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist before it.
+func (l *lock) put(ctx context.Context, e *etcdLease, k etcdconn.Keepalive) (driver.Grant, error) {
 	s := l.session
-	guardKey, guard := guardOf(l.d.prefix, g.id), s.guardOf(g)
+	guardKey, guard := guardKeyOf(l.d.prefix, e.id), s.guardOf(e)
 	cmps := []clientv3.Cmp{
 		clientv3.Compare(clientv3.CreateRevision(l.key), "=", 0),
 		clientv3.Compare(clientv3.ModRevision(guardKey), "=", guard),
@@ -102,126 +116,108 @@ func (l *lock) put(ctx context.Context, g *generation, b beat) (driver.Grant, er
 	if l.noWait {
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
 	}
-	then := []clientv3.Op{clientv3.OpPut(l.key, "", clientv3.WithLease(g.id)), l.others(page + 1)}
-	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey), l.others(1)}
+	then := []clientv3.Op{clientv3.OpPut(l.key, "", clientv3.WithLease(e.id)), l.keys(page + 1)}
+	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey), l.keys(1)}
 
-	l.willRead()
+	l.update(func() {
+		l.place.begin()
+		l.footprint.asks(s, e, guard)
+		l.known.lease, l.known.attachedTo = e, e.id
+	})
 	if !l.noWait {
 		l.d.watches.joinWatched(l)
 	}
-	l.asks(g, guard)
-	r, err := l.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
-	l.heard(r.late)
+	r, err := l.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
+	l.update(func() { l.footprint.late = l.footprint.late || r.Late })
 	if err != nil {
-		l.settled(g) // unless it may be late
+		l.update(func() { l.footprint.wasNotPut(s, e) })
 		return driver.Grant{}, err
 	}
-	s.prove(g, b, r.linear)
+	s.prove(e, k, r)
 	if r.Succeeded {
-		others := r.Responses[1].GetResponseRange()
-		return l.wasPut(r.Header.Revision, r.Header.Revision, keysOf(others.Kvs), others.More)
+		keys := r.Responses[1].GetResponseRange()
+		return l.wasPut(r.Header.Revision, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
-	own, guards, other := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange(), r.Responses[2].GetResponseRange()
-	if len(own.Kvs) > 0 { // by a copy of the request; who stands before it is still to be read
+	own, guards, others := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange(), r.Responses[2].GetResponseRange()
+	if len(own.Kvs) > 0 { // a copy of the request has put it; which keys exist before it must still be read
 		return l.wasPut(own.Kvs[0].CreateRevision, r.Header.Revision, nil, !l.noWait)
 	}
-	l.settled(g)
+	l.update(func() { l.footprint.wasNotPut(s, e) })
 	switch {
-	case l.noWait && other.Count > 0:
+	case l.noWait && others.Count > 0:
 		return driver.Grant{}, locker.ErrHeld
-	case len(guards.Kvs) == 0 && guard != 0: // it went with its etcd lease
+	case len(guards.Kvs) == 0 && guard != 0: // it was removed with its etcd lease
 		return driver.Grant{}, rpctypes.ErrLeaseNotFound
 	case len(guards.Kvs) > 0:
-		s.guarded(g, guards.Kvs[0].ModRevision)
+		s.sawGuard(e, guards.Kvs[0].ModRevision)
 	}
 	return driver.Grant{}, errGuarded
 }
 
-// others reads the keys of all acquisitions of the name, up to a limit.
-func (l *lock) others(limit int64) clientv3.Op {
+// keys reads the keys of all acquisitions of the name, up to a limit.
+func (l *lock) keys(limit int64) clientv3.Op {
 	return clientv3.OpGet(l.dir, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(limit))
 }
 
-// asks notes that the key may come to stand on g, which was taken for that.
-func (l *lock) asks(g *generation, guard int64) {
-	l.mu.Lock()
-	l.asked, l.guard = true, max(l.guard, guard)
-	again := slices.Contains(l.holds, g)
-	if !again {
-		l.holds = append(l.holds, g)
-	}
-	l.gen, l.lease = g, g.id
-	l.mu.Unlock()
-	if again {
-		l.session.drop(g)
-	}
-}
-
-// heard notes that a copy of a request may be late.
-func (l *lock) heard(late bool) {
+func (l *lock) update(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.late = l.late || late
+	change()
 }
 
-// settled notes that nothing stands on g, unless a copy of an earlier request is late.
-func (l *lock) settled(g *generation) {
-	l.mu.Lock()
-	if l.late {
-		l.mu.Unlock()
-		return
-	}
-	l.asked = false
-	l.holds = slices.DeleteFunc(l.holds, func(other *generation) bool { return other == g })
-	l.mu.Unlock()
-	l.session.drop(g)
-}
-
-// wasPut takes in that the key stands. keys stood at that time, its own and those before it; more says that there are
-// others, or may be.
+// wasPut takes in that the key exists. keys existed at that revision, its own and those before it;
+// more says that there are others, or may be.
 func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.Grant, error) {
 	l.mu.Lock()
-	l.revision, l.stood = created, revision
-	won := l.place.read(l.key, keys, more)
+	l.known.created, l.known.lastSeen = created, revision
+	first := l.place.read(l.key, keys, more)
 	l.mu.Unlock()
-	if won {
+	if first {
 		return l.granted()
 	}
 	l.listen(revision)
 	return driver.Grant{}, driver.ErrQueued
 }
 
-func (l *lock) stands() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.revision != 0
+// sawKey takes in what a request read of the key at a revision, and reports whether the key exists.
+func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) bool {
+	if len(kvs) != 1 || kvs[0].CreateRevision != l.known.created {
+		l.isGone()
+		return false
+	}
+	l.sawAt(revision)
+	return true
 }
 
-// granted is the grant of a lock whose turn it is. Its Base is that of the etcd lease that it hangs on, which need not be
-// the newest one.
-//
-// The key may have gone in the same revision as the last one before it. Both are told in one response, which hold waits for:
-// so that is known by then. What is deleted later, the watch of a key that is held tells.
-func (l *lock) granted() (driver.Grant, error) {
-	l.d.watches.hold(l)
+// sawAt takes in that the key exists at a revision.
+func (l *lock) sawAt(revision int64) {
+	l.update(func() { l.known.lastSeen = max(l.known.lastSeen, revision) })
+}
+
+// isGone takes in that the key doesn't exist any more.
+func (l *lock) isGone() {
 	l.mu.Lock()
-	token, g, lost := locker.Token(l.revision), l.gen, l.place.lost
-	l.mu.Unlock()
-	if lost {
-		l.tellLost(errGone) // no failure of the wait, which goes on with a new acquisition
-		return driver.Grant{}, errGone
-	}
-	return driver.Grant{Token: token, Base: l.session.baseOf(g), TTL: g.ttl}, nil
+	defer l.mu.Unlock()
+	l.footprint.possible, l.known.gone = l.footprint.late, true
+	l.place.changed.Set()
+}
+
+// lose ends the lease of a lock whose key is gone.
+func (l *lock) lose() {
+	l.isGone()
+	l.lost(errGone)
 }
 
 // Extension is what [locker.As] finds.
 func (l *lock) Extension() any {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Owner{key: l.key, revision: l.revision}
+	return l.owner()
 }
 
-func keysOf(kvs []*mvccpb.KeyValue) []entry {
+func (l *lock) owner() Owner { return Owner{key: l.key, revision: l.known.created} }
+
+func entriesOf(kvs []*mvccpb.KeyValue) []entry {
 	keys := make([]entry, len(kvs))
 	for i, kv := range kvs {
 		keys[i] = entry{string(kv.Key), kv.CreateRevision}

@@ -15,7 +15,7 @@ func TestNoMoveToARevokedLease(t *testing.T) {
 	d := s.start(t)
 	l, _ := acquire(t, d, "n", 10*time.Second)
 	before := s.leaseOf(etcdbackend.KeyOf(l))
-	left, err := etcdbackend.RenewOnEnded(t.Context(), l)
+	left, err := etcdbackend.RenewOnRevoked(t.Context(), l)
 	if !left || err != nil || s.leaseOf(etcdbackend.KeyOf(l)) != before {
 		t.Errorf("left for the next try: %v, with the error %v, and the key was moved: %v", left, err, s.leaseOf(etcdbackend.KeyOf(l)) != before)
 	}

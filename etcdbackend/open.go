@@ -18,10 +18,13 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
+const schemeTLS = "etcds"
+
 func init() {
-	for _, scheme := range []string{"etcd", "etcds"} {
+	for _, scheme := range []string{"etcd", schemeTLS} {
 		locker.Register(scheme, open)
 	}
 }
@@ -30,13 +33,10 @@ func init() {
 func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 	t, err := parse(u)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+		return nil, kit.OpenError(backend, err)
 	}
 	l, err := t.open(ctx)
-	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
-	}
-	return l, nil
+	return l, kit.OpenError(backend, err)
 }
 
 // target is what a URL says.
@@ -45,54 +45,49 @@ type target struct {
 	client clientv3.Config
 }
 
-// open makes the client, which may ask for a token at once. ctx covers that alone, the client's own context its life.
+// open makes the client, which may log in at once. ctx covers that alone, the client's own context
+// covers its life.
 func (t *target) open(ctx context.Context) (locker.Locker, error) {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, end)
 	defer stop()
-	var login firstLogin
 	t.client.Context, t.client.DialTimeout = life, openLimit
-	t.client.DialOptions = append(t.client.DialOptions, grpc.WithChainUnaryInterceptor(login.intercept))
-	client, err := clientv3.New(t.client)
+	client, err := etcdconn.NewClient(t.client)
 	if err != nil {
 		end()
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), overdue(err))
+			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), etcdconn.Overdue(err))
 		}
-		return nil, hint(t.silent(err))
+		return nil, hint(t.noLogin(err))
 	}
-	login.over.Store(true)
-	done := func() error {
+	closeClient := func() error {
 		defer end()
 		return client.Close()
 	}
-	l, err := newLocker(ctx, client, t.config, done)
+	l, err := newLocker(ctx, client, t.config, closeClient)
 	if err != nil {
-		_ = done()
+		_ = closeClient()
 		return nil, err
 	}
 	return l, nil
 }
 
-// silent is the error of a login, with the addresses where nobody has answered.
-func (t *target) silent(err error) error {
-	if !isOverdue(err) {
+// noLogin returns the error of a login, with the addresses if none has answered.
+func (t *target) noLogin(err error) error {
+	if !etcdconn.IsOverdue(err) {
 		return err
 	}
 	var hosts []string
 	for _, addr := range t.client.Endpoints {
-		hosts = append(hosts, hostOf(addr))
+		hosts = append(hosts, etcdconn.HostOf(addr))
 	}
-	return fmt.Errorf("%w from %s", errNoAnswer, strings.Join(hosts, ", "))
+	return fmt.Errorf("%w from %s", kit.ErrNoAnswer, strings.Join(hosts, ", "))
 }
 
 func parse(u *url.URL) (target, error) {
 	p := kit.NewParams(u)
 	t := target{
-		config: config{
-			prefix: defaultPrefix,
-			ttl:    p.Duration("ttl", defaultTTL),
-		},
+		config: config{prefix: defaultPrefix, ttl: p.Duration("ttl", defaultTTL)},
 		client: clientv3.Config{
 			DialKeepAliveTime:    10 * time.Second,
 			DialKeepAliveTimeout: 2 * time.Second,
@@ -105,7 +100,7 @@ func parse(u *url.URL) (target, error) {
 	}
 	err := t.complete(u, addrs)
 	if err == nil {
-		t.client.TLS, err = files.Load(u.Scheme == "etcds", "etcds")
+		t.client.TLS, err = files.Load(u.Scheme == schemeTLS, schemeTLS)
 	}
 	if files.ServerName != "" { // the client would expect the host, whatever its TLS settings say
 		t.client.DialOptions = append(t.client.DialOptions, grpc.WithAuthority(files.ServerName))
@@ -116,30 +111,30 @@ func parse(u *url.URL) (target, error) {
 	return t, nil
 }
 
-// complete adds what doesn't stand in parameters, and refuses what doesn't fit together.
+// complete adds what is not in parameters.
 func (t *target) complete(u *url.URL, addrs []string) error {
 	if u.Opaque != "" || u.Fragment != "" {
-		return errors.New("it is etcd://[USER:PASSWORD@]HOST[:PORT][,…][/PREFIX], or etcds:// likewise, and only parameters may follow")
-	}
-	if err := t.user(u.User); err != nil {
-		return err
+		return errors.New("invalid: want etcd://[USER:PASSWORD@]HOST[:PORT][,…][/PREFIX][?PARAMETERS], for example etcd://h1,h2,h3?ttl=30s")
 	}
 	if prefix := strings.TrimPrefix(u.Path, "/"); prefix != "" {
 		t.prefix = strings.TrimSuffix(prefix, "/") + "/"
 	}
+	if err := t.setUser(u.User); err != nil {
+		return err
+	}
 	scheme := "http://"
-	if u.Scheme == "etcds" {
+	if u.Scheme == schemeTLS {
 		scheme = "https://"
 	}
 	hosts := strings.Split(u.Host, ",")
 	if slices.Contains(hosts, "") && len(hosts) > 1 {
-		return errors.New("between the commas a host is missing")
+		return errors.New("invalid hosts: a host is missing between commas; want HOST[:PORT],…, for example h1,h2,h3")
 	}
 	for _, host := range hosts {
 		h := url.URL{Host: host}
 		addr, err := join(cmp.Or(h.Hostname(), "localhost"), cmp.Or(h.Port(), "2379"))
 		if err != nil {
-			return errors.New("a host is HOST or HOST:PORT")
+			return errors.New("invalid host: want HOST or HOST:PORT, for example etcd1:2379")
 		}
 		t.client.Endpoints = append(t.client.Endpoints, scheme+addr)
 	}
@@ -149,7 +144,7 @@ func (t *target) complete(u *url.URL, addrs []string) error {
 			addr, err = join(host, port)
 		}
 		if err != nil {
-			return errors.New("addr is HOST:PORT")
+			return errors.New("invalid addr: want HOST:PORT, for example etcd2:2379")
 		}
 		t.client.Endpoints = append(t.client.Endpoints, scheme+addr)
 	}
@@ -166,11 +161,12 @@ func join(host, port string) (string, error) {
 	return addr, nil
 }
 
-// user reads the part before the host. etcd knows users with passwords only; one without would silently be nobody.
-func (t *target) user(user *url.Userinfo) error {
+// setUser reads the part before the host. etcd knows users with passwords only; a user without one
+// would be ignored without an error.
+func (t *target) setUser(user *url.Userinfo) error {
 	password, _ := user.Password()
 	if (user.Username() == "") != (password == "") {
-		return errors.New("a user has a name and a password")
+		return errors.New("invalid user: want a name and a password, for example etcd://joe:password@host")
 	}
 	t.client.Username, t.client.Password = user.Username(), password
 	return nil

@@ -84,8 +84,8 @@ func TestURLParameters(t *testing.T) {
 // What is refused, without a connection, and without showing what may be secret.
 func TestURLRefused(t *testing.T) {
 	for raw, says := range map[string]string{
-		"etcd:h":                            "only parameters may follow",
-		"etcd://h#sesame":                   "only parameters may follow",
+		"etcd:h":                            "want etcd://",
+		"etcd://h#sesame":                   "want etcd://",
 		"etcd://h1,,h2":                     "a host is missing",
 		"etcd://h1,":                        "a host is missing",
 		"etcd://h1:1:2":                     "HOST:PORT",
@@ -97,8 +97,8 @@ func TestURLRefused(t *testing.T) {
 		"etcd://h?addr=sesame/x:1":          "HOST:PORT",
 		"etcd://h?ttl=sesame":               `"ttl"`,
 		"etcd://h?ttl=0s":                   `"ttl"`,
-		"etcd://h?ttl=1s":                   "shorter than 2s",
-		"etcd://h?ttl=301s":                 "longer than 5m0s",
+		"etcd://h?ttl=1s":                   "want 2s to 5m0s",
+		"etcd://h?ttl=301s":                 "want 2s to 5m0s",
 		"etcd://h/x%0A":                     "control character",
 		"etcd://h?prefix=x":                 `"prefix"`,
 		"etcd://h?lease_per_lock=true":      `"lease_per_lock"`,

@@ -7,121 +7,162 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-// How a session gets a keepalive, or an etcd lease in the place of one that nothing extends.
+// How a session gets a keepalive, or an etcd lease in place of one that nothing extends.
 
-// refresh brings the newest generation a beat that was under way already or is newer, or replaces it where that is
-// needed.
+// etcd counts in seconds. The allowance for clocks, and an attempt or two to renew, need more than
+// one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease, and
+// a new leader goes on from the last checkpoint instead of the whole TTL: earlier than a holder can
+// know.
+var ttls = kit.TTL{Min: 2 * time.Second, Max: 300 * time.Second, Unit: time.Second}
+
+const (
+	// requestLimit is what all members have together, for all that an acquisition asks, and for a
+	// keepalive or a Grant. A renewal that waits for one has less, and leaves it to the next renewal.
+	requestLimit = 2 * etcdconn.MaxAttempt
+
+	// reasonLimit is for the reason why a keepalive or a Grant has failed that an acquisition waits for.
+	reasonLimit = 250 * time.Millisecond
+)
+
+// attemptLimit limits one request to one member, before the next member is asked. A minority of n
+// members may be silent, so a member of the majority must have its turn within requestLimit, and one
+// more attempt must fit in as well.
+func attemptLimit(ttl time.Duration, n int) time.Duration {
+	return min(ttl/6, requestLimit/time.Duration(n/2+2))
+}
+
+// refresh gets the newest etcd lease a keepalive that is newer, or was already under way, or
+// replaces the etcd lease where that is needed.
 func (s *session) refresh(ctx context.Context) error {
-	err := s.making.do(ctx, s.d.background, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, patience)
+	_, err := s.refreshing.Do(ctx, s.d.tasks, func(ctx context.Context) (struct{}, error) {
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
 		defer cancel()
 		err := s.extendOrReplace(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.trouble = err
-		return err
+		s.failed = err
+		return struct{}{}, err
 	})
 	if err != nil && ctx.Err() != nil {
-		return s.overdue(err)
+		return s.reason(err)
 	}
 	return err
 }
 
-// overdue returns a reason in the place of err, which says no more than that the time was up.
-func (s *session) overdue(err error) error {
+// reason returns why the session gets no answers, in place of an error that says only that the time
+// was up.
+func (s *session) reason(err error) error {
 	s.mu.Lock()
-	trouble := s.trouble
+	failed := s.failed
 	s.mu.Unlock()
-	if trouble != nil {
-		return trouble
+	if failed != nil {
+		return failed
 	}
-	if m, missing := s.d.server.best(); missing == nil && errors.Is(err, errNoAnswer) {
-		return fmt.Errorf("%w from %s", errNoAnswer, m.host())
+	if host := s.d.cluster.Host(); host != "" && errors.Is(err, kit.ErrNoAnswer) {
+		return fmt.Errorf("%w from %s", kit.ErrNoAnswer, host)
 	}
 	return err
 }
 
 func (s *session) extendOrReplace(ctx context.Context) error {
-	g, _ := s.newest()
-	if g != nil && s.extendable(g) {
-		b, alive, err := s.d.server.beat(ctx, s.attemptLimit(), g)
-		if err != nil && (ctx.Err() != nil || !errors.Is(err, errLagging)) { // of a term that was set back a Grant finds out
+	e, _ := s.current()
+	if e != nil && s.isExtendable(e) {
+		k, ttl, err := s.d.cluster.KeepAlive(ctx, s.attemptLimit(), e.id, e.term)
+		if err != nil && (ctx.Err() != nil || !errors.Is(err, etcdconn.ErrBehind)) { // a Grant finds out whether the term was set back
 			return err
 		}
-		if err == nil && alive && compareTerms(g.term, b.term) == current {
+		// A keepalive is answered with the whole TTL, which is the TTL that was granted or more: how far
+		// a short one is raised is for the leader to say. An answer with less extends nothing; it may be
+		// what is left of the etcd lease, which a proxy has asked for. 0: the cluster doesn't have it.
+		if err == nil && ttl >= e.ttl && compareTerms(e.term, k.Term) == sameTerm {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			g.beat = b
+			e.keepalive = k
 			return nil
 		}
 	}
-	return s.replace(ctx, g)
+	return s.replace(ctx, e)
 }
 
-// replace has an etcd lease granted in the place of g; nil: the first one.
-func (s *session) replace(ctx context.Context, g *generation) error {
-	if g != nil {
-		s.retire(g)
+// isExtendable reports whether a keepalive can still extend e: no later term is known, and the etcd
+// lease may still exist.
+func (s *session) isExtendable(e *etcdLease) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !e.retired && s.d.cluster.Term() == e.term && driver.Now().Sub(max(e.base, e.keepalive.Sent)) < e.ttl
+}
+
+// replace gets an etcd lease in place of e; nil: the first one.
+func (s *session) replace(ctx context.Context, e *etcdLease) error {
+	if e != nil {
+		s.retire(e)
 	}
-	next, err := s.grant(ctx, s.needed())
+	next, err := s.grant(ctx, s.neededTTL())
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		s.d.revokeLater(next.id)
-		return errClosing
+		s.d.revokeOrphan(next.id)
+		return kit.ErrClosing
 	}
-	s.gen, s.live = next, append(s.live, next)
+	s.newest, s.live = next, append(s.live, next)
 	return nil
 }
 
-// needed is the TTL that the next etcd lease must have: who holds a lock counts on the one that was granted. When nobody does
-// any more, a TTL that was raised once is not asked for again.
-func (s *session) needed() time.Duration {
+// neededTTL is the TTL that the next etcd lease must have: a holder counts on the TTL that it was
+// granted. When no lock does any more, a TTL that was raised once is not asked for again.
+func (s *session) neededTTL() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ttl := s.ttl()
-	for _, g := range s.live {
-		if g.locks > 0 {
-			ttl = max(ttl, g.ttl)
+	ttl := s.ttl
+	for _, e := range s.live {
+		if e.users > 0 {
+			ttl = max(ttl, e.ttl)
 		}
 	}
 	return ttl
 }
 
-// grant has an etcd lease granted that has the TTL it was asked for. How far a short one is raised is for each member to say, each
-// for itself: so what one answers need not be what the leader counts with, now or after the next election. But all have what
-// was asked. So a TTL that was raised is asked for.
-func (s *session) grant(ctx context.Context, ttl time.Duration) (*generation, error) {
+// grant gets an etcd lease that has the TTL which was asked for. How far a short TTL is raised is for
+// each member to say, each for itself: so what one member answers need not be what the leader counts
+// with, now or after the next election. But all have what was asked for. So a TTL that was raised is
+// asked for.
+func (s *session) grant(ctx context.Context, ttl time.Duration) (*etcdLease, error) {
 	for {
-		g, err := s.d.server.grant(ctx, s.attemptLimit(), int64(ttl/time.Second), s.d.revokeLater)
-		if err != nil || g.ttl == ttl {
-			return g, err
+		e, err := s.grantInKnownTerm(ctx, ttl)
+		if err != nil || e.ttl == ttl {
+			return e, err
 		}
-		s.d.revokeLater(g.id)
-		if g.ttl < ttl || g.ttl > maxTTL {
-			return nil, fmt.Errorf("the etcd lease was granted for %v, of %v asked", g.ttl, ttl)
+		s.d.revokeOrphan(e.id)
+		if e.ttl < ttl || e.ttl > ttls.Max {
+			return nil, fmt.Errorf("the etcd lease was granted for %v instead of %v", e.ttl, ttl)
 		}
-		ttl = g.ttl
+		ttl = e.ttl
 	}
 }
 
-// extendable reports whether a keepalive can still extend g: no later term is known, and it may still be there.
-func (s *session) extendable(g *generation) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !g.over && s.d.server.term.Load() == g.term && driver.Now().Sub(max(g.base, g.beat.sent)) < g.ttl
-}
-
-// retire is called before the Grant that replaces g: so each Base of g is older than that of the next generation, and
-// a key that is moved never gets an older one.
-func (s *session) retire(g *generation) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g.over = true
-	s.endUnused(g)
+// grantInKnownTerm gets an etcd lease that was granted in a term which is known for certain.
+func (s *session) grantInKnownTerm(ctx context.Context, ttl time.Duration) (*etcdLease, error) {
+	for {
+		known := s.d.cluster.Term()
+		g, err := s.d.cluster.Grant(ctx, s.attemptLimit(), ttl, s.d.revokeOrphan)
+		if err != nil {
+			return nil, err
+		}
+		if grantedIn(known, g.Term) {
+			return &etcdLease{id: g.ID, term: g.Term, ttl: g.TTL, base: g.Sent, keepalive: g.Keepalive}, nil
+		}
+		s.d.revokeOrphan(g.ID) // it may be of the term before; by now the term is known
+		if compareTerms(known, g.Term) == earlierTerm {
+			// A write can't be committed in an older term than one that was seen: this cluster was
+			// founded again, or restored, without the data that it had.
+			s.d.cluster.SetBackTerm(known, g.Term)
+		}
+	}
 }

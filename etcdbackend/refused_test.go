@@ -10,12 +10,9 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/fencedlock/locker/etcdbackend"
 )
 
 // refusing is a member that refuses.
@@ -102,40 +99,6 @@ func TestRefusalEndsTheRequest(t *testing.T) {
 		if !errors.Is(err, rpctypes.Error(with)) || asked.Load() != 1 {
 			t.Errorf("Acquire = %v, after %d requests, want %v, after 1", err, asked.Load(), with)
 		}
-	}
-}
-
-// Where all refuse, and none can be known as a member, one round is enough.
-func TestEverybodyRefuses(t *testing.T) {
-	t.Parallel()
-	for _, with := range []error{
-		rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCAuthFailed,
-		status.Error(codes.Unimplemented, "unknown service etcdserverpb.KV"),
-	} {
-		var asked [3]atomic.Int32
-		var addrs []string
-		for i := range asked {
-			addrs = append(addrs, serve(t, func(context.Context) (*pb.TxnResponse, error) {
-				asked[i].Add(1)
-				return nil, with
-			}).Addr().String())
-		}
-		client, err := clientv3.New(clientv3.Config{Endpoints: addrs, Logger: zap.NewNop()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		err = etcdbackend.Txn(ctx, client, time.Second)
-		if ctx.Err() != nil || err == nil || etcdbackend.Code(err) != status.Code(with) {
-			t.Errorf("= %v, want %v before the time is over", err, with)
-		}
-		cancel()
-		for i := range asked {
-			if n := asked[i].Load(); n < 1 || n > 2 { // the request, and the one by which it would be known
-				t.Errorf("%v: member %d was asked %d times, want 1 or 2", with, i, n)
-			}
-		}
-		_ = client.Close()
 	}
 }
 

@@ -2,25 +2,31 @@ package etcdbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-// A renewal is a keepalive of the session's etcd lease and then, sent when that was answered, Txns that check the keys:
-// a keepalive says nothing about them, and the Txns are what proves it (proof.go). When there is a new leader, the keys
-// are moved to a new etcd lease instead.
+// A renewal is a keepalive of the session's etcd lease and then, sent when that was answered, Txns
+// that check the keys: a keepalive says nothing about them, and the Txns are what proves it
+// (proof.go). When there is a new leader, the keys are moved to a new etcd lease instead.
 
 const (
 	maxChecks = 128 // etcd's limit for the compares, and for the operations, of one Txn (--max-txn-ops)
 	maxMoves  = maxChecks / 2
 )
+
+var errSuperseded = errors.New("the cluster's leader changes too fast to prove the lease again")
 
 // renewal is one lock of a Renew.
 type renewal struct {
@@ -28,7 +34,10 @@ type renewal struct {
 	l *lock
 }
 
-// Renew asks the sessions side by side.
+// report tells the outcome for a lock of a Renew, by its index.
+type report func(i int, base driver.Instant, err error)
+
+// Renew asks the sessions in parallel.
 func (d *etcdDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	parts := make(map[*session][]renewal, 1)
 	for i, l := range locks {
@@ -39,32 +48,35 @@ func (d *etcdDriver) Renew(ctx context.Context, locks []driver.Lock, report func
 }
 
 // renew reports each of its locks once.
-func (s *session) renew(ctx context.Context, left []renewal, report func(int, driver.Instant, error)) {
+func (s *session) renew(ctx context.Context, left []renewal, report report) {
 	var err error
 	for tries := 0; len(left) > 0 && tries < 3 && ctx.Err() == nil; tries++ {
-		if tries > 0 || !s.unproved(s.ttl()/6) {
+		if tries > 0 || !s.hasUnproved(s.ttl/6) {
 			if err = s.refresh(ctx); err != nil {
 				break
 			}
 		}
-		g, b := s.newest()
-		left = s.renewOn(ctx, g, b, left, report)
+		e, k := s.current()
+		left = s.renewOn(ctx, e, k, left, report)
 	}
 	switch {
 	case err != nil:
 	case ctx.Err() != nil:
-		err = s.overdue(errNoAnswer)
+		err = s.reason(kit.ErrNoAnswer)
 	default:
 		err = errSuperseded
 	}
 	fail(left, err, report)
 }
 
-// fail reports the locks of a request that it is no use to try again. When the cluster was
-// exchanged, a place in the queue is given up: nothing would end the wait.
-func fail(locks []renewal, err error, report func(int, driver.Instant, error)) {
+// fail reports the locks of a request that must not be repeated. When the cluster was exchanged, a
+// place in the queue is given up: nothing would end the wait.
+func fail(locks []renewal, err error, report report) {
 	for _, r := range locks {
-		if exchanged(err) && r.l.waits() {
+		r.l.mu.Lock()
+		waits := !r.l.place.first
+		r.l.mu.Unlock()
+		if waits && etcdconn.IsExchanged(err) {
 			report(r.i, 0, fmt.Errorf("%w: %w", locker.ErrLost, err))
 			continue
 		}
@@ -72,12 +84,12 @@ func fail(locks []renewal, err error, report func(int, driver.Instant, error)) {
 	}
 }
 
-// renewOn checks the keys that hang on g, and moves the others to it. It returns those for which a newer etcd lease is worth a
-// try, and reports the others.
-func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []renewal, report func(int, driver.Instant, error)) []renewal {
+// renewOn checks the keys that are attached to e, and moves the others to it. It returns the locks for
+// which a newer etcd lease is worth an attempt, and reports the others.
+func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
 	var here, elsewhere []renewal
 	for _, r := range locks {
-		if r.l.on(g) {
+		if r.l.usesLease(e) {
 			here = append(here, r)
 		} else {
 			elsewhere = append(elsewhere, r)
@@ -85,13 +97,12 @@ func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []re
 	}
 	var tasks []func() []renewal
 	for part := range slices.Chunk(here, maxChecks) {
-		tasks = append(tasks, func() []renewal { return s.check(ctx, g, b, part, report) })
+		tasks = append(tasks, func() []renewal { return s.check(ctx, e, k, part, report) })
 	}
 	for part := range slices.Chunk(elsewhere, maxMoves) {
-		tasks = append(tasks, func() []renewal { return s.move(ctx, g, b, part, report) })
+		tasks = append(tasks, func() []renewal { return s.move(ctx, e, k, part, report) })
 	}
 	var mu sync.Mutex
-	var left []renewal
 	parallel(tasks, func(task func() []renewal) {
 		rest := task()
 		mu.Lock()
@@ -101,112 +112,156 @@ func (s *session) renewOn(ctx context.Context, g *generation, b beat, locks []re
 	return left
 }
 
-// check asks whether keys on g exist. For each lock that waits, one key before its own is read as
-// well: a message may have got lost.
-func (s *session) check(ctx context.Context, g *generation, b beat, part []renewal, report func(int, driver.Instant, error)) []renewal {
+// usesLease reports whether the lock's Base is that of e.
+func (l *lock) usesLease(e *etcdLease) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known.lease == e
+}
+
+// check asks whether keys that are attached to e exist. For each lock that waits, one key before its
+// own is read as well: a delete may have been missed.
+func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []renewal, report report) (left []renewal) {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
 	var waiting []*lock
-	var signs []string // of those
+	var ahead []string // of the waiting
 	for i, r := range part {
 		locks[i] = r.l
-		if sign := r.l.sign(); sign != "" {
-			waiting, signs = append(waiting, r.l), append(signs, sign)
-			then = append(then, clientv3.OpGet(sign, clientv3.WithKeysOnly()))
+		r.l.mu.Lock()
+		key := r.l.place.checkKey()
+		r.l.mu.Unlock()
+		if key != "" {
+			waiting, ahead = append(waiting, r.l), append(ahead, key)
+			then = append(then, clientv3.OpGet(key, clientv3.WithKeysOnly()))
 		}
 	}
-	cmps, els := checks(locks)
+	cmps, els := checksOf(locks)
 	if len(then) == 0 {
 		then = els[:1] // a Txn that reads nothing isn't linearizable
 	}
-	r, err := s.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
+	r, err := s.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
 	if err != nil {
 		fail(part, err, report)
 		return nil
 	}
-	base := s.prove(g, b, r.linear)
-	if compareTerms(g.term, r.term) == superseded {
+	base := s.prove(e, k, r)
+	if compareTerms(e.term, r.Header.RaftTerm) == laterTerm {
 		return part
 	}
-	if !r.Succeeded {
-		for i, one := range part {
-			if one.l.checked(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision) {
-				report(one.i, base, nil)
-			} else {
-				report(one.i, 0, errGone)
+	if r.Succeeded {
+		for i, l := range waiting {
+			if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
+				l.keyMissing(ahead[i])
 			}
 		}
-		return nil
 	}
-	for i, l := range waiting {
-		if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
-			l.passed(signs[i])
+	for i, one := range part {
+		if r.Succeeded {
+			one.l.sawAt(r.Header.Revision)
+		} else if !one.l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision) {
+			report(one.i, 0, errGone)
+			continue
 		}
-	}
-	for _, one := range part {
-		one.l.stoodAt(r.Header.Revision)
 		report(one.i, base, nil)
 	}
 	return nil
 }
 
-// checks are the compares by which keys stand, and what reads them if not all do.
-func checks(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
+// checksOf returns compares that hold if all keys exist, and the reads of these keys.
+func checksOf(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 	for _, l := range locks {
-		cmps = append(cmps, Owner{l.key, l.revision}.IsOwner())
+		cmps = append(cmps, l.owner().IsOwner())
 		reads = append(reads, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
 	}
 	return cmps, reads
 }
 
-// move puts keys anew under g, if they stand and hang on the etcd lease that is known. A move that is late does nothing:
-// by then the key hangs on another one. The Base of g is newer than any that was reported before.
-func (s *session) move(ctx context.Context, g *generation, b beat, locks []renewal, report func(int, driver.Instant, error)) (left []renewal) {
+// move attaches keys to e, if they exist and are attached to the etcd lease that is known. A move that
+// is late does nothing: by then the key is attached to another one. The Base of e is newer than any
+// that was reported before.
+func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
 	var part []renewal
 	for _, r := range locks {
-		from, ok := r.l.moves(g)
+		from, ok := r.l.moves(e)
 		if !ok {
 			left = append(left, r)
 			continue
 		}
 		part = append(part, r)
-		cmps = append(cmps, Owner{r.l.key, r.l.revision}.IsOwner(), clientv3.Compare(clientv3.LeaseValue(r.l.key), "=", from))
-		then = append(then, clientv3.OpPut(r.l.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(g.id)))
+		cmps = append(cmps, r.l.owner().IsOwner(), clientv3.Compare(clientv3.LeaseValue(r.l.key), "=", from))
+		then = append(then, clientv3.OpPut(r.l.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(e.id)))
 		els = append(els, clientv3.OpGet(r.l.key, clientv3.WithKeysOnly()))
 	}
 	if len(part) == 0 {
 		return left
 	}
-	r, err := s.d.server.txn(ctx, s.attemptLimit(), cmps, then, els)
+	r, err := s.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
 	switch {
-	case isLeaseNotFound(err):
-		s.retire(g)
+	case errors.Is(err, rpctypes.ErrLeaseNotFound):
+		s.retire(e)
 		return locks
 	case err != nil:
 		fail(part, err, report)
 		return left
 	}
-	base := s.prove(g, b, r.linear)
+	base := s.prove(e, k, r)
 	for i, one := range part {
 		if !r.Succeeded {
 			kvs := r.Responses[i].GetResponseRange().Kvs
-			if !one.l.checked(kvs, r.Header.Revision) {
+			if !one.l.sawKey(kvs, r.Header.Revision) {
 				report(one.i, 0, errGone)
 				continue
 			}
-			if lease := clientv3.LeaseID(kvs[0].Lease); lease != g.id {
-				one.l.hangsOn(lease)
+			if id := clientv3.LeaseID(kvs[0].Lease); id != e.id {
+				one.l.update(func() { one.l.known.attachedTo = id })
 				left = append(left, one)
 				continue
 			}
 		}
-		one.l.stoodAt(r.Header.Revision)
-		one.l.moved(g)
+		one.l.moved(e, r.Header.Revision)
 		report(one.i, base, nil)
 	}
 	return left
 }
 
-var errGone = fmt.Errorf("%w: %w", locker.ErrLost, errDeleted)
+// moves notes that the key may be attached to e, and returns the etcd lease to which it is known to be
+// attached. It is false when e is retired.
+func (l *lock) moves(e *etcdLease) (from clientv3.LeaseID, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known.attachedTo, l.footprint.moves(l.session, e)
+}
+
+// moved notes that the key was attached to e at a revision.
+func (l *lock) moved(e *etcdLease, revision int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known.lastSeen = max(l.known.lastSeen, revision)
+	if l.footprint.moved(l.session, e) {
+		l.known.lease, l.known.attachedTo = e, e.id
+	}
+}
+
+// maxParallel bounds the requests that one call has under way.
+const maxParallel = 16
+
+// parallel calls f for each item, some at a time, and returns when all calls have returned.
+func parallel[T any](items []T, f func(T)) {
+	if len(items) == 1 {
+		f(items[0])
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, maxParallel)
+	for _, item := range items {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			f(item)
+		})
+	}
+	all.Wait()
+}

@@ -9,158 +9,179 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-// session is what the locks of one TTL hang on: an etcd lease, which is replaced when the cluster has a new leader.
+// session is what the locks of one TTL are attached to: an etcd lease, which is replaced when the
+// cluster has a new leader. refresh.go keeps it alive.
 type session struct {
-	d       *etcdDriver
-	seconds int64  // to ask for
-	making  shared // a keepalive or a Grant
+	d          *etcdDriver
+	ttl        time.Duration // asked for
+	refreshing *kit.Flight[struct{}]
 
-	mu      sync.Mutex
-	gen     *generation   // the newest; nil: none yet
-	live    []*generation // those that are not revoked
-	trouble error         // of the latest keepalive or Grant
-	closed  bool          // nobody needs an etcd lease any more
-
-	users int // acquisitions that use it, under the driver's mutex
+	mu     sync.Mutex
+	newest *etcdLease   // nil: none yet
+	live   []*etcdLease // whose revocation has not begun
+	failed error        // why the latest keepalive or Grant has failed; nil: it has not
+	closed bool         // no lock needs an etcd lease any more
 }
 
-// generation is one etcd lease. The session's mutex guards what changes.
-type generation struct {
+// etcdLease is one etcd lease. The session's mutex guards what changes.
+type etcdLease struct {
 	id   clientv3.LeaseID
 	term uint64        // in which it was granted
 	ttl  time.Duration // as asked for and granted
 
-	base  driver.Instant
-	beat  beat  // the newest
-	over  bool  // nothing extends it any more
-	ended bool  // its revocation has begun
-	locks int   // acquisitions whose keys may hang on it
-	guard int64 // the mod revision of its guard key, as far as it is known
+	base      driver.Instant     // what is proved
+	keepalive etcdconn.Keepalive // the newest
+	retired   bool               // nothing extends it any more
+	revoked   bool               // its revocation has begun
+	users     int                // acquisitions whose keys may be attached to it
 
-	// Each Txn that puts a key on an etcd lease compares the guard key of that lease. To write the guard key stops all
-	// that are still on their way: so a key can't appear after its acquisition was cleaned up. As a rule the guard key
-	// doesn't exist, and its revision is 0. It hangs on the same etcd lease.
+	// guard is the mod revision of the guard key, as far as it is known. Each Txn that attaches a key
+	// to this etcd lease compares the guard key of the etcd lease. To write the guard key stops all
+	// such Txns that are still on their way: so a key can't appear after its acquisition was cleaned
+	// up. As a rule the guard key doesn't exist, and its revision is 0. It is attached to the same
+	// etcd lease.
+	guard int64
 }
 
-func (s *session) ttl() time.Duration { return time.Duration(s.seconds) * time.Second }
+func newSession(d *etcdDriver, ttl time.Duration) *session {
+	return &session{d: d, ttl: ttl, refreshing: &kit.Flight[struct{}]{Transient: func(error) bool { return true }}}
+}
 
-// attemptLimit is what one member has for one request of the session, before the next is asked.
-func (s *session) attemptLimit() time.Duration { return attemptLimit(s.ttl(), s.d.server.count()) }
+// Usable is part of [kit.Session]. A session gets a new etcd lease when it needs one.
+func (s *session) Usable() bool { return true }
 
-// take returns the newest generation for one more lock to hang on. When its Base is older than age it comes with a beat
-// that is younger, which the lock's own Txn proves.
-func (s *session) take(ctx context.Context, age time.Duration) (*generation, beat, error) {
+// attemptLimit limits one request of the session to one member, before the next member is asked.
+func (s *session) attemptLimit() time.Duration { return attemptLimit(s.ttl, s.d.cluster.Members()) }
+
+// use returns the newest etcd lease, for one more lock to be attached to. If its Base is older than
+// age, it comes with a keepalive that is younger, which the lock's own Txn proves.
+func (s *session) use(ctx context.Context, age time.Duration) (*etcdLease, etcdconn.Keepalive, error) {
 	for tries := 0; ; tries++ {
 		s.mu.Lock()
-		if g := s.gen; g != nil && !g.over && (tries > 0 || driver.Stamp().Sub(max(g.base, g.beat.sent)) <= age) {
-			g.locks++
+		if e := s.newest; e != nil && !e.retired && (tries > 0 || driver.Stamp().Sub(max(e.base, e.keepalive.Sent)) <= age) {
+			e.users++
 			defer s.mu.Unlock()
-			return g, g.beat, nil
+			return e, e.keepalive, nil
 		}
 		s.mu.Unlock()
 		if err := s.refresh(ctx); err != nil {
-			return nil, beat{}, err
+			return nil, etcdconn.Keepalive{}, err
 		}
 	}
 }
 
-// hold notes that a lock's key may come to hang on g. It is false when g is over.
-func (s *session) hold(g *generation) bool {
+// mayUse notes that a lock's key may be attached to e. It is false when e is retired.
+func (s *session) mayUse(e *etcdLease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g.over || g.ended {
+	if e.retired || e.revoked {
 		return false
 	}
-	g.locks++
+	e.users++
 	return true
 }
 
-// drop is the opposite of take and hold. An etcd lease that nothing extends or hangs on is revoked.
-func (s *session) drop(g *generation) {
+// leave is the opposite of use and mayUse. A retired etcd lease without users is revoked.
+func (s *session) leave(e *etcdLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.locks--
-	s.endUnused(g)
+	e.users--
+	s.revokeUnused(e)
 }
 
-func (s *session) endUnused(g *generation) {
-	if g.over && g.locks == 0 && !g.ended {
-		s.d.revokeLater(g.id)
-		s.forget(g)
+// retire is called before the Grant that replaces e: so each Base of e is older than any Base of the
+// next etcd lease, and a key that is moved never gets an older Base.
+func (s *session) retire(e *etcdLease) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.retired = true
+	s.revokeUnused(e)
+}
+
+func (s *session) revokeUnused(e *etcdLease) {
+	if e.retired && e.users == 0 && !e.revoked {
+		s.d.revokeOrphan(e.id)
+		s.forget(e)
 	}
 }
 
-func (s *session) forget(g *generation) {
-	g.ended = true
-	s.live = slices.DeleteFunc(s.live, func(other *generation) bool { return other == g })
+func (s *session) forget(e *etcdLease) {
+	e.revoked = true
+	s.live = slices.DeleteFunc(s.live, func(other *etcdLease) bool { return other == e })
 }
 
-// newest returns the newest generation with its latest beat.
-func (s *session) newest() (*generation, beat) {
+// current returns the newest etcd lease with its newest keepalive.
+func (s *session) current() (*etcdLease, etcdconn.Keepalive) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.gen == nil {
-		return nil, beat{}
+	if s.newest == nil {
+		return nil, etcdconn.Keepalive{}
 	}
-	return s.gen, s.gen.beat
+	return s.newest, s.newest.keepalive
 }
 
-// prove takes in a linearizable answer that was asked for after b was heard, and returns the Base of g.
-func (s *session) prove(g *generation, b beat, l linear) driver.Instant {
-	base, ok := proved(g.term, b, l)
+// prove takes in a linearizable answer to a request that was sent after k was heard, and returns the
+// Base of e.
+func (s *session) prove(e *etcdLease, k etcdconn.Keepalive, r etcdconn.Reply) driver.Instant {
+	base, ok := proved(e.term, k, confirmation{sent: r.Sent, term: r.Header.RaftTerm})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if ok && !g.over {
-		g.base = max(g.base, base)
+	if ok && !e.retired {
+		e.base = max(e.base, base)
 	}
-	return g.base
+	return e.base
 }
 
-// unproved reports whether the newest beat is younger than age and has proved nothing yet: a renewal that was short of time
-// has left it to the next.
-func (s *session) unproved(age time.Duration) bool {
+// hasUnproved reports whether the newest keepalive is younger than age and has proved nothing yet: a
+// renewal that was short of time has left it to the next one.
+func (s *session) hasUnproved(age time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.gen
-	return g != nil && !g.over && g.beat.sent > g.base && driver.Stamp().Sub(g.beat.sent) <= age
+	e := s.newest
+	return e != nil && !e.retired && e.keepalive.Sent > e.base && driver.Stamp().Sub(e.keepalive.Sent) <= age
 }
 
-func (s *session) baseOf(g *generation) driver.Instant {
+func (s *session) baseOf(e *etcdLease) driver.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return g.base
+	return e.base
 }
 
-func (s *session) guardOf(g *generation) int64 {
+func (s *session) guardOf(e *etcdLease) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return g.guard
+	return e.guard
 }
 
-// guarded takes in a revision of the guard key.
-func (s *session) guarded(g *generation, revision int64) {
+// sawGuard takes in a revision of the guard key.
+func (s *session) sawGuard(e *etcdLease, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g.guard = max(g.guard, revision)
+	e.guard = max(e.guard, revision)
 }
 
-// end revokes all etcd leases of a session that nobody uses any more. It may be repeated.
-func (s *session) end(ctx context.Context) error {
+// Close revokes all etcd leases of a session that no lock uses any more. What can't be revoked ends
+// with its TTL.
+func (s *session) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
 	s.mu.Lock()
 	s.closed = true
 	live := slices.Clone(s.live)
-	for _, g := range live {
-		g.over = true
+	for _, e := range live {
+		e.retired = true
 	}
 	s.mu.Unlock()
-	for _, g := range live {
-		if err := s.d.server.revoke(ctx, s.attemptLimit(), g.id); err != nil {
+	for _, e := range live {
+		if err := s.d.cluster.Revoke(ctx, s.attemptLimit(), e.id); err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.forget(g)
+		s.forget(e)
 		s.mu.Unlock()
 	}
 	return nil

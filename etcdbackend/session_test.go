@@ -8,7 +8,7 @@ import (
 )
 
 // A renewal asks for a keepalive, unless there is one that nothing has proved yet, and that is worth proving.
-func TestUnproved(t *testing.T) {
+func TestHasUnproved(t *testing.T) {
 	const age = time.Minute
 	for _, c := range []struct {
 		why        string
@@ -21,7 +21,7 @@ func TestUnproved(t *testing.T) {
 		{"one of an etcd lease that is over", 90 * time.Second, 10 * time.Second, true, false},
 		{"an earlier one", 10 * time.Second, 20 * time.Second, false, false},
 	} {
-		if got := etcdbackend.Unproved(c.base, c.beat, age, c.over); got != c.want {
+		if got := etcdbackend.HasUnproved(c.base, c.beat, age, c.over); got != c.want {
 			t.Errorf("%s: %v, want %v", c.why, got, c.want)
 		}
 	}

@@ -55,7 +55,7 @@ func FuzzPlace(f *testing.F) {
 	f.Add(uint8(3), uint16(0b101), []byte{1, 0, 2})
 	f.Add(uint8(0), uint16(0), []byte{})
 	f.Fuzz(func(t *testing.T, ahead uint8, early uint16, order []byte) {
-		ahead %= etcdbackend.Near + 1
+		ahead %= etcdbackend.NearHead + 1
 		var keys []string
 		for i := range ahead {
 			keys = append(keys, string(rune('a'+i)))

@@ -1,4 +1,4 @@
-package etcdbackend_test
+package etcdconn
 
 import (
 	"context"
@@ -10,12 +10,18 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// What becomes of a request whose answer is an error, by how often gRPC has handed it to a connection: whether a copy of it may
-// still be carried out, and whether it ends the request if the member is one of the cluster.
+// maybeDone is what a call knows after gRPC has handed it to a connection that often.
+func maybeDone(handed int32, err error) bool {
+	var c call
+	c.handed.Store(handed)
+	return c.maybeDone(err)
+}
+
+// What becomes of a request whose answer is an error, by how often gRPC has handed it to a connection:
+// whether a copy of it may still be executed, and whether the error ends the request if the member is
+// one of the cluster.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		why     string
@@ -47,15 +53,15 @@ func TestErrors(t *testing.T) {
 		{"a permission is missing", rpctypes.ErrPermissionDenied, 1, false, true},
 		{"no user: the login may have gone to a cluster without users", rpctypes.ErrUserEmpty, 1, false, false},
 		{"a wrong password: the login may have gone to another cluster", rpctypes.ErrAuthFailed, 1, false, false},
-		{"403 of a proxy", status.Error(codes.PermissionDenied, "unexpected HTTP status code received from server: 403 (Forbidden)"), 1, true, false},
+		{"403 of a proxy", status.Error(codes.PermissionDenied, "unexpected HTTP status Code received from server: 403 (Forbidden)"), 1, true, false},
 		{"a server of something else", status.Error(codes.Unimplemented, "unknown service etcdserverpb.KV"), 1, true, false},
 		{"a token that has expired", rpctypes.ErrInvalidAuthToken, 1, false, false},
 		{"anything else", errors.New("?"), 1, true, false},
 	} {
-		if got := etcdbackend.MaybeDone(c.handed, c.err); got != c.late {
-			t.Errorf("%s: a copy may be carried out: %v, want %v", c.why, got, c.late)
+		if got := maybeDone(c.handed, c.err); got != c.late {
+			t.Errorf("%s: a copy may be executed: %v, want %v", c.why, got, c.late)
 		}
-		if got := c.err != nil && etcdbackend.Refused(c.err); got != c.refused {
+		if got := c.err != nil && refused(c.err); got != c.refused {
 			t.Errorf("%s: refused: %v, want %v", c.why, got, c.refused)
 		}
 	}
@@ -67,23 +73,12 @@ func TestOverdue(t *testing.T) {
 		context.DeadlineExceeded, context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded),
 		status.Error(codes.DeadlineExceeded, "x"), status.Error(codes.Canceled, "x"),
 	} {
-		if got := etcdbackend.Overdue(err); errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) ||
+		if got := Overdue(err); errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) ||
 			!strings.Contains(got.Error(), "no answer") {
 			t.Errorf("of %v becomes %v, want one that speaks of no answer", err, got)
 		}
 	}
-	if got := etcdbackend.Overdue(rpctypes.ErrNoSpace); !errors.Is(got, rpctypes.ErrNoSpace) {
+	if got := Overdue(rpctypes.ErrNoSpace); !errors.Is(got, rpctypes.ErrNoSpace) {
 		t.Errorf("of another error becomes %v", got)
-	}
-}
-
-func TestVersion(t *testing.T) {
-	for version, fits := range map[string]bool{
-		"3.5.0": true, "3.5.16": true, "3.6.0": true, "3.10.1": true, "4.0.0": true, "3.7.0-rc.0": true, "": true, "unknown": true,
-		"3.4.30": false, "3.3.27": false, "2.3.8": false, "3.4.0+git": false,
-	} {
-		if err := etcdbackend.CheckVersion(version); (err == nil) != fits || err != nil && !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("version %q: %v, want it to fit: %v", version, err, fits)
-		}
 	}
 }

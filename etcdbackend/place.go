@@ -1,0 +1,128 @@
+package etcdbackend
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fencedlock/locker/driver/kit"
+)
+
+// place is a key's place in the queue for a name. Keys are never put twice, and no key gets a
+// smaller create revision than a key that exists: so when all keys that once existed before this one
+// are gone, its turn has come, whatever else happens. A watch reports that they are gone, or a read
+// finds it out.
+//
+// A waiter near the head of the queue watches all keys of the name, and needs to read nothing when
+// its turn comes. If all waiters did so, each release would be reported to all of them; so a waiter
+// far from the head watches one key only, a little before its own.
+//
+// The lock's mutex guards it.
+type place struct {
+	ahead    map[string]struct{} // near the head: keys before its own that are known and may still exist
+	more     bool                // there may be others
+	watchKey string              // far from the head: the key that is watched instead
+	mustRead bool                // a watch has begun, or what was known is used up
+	reading  bool                // a read is under way
+	deleted  map[string]struct{} // keys that a watch has reported meanwhile
+	first    bool                // it is its turn
+	changed  kit.Signal          // nil until it is known that others exist before it
+}
+
+// nearHead is up to how many keys before its own a waiter watches all keys of the name.
+const nearHead = 8
+
+// entry is a key that exists in a queue.
+type entry struct {
+	key     string
+	created int64 // its create revision
+}
+
+// begin is called before a request that reads the keys before its own.
+func (p *place) begin() {
+	p.mustRead, p.reading, p.deleted = false, true, nil
+}
+
+// readFailed is called when that request has failed.
+func (p *place) readFailed() { p.mustRead, p.reading = true, false }
+
+// read takes in what the request has read, and reports whether it is its turn.
+func (p *place) read(own string, keys []entry, more bool) bool {
+	keys = slices.DeleteFunc(keys, func(k entry) bool {
+		_, deleted := p.deleted[k.key]
+		return deleted || k.key == own
+	})
+	p.ahead, p.more, p.watchKey, p.reading, p.deleted = nil, more, "", false, nil
+	if len(keys) > nearHead {
+		slices.SortFunc(keys, func(a, b entry) int { return cmp.Compare(a.created, b.created) })
+		p.watchKey = keys[len(keys)-nearHead].key
+	} else if len(keys) > 0 {
+		p.ahead = make(map[string]struct{}, len(keys))
+		for _, k := range keys {
+			p.ahead[k.key] = struct{}{}
+		}
+	}
+	if p.changed == nil && (len(keys) > 0 || more) {
+		p.changed = kit.NewSignal()
+	}
+	p.decide()
+	return p.first
+}
+
+// wasDeleted takes in that a key is gone.
+func (p *place) wasDeleted(key string) {
+	if p.reading {
+		if p.deleted == nil {
+			p.deleted = make(map[string]struct{})
+		}
+		p.deleted[key] = struct{}{}
+		return
+	}
+	if _, known := p.ahead[key]; known {
+		delete(p.ahead, key)
+		p.decide()
+	}
+}
+
+// checkKey is a key before its own that a renewal reads; "": there is none, or all are going to be
+// read. When its turn has come, that key is gone, whether or not a watch has reported it. To read one
+// key costs the cluster the same, however long the queue is.
+func (p *place) checkKey() string {
+	if p.first {
+		return ""
+	}
+	for key := range p.ahead {
+		return key
+	}
+	return p.watchKey
+}
+
+// missed takes in that a renewal has found a key gone. If a watch has reported it meanwhile, there is
+// nothing to do.
+func (p *place) missed(key string) {
+	if _, known := p.ahead[key]; !known && key != p.watchKey {
+		return
+	}
+	p.wasDeleted(key)
+	if !p.first {
+		p.readAgain()
+	}
+}
+
+// readAgain makes the waiter read the keys before its own.
+func (p *place) readAgain() {
+	p.mustRead = true
+	p.changed.Set()
+}
+
+// decide finds out whether the keys that are known leave something to wait for.
+func (p *place) decide() {
+	switch {
+	case len(p.ahead) > 0 || p.watchKey != "":
+		return
+	case p.more:
+		p.mustRead = true
+	default:
+		p.first = true
+	}
+	p.changed.Set()
+}

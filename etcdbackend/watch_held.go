@@ -1,0 +1,136 @@
+package etcdbackend
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/fencedlock/locker/internal/etcdconn"
+)
+
+// heldWatches watches the keys of locks that are held, so that a holder learns at once that its key
+// was deleted. A lock that is held for a moment only isn't worth that, so each waits a little. Its
+// watch begins at the revision at which the key was seen last: nothing is missed.
+type heldWatches struct {
+	watched map[*lock]*etcdconn.Watch // all that are held; nil: not watched yet
+	newer   []*lock                   // granted since the timer ran; they may have ended since
+	older   []*lock                   // granted before that
+	timer   *time.Timer               // runs while there are newer or older ones
+
+	unwatched []*lock // their keys may have been deleted while nothing was watched
+	recheck   func([]*lock)
+}
+
+// watchAfter is for how long a lock is held before its key is watched, at least; at most it is twice
+// that.
+const watchAfter = 100 * time.Millisecond
+
+// heldKey is the subject of such a watch.
+type heldKey struct {
+	*lock
+	held  *heldWatches
+	begun bool
+}
+
+func (k *heldKey) Since() int64 {
+	if k.begun {
+		return 0
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.known.lastSeen
+}
+
+func (k *heldKey) Begun() {
+	if k.begun {
+		k.held.unwatched = append(k.held.unwatched, k.lock)
+	}
+	k.begun = true
+}
+
+func (k *heldKey) Deleted(string, int64) { k.lose() }
+
+// recheckUnwatched has the keys read whose watches have begun again.
+func (h *heldWatches) recheckUnwatched() {
+	if len(h.unwatched) > 0 {
+		h.recheck(h.unwatched)
+		h.unwatched = nil
+	}
+}
+
+// hold is called when a lock is granted.
+func (w *watches) hold(l *lock) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaveQueue(l, idleLimit)
+	h := &w.held
+	if _, known := h.watched[l]; known || w.closed {
+		return
+	}
+	h.watched[l] = nil
+	if len(h.newer)+len(h.older) == 0 {
+		if h.timer == nil {
+			h.timer = time.AfterFunc(watchAfter, w.watchHeld)
+		} else {
+			h.timer.Reset(watchAfter)
+		}
+	}
+	h.newer = append(h.newer, l)
+}
+
+// watchHeld begins to watch the keys that have been held for long enough.
+func (w *watches) watchHeld() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	h := &w.held
+	for _, l := range h.older {
+		if one, still := h.watched[l]; still && one == nil {
+			h.watched[l] = w.stream.Add(l.key, "", &heldKey{lock: l, held: h})
+		}
+	}
+	h.older, h.newer = h.newer, nil
+	if len(h.older) > 0 {
+		h.timer.Reset(watchAfter)
+	}
+}
+
+// forget is called when a lock is over: nothing is watched for it any more.
+func (w *watches) forget(l *lock) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.leaveQueue(l, idleLimit)
+	if one := w.held.watched[l]; one != nil {
+		w.stream.Remove(one)
+	}
+	delete(w.held.watched, l)
+}
+
+func (h *heldWatches) stop() {
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+}
+
+// recheck finds out in the background which keys don't exist any more. If that fails, the next
+// renewal does it.
+func (d *etcdDriver) recheck(locks []*lock) {
+	d.tasks.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, requestLimit)
+		defer cancel()
+		for part := range slices.Chunk(locks, maxChecks) {
+			cmps, reads := checksOf(part)
+			r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, cmps, reads[:1], reads)
+			if err != nil {
+				return
+			}
+			for i, l := range part {
+				if !r.Succeeded && !l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision) {
+					l.lose()
+				}
+			}
+		}
+	})
+}

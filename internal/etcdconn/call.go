@@ -1,0 +1,66 @@
+package etcdconn
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
+)
+
+// call is one request to one member. It counts how often gRPC hands the request to a connection: the
+// client repeats a request without a word when its login has expired, among other cases. gRPC asks
+// for the credentials of a call each time, so call is one of these.
+type call struct{ handed atomic.Int32 }
+
+func (c *call) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	c.handed.Add(1)
+	return nil, nil
+}
+
+func (c *call) RequireTransportSecurity() bool { return false }
+
+type callKey struct{}
+
+// attempt sends the request. A member without a leader refuses it at once, instead of waiting until
+// there is a leader.
+func (c *call) attempt(ctx context.Context, limit time.Duration, m *member, request func(context.Context, *member) error) error {
+	ctx, cancel := context.WithTimeout(c.context(ctx), limit)
+	defer cancel()
+	if err := m.connected(ctx); err != nil {
+		return err
+	}
+	m.redial()
+	return rpctypes.Error(request(ctx, m))
+}
+
+// context returns the context of c's request.
+func (c *call) context(ctx context.Context) context.Context {
+	return context.WithValue(clientv3.WithRequireLeader(ctx), callKey{}, c)
+}
+
+// callOf returns the call that a request belongs to.
+func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
+
+func (c *call) sent() bool { return c.handed.Load() > 0 }
+
+// maybeDone reports whether a copy of the request may be executed, apart from the copy whose answer
+// is err.
+func (c *call) maybeDone(err error) bool {
+	return c.handed.Load() > 1 || c.sent() && err != nil && !notExecuted(err)
+}
+
+// options are the options of the call in ctx. A connection that has failed is not waited for.
+func options(ctx context.Context, opts ...grpc.CallOption) []grpc.CallOption {
+	return append(opts, grpc.WaitForReady(false), grpc.PerRPCCredentials(callOf(ctx)))
+}
+
+// kvClient adds the options of a call, which clientv3.KV has no parameter for.
+type kvClient struct{ pb.KVClient }
+
+func (k kvClient) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
+	return k.KVClient.Txn(ctx, in, options(ctx, opts...)...)
+}

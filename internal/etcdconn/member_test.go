@@ -1,0 +1,308 @@
+package etcdconn
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// silentKV takes requests and says what it is told to.
+type silentKV struct {
+	pb.UnimplementedKVServer
+	reply func(context.Context) (*pb.TxnResponse, error)
+}
+
+func (s *silentKV) Txn(ctx context.Context, _ *pb.TxnRequest) (*pb.TxnResponse, error) {
+	return s.reply(ctx)
+}
+
+func listen(t *testing.T) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// serveAt serves what register adds.
+func serveAt(t *testing.T, l net.Listener, register func(*grpc.Server)) *grpc.Server {
+	server := grpc.NewServer()
+	register(server)
+	go func() { _ = server.Serve(l) }()
+	t.Cleanup(server.Stop)
+	return server
+}
+
+func serve(t *testing.T, reply func(context.Context) (*pb.TxnResponse, error)) (addr string) {
+	l := listen(t)
+	serveAt(t, l, func(s *grpc.Server) { pb.RegisterKVServer(s, &silentKV{reply: reply}) })
+	return l.Addr().String()
+}
+
+func serveLeases(t *testing.T, leases pb.LeaseServer) (addr string) {
+	l := listen(t)
+	serveAt(t, l, func(s *grpc.Server) { pb.RegisterLeaseServer(s, leases) })
+	return l.Addr().String()
+}
+
+// newCluster connects to the endpoints of a client.
+func newCluster(t *testing.T, config clientv3.Config) *Cluster {
+	t.Helper()
+	config.Logger = zap.NewNop()
+	client, err := clientv3.New(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := New(client, 8)
+	t.Cleanup(func() {
+		c.Close()
+		_ = client.Close()
+	})
+	return c
+}
+
+// keepAlive sends one keepalive to a member.
+func keepAlive(ctx context.Context, m *member, id clientv3.LeaseID, limit time.Duration) error {
+	return new(call).attempt(ctx, limit, m, func(ctx context.Context, m *member) error {
+		_, _, err := m.keepAlive(ctx, id)
+		return err
+	})
+}
+
+// What is said of a request that failed rests on how gRPC hands requests to connections: one that was never sent leaves
+// nothing to clean up, and of one that was sent nobody knows.
+func TestWhatWasSent(t *testing.T) {
+	closed := listen(t)
+	_ = closed.Close()
+	for _, c := range []struct {
+		why  string
+		at   string
+		sent bool
+	}{
+		{"nobody listens", closed.Addr().String(), false},
+		{"nobody speaks", listen(t).Addr().String(), false}, // the kernel accepts
+		{"no answer", serve(t, func(ctx context.Context) (*pb.TxnResponse, error) { <-ctx.Done(); return nil, ctx.Err() }), true},
+		{"an answer", serve(t, func(context.Context) (*pb.TxnResponse, error) { return &pb.TxnResponse{}, nil }), true},
+	} {
+		m := newMember(newCluster(t, clientv3.Config{Endpoints: []string{c.at}}), c.at)
+		var r call
+		err := r.attempt(t.Context(), 300*time.Millisecond, m, func(ctx context.Context, m *member) error {
+			_, err := m.kv.Txn(ctx).Commit()
+			return err
+		})
+		if sent, late := r.sent(), r.maybeDone(err); sent != c.sent || late != (c.sent && err != nil) {
+			t.Errorf("%s: sent %v, late %v, with the error %v; want sent %v", c.why, sent, late, err, c.sent)
+		}
+		m.close()
+	}
+}
+
+// pulsing is a member that logs users in, as long as it isn't frozen, and answers keepalives.
+type pulsing struct {
+	pb.UnimplementedAuthServer
+	pb.UnimplementedLeaseServer
+	frozen atomic.Bool
+	logins atomic.Int32
+}
+
+func (p *pulsing) Authenticate(ctx context.Context, _ *pb.AuthenticateRequest) (*pb.AuthenticateResponse, error) {
+	if p.logins.Add(1); p.frozen.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return &pb.AuthenticateResponse{Token: "token"}, nil
+}
+
+func (p *pulsing) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
+	for {
+		r, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		if err := stream.Send(&pb.LeaseKeepAliveResponse{Header: &pb.ResponseHeader{}, ID: r.ID, TTL: 1}); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *pulsing) start(t *testing.T) (addr string) {
+	l := listen(t)
+	serveAt(t, l, func(s *grpc.Server) {
+		pb.RegisterAuthServer(s, p)
+		pb.RegisterLeaseServer(s, p)
+	})
+	return l.Addr().String()
+}
+
+// The client logs in for each stream, at any member: a member that is frozen costs a moment, and no
+// keepalive of another member.
+func TestLoginAtAFrozenMember(t *testing.T) {
+	t.Parallel()
+	var well, ill pulsing
+	at, elsewhere := well.start(t), ill.start(t)
+	c := newCluster(t, clientv3.Config{Endpoints: []string{at, elsewhere}, Username: "u", Password: "p"})
+	ill.frozen.Store(true)
+	before := ill.logins.Load()
+	for range 6 {
+		m := newMember(c, at) // without streams that are open
+		if err := keepAlive(t.Context(), m, 1, 2*time.Second); err != nil {
+			t.Errorf("a keepalive at the member that is well: %v", err)
+		}
+		m.close()
+	}
+	if ill.logins.Load() == before {
+		t.Errorf("no login came to the other member, so this proves nothing")
+	}
+}
+
+// granting answers Grants, or not, in a cluster that nobody leads.
+type granting struct {
+	pb.UnimplementedLeaseServer
+	mute  bool
+	asked atomic.Int32
+}
+
+func (g *granting) LeaseGrant(ctx context.Context, _ *pb.LeaseGrantRequest) (*pb.LeaseGrantResponse, error) {
+	g.asked.Add(1)
+	if g.mute {
+		<-ctx.Done()
+	}
+	return nil, rpctypes.ErrGRPCNoLeader
+}
+
+// While there is no leader, members refuse at once. What they have refused is not revoked, and they are
+// not asked without a pause.
+func TestNoLeader(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprintf("mute %v", mute), func(t *testing.T) {
+			t.Parallel()
+			g := &granting{mute: mute}
+			c := newCluster(t, clientv3.Config{Endpoints: []string{serveLeases(t, g)}})
+			ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+			defer cancel()
+			orphans := 0
+			_, err := c.Grant(ctx, time.Second, 10*time.Second, func(clientv3.LeaseID) { orphans++ })
+			if err == nil {
+				t.Error("Grant = nil, want an error")
+			}
+			if mute != (orphans > 0) {
+				t.Errorf("%d etcd leases may have been granted", orphans)
+			}
+			if n := g.asked.Load(); n == 0 || n > 8 {
+				t.Errorf("it was asked %d times in 1.5 s, want some", n)
+			}
+		})
+	}
+}
+
+// Whichever members are down, the first request of all comes to one that isn't.
+func TestEachMemberIsAsked(t *testing.T) {
+	closed := listen(t)
+	_ = closed.Close()
+	down, mute := closed.Addr().String(), listen(t).Addr().String()
+	up := serve(t, func(context.Context) (*pb.TxnResponse, error) {
+		return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, nil
+	})
+	for _, c := range []struct {
+		endpoints []string
+		answered  bool
+	}{
+		{[]string{up, down, mute}, true},
+		{[]string{down, up}, true},
+		{[]string{down, mute, up}, true},
+		{[]string{"no-such-host.invalid:1", down, up}, true},
+		{[]string{down}, false},
+	} {
+		cluster := newCluster(t, clientv3.Config{Endpoints: c.endpoints})
+		if _, err := cluster.Txn(t.Context(), 300*time.Millisecond, nil, nil, nil); (err == nil) != c.answered {
+			t.Errorf("of %q: %v, want an answer: %v", c.endpoints, err, c.answered)
+		}
+	}
+}
+
+// Where all refuse, and none can be recognised as a member, one round is enough.
+func TestEverybodyRefuses(t *testing.T) {
+	t.Parallel()
+	for _, with := range []error{
+		rpctypes.ErrGRPCPermissionDenied, rpctypes.ErrGRPCAuthFailed,
+		status.Error(codes.Unimplemented, "unknown service etcdserverpb.KV"),
+	} {
+		var asked [3]atomic.Int32
+		var addrs []string
+		for i := range asked {
+			addrs = append(addrs, serve(t, func(context.Context) (*pb.TxnResponse, error) {
+				asked[i].Add(1)
+				return nil, with
+			}))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		_, err := newCluster(t, clientv3.Config{Endpoints: addrs}).Txn(ctx, time.Second, nil, nil, nil)
+		if ctx.Err() != nil || err == nil || Code(err) != status.Code(with) {
+			t.Errorf("= %v, want %v before the time is over", err, with)
+		}
+		cancel()
+		for i := range asked {
+			if n := asked[i].Load(); n < 1 || n > 2 { // the request, and the one by which it would be recognised
+				t.Errorf("%v: member %d was asked %d times, want 1 or 2", with, i, n)
+			}
+		}
+	}
+}
+
+// A client whose dials wait for their members has one that can't be reached. The others are asked
+// then, and that one again when they don't answer.
+func TestDialsThatWait(t *testing.T) {
+	for _, c := range []struct {
+		why  string
+		mute bool
+	}{
+		{"nobody listens", false},
+		{"nobody speaks", true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			t.Parallel()
+			away, up := listen(t), listen(t)
+			if !c.mute {
+				_ = away.Close()
+			}
+			answer := func(s *grpc.Server) {
+				pb.RegisterKVServer(s, &silentKV{reply: func(context.Context) (*pb.TxnResponse, error) {
+					return &pb.TxnResponse{Header: &pb.ResponseHeader{ClusterId: 1}}, nil
+				}})
+			}
+			server := serveAt(t, up, answer)
+			cluster := newCluster(t, clientv3.Config{
+				Endpoints:   []string{away.Addr().String(), up.Addr().String()},
+				DialTimeout: 4 * time.Second,
+				DialOptions: []grpc.DialOption{grpc.WithBlock()}, //nolint:staticcheck // users have it
+			})
+			for range 2 {
+				if _, err := cluster.Txn(t.Context(), MaxAttempt, nil, nil, nil); err != nil {
+					t.Fatalf("Txn while one member is away = %v", err)
+				}
+			}
+			_ = away.Close()
+			back, err := net.Listen("tcp", away.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			serveAt(t, back, answer)
+			server.Stop()
+			if _, err := cluster.Txn(t.Context(), MaxAttempt, nil, nil, nil); err != nil {
+				t.Errorf("Txn when it is back, and the other one away = %v", err)
+			}
+		})
+	}
+}
