@@ -1,7 +1,7 @@
 // Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by [New]
 // with a client of the caller's.
 //
-//	l, err := locker.Open(ctx, "etcd://user:password@etcd1:2379,etcd2:2379,etcd3:2379/billing?ttl=30s")
+//	l, err := locker.Open(ctx, "etcd://user:password@etcd1:2379,etcd2:2379,etcd3:2379?prefix=billing/&ttl=30s")
 //
 // # What it promises
 //
@@ -38,12 +38,13 @@
 //
 // # URLs
 //
-//	etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/PREFIX]
+//	etcd://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…]
 //	etcds://…                                      the same over TLS
 //
-// HOST is localhost and PORT 2379 if not given; give every host a port or none. The keys
-// of PREFIX begin with PREFIX/; it is "locker" if not given. The parameters, all optional:
+// HOST is localhost and PORT 2379 if not given; give every host a port or none. The parameters, all
+// optional:
 //
+//	prefix           what the keys begin with, as for [WithPrefix]: locker/
 //	ttl              of leases that don't ask for one: 30s
 //	addr             HOST:PORT of a further member; may be repeated
 //	ca_file          authorities for the servers' certificates, PEM: those of the system

@@ -87,7 +87,7 @@ func (t *target) noLogin(err error) error {
 func parse(u *url.URL) (target, error) {
 	p := kit.NewParams(u)
 	t := target{
-		config: config{prefix: defaultPrefix, ttl: p.Duration("ttl", defaultTTL)},
+		config: config{prefix: p.String("prefix", defaultPrefix), ttl: p.Duration("ttl", defaultTTL)},
 		client: clientv3.Config{
 			DialKeepAliveTime:    10 * time.Second,
 			DialKeepAliveTimeout: 2 * time.Second,
@@ -113,11 +113,11 @@ func parse(u *url.URL) (target, error) {
 
 // complete adds what is not in parameters.
 func (t *target) complete(u *url.URL, addrs []string) error {
-	if u.Opaque != "" || u.Fragment != "" {
-		return errors.New("invalid: want etcd://[USER:PASSWORD@]HOST[:PORT][,…][/PREFIX][?PARAMETERS], for example etcd://h1,h2,h3?ttl=30s")
-	}
-	if prefix := strings.TrimPrefix(u.Path, "/"); prefix != "" {
-		t.prefix = strings.TrimSuffix(prefix, "/") + "/"
+	switch {
+	case u.Opaque != "" || u.Fragment != "":
+		return errors.New("invalid: want etcd://[USER:PASSWORD@]HOST[:PORT][,…][?PARAMETERS], for example etcd://h1,h2,h3?ttl=30s")
+	case u.Path != "" && u.Path != "/":
+		return errors.New("invalid path: want none; the prefix of the keys is a parameter, for example ?prefix=billing/")
 	}
 	if err := t.setUser(u.User); err != nil {
 		return err

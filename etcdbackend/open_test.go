@@ -37,17 +37,17 @@ func TestURL(t *testing.T) {
 		{url: "etcd://", endpoints: "http://localhost:2379", prefix: "locker/"},
 		{url: "etcd://h", endpoints: "http://h:2379", prefix: "locker/"},
 		{url: "etcd://h:1/", endpoints: "http://h:1", prefix: "locker/"},
-		{url: "etcd://h:1/billing", endpoints: "http://h:1", prefix: "billing/"},
-		{url: "etcd://h:1/billing/", endpoints: "http://h:1", prefix: "billing/"},
-		{url: "etcd://h:1/a/b", endpoints: "http://h:1", prefix: "a/b/"},
-		{url: "etcd://h:1//a", endpoints: "http://h:1", prefix: "/a/"},
-		{url: "etcd://h:1/a%20b", endpoints: "http://h:1", prefix: "a b/"},
-		{url: "etcd://h1,h2,h3/p", endpoints: "http://h1:2379 http://h2:2379 http://h3:2379", prefix: "p/"},
+		{url: "etcd://h:1?prefix=billing/", endpoints: "http://h:1", prefix: "billing/"},
+		{url: "etcd://h:1/?prefix=billing", endpoints: "http://h:1", prefix: "billing"},
+		{url: "etcd://h:1?prefix=a/b/", endpoints: "http://h:1", prefix: "a/b/"},
+		{url: "etcd://h:1?prefix=/a/", endpoints: "http://h:1", prefix: "/a/"},
+		{url: "etcd://h:1?prefix=a%20b/", endpoints: "http://h:1", prefix: "a b/"},
+		{url: "etcd://h1,h2,h3?prefix=p/", endpoints: "http://h1:2379 http://h2:2379 http://h3:2379", prefix: "p/"},
 		{url: "etcd://h1:1,h2:2,h3:3", endpoints: "http://h1:1 http://h2:2 http://h3:3", prefix: "locker/"},
 		{url: "etcd://[::1]:1", endpoints: "http://[::1]:1", prefix: "locker/"},
 		{url: "etcd://[::1]?addr=[::2]:3&addr=h:4", endpoints: "http://[::1]:2379 http://[::2]:3 http://h:4", prefix: "locker/"},
 		{url: "etcd://joe:p%40ss@h1,h2", endpoints: "http://h1:2379 http://h2:2379", prefix: "locker/", user: "joe", password: "p@ss"},
-		{url: "etcds://joe:pass@h1,h2/p", endpoints: "https://h1:2379 https://h2:2379", prefix: "p/", user: "joe", password: "pass", tls: true},
+		{url: "etcds://joe:pass@h1,h2?prefix=p/", endpoints: "https://h1:2379 https://h2:2379", prefix: "p/", user: "joe", password: "pass", tls: true},
 	} {
 		s, err := parse(t, c.url)
 		if err != nil {
@@ -86,11 +86,12 @@ func TestURLRefused(t *testing.T) {
 	for raw, says := range map[string]string{
 		"etcd:h":                            "want etcd://",
 		"etcd://h#sesame":                   "want etcd://",
+		"etcd://h/sesame":                   "?prefix=billing/",
 		"etcd://h1,,h2":                     "a host is missing",
 		"etcd://h1,":                        "a host is missing",
 		"etcd://h1:1:2":                     "HOST:PORT",
-		"etcd://joe@h":                      "name and a password",
-		"etcd://:sesame@h":                  "name and a password",
+		"etcd://joe@h":                      "want a name and a password",
+		"etcd://:sesame@h":                  "want a name and a password",
 		"etcd://h?addr=sesame":              "HOST:PORT",
 		"etcd://h?addr=:1":                  "HOST:PORT",
 		"etcd://h?addr=h:sesame":            "HOST:PORT",
@@ -99,8 +100,8 @@ func TestURLRefused(t *testing.T) {
 		"etcd://h?ttl=0s":                   `"ttl"`,
 		"etcd://h?ttl=1s":                   "want 2s to 5m0s",
 		"etcd://h?ttl=301s":                 "want 2s to 5m0s",
-		"etcd://h/x%0A":                     "control character",
-		"etcd://h?prefix=x":                 `"prefix"`,
+		"etcd://h?prefix=x%0A":              "control character",
+		"etcd://h?prefix=x&prefix=y":        `"prefix"`,
 		"etcd://h?lease_per_lock=true":      `"lease_per_lock"`,
 		"etcd://h?TTL=3s":                   `"TTL"`,
 		"etcd://h?ttl=3s&ttl=4s":            "twice",
@@ -148,9 +149,9 @@ func TestSchemes(t *testing.T) {
 }
 
 func FuzzURL(f *testing.F) {
-	f.Add("etcd://joe:pass@h1:1,h2:2/p?ttl=3s")
+	f.Add("etcd://joe:pass@h1:1,h2:2?prefix=p&ttl=3s")
 	f.Add("etcds://h?server_name=x&skip_verify=1")
-	f.Add("etcd://[::1]:1//?addr=[::2]:2&skip_verify=true")
+	f.Add("etcd://[::1]:1/?addr=[::2]:2&skip_verify=true")
 	f.Fuzz(func(t *testing.T, raw string) {
 		u, err := url.Parse(raw)
 		if err != nil || u.Query().Has("ca_file") || u.Query().Has("cert_file") || u.Query().Has("key_file") {

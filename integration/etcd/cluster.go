@@ -74,8 +74,8 @@ func Start(ctx context.Context, image string) (*Service, error) {
 		hosts = append(hosts, itest.LocalAddr(port))
 	}
 	s.Config = clientv3.Config{Endpoints: hosts, Username: etcdUser, Password: Password, Logger: zap.NewNop()}
-	u := url.URL{Scheme: "etcd", User: url.UserPassword(etcdUser, Password), Host: strings.Join(hosts, ","), Path: "/" + etcdPrefix,
-		RawQuery: "ttl=2m"} // so long that renewals don't disturb cases which count requests
+	u := url.URL{Scheme: "etcd", User: url.UserPassword(etcdUser, Password), Host: strings.Join(hosts, ","),
+		RawQuery: "prefix=" + etcdPrefix + "&ttl=2m"} // so long that renewals don't disturb cases which count requests
 	s.URL = u.String()
 	return s, s.found(ctx)
 }

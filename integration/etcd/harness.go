@@ -48,7 +48,7 @@ func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, 
 
 // at is the service's URL with another prefix.
 func (s *Service) at(prefix string) string {
-	return itest.Changed(s.URL, func(u *url.URL) { u.Path = "/" + prefix })
+	return s.With("prefix", prefix)
 }
 
 // badURLs are mistakes in the service's URL.

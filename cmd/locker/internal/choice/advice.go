@@ -50,7 +50,7 @@ var urls = map[string]string{
 	"file":      "file:///var/lib/myservice/locks",
 	"redis":     "redis://redis.example:6379/0",
 	"redlock":   "redlock://r1.example,r2.example,r3.example,r4.example,r5.example",
-	"etcd":      "etcd://e1.example,e2.example,e3.example/myservice",
+	"etcd":      "etcd://e1.example,e2.example,e3.example?prefix=myservice/",
 	"zookeeper": "zk://z1.example,z2.example,z3.example/myservice",
 	"postgres":  "postgres://user@db.example/myservice",
 }
