@@ -88,6 +88,16 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
+// together runs cases at the same time: most of what they do is to wait. t.Parallel would run no more
+// than the machine has cores.
+func together[C any](t *testing.T, cases []C, name func(C) string, run func(*testing.T, C)) {
+	var all sync.WaitGroup
+	for _, c := range cases {
+		all.Go(func() { t.Run(name(c), func(t *testing.T) { run(t, c) }) })
+	}
+	all.Wait()
+}
+
 func drive(t *testing.T, c clientv3.Config) driver.Driver {
 	t.Helper()
 	c.Logger = zap.NewNop()

@@ -59,10 +59,11 @@ func (a *away) option() grpc.ServerOption {
 func TestAnotherCluster(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
-	for _, c := range []struct {
+	type way struct {
 		why string
 		do  func(context.Context, driver.Driver, driver.Lock) error
-	}{
+	}
+	together(t, []way{
 		{"acquire", func(_ context.Context, d driver.Driver, _ driver.Lock) error {
 			_, err := prepare(t, d, "n", ttl).Acquire(t.Context())
 			return err
@@ -80,29 +81,26 @@ func TestAnotherCluster(t *testing.T) {
 			_, err := d.(driver.TokenReader).CurrentToken(ctx, "held")
 			return err
 		}},
-	} {
-		t.Run(c.why, func(t *testing.T) {
-			t.Parallel()
-			own, other := cluster{id: 1}, cluster{id: 2}
-			var gone away
-			d := first(t, clientv3.Config{}, own.member(t, gone.option()), other.member(t))
-			held, _ := acquire(t, d, "held", ttl)
-			gone.now.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), ttl)
-			defer cancel()
-			err := c.do(ctx, d, held)
-			if err == nil || !strings.Contains(err.Error(), "a member of another cluster: 127.0.0.1:") {
-				t.Errorf("= %v, want an error that names the member of another cluster", err)
-			}
-			if keys := other.stands(); len(keys) > 0 {
-				t.Errorf("the other cluster has the keys %q", keys)
-			}
-			gone.now.Store(false)
-			if err := renew(t, d, held)[0]; err != nil && c.why != "release" {
-				t.Errorf("Renew when the own cluster is back = %v", err)
-			}
-		})
-	}
+	}, func(c way) string { return c.why }, func(t *testing.T, c way) {
+		own, other := cluster{id: 1}, cluster{id: 2}
+		var gone away
+		d := first(t, clientv3.Config{}, own.member(t, gone.option()), other.member(t))
+		held, _ := acquire(t, d, "held", ttl)
+		gone.now.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), ttl)
+		defer cancel()
+		err := c.do(ctx, d, held)
+		if err == nil || !strings.Contains(err.Error(), "a member of another cluster: 127.0.0.1:") {
+			t.Errorf("= %v, want an error that names the member of another cluster", err)
+		}
+		if keys := other.stands(); len(keys) > 0 {
+			t.Errorf("the other cluster has the keys %q", keys)
+		}
+		gone.now.Store(false)
+		if err := renew(t, d, held)[0]; err != nil && c.why != "release" {
+			t.Errorf("Renew when the own cluster is back = %v", err)
+		}
+	})
 }
 
 // What another cluster says of an etcd lease is no word on that of the own one: a put may be late

@@ -1,10 +1,14 @@
 package etcdbackend
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // The key of an acquisition is PREFIX NAME / OWNER. The slashes in a name are escaped, and so is the
@@ -21,4 +25,40 @@ func endOf(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
 // guardKeyOf is the guard key of an etcd lease: see etcdLease. No name is written with "%g".
 func guardKeyOf(prefix string, id clientv3.LeaseID) string {
 	return fmt.Sprintf("%s%%guard/%016x", prefix, int64(id))
+}
+
+// Owner is what a lease of this backend offers beyond [locker.Lease]: data in the same etcd cluster
+// is fenced in the transaction that writes it.
+//
+//	own, _ := locker.As[etcdbackend.Owner](lease)
+//	r, err := client.Txn(ctx).If(own.IsOwner()).Then(clientv3.OpPut("balance", "17")).Commit()
+//	// r.Succeeded is false: the lease is over, and nothing was written
+type Owner struct {
+	key      string
+	revision int64
+}
+
+// IsOwner holds exactly as long as the cluster has the lease: a write of a stale holder that compares
+// it is refused.
+func (o Owner) IsOwner() clientv3.Cmp {
+	return clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.revision)
+}
+
+// Key is the key of the lease. Its create revision is the lease's token.
+func (o Owner) Key() string { return o.key }
+
+// CurrentToken reads the oldest of the name's keys, which is the holder's.
+func (d *etcdDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+	dir := dirOf(d.prefix, name)
+	oldest := clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)), clientv3.WithKeysOnly(),
+		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
+	r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, nil, []clientv3.Op{oldest}, nil)
+	if err != nil {
+		return 0, err
+	}
+	kvs := r.Responses[0].GetResponseRange().Kvs
+	if len(kvs) == 0 {
+		return 0, nil
+	}
+	return locker.Token(kvs[0].CreateRevision), nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -59,38 +60,35 @@ func TestMembersShareTheLoad(t *testing.T) {
 // and no more, whichever members it asks first.
 func TestSilentMinority(t *testing.T) {
 	t.Parallel()
-	for _, members := range []int{3, 5, 7} {
-		t.Run(fmt.Sprint(members), func(t *testing.T) {
-			t.Parallel()
-			var s cluster
-			var silent atomic.Bool
-			var addrs []string
-			for i := range members {
-				addrs = append(addrs, s.member(t, grpc.UnaryInterceptor(
-					func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-						if i < (members-1)/2 && silent.Load() {
-							<-ctx.Done()
-							return nil, ctx.Err()
-						}
-						return handle(ctx, req)
-					})))
-			}
-			var locks []driver.Lock
-			for range 8 { // each with an order of its own, of which the first member is silent
-				locks = append(locks, prepare(t, first(t, clientv3.Config{}, addrs...), "n", 30*time.Second))
-			}
-			silent.Store(true)
-			var all sync.WaitGroup
-			for _, l := range locks {
-				all.Go(func() {
-					if _, err := l.Acquire(t.Context()); err != nil && !errors.Is(err, driver.ErrQueued) {
-						t.Errorf("Acquire = %v, and a majority is well", err)
+	together(t, []int{3, 5, 7}, strconv.Itoa, func(t *testing.T, members int) {
+		var s cluster
+		var silent atomic.Bool
+		var addrs []string
+		for i := range members {
+			addrs = append(addrs, s.member(t, grpc.UnaryInterceptor(
+				func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+					if i < (members-1)/2 && silent.Load() {
+						<-ctx.Done()
+						return nil, ctx.Err()
 					}
-				})
-			}
-			all.Wait()
-		})
-	}
+					return handle(ctx, req)
+				})))
+		}
+		var locks []driver.Lock
+		for range 8 { // each with an order of its own, of which the first member is silent
+			locks = append(locks, prepare(t, first(t, clientv3.Config{}, addrs...), "n", 30*time.Second))
+		}
+		silent.Store(true)
+		var all sync.WaitGroup
+		for _, l := range locks {
+			all.Go(func() {
+				if _, err := l.Acquire(t.Context()); err != nil && !errors.Is(err, driver.ErrQueued) {
+					t.Errorf("Acquire = %v, and a majority is well", err)
+				}
+			})
+		}
+		all.Wait()
+	})
 }
 
 // The time limit of one member lets each minority be silent.
@@ -164,29 +162,26 @@ func (l *logins) option() grpc.ServerOption {
 // nobody says so.
 func TestLoginOfBefore(t *testing.T) {
 	t.Parallel()
-	for _, members := range []int{1, 2, 3, 5} {
-		t.Run(fmt.Sprint(members), func(t *testing.T) {
-			t.Parallel()
-			auth := &logins{}
-			s := cluster{auth: auth}
-			var addrs []string
-			for range members {
-				addrs = append(addrs, s.member(t, auth.option()))
-			}
-			d := drive(t, clientv3.Config{Endpoints: addrs, Username: "joe", Password: "sesame"})
-			if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
-				t.Fatal(err)
-			}
-			before := auth.made.Load()
-			auth.needed.Store(before + 1)
-			if _, err := prepare(t, d, "n", 30*time.Second).Acquire(t.Context()); err != nil {
-				t.Errorf("Acquire = %v", err)
-			}
-			if n := auth.made.Load() - before; n > 2 {
-				t.Errorf("it has logged in %d times, want once for that, and once for a stream at most", n)
-			}
-		})
-	}
+	together(t, []int{1, 2, 3, 5}, strconv.Itoa, func(t *testing.T, members int) {
+		auth := &logins{}
+		s := cluster{auth: auth}
+		var addrs []string
+		for range members {
+			addrs = append(addrs, s.member(t, auth.option()))
+		}
+		d := drive(t, clientv3.Config{Endpoints: addrs, Username: "joe", Password: "sesame"})
+		if _, err := d.(driver.TokenReader).CurrentToken(t.Context(), "n"); err != nil {
+			t.Fatal(err)
+		}
+		before := auth.made.Load()
+		auth.needed.Store(before + 1)
+		if _, err := prepare(t, d, "n", 30*time.Second).Acquire(t.Context()); err != nil {
+			t.Errorf("Acquire = %v", err)
+		}
+		if n := auth.made.Load() - before; n > 2 {
+			t.Errorf("it has logged in %d times, want once for that, and once for a stream at most", n)
+		}
+	})
 }
 
 // A login that is out of date because users were changed is worth another try.

@@ -3,6 +3,8 @@ package etcdbackend_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func isEmpty(req any) bool {
 func TestStrangerThatRefuses(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second
-	for why, r := range map[string]*refusing{
+	cases := map[string]*refusing{
 		"another cluster, by permissions":  {with: rpctypes.ErrGRPCPermissionDenied, but: isEmpty},
 		"another cluster with other users": {with: rpctypes.ErrGRPCInvalidAuthToken},
 		"another cluster without space":    {with: rpctypes.ErrGRPCNoSpace, but: isEmpty},
@@ -56,29 +58,28 @@ func TestStrangerThatRefuses(t *testing.T) {
 		"a server of something else":       {with: status.Error(codes.Unimplemented, "unknown service etcdserverpb.KV")},
 		"403":                              {with: status.Error(codes.PermissionDenied, "unexpected HTTP status code received from server: 403 (Forbidden)")},
 		"401":                              {with: status.Error(codes.Unauthenticated, "unexpected HTTP status code received from server: 401 (Unauthorized)")},
-	} {
-		t.Run(why, func(t *testing.T) {
-			t.Parallel()
-			own, other := cluster{id: 1}, cluster{id: 2}
-			var gone away
-			d := first(t, clientv3.Config{}, own.member(t, gone.option()), other.member(t, r.options()...))
-			held, _ := acquire(t, d, "held", ttl)
-			r.now.Store(true)
-			gone.now.Store(true)
-			ctx, cancel := context.WithTimeout(t.Context(), ttl/4)
-			defer cancel()
-			if _, err := prepare(t, d, "n", ttl).Acquire(ctx); err == nil {
-				t.Error("Acquire while the own cluster is away = nil")
-			}
-			gone.now.Store(false)
-			if err := renew(t, d, held)[0]; err != nil {
-				t.Errorf("Renew when the own cluster is back = %v", err)
-			}
-			if _, err := prepare(t, d, "other", ttl+time.Second).Acquire(t.Context()); err != nil {
-				t.Errorf("Acquire when the own cluster is back = %v", err)
-			}
-		})
 	}
+	together(t, slices.Collect(maps.Keys(cases)), func(why string) string { return why }, func(t *testing.T, why string) {
+		r := cases[why]
+		own, other := cluster{id: 1}, cluster{id: 2}
+		var gone away
+		d := first(t, clientv3.Config{}, own.member(t, gone.option()), other.member(t, r.options()...))
+		held, _ := acquire(t, d, "held", ttl)
+		r.now.Store(true)
+		gone.now.Store(true)
+		ctx, cancel := context.WithTimeout(t.Context(), ttl/4)
+		defer cancel()
+		if _, err := prepare(t, d, "n", ttl).Acquire(ctx); err == nil {
+			t.Error("Acquire while the own cluster is away = nil")
+		}
+		gone.now.Store(false)
+		if err := renew(t, d, held)[0]; err != nil {
+			t.Errorf("Renew when the own cluster is back = %v", err)
+		}
+		if _, err := prepare(t, d, "other", ttl+time.Second).Acquire(t.Context()); err != nil {
+			t.Errorf("Acquire when the own cluster is back = %v", err)
+		}
+	})
 }
 
 // What a member of the own cluster refuses, the others refuse as well: none of them is asked.

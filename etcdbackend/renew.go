@@ -244,24 +244,3 @@ func (l *lock) moved(e *etcdLease, revision int64) {
 		l.known.lease, l.known.attachedTo = e, e.id
 	}
 }
-
-// maxParallel bounds the requests that one call has under way.
-const maxParallel = 16
-
-// parallel calls f for each item, some at a time, and returns when all calls have returned.
-func parallel[T any](items []T, f func(T)) {
-	if len(items) == 1 {
-		f(items[0])
-		return
-	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, maxParallel)
-	for _, item := range items {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			f(item)
-		})
-	}
-	all.Wait()
-}
