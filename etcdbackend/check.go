@@ -31,8 +31,8 @@ func (d *etcdDriver) check(ctx context.Context) error {
 // surveyLimit is how long opening waits for the other members when one has answered.
 const surveyLimit = time.Second
 
-// survey finds out whether all members are of one cluster, and new enough. All but one may be silent:
-// they may be down.
+// survey finds out whether all members are of one cluster, and new enough. All but one may be
+// silent: they may be down.
 func (d *etcdDriver) survey(ctx context.Context) (err error) {
 	members := d.cluster.Survey(ctx, surveyLimit)
 	for i, m := range members {
@@ -48,8 +48,8 @@ func (d *etcdDriver) survey(ctx context.Context) (err error) {
 	return err
 }
 
-// probe tries whether this user may do all that is needed, by a Txn that changes nothing: permissions
-// are checked for both of its branches. It has as many compares as a renewal may have.
+// probe tries whether this user may do all that is needed, by a Txn that changes nothing:
+// permissions are checked for both of its branches. It has as many compares as a renewal may have.
 func (d *etcdDriver) probe(ctx context.Context) error {
 	key := guardKeyOf(d.prefix, 0)
 	all := clientv3.OpGet(d.prefix, clientv3.WithRange(endOf(d.prefix)), clientv3.WithCountOnly())

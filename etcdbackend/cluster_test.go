@@ -22,8 +22,8 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// cluster is a member that carries out the Txns of this package, and keeps etcd leases, which don't expire. It is disturbed by
-// hooks, which are called without the mutex.
+// cluster is a member that executes the Txns of this package, and keeps etcd leases, which don't
+// expire. It is disturbed by hooks, which are called without the mutex.
 type cluster struct {
 	pb.UnimplementedKVServer
 	pb.UnimplementedLeaseServer
@@ -88,8 +88,8 @@ func listen(t *testing.T) net.Listener {
 	return l
 }
 
-// together runs cases at the same time: most of what they do is to wait. t.Parallel would run no more
-// than the machine has cores.
+// together runs cases at the same time: most of what they do is to wait. t.Parallel would run no
+// more than the machine has cores.
 func together[C any](t *testing.T, cases []C, name func(C) string, run func(*testing.T, C)) {
 	var all sync.WaitGroup
 	for _, c := range cases {
@@ -142,21 +142,21 @@ func renew(t *testing.T, d driver.Driver, locks ...driver.Lock) []error {
 	return errs
 }
 
-// stands returns the keys.
-func (c *cluster) stands() []string {
+// keyNames returns the names of the keys that exist.
+func (c *cluster) keyNames() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Sorted(maps.Keys(c.keys))
 }
 
-// leaseOf is the etcd lease that a key hangs on; 0: there is no such key.
+// leaseOf is the etcd lease that a key is attached to; 0: there is no such key.
 func (c *cluster) leaseOf(key string) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.get(key).Lease
 }
 
-// get is empty for a key that doesn't stand.
+// get is empty for a key that doesn't exist.
 func (c *cluster) get(key string) *mvccpb.KeyValue {
 	if kv := c.keys[key]; kv != nil {
 		return kv
@@ -212,7 +212,7 @@ func (c *cluster) txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 		c.revision++
 	}
 	for _, op := range ops {
-		resp.Responses = append(resp.Responses, c.carryOut(op))
+		resp.Responses = append(resp.Responses, c.execute(op))
 	}
 	resp.Header = c.header()
 	return resp, nil
@@ -231,7 +231,7 @@ func (c *cluster) differs(cmp *pb.Compare) bool {
 	panic("not needed so far")
 }
 
-func (c *cluster) carryOut(op *pb.RequestOp) *pb.ResponseOp {
+func (c *cluster) execute(op *pb.RequestOp) *pb.ResponseOp {
 	if put := op.GetRequestPut(); put != nil {
 		kv := &mvccpb.KeyValue{Key: put.Key, CreateRevision: c.revision, ModRevision: c.revision, Lease: put.Lease}
 		if old := c.keys[string(put.Key)]; old != nil {

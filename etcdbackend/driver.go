@@ -35,8 +35,8 @@ var (
 	_ driver.Extender    = (*lock)(nil)
 )
 
-// maxSessions bounds the sessions of one Locker: each costs an etcd lease, and a request each third of
-// its TTL.
+// maxSessions bounds the sessions of one Locker: each costs an etcd lease, and a request each third
+// of its TTL.
 const maxSessions = 8
 
 func newDriver(client *clientv3.Client, c config) *etcdDriver {
@@ -46,7 +46,7 @@ func newDriver(client *clientv3.Client, c config) *etcdDriver {
 		tasks:      kit.NewTasks(),
 		guarantees: Guarantees(),
 	}
-	d.watches = newWatches(d.tasks.Context(), d.cluster, d.recheck)
+	d.watches = newWatches(d.cluster, d.recheck)
 	d.sessions = kit.NewSessions(kit.SessionOptions[*session]{
 		Tasks: d.tasks,
 		Max:   maxSessions,
@@ -79,9 +79,9 @@ const (
 	maxOrphans  = 1024
 )
 
-// revokeOrphan ends, in the background, an etcd lease to which no lock is attached. If that fails, or
-// there are too many, it ends with its TTL. While the cluster is down each Grant leaves some, so they
-// are queued.
+// revokeOrphan ends, in the background, an etcd lease to which no lock is attached. If that fails,
+// or there are too many, it ends with its TTL. While the cluster is down each Grant leaves some, so
+// they are queued.
 func (d *etcdDriver) revokeOrphan(id clientv3.LeaseID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

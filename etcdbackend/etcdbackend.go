@@ -1,5 +1,5 @@
-// Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by [New]
-// with a client of the caller's.
+// Package etcdbackend keeps locks in an etcd cluster, 3.5 or later. It is opened by URL, or by
+// [New] with a client of the caller's.
 //
 //	l, err := locker.Open(ctx, "etcd://user:password@etcd1:2379,etcd2:2379,etcd3:2379?prefix=billing/&ttl=30s")
 //
@@ -7,22 +7,23 @@
 //
 // A lock is a key, and its fencing token is the key's create revision: no later lease has a smaller
 // token, whatever restarts or fails, because the cluster agrees on revisions. The keys of a Locker
-// are attached to an etcd lease, one for each TTL in use, which is its session; when the holder falls
-// silent, etcd removes them together. The locks survive the loss of a minority of the members. So they
-// are for correctness ([locker.Correctness]), with the token checked where the data lives, because no
-// lock can stop a holder that was paused. Data in etcd is fenced in its own transaction: see [Owner].
+// are attached to an etcd lease, one for each TTL in use, which is its session; when the holder
+// falls silent, etcd removes them together. The locks survive the loss of a minority of the
+// members. So they are for correctness ([locker.Correctness]), with the token checked where the
+// data lives, because no lock can stop a holder that was paused. Data in etcd is fenced in its own
+// transaction: see [Owner].
 //
-// A lease is trusted until its deadline and no longer. That is a promise about etcd as much as about
-// this package: proof.go says, with the reasons, which answers of the cluster prove how long a key
-// will exist.
+// A lease is trusted until its deadline and no longer. That is a promise about etcd as much as
+// about this package: proof.go says, with the reasons, which answers of the cluster prove how long
+// a key will exist.
 //
 // # Waiting
 //
 // The waiters of all Lockers are in a queue of keys, first come, first served. A waiter watches the
-// keys before its own and has the lock when the last of them is gone; it asks nothing then. A Locker
-// has one stream for all of its watches, with two goroutines, from when it first waits, or holds a
-// lease for a moment, until Close. By that stream a holder also learns at once that its key was
-// deleted, or its etcd lease revoked.
+// keys before its own and has the lock when the last of them is gone; it asks nothing then. A
+// Locker has one stream for all of its watches, with two goroutines, from when it first waits, or
+// holds a lease for a moment, until Close. By that stream a holder also learns at once that its key
+// was deleted, or its etcd lease revoked.
 //
 // # Members
 //
@@ -30,9 +31,9 @@
 // All addresses must be of members of one cluster. If a member of another cluster answers when the
 // Locker is opened, New and Open fail; if one answers later, it is left, and its answer counts for
 // nothing. If the whole cluster was exchanged behind its addresses, the Locker grants nothing any
-// more, and its errors say that it must be opened again. etcd computes a cluster's id from the token
-// and the peer addresses with which it was founded, so give each cluster an --initial-cluster-token
-// of its own.
+// more, and its errors say that it must be opened again. etcd computes a cluster's id from the
+// token and the peer addresses with which it was founded, so give each cluster an
+// --initial-cluster-token of its own.
 //
 // The addresses may be those of a TCP balancer. etcd's own grpc-proxy is refused: see docs/etcd.md.
 //
@@ -56,16 +57,17 @@
 //
 // From 2 s to 300 s, rounded up to seconds. etcd raises what is shorter than 1.5 of its election
 // timeouts (1 s by default); the lease shows what is in force. Five election timeouts or more let a
-// holder keep its locks while the cluster elects a leader. A Locker has a session for each TTL, for up
-// to eight TTLs at the same time; more are refused.
+// holder keep its locks while the cluster elects a leader. A Locker has a session for each TTL, for
+// up to eight TTLs at the same time; more are refused.
 //
 // # Clients
 //
-// A client that New is given keeps its settings, and other parts of a program may use it at the same
-// time. The driver makes connections of its own with it, one for each member, so that it can leave a
-// member that doesn't answer; they are closed with the Locker. If the client has grpc.WithBlock, a
-// member that can't be reached is one that doesn't answer, and the others are asked. Set
-// DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is noticed late.
+// A client that New is given keeps its settings, and other parts of a program may use it at the
+// same time. The driver makes connections of its own with it, one for each member, so that it can
+// leave a member that doesn't answer; they are closed with the Locker. If the client has
+// grpc.WithBlock, a member that can't be reached is one that doesn't answer, and the others are
+// asked. Set DialKeepAliveTime (10 s) and DialKeepAliveTimeout (2 s), or a dead connection is
+// noticed late.
 //
 // What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are
 // still those of the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a
@@ -110,12 +112,12 @@ func newConfig(opts []Option) config {
 
 // WithPrefix sets what the keys of the locks begin with; without it, "locker/". Every Locker that
 // shares these locks must use the same prefix. No prefix may begin with another one that is in use:
-// the name "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the same
-// keys.
+// the name "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the
+// same keys.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded
-// up to seconds, and refused below 2 s and above 300 s.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is
+// rounded up to seconds, and refused below 2 s and above 300 s.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
@@ -144,9 +146,9 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClie
 
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer
 // members none may fail ([locker.ToleranceNone]). The slack is for the default election timeout of
-// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more. It covers a leader that
-// fails at the same time as the holder. A leader that is elected later gives the dead holder's lock
-// the whole TTL again: see [locker.Expiry].
+// 1 s; if the cluster has a longer one, the Locker's own Guarantees have more. It covers a leader
+// that fails at the same time as the holder. A leader that is elected later gives the dead holder's
+// lock the whole TTL again: see [locker.Expiry].
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

@@ -25,8 +25,8 @@ func Replace(ctx context.Context, l driver.Lock) error {
 	return s.replace(ctx, old)
 }
 
-// RenewOnRevoked renews a lock on the newest etcd lease just after the revocation of that has begun,
-// and reports whether it is left for another attempt.
+// RenewOnRevoked renews a lock on the newest etcd lease just after the revocation of that has
+// begun, and reports whether it is left for another attempt.
 func RenewOnRevoked(ctx context.Context, l driver.Lock) (left bool, err error) {
 	s := l.(*lock).session
 	old, _ := s.current()
@@ -39,8 +39,8 @@ func RenewOnRevoked(ctx context.Context, l driver.Lock) (left bool, err error) {
 	return len(rest) == 1, err
 }
 
-// Overlap has two moves of a key answered in the wrong order. It returns the etcd leases that are kept
-// for the key, of "old", "first" and "second", and the one that its Base is that of.
+// Overlap has two moves of a key answered in the wrong order. It returns the etcd leases that are
+// kept for the key, of "old", "first" and "second", and the one that its Base is that of.
 func Overlap(late bool) (kept []string, on string) {
 	s := &session{}
 	names := []string{"old", "first", "second"}
@@ -74,13 +74,13 @@ type Deletion struct {
 	Revision int64
 }
 
-// GrantedAfter has a waiter, whose key was read at a revision together with "a" before it, hear of
-// deletions while it is on its way to take its turn. It returns at which revision the key is known to
-// have existed, what the engine is told, and the outcome.
-func GrantedAfter(read int64, deletions ...Deletion) (lastSeen int64, told, err error) {
+// GrantedAfter reports deletions to a waiter that is on its way to take its turn. Its key was read
+// at a revision, together with "a" before it. GrantedAfter returns at which revision the key was
+// last seen, what is reported as lost, and the outcome.
+func GrantedAfter(read int64, deletions ...Deletion) (lastSeen int64, lost, err error) {
 	d := newDriver(nil, newConfig(nil))
 	defer func() { _ = d.Close(context.Background()) }()
-	l := &lock{d: d, key: "me", session: newSession(d, time.Second), lost: func(err error) { told = err }}
+	l := &lock{d: d, key: "me", session: newSession(d, time.Second), lost: func(err error) { lost = err }}
 	l.known = keyState{created: read, lastSeen: read, lease: &etcdLease{ttl: time.Second}}
 	l.place.begin()
 	l.place.read("me", []entry{{"a", 1}, {"me", read}}, false)
@@ -89,7 +89,7 @@ func GrantedAfter(read int64, deletions ...Deletion) (lastSeen int64, told, err 
 		n.Deleted(one.Key, one.Revision)
 	}
 	_, err = l.granted()
-	return l.known.lastSeen, told, err
+	return l.known.lastSeen, lost, err
 }
 
 // AfterANewStream returns how often keys are to be read whose watches have begun again on a new

@@ -77,7 +77,7 @@ func TestAnotherCluster(t *testing.T) {
 			return err
 		}},
 		{"release", func(ctx context.Context, _ driver.Driver, held driver.Lock) error { return held.Release(ctx) }},
-		{"who has it", func(ctx context.Context, d driver.Driver, _ driver.Lock) error {
+		{"read the token", func(ctx context.Context, d driver.Driver, _ driver.Lock) error {
 			_, err := d.(driver.TokenReader).CurrentToken(ctx, "held")
 			return err
 		}},
@@ -93,7 +93,7 @@ func TestAnotherCluster(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "a member of another cluster: 127.0.0.1:") {
 			t.Errorf("= %v, want an error that names the member of another cluster", err)
 		}
-		if keys := other.stands(); len(keys) > 0 {
+		if keys := other.keyNames(); len(keys) > 0 {
 			t.Errorf("the other cluster has the keys %q", keys)
 		}
 		gone.now.Store(false)
@@ -103,8 +103,8 @@ func TestAnotherCluster(t *testing.T) {
 	})
 }
 
-// What another cluster says of an etcd lease is no word on that of the own one: a put may be late
-// there.
+// What another cluster says of an etcd lease says nothing about the own cluster, where a put may be
+// late.
 func TestAnotherClusterConfirmsNothing(t *testing.T) {
 	t.Parallel()
 	own, other := cluster{id: 1}, cluster{id: 2}
@@ -122,7 +122,7 @@ func TestAnotherClusterConfirmsNothing(t *testing.T) {
 	}
 	l := prepare(t, d, "n", 2*time.Second)
 	if _, err := l.Acquire(t.Context()); err == nil {
-		t.Fatal("Acquire = nil, and nobody has answered")
+		t.Fatal("Acquire = nil, and no member has answered")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -142,7 +142,7 @@ func TestAnotherClusterConfirmsNothing(t *testing.T) {
 }
 
 // The whole cluster is exchanged behind its addresses. With the same id it was founded again, and a
-// Locker goes on; with another one it may be anybody's.
+// Locker goes on; with another id it may be any cluster.
 func TestExchangedCluster(t *testing.T) {
 	for _, c := range []struct {
 		why    string

@@ -11,9 +11,9 @@ import (
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-// The key of an acquisition is PREFIX NAME / OWNER. The slashes in a name are escaped, and so is the
-// character that escapes: so all keys that begin with PREFIX NAME / belong to this very name, and no
-// name can be written so that its keys are taken for another name's.
+// The key of an acquisition is PREFIX NAME / OWNER. The slashes in a name are escaped, and so is
+// the character that escapes: so all keys that begin with PREFIX NAME / belong to this very name,
+// and no name can be written so that its keys are taken for another name's.
 var escape = strings.NewReplacer("%", "%25", "/", "%2F").Replace
 
 // dirOf is what the keys of all acquisitions of a name begin with.
@@ -38,8 +38,8 @@ type Owner struct {
 	revision int64
 }
 
-// IsOwner holds exactly as long as the cluster has the lease: a write of a stale holder that compares
-// it is refused.
+// IsOwner holds exactly as long as the cluster has the lease: a write of a stale holder that
+// compares it is refused.
 func (o Owner) IsOwner() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.revision)
 }

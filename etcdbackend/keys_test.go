@@ -39,7 +39,7 @@ func TestKeysGolden(t *testing.T) {
 	}
 }
 
-// A name's keys are all keys from its directory up to the end of that, and nobody else's.
+// A name's keys are all keys from its directory up to its end, and no other keys.
 func FuzzKeys(f *testing.F) {
 	f.Add("a", "a/b", "0f", int64(1))
 	f.Add("a", "A", "0f", int64(-1))

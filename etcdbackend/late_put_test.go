@@ -13,15 +13,15 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// A copy of the put is late, and is carried out after the key was deleted by somebody else: so the key stands a second time,
-// with another create revision. Release takes it away all the same; it is nobody else's.
+// A copy of the put is late, and is executed after the key was deleted by hand: so the key exists a
+// second time, with another create revision. Release removes it all the same: it is this lock's.
 func TestLatePutAfterADeletion(t *testing.T) {
 	for _, c := range []struct {
-		why  string
-		told bool // a watch tells of the deletion before the put is answered
+		why      string
+		reported bool // a watch reports the deletion before the put is answered
 	}{
 		{"the deletion isn't known", false},
-		{"the deletion is told before the put is answered", true},
+		{"the deletion is reported before the put is answered", true},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			var late atomic.Pointer[pb.TxnRequest]
@@ -35,25 +35,25 @@ func TestLatePutAfterADeletion(t *testing.T) {
 					return nil, ctx.Err()
 				}
 				resp, err := s.txn(r)
-				if c.told && len(s.stands()) > 0 {
+				if c.reported && len(s.keyNames()) > 0 {
 					s.delete(key)
 					etcdbackend.Gone(l)
 				}
 				return resp, err
 			}
-			if _, err := l.Acquire(t.Context()); c.told != errors.Is(err, locker.ErrLost) {
+			if _, err := l.Acquire(t.Context()); c.reported != errors.Is(err, locker.ErrLost) {
 				t.Fatalf("Acquire = %v", err)
 			}
 			s.delete(key)
-			c.told = false
+			c.reported = false
 			if r, err := s.txn(late.Load()); err != nil || !r.Succeeded {
-				t.Fatalf("the late put: %v, %v, want it to be carried out", r, err)
+				t.Fatalf("the late put: %v, %v, want it to be executed", r, err)
 			}
 			if err := l.Release(t.Context()); err != nil {
 				t.Fatalf("Release = %v", err)
 			}
 			if s.leaseOf(key) != 0 {
-				t.Errorf("after Release these keys stand: %q", s.stands())
+				t.Errorf("after Release these keys exist: %q", s.keyNames())
 			}
 			if r, err := s.txn(late.Load()); err != nil || r.Succeeded {
 				t.Errorf("a put that is later still: %v, %v, want it to be stopped", r, err)

@@ -104,8 +104,9 @@ func (l *lock) isQueued() bool {
 // page is how many keys are read at once of those before a waiter's.
 const page = 100
 
-// put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is known,
-// and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist before it.
+// put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is
+// known, and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist
+// before it.
 func (l *lock) put(ctx context.Context, e *etcdLease, k etcdconn.Keepalive) (driver.Grant, error) {
 	s := l.session
 	guardKey, guard := guardKeyOf(l.d.prefix, e.id), s.guardOf(e)

@@ -119,7 +119,7 @@ func TestSilentMembersAreNamed(t *testing.T) {
 	}
 }
 
-// With a user the client logs in first. Where nobody listens, that is the reason, at once.
+// With a user the client logs in first. Where no server listens, the error says so at once.
 func TestClosedPortWithAUser(t *testing.T) {
 	closed := listen(t)
 	_ = closed.Close()
@@ -133,7 +133,7 @@ func TestClosedPortWithAUser(t *testing.T) {
 	}
 }
 
-// logins is a member that waits, without a word, for what a login refers to that isn't the latest.
+// logins is a member that doesn't answer until a login is new enough.
 type logins struct {
 	pb.UnimplementedAuthServer
 	made, needed atomic.Int32
@@ -158,9 +158,9 @@ func (l *logins) option() grpc.ServerOption {
 	})
 }
 
-// A cluster was founded again while a Locker with a user was idle. Its login is one of before, and
-// nobody says so.
-func TestLoginOfBefore(t *testing.T) {
+// A cluster was founded again while a Locker with a user was idle. Its login is from before that,
+// and no member says so.
+func TestLoginOfAnEarlierCluster(t *testing.T) {
 	t.Parallel()
 	together(t, []int{1, 2, 3, 5}, strconv.Itoa, func(t *testing.T, members int) {
 		auth := &logins{}

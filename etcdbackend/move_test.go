@@ -25,7 +25,8 @@ func TestNoMoveToARevokedLease(t *testing.T) {
 	close(revoke)
 }
 
-// Two moves of a key overlap, and the answer to the first comes last. The key hangs on the etcd lease of the second.
+// Two moves of a key overlap, and the answer to the first comes last. The key is attached to the
+// etcd lease of the second.
 func TestStaleMove(t *testing.T) {
 	for _, c := range []struct {
 		late bool
@@ -39,7 +40,7 @@ func TestStaleMove(t *testing.T) {
 			t.Errorf("late %v: the etcd leases %q are kept, want %q", c.late, kept, c.want)
 		}
 		if !c.late && on != "second" {
-			t.Errorf("the key is taken to hang on the %s one", on)
+			t.Errorf("the key is assumed to be attached to the %s one", on)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestProved(t *testing.T) {
 	}{
 		{"keepalive answered, then a linearizable answer in the same term", 5, 5, 10, 11, 5, true},
 		{"much later, still the same term", 5, 5, 10, 999, 5, true},
-		{"the linearizable request was sent beside the keepalive", 5, 5, 10, 9, 5, false},
+		{"the linearizable request was sent in parallel with the keepalive", 5, 5, 10, 9, 5, false},
 		{"it can't be told which was first", 5, 5, 10, 10, 5, false},
 		{"a later leader answered the linearizable request", 5, 5, 10, 11, 6, false},
 		{"the keepalive went to a member that knew of a later leader", 5, 6, 10, 11, 5, false},

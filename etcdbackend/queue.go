@@ -13,9 +13,9 @@ import (
 )
 
 // place is a key's place in the queue for a name. Keys are never put twice, and no key gets a
-// smaller create revision than a key that exists: so when all keys that once existed before this one
-// are gone, its turn has come, whatever else happens. A watch reports that they are gone, or a read
-// finds it out.
+// smaller create revision than a key that exists: so when all keys that once existed before this
+// one are gone, its turn has come, whatever else happens. A watch reports that they are gone, or a
+// read finds it out.
 //
 // A waiter near the head of the queue watches all keys of the name, and needs to read nothing when
 // its turn comes. If all waiters did so, each release would be reported to all of them; so a waiter
@@ -89,8 +89,8 @@ func (p *place) wasDeleted(key string) {
 }
 
 // checkKey is a key before its own that a renewal reads; "": there is none, or all are going to be
-// read. When its turn has come, that key is gone, whether or not a watch has reported it. To read one
-// key costs the cluster the same, however long the queue is.
+// read. When its turn has come, that key is gone, whether or not a watch has reported it. To read
+// one key costs the cluster the same, however long the queue is.
 func (p *place) checkKey() string {
 	if p.first {
 		return ""
@@ -101,8 +101,8 @@ func (p *place) checkKey() string {
 	return p.watchKey
 }
 
-// missed takes in that a renewal has found a key gone. If a watch has reported it meanwhile, there is
-// nothing to do.
+// missed takes in that a renewal has found a key gone. If a watch has reported it meanwhile, there
+// is nothing to do.
 func (p *place) missed(key string) {
 	if _, known := p.ahead[key]; !known && key != p.watchKey {
 		return
@@ -162,8 +162,8 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 // key is attached to, which need not be the newest one.
 //
 // The key may have been deleted in the same revision as the last key before it. Both deletes are in
-// one response, and hold waits until that was taken in: so it is known here. The watch of a held key
-// reports later deletes.
+// one response, and hold waits until that was taken in: so it is known here. The watch of a held
+// key reports later deletes.
 func (l *lock) granted() (driver.Grant, error) {
 	l.d.watches.hold(l)
 	l.mu.Lock()
@@ -213,9 +213,9 @@ func (l *lock) listen(revision int64) {
 // before must be read.
 func (l *lock) watchBegun() { l.update(l.place.readAgain) }
 
-// keyDeleted takes in that a key of the name was deleted. Deletes are reported in the order of their
-// revisions: so the own key existed then, unless it was deleted before, or is deleted in the same
-// revision and reported next (see granted).
+// keyDeleted takes in that a key of the name was deleted. Deletes are reported in the order of
+// their revisions: so the own key existed then, unless it was deleted before, or is deleted in the
+// same revision and reported next (see granted).
 func (l *lock) keyDeleted(key string, revision int64) {
 	if key == l.key {
 		l.isGone()

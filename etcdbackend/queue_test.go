@@ -7,16 +7,17 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// A place in the queue, by what is read and what the watch tells, in every order in which they may come. The own key is
-// "me". A step is "look" (a request that reads is sent), "read a b" (its answer), "read a b +" (there are more), or "- a"
-// (the watch tells that the key is gone), or "missed a" (a renewal has read that it is).
+// A place in the queue, by what is read and what the watch reports, in every order in which they
+// may come. The own key is "me". A step is "look" (a request that reads is sent), "read a b" (its
+// answer), "read a b +" (there are more), or "- a" (the watch reports that the key is gone), or
+// "missed a" (a renewal has read that it is).
 func TestPlace(t *testing.T) {
 	for _, c := range []struct {
 		why   string
 		steps []string
 		want  string
 	}{
-		{"nobody is there", []string{"look", "read me"}, "won"},
+		{"the queue is empty", []string{"look", "read me"}, "won"},
 		{"one is there", []string{"look", "read a me"}, "waits"},
 		{"the one before goes", []string{"look", "read a me", "- a"}, "won"},
 		{"one of two goes", []string{"look", "read a b me", "- a"}, "waits"},
@@ -41,7 +42,7 @@ func TestPlace(t *testing.T) {
 		{"a renewal finds the far one gone", []string{"look", "read a b c d e f g h i me", "missed b"}, "looks"},
 		{"a renewal finds gone what was far before", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "missed b"}, "waits"},
 		{"a renewal finds one gone that a read under way still finds", []string{"look", "read a me", "look", "missed a", "read a me"}, "won"},
-		{"it is told twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
+		{"it is reported twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
 	} {
 		if got := etcdbackend.Place(c.steps); got != c.want {
 			t.Errorf("%s: after %q it %s, want %s", c.why, c.steps, got, c.want)
@@ -49,8 +50,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// However a read and the ends of keys are mixed, who stands before is never forgotten, and its end never missed: it is the
-// own turn exactly when all of them are gone.
+// However a read and the ends of keys are mixed, no key before the own one is forgotten, and its
+// end is never missed: it is the own turn exactly when all of them are gone.
 func FuzzPlace(f *testing.F) {
 	f.Add(uint8(3), uint16(0b101), []byte{1, 0, 2})
 	f.Add(uint8(0), uint16(0), []byte{})
@@ -62,7 +63,7 @@ func FuzzPlace(f *testing.F) {
 		}
 		steps := []string{"look"}
 		gone := make(map[string]bool)
-		for i, key := range keys { // these go while the request is under way; some of them before it is carried out
+		for i, key := range keys { // these go while the request is under way; some of them before it is executed
 			if early&(1<<i) != 0 {
 				steps = append(steps, "- "+key)
 				gone[key] = true

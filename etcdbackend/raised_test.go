@@ -9,8 +9,8 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// Each member raises a short TTL by its own election timeout, for itself: what one answers to a Grant is not what another one, which
-// may be the leader, counts with. All have what was asked for.
+// Each member raises a short TTL by its own election timeout, for itself: what one answers to a
+// Grant is not what another one, which may be the leader, counts with. All have what was asked for.
 func TestRaisedTTL(t *testing.T) {
 	raise := func(asked int64) int64 { return max(asked, 10) }
 	var c cluster
@@ -62,7 +62,8 @@ func TestRaisedTTL(t *testing.T) {
 	}
 }
 
-// Where each member that is asked raises it more than the last, it is asked for until one of them doesn't.
+// Where each member that is asked raises it more than the last, it is asked for until one of them
+// doesn't.
 func TestRaisedAgain(t *testing.T) {
 	var c cluster
 	c.ttlOf = func(asked int64) int64 {

@@ -14,23 +14,25 @@ import (
 // How a session gets a keepalive, or an etcd lease in place of one that nothing extends.
 
 // etcd counts in seconds. The allowance for clocks, and an attempt or two to renew, need more than
-// one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease, and
-// a new leader goes on from the last checkpoint instead of the whole TTL: earlier than a holder can
-// know.
+// one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease,
+// and a new leader goes on from the last checkpoint instead of the whole TTL: earlier than a holder
+// can know.
 var ttls = kit.TTL{Min: 2 * time.Second, Max: 300 * time.Second, Unit: time.Second}
 
 const (
 	// requestLimit is what all members have together, for all that an acquisition asks, and for a
-	// keepalive or a Grant. A renewal that waits for one has less, and leaves it to the next renewal.
+	// keepalive or a Grant. A renewal that waits for one has less, and leaves it to the next
+	// renewal.
 	requestLimit = 2 * etcdconn.MaxAttempt
 
-	// reasonLimit is for the reason why a keepalive or a Grant has failed that an acquisition waits for.
+	// reasonLimit is for the reason why a keepalive or a Grant has failed that an acquisition waits
+	// for.
 	reasonLimit = 250 * time.Millisecond
 )
 
 // attemptLimit limits one request to one member, before the next member is asked. A minority of n
-// members may be silent, so a member of the majority must have its turn within requestLimit, and one
-// more attempt must fit in as well.
+// members may be silent, so a member of the majority must have its turn within requestLimit, and
+// one more attempt must fit in as well.
 func attemptLimit(ttl time.Duration, n int) time.Duration {
 	return min(ttl/6, requestLimit/time.Duration(n/2+2))
 }
@@ -75,9 +77,10 @@ func (s *session) extendOrReplace(ctx context.Context) error {
 		if err != nil && (ctx.Err() != nil || !errors.Is(err, etcdconn.ErrBehind)) { // a Grant finds out whether the term was set back
 			return err
 		}
-		// A keepalive is answered with the whole TTL, which is the TTL that was granted or more: how far
-		// a short one is raised is for the leader to say. An answer with less extends nothing; it may be
-		// what is left of the etcd lease, which a proxy has asked for. 0: the cluster doesn't have it.
+		// A keepalive is answered with the whole TTL, which is the TTL that was granted or more:
+		// how far a short one is raised is for the leader to say. An answer with less extends
+		// nothing; it may be what is left of the etcd lease, which a proxy has asked for. 0: the
+		// cluster doesn't have it.
 		if err == nil && ttl >= e.ttl && compareTerms(e.term, k.Term) == sameTerm {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -129,10 +132,10 @@ func (s *session) neededTTL() time.Duration {
 	return ttl
 }
 
-// grant gets an etcd lease that has the TTL which was asked for. How far a short TTL is raised is for
-// each member to say, each for itself: so what one member answers need not be what the leader counts
-// with, now or after the next election. But all have what was asked for. So a TTL that was raised is
-// asked for.
+// grant gets an etcd lease that has the TTL which was asked for. How far a short TTL is raised is
+// for each member to say, each for itself: so what one member answers need not be what the leader
+// counts with, now or after the next election. But all have what was asked for. So a TTL that was
+// raised is asked for.
 func (s *session) grant(ctx context.Context, ttl time.Duration) (*etcdLease, error) {
 	for {
 		e, err := s.grantInKnownTerm(ctx, ttl)

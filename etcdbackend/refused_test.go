@@ -46,7 +46,7 @@ func isEmpty(req any) bool {
 	return ok && len(txn.Compare)+len(txn.Success)+len(txn.Failure) == 0
 }
 
-// Who isn't a member of the own cluster is left, whatever it says.
+// A server that isn't a member of the own cluster is left, whatever it answers.
 func TestStrangerThatRefuses(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

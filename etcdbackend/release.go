@@ -14,8 +14,8 @@ import (
 // Release deletes the key. Where a request that puts it may still be on its way, the guard key is
 // written before, which stops that request.
 //
-// Which create revision the key has makes no difference: its name is that of this acquisition alone,
-// and a late request may have put it a second time after it was deleted by hand.
+// Which create revision the key has makes no difference: its name is that of this acquisition
+// alone, and a late request may have put it a second time after it was deleted by hand.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {
 		return nil
@@ -49,8 +49,8 @@ func (l *lock) remove(ctx context.Context) error {
 	return etcdconn.Join(err, failed)
 }
 
-// fenceLatePuts makes sure that no late request of this acquisition attaches its key to e. compared is
-// the latest revision of the guard key that such a request compares.
+// fenceLatePuts makes sure that no late request of this acquisition attaches its key to e. compared
+// is the latest revision of the guard key that such a request compares.
 func (l *lock) fenceLatePuts(ctx context.Context, e *etcdLease, compared int64) error {
 	if l.session.guardOf(e) > compared {
 		return nil // another acquisition has written it since
@@ -75,11 +75,11 @@ type footprint struct {
 	late     bool         // a copy of a request that puts the key may still be executed
 	guard    int64        // the latest revision of a guard key that such a request compared
 	leases   []*etcdLease // all that the key may be attached to; each is used
-	removed  bool         // Release has made sure that there is nothing, for ever
+	removed  bool         // Release has made sure that there is nothing
 }
 
-// asks notes, before a request that puts the key, that the key may be attached to e, which is used for
-// that.
+// asks notes, before a request that puts the key, that the key may be attached to e, which is used
+// for that.
 func (f *footprint) asks(s *session, e *etcdLease, guard int64) {
 	f.possible, f.guard = true, max(f.guard, guard)
 	if slices.Contains(f.leases, e) {
@@ -89,8 +89,8 @@ func (f *footprint) asks(s *session, e *etcdLease, guard int64) {
 	f.leases = append(f.leases, e)
 }
 
-// wasNotPut notes that the request of asks has not put the key. That says nothing while a copy of an
-// earlier request is late.
+// wasNotPut notes that the request of asks has not put the key. That says nothing while a copy of
+// an earlier request is late.
 func (f *footprint) wasNotPut(s *session, e *etcdLease) {
 	if f.late {
 		return
@@ -101,8 +101,8 @@ func (f *footprint) wasNotPut(s *session, e *etcdLease) {
 }
 
 // moves notes, before a request that moves the key, that the key may be attached to e. It is false
-// when e is retired: nothing extends it. A later etcd lease can't be known before e is retired, so a
-// slow move doesn't take the key back.
+// when e is retired: nothing extends it. A later etcd lease can't be known before e is retired, so
+// a slow move doesn't take the key back.
 func (f *footprint) moves(s *session, e *etcdLease) bool {
 	if !s.mayUse(e) {
 		return false
@@ -115,9 +115,9 @@ func (f *footprint) moves(s *session, e *etcdLease) bool {
 	return true
 }
 
-// moved notes that the key is attached to e. As long as a request may be late that attaches the key to
-// another etcd lease, that one stays in use. It is false when e is not in use any more: the answer is
-// old, and a later move, or Release, has been faster.
+// moved notes that the key is attached to e. As long as a request may be late that attaches the key
+// to another etcd lease, that one stays in use. It is false when e is not in use any more: the
+// answer is old, and a later move, or Release, has been faster.
 func (f *footprint) moved(s *session, e *etcdLease) bool {
 	if !slices.Contains(f.leases, e) {
 		return false

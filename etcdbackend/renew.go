@@ -34,7 +34,7 @@ type renewal struct {
 	l *lock
 }
 
-// report tells the outcome for a lock of a Renew, by its index.
+// report takes the outcome for a lock of a Renew, by its index.
 type report func(i int, base driver.Instant, err error)
 
 // Renew asks the sessions in parallel.
@@ -84,8 +84,8 @@ func fail(locks []renewal, err error, report report) {
 	}
 }
 
-// renewOn checks the keys that are attached to e, and moves the others to it. It returns the locks for
-// which a newer etcd lease is worth an attempt, and reports the others.
+// renewOn checks the keys that are attached to e, and moves the others to it. It returns the locks
+// for which a newer etcd lease is worth an attempt, and reports the others.
 func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
 	var here, elsewhere []renewal
 	for _, r := range locks {
@@ -119,8 +119,8 @@ func (l *lock) usesLease(e *etcdLease) bool {
 	return l.known.lease == e
 }
 
-// check asks whether keys that are attached to e exist. For each lock that waits, one key before its
-// own is read as well: a delete may have been missed.
+// check asks whether keys that are attached to e exist. For each lock that waits, one key before
+// its own is read as well: a delete may have been missed.
 func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []renewal, report report) (left []renewal) {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
@@ -177,9 +177,9 @@ func checksOf(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 	return cmps, reads
 }
 
-// move attaches keys to e, if they exist and are attached to the etcd lease that is known. A move that
-// is late does nothing: by then the key is attached to another one. The Base of e is newer than any
-// that was reported before.
+// move attaches keys to e, if they exist and are attached to the etcd lease that is known. A move
+// that is late does nothing: by then the key is attached to another one. The Base of e is newer
+// than any that was reported before.
 func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
@@ -227,8 +227,8 @@ func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, 
 	return left
 }
 
-// moves notes that the key may be attached to e, and returns the etcd lease to which it is known to be
-// attached. It is false when e is retired.
+// moves notes that the key may be attached to e, and returns the etcd lease to which it is known to
+// be attached. It is false when e is retired.
 func (l *lock) moves(e *etcdLease) (from clientv3.LeaseID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

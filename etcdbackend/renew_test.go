@@ -16,8 +16,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Of the two requests of a renewal one is refused, which is reported at once. The other is answered by a new leader, and its
-// locks are moved.
+// Of the two requests of a renewal one is refused, which is reported at once. The other is answered
+// by a new leader, and its locks are moved.
 func TestRefusedPartOfARenewal(t *testing.T) {
 	const ttl, most = 10 * time.Second, 128
 	var s cluster
@@ -48,8 +48,8 @@ func TestRefusedPartOfARenewal(t *testing.T) {
 	}
 }
 
-// The members raise a short TTL, each by its own settings. A holder counts on the TTL that it was granted, so no later etcd
-// lease is shorter; and if one were, no renewal would rest on it.
+// The members raise a short TTL, each by its own settings. A holder counts on the TTL that it was
+// granted, so no later etcd lease is shorter; and if one were, no renewal would rest on it.
 func TestNoShorterLease(t *testing.T) {
 	var s cluster
 	s.ttlOf = func(asked int64) int64 { return max(asked, 10) }

@@ -39,11 +39,11 @@ type etcdLease struct {
 	revoked   bool               // its revocation has begun
 	users     int                // acquisitions whose keys may be attached to it
 
-	// guard is the mod revision of the guard key, as far as it is known. Each Txn that attaches a key
-	// to this etcd lease compares the guard key of the etcd lease. To write the guard key stops all
-	// such Txns that are still on their way: so a key can't appear after its acquisition was cleaned
-	// up. As a rule the guard key doesn't exist, and its revision is 0. It is attached to the same
-	// etcd lease.
+	// guard is the mod revision of the guard key, as far as it is known. Each Txn that attaches a
+	// key to this etcd lease compares the guard key of the etcd lease. To write the guard key stops
+	// all such Txns that are still on their way: so a key can't appear after its acquisition was
+	// cleaned up. As a rule the guard key doesn't exist, and its revision is 0. It is attached to
+	// the same etcd lease.
 	guard int64
 }
 
@@ -93,8 +93,8 @@ func (s *session) leave(e *etcdLease) {
 	s.revokeUnused(e)
 }
 
-// retire is called before the Grant that replaces e: so each Base of e is older than any Base of the
-// next etcd lease, and a key that is moved never gets an older Base.
+// retire is called before the Grant that replaces e: so each Base of e is older than any Base of
+// the next etcd lease, and a key that is moved never gets an older Base.
 func (s *session) retire(e *etcdLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,8 +124,8 @@ func (s *session) current() (*etcdLease, etcdconn.Keepalive) {
 	return s.newest, s.newest.keepalive
 }
 
-// prove takes in a linearizable answer to a request that was sent after k was heard, and returns the
-// Base of e.
+// prove takes in a linearizable answer to a request that was sent after k was heard, and returns
+// the Base of e.
 func (s *session) prove(e *etcdLease, k etcdconn.Keepalive, r etcdconn.Reply) driver.Instant {
 	base, ok := proved(e.term, k, confirmation{sent: r.Sent, term: r.Header.RaftTerm})
 	s.mu.Lock()
@@ -136,8 +136,8 @@ func (s *session) prove(e *etcdLease, k etcdconn.Keepalive, r etcdconn.Reply) dr
 	return e.base
 }
 
-// hasUnproved reports whether the newest keepalive is younger than age and has proved nothing yet: a
-// renewal that was short of time has left it to the next one.
+// hasUnproved reports whether the newest keepalive is younger than age and has proved nothing yet:
+// a renewal that was short of time has left it to the next one.
 func (s *session) hasUnproved(age time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

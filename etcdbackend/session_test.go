@@ -7,7 +7,8 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// A renewal asks for a keepalive, unless there is one that nothing has proved yet, and that is worth proving.
+// A renewal asks for a keepalive, unless there is one that nothing has proved yet, and that is
+// worth proving.
 func TestHasUnproved(t *testing.T) {
 	const age = time.Minute
 	for _, c := range []struct {

@@ -21,8 +21,8 @@ type heldWatches struct {
 	recheck   func([]*lock)
 }
 
-// watchAfter is for how long a lock is held before its key is watched, at least; at most it is twice
-// that.
+// watchAfter is for how long a lock is held before its key is watched, at least; at most it is
+// twice that.
 const watchAfter = 100 * time.Millisecond
 
 // heldKey is the subject of such a watch.

@@ -1,7 +1,6 @@
 package etcdbackend
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -24,13 +23,13 @@ type watches struct {
 
 // newWatches makes the watches of a Locker. recheck is called with locks whose keys may have been
 // deleted while they were not watched.
-func newWatches(life context.Context, c *etcdconn.Cluster, recheck func([]*lock)) *watches {
+func newWatches(c *etcdconn.Cluster, recheck func([]*lock)) *watches {
 	w := &watches{
 		names: make(map[string]*nameWatch),
 		ahead: make(map[*lock]*aheadWatch),
 		held:  heldWatches{watched: make(map[*lock]*etcdconn.Watch), recheck: recheck},
 	}
-	w.stream = c.NewWatcher(life, &w.mu, w.held.recheckUnwatched)
+	w.stream = c.NewWatcher(&w.mu, w.held.recheckUnwatched)
 	return w
 }
 
@@ -74,7 +73,8 @@ func (n *nameWatch) Deleted(key string, revision int64) {
 	}
 }
 
-// joinWatched notifies a lock that is about to put its key of deletes, if the name is watched already.
+// joinWatched notifies a lock that is about to put its key of deletes, if the name is watched
+// already.
 func (w *watches) joinWatched(l *lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *watches) joinWatched(l *lock) {
 	}
 }
 
-// joinNear notifies a lock near the head of its queue of all deletes of the name. The lock reads the
-// keys before its own once these are watched, if it had not joined before.
+// joinNear notifies a lock near the head of its queue of all deletes of the name. The lock reads
+// the keys before its own once these are watched, if it had not joined before.
 func (w *watches) joinNear(l *lock) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,8 +110,8 @@ func (w *watches) join(l *lock) {
 	}
 }
 
-// joinFar notifies a lock far from the head of its queue of the end of one key, since a revision. The
-// lock then joins those that are near.
+// joinFar notifies a lock far from the head of its queue of the end of one key, since a revision.
+// The lock then joins those that are near.
 func (w *watches) joinFar(l *lock, key string, revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc"
 )
 
-// call is one request to one member. It counts how often gRPC hands the request to a connection: the
-// client repeats a request without a word when its login has expired, among other cases. gRPC asks
+// call is one request to one member. It counts how often gRPC hands the request to a connection:
+// the client repeats a request by itself when its login has expired, among other cases. gRPC asks
 // for the credentials of a call each time, so call is one of these.
 type call struct{ handed atomic.Int32 }
 

@@ -9,24 +9,24 @@
 //     one of three requests hangs while one of three members is frozen. [Cluster] has a connection
 //     to each member, sends everything to one of them, and leaves it when it doesn't answer:
 //     cluster.go, try.go.
-//   - The client repeats a request without a word when its login has expired (retry_interceptor.go,
+//   - The client repeats a request by itself when its login has expired (retry_interceptor.go,
 //     unaryClientInterceptor), and gRPC does so when a connection breaks. Whether a request may be
 //     executed late depends on that, so each call counts how often gRPC took it: call.go.
 //   - The client waits for connections that have failed (options.go, defaultWaitForReady), and gRPC
-//     waits for up to 120 s before it dials again (backoff.DefaultConfig). Requests here don't wait,
-//     and a connection that has failed is dialled again at once: call.go, member.go.
-//   - Client.Dial returns when the member is reached, or the DialTimeout has passed, if the caller's
-//     client has grpc.WithBlock; and it reads the endpoints without the mutex under which AutoSync
-//     sets them (client.go, Client.dial): dial.go.
+//     waits for up to 120 s before it dials again (backoff.DefaultConfig). Requests here don't
+//     wait, and a connection that has failed is dialled again at once: call.go, member.go.
+//   - Client.Dial returns when the member is reached, or the DialTimeout has passed, if the
+//     caller's client has grpc.WithBlock; and it reads the endpoints without the mutex under which
+//     AutoSync sets them (client.go, Client.dial): dial.go.
 //   - The client logs in for each new stream (retry_interceptor.go, streamClientInterceptor), and
 //     not at the stream's own member but at any (client.go, getToken). A login costs the cluster a
 //     write and a slow hash, and hangs while that member is frozen. So streams for keepalives are
 //     kept, and several are opened in parallel: lease.go, open_stream.go. A login also hangs, at
 //     every member, after the cluster was restored: try.go.
 //   - clientv3.New waits for its first login until the DialTimeout has passed, and doesn't say that
-//     nobody listens (client.go, newClient): login.go.
-//   - Lessor.KeepAliveOnce opens a stream for each keepalive, and doesn't say when the keepalive was
-//     sent (lease.go): lease.go here.
+//     no server listens (client.go, newClient): login.go.
+//   - Lessor.KeepAliveOnce opens a stream for each keepalive, and doesn't say when the keepalive
+//     was sent (lease.go): lease.go here.
 //   - Watcher has a goroutine and a channel for each watch, and resumes at an older revision
 //     (watch.go, serveSubstream), which etcd's servers deliver every 100 ms only. [Watcher] has one
 //     stream for all watches, and only deletes: watcher.go, watch_stream.go.
@@ -58,7 +58,7 @@ const MaxAttempt = 2500 * time.Millisecond
 type Cluster struct {
 	client     *clientv3.Client
 	maxStreams int        // for keepalives, that are kept open to one member
-	tasks      *kit.Tasks // dialling and logging in
+	tasks      *kit.Tasks // dialling and logging in; their context is also the stream's of watches
 
 	id     atomic.Uint64 // of the cluster; 0: no member has answered yet
 	term   atomic.Uint64 // the latest in an answer
@@ -176,7 +176,8 @@ func (c *Cluster) isFirst(m *member) bool {
 	return c.first == m
 }
 
-// leave makes the next member the one to ask first, unless m isn't that any more. The watches follow.
+// leave makes the next member the one to ask first, unless m isn't that any more. The watches
+// follow.
 func (c *Cluster) leave(m *member) {
 	c.mu.Lock()
 	leaving := c.first == m && len(c.members) > 1

@@ -54,8 +54,8 @@ func rejected(err error) bool {
 	return false
 }
 
-// refused reports whether err says no in the words of etcd: nothing was executed. If it comes from a
-// member of the own cluster, all others say the same. verifyRefusal finds out whether it does: a
+// refused reports whether err says no in the words of etcd: nothing was executed. If it comes from
+// a member of the own cluster, all others say the same. verifyRefusal finds out whether it does: a
 // member of another cluster uses the same words, and other servers have codes that look like them.
 func refused(err error) bool {
 	return rejected(err) && isEtcdText(err) && !isLogin(err) && !isLimitOfMember(err)
@@ -67,8 +67,8 @@ func isEtcdText(err error) bool {
 }
 
 // isLogin reports whether err may come from a login. The client logs in at any address, one after
-// the other, whichever member the request is for. Where it has logged in at a cluster without users,
-// it has no token, and a member takes that for no user.
+// the other, whichever member the request is for. Where it has logged in at a cluster without
+// users, it has no token, and a member takes that for no user.
 func isLogin(err error) bool {
 	return isTokenUnknown(err) || errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty)
 }

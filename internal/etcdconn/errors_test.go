@@ -19,9 +19,9 @@ func maybeDone(handed int32, err error) bool {
 	return c.maybeDone(err)
 }
 
-// What becomes of a request whose answer is an error, by how often gRPC has handed it to a connection:
-// whether a copy of it may still be executed, and whether the error ends the request if the member is
-// one of the cluster.
+// What becomes of a request whose answer is an error, by how often gRPC has handed it to a
+// connection: whether a copy of it may still be executed, and whether the error ends the request if
+// the member is one of the cluster.
 func TestErrors(t *testing.T) {
 	for _, c := range []struct {
 		why     string

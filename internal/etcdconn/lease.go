@@ -80,8 +80,8 @@ func (c *Cluster) keepalive(sent driver.Instant, h *pb.ResponseHeader) Keepalive
 	return Keepalive{Sent: sent, Term: h.RaftTerm, Heard: c.nextSeq()}
 }
 
-// newLeaseID draws the id of an etcd lease, so that it is known, and can be revoked, when the answer
-// to its Grant is lost.
+// newLeaseID draws the id of an etcd lease, so that it is known, and can be revoked, when the
+// answer to its Grant is lost.
 func newLeaseID() clientv3.LeaseID {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// NewClient makes a client. clientv3.New waits for the first login of a client with a user until the
-// DialTimeout has passed, and then says nothing but that, also where no member can be reached. So
-// this login doesn't wait for a connection that has failed.
+// NewClient makes a client. clientv3.New waits for the first login of a client with a user until
+// the DialTimeout has passed, and then says nothing but that, also where no member can be reached.
+// So this login doesn't wait for a connection that has failed.
 func NewClient(config clientv3.Config) (*clientv3.Client, error) {
 	var over atomic.Bool
 	firstLogin := func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {

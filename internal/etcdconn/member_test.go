@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// silentKV takes requests and says what it is told to.
+// silentKV takes requests and answers as reply does.
 type silentKV struct {
 	pb.UnimplementedKVServer
 	reply func(context.Context) (*pb.TxnResponse, error)
@@ -81,8 +81,9 @@ func keepAlive(ctx context.Context, m *member, id clientv3.LeaseID, limit time.D
 	})
 }
 
-// What is said of a request that failed rests on how gRPC hands requests to connections: one that was never sent leaves
-// nothing to clean up, and of one that was sent nobody knows.
+// What is said of a request that failed rests on how gRPC hands requests to connections: one that
+// was never sent leaves nothing to clean up, and of one that was sent it is unknown whether it is
+// executed.
 func TestWhatWasSent(t *testing.T) {
 	closed := listen(t)
 	_ = closed.Close()
@@ -167,7 +168,7 @@ func TestLoginAtAFrozenMember(t *testing.T) {
 	}
 }
 
-// granting answers Grants, or not, in a cluster that nobody leads.
+// granting answers Grants, or not, in a cluster without a leader.
 type granting struct {
 	pb.UnimplementedLeaseServer
 	mute  bool
@@ -182,8 +183,8 @@ func (g *granting) LeaseGrant(ctx context.Context, _ *pb.LeaseGrantRequest) (*pb
 	return nil, rpctypes.ErrGRPCNoLeader
 }
 
-// While there is no leader, members refuse at once. What they have refused is not revoked, and they are
-// not asked without a pause.
+// While there is no leader, members refuse at once. What they have refused is not revoked, and they
+// are not asked without a pause.
 func TestNoLeader(t *testing.T) {
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprintf("mute %v", mute), func(t *testing.T) {

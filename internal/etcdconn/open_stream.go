@@ -12,8 +12,8 @@ const maxOpenings = 3
 // latest is not open after a part of limit. All but the first that opens are cancelled.
 //
 // The client logs in for each stream, at any member of the cluster, in turn. That member may be
-// frozen, and then nothing of the stream is sent, although the stream's own member is well. The next
-// login goes to the next member.
+// frozen, and then nothing of the stream is sent, although the stream's own member is well. The
+// next login goes to the next member.
 func openStream[S any](ctx context.Context, limit time.Duration, open func(context.Context) (S, error)) (S, error) {
 	type result struct {
 		i      int

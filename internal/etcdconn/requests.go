@@ -35,8 +35,8 @@ func (c *Cluster) Txn(ctx context.Context, limit time.Duration, cmps []clientv3.
 	return r, err
 }
 
-// CountVoters returns how many members vote. A user who may not ask for the members has to be
-// content with the number of addresses.
+// CountVoters returns how many members vote; for a user without the permission to list the members,
+// the number of addresses.
 func (c *Cluster) CountVoters(ctx context.Context) (n int, err error) {
 	_, err = c.try(ctx, MaxAttempt, func(ctx context.Context, m *member) error {
 		list, err := m.cluster.MemberList(ctx, &pb.MemberListRequest{}, options(ctx)...)
@@ -67,9 +67,9 @@ type Status struct {
 	Err     error // the member doesn't answer, or is refused
 }
 
-// Survey asks until one member has answered, and then all others at the same time, each for limit at
-// most. The first Status is of the member that has answered, or the error of all; it has no version
-// if the user may not ask for it.
+// Survey asks until one member has answered, and then all others at the same time, each for limit
+// at most. The first Status is of the member that has answered, or the error of all; it has no
+// version if the user may not ask for it.
 func (c *Cluster) Survey(ctx context.Context, limit time.Duration) []Status {
 	var first *member
 	var all []Status

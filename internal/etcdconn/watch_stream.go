@@ -8,6 +8,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // watchStream is the stream to one member. What must be sent is queued, so that no caller waits for
@@ -16,18 +18,15 @@ type watchStream struct {
 	at          *member
 	cancel      context.CancelFunc
 	queue       []*pb.WatchRequest
-	queued      chan struct{} // buffered
-	open        bool          // watches are created on it; until then overdue limits its opening
-	unconfirmed int           // watches that the server has not confirmed
-	overdue     *time.Timer   // runs while there are some
+	queued      kit.Signal
+	open        bool        // watches are created on it; until then overdue limits its opening
+	unconfirmed int         // watches that the server has not confirmed
+	overdue     *time.Timer // runs while there are some
 }
 
 func (s *watchStream) send(r *pb.WatchRequest) {
 	s.queue = append(s.queue, r)
-	select {
-	case s.queued <- struct{}{}:
-	default:
-	}
+	s.queued.Set()
 }
 
 // A pause comes before each new stream, twice as long as the last one.
@@ -83,9 +82,9 @@ var (
 //nolint:contextcheck
 func (w *Watcher) serve(m *member) error {
 	c := &call{}
-	ctx, cancel := context.WithCancel(c.context(w.life))
+	ctx, cancel := context.WithCancel(c.context(w.cluster.tasks.Context()))
 	defer cancel()
-	s := &watchStream{at: m, cancel: cancel, queued: make(chan struct{}, 1)}
+	s := &watchStream{at: m, cancel: cancel, queued: kit.NewSignal()}
 	s.overdue = time.AfterFunc(confirmLimit, cancel) // for the opening, at first
 	defer s.overdue.Stop()
 	if !w.use(s) {

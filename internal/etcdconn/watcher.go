@@ -1,27 +1,27 @@
 package etcdconn
 
 import (
-	"context"
 	"sync"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Watcher has all watches of its user on one stream, and reports deletes only. The stream goes to
-// the member that answers other requests. When it breaks, or that member is left, it begins again at
-// another member.
+// the member that answers other requests. When it breaks, or that member is left, it begins again
+// at another member.
 //
 // Two goroutines run from the first Add until Close.
 type Watcher struct {
 	cluster   *Cluster
-	life      context.Context // of the stream
 	confirmed func()
 
 	mu      *sync.Mutex
 	watches map[int64]*Watch
 	lastID  int64
-	stream  *watchStream  // nil: there is none
-	wanted  chan struct{} // there is something to watch; buffered
+	stream  *watchStream // nil: there is none
+	wanted  kit.Signal   // there is something to watch
 	started bool
 	closed  bool
 	closing chan struct{}
@@ -44,11 +44,11 @@ func (w *Watch) Up() bool { return w.up }
 
 // Subject is what a Watch reports to. Its methods are called under the mutex of the Watcher.
 type Subject interface {
-	// Since is the revision after which deletes must be reported; 0: from now on. After the first call
-	// of Begun it is 0: older deletes may be compacted away, or cost etcd too much.
+	// Since is the revision after which deletes must be reported; 0: from now on. After the first
+	// call of Begun it is 0: older deletes may be compacted away, or cost etcd too much.
 	Since() int64
-	// Begun is called when the server confirms the watch, and again after each new stream. From Since,
-	// or from now on, all deletes are reported until the stream breaks.
+	// Begun is called when the server confirms the watch, and again after each new stream. From
+	// Since, or from now on, all deletes are reported until the stream breaks.
 	Begun()
 	// Deleted reports that a key was deleted, and at which revision.
 	Deleted(key string, revision int64)
@@ -57,16 +57,15 @@ type Subject interface {
 // NewWatcher makes a Watcher without watches. mu is held by callers of Add and Remove, and while
 // confirmed and the methods of a Subject are called, so that mu can guard their state as well.
 //
-// confirmed is called when no watch is left that the server has not confirmed. life is the context
-// of the stream. A Cluster has one Watcher at most.
-func (c *Cluster) NewWatcher(life context.Context, mu *sync.Mutex, confirmed func()) *Watcher {
+// confirmed is called when no watch is left that the server has not confirmed. A Cluster has one
+// Watcher at most.
+func (c *Cluster) NewWatcher(mu *sync.Mutex, confirmed func()) *Watcher {
 	w := &Watcher{
 		cluster:   c,
-		life:      life,
 		confirmed: confirmed,
 		mu:        mu,
 		watches:   make(map[int64]*Watch),
-		wanted:    make(chan struct{}, 1),
+		wanted:    kit.NewSignal(),
 		closing:   make(chan struct{}),
 	}
 	c.mu.Lock()
@@ -83,10 +82,7 @@ func (w *Watcher) Add(key, end string, subject Subject) *Watch {
 	if s := w.stream; s != nil && s.open {
 		w.create(s, one)
 	}
-	select {
-	case w.wanted <- struct{}{}:
-	default:
-	}
+	w.wanted.Set()
 	if !w.started && !w.closed {
 		w.started = true
 		w.ended.Add(1)

@@ -1,7 +1,6 @@
 package etcdconn
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"sync"
@@ -11,6 +10,8 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // bench is a Watcher with one stream to a member that the test plays.
@@ -24,9 +25,9 @@ type bench struct {
 
 func newBench() *bench {
 	b, m := &bench{}, &member{addr: "m"}
-	b.w = (&Cluster{first: m}).NewWatcher(context.Background(), &b.mu, func() { b.confirmed++ })
+	b.w = (&Cluster{first: m}).NewWatcher(&b.mu, func() { b.confirmed++ })
 	b.w.started = true // no stream but this one
-	b.s = &watchStream{at: m, queued: make(chan struct{}, 1)}
+	b.s = &watchStream{at: m, queued: kit.NewSignal()}
 	return b
 }
 
@@ -80,7 +81,8 @@ func (b *bench) confirm(id int64) {
 	_ = b.w.receive(b.s, &pb.WatchResponse{Header: &pb.ResponseHeader{ClusterId: 1}, WatchId: id, Created: true})
 }
 
-// compact says that the server can't begin a watch, because what it had to report was compacted away.
+// compact says that the server can't begin a watch, because what it had to report was compacted
+// away.
 func (b *bench) compact(id int64) {
 	_ = b.w.receive(b.s, &pb.WatchResponse{Header: &pb.ResponseHeader{ClusterId: 1}, WatchId: id, Canceled: true})
 }
@@ -149,7 +151,8 @@ func TestAllAreConfirmed(t *testing.T) {
 	}
 }
 
-// A watch that ends itself when it begins counts once: the member still has to confirm the other one.
+// A watch that ends itself when it begins counts once: the member still has to confirm the other
+// one.
 func TestEndedAsItBegins(t *testing.T) {
 	for _, c := range []struct {
 		why   string
@@ -174,7 +177,7 @@ func TestEndedAsItBegins(t *testing.T) {
 	}
 }
 
-// A stream to a member that was left before the stream was begun would be ended by nobody while that
+// A stream to a member that was left before the stream was begun would not be ended while that
 // member is silent.
 func TestNoStreamToAMemberThatWasLeft(t *testing.T) {
 	b := newBench()
