@@ -57,7 +57,7 @@ func (d *etcdDriver) probe(ctx context.Context) error {
 	_, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, never, []clientv3.Op{clientv3.OpPut(key, "")}, []clientv3.Op{all})
 	switch {
 	case errors.Is(err, rpctypes.ErrPermissionDenied):
-		return fmt.Errorf("a permission is missing (role grant-permission ROLE readwrite %q --prefix): %w", d.prefix, err)
+		return fmt.Errorf("a permission is missing; want it granted, for example by etcdctl role grant-permission ROLE readwrite %q --prefix: %w", d.prefix, err)
 	case errors.Is(err, rpctypes.ErrTooManyOps):
 		return fmt.Errorf("%w: invalid --max-txn-ops of the members: want %d or more: %w", errors.ErrUnsupported, maxChecks, err)
 	}

@@ -23,7 +23,7 @@ type lock struct {
 	d         *etcdDriver
 	dir       string // what the keys of all acquisitions of the name begin with
 	key       string
-	ttl       time.Duration // in seconds
+	ttl       time.Duration // in whole seconds
 	noWait    bool
 	noRenewal bool // its whole TTL must be left when it is granted
 	lost      func(cause error)

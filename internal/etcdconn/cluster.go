@@ -1,5 +1,5 @@
-// Package etcdconn is clientv3 as a lock needs it. It knows nothing of locks: it sends requests to
-// an etcd cluster, and says what is known of each: when it was sent, in which Raft term it was
+// Package etcdconn is [clientv3] as a lock needs it. It knows nothing of locks: it sends requests
+// to an etcd cluster, and says what is known of each: when it was sent, in which Raft term it was
 // answered, and whether a copy of it may still be executed.
 //
 // The client is go.etcd.io/etcd/client/v3 v3.6.14, on google.golang.org/grpc v1.82.1. The package
@@ -58,7 +58,7 @@ const MaxAttempt = 2500 * time.Millisecond
 type Cluster struct {
 	client     *clientv3.Client
 	maxStreams int        // for keepalives, that are kept open to one member
-	tasks      *kit.Tasks // dialling and logging in; their context is also the stream's of watches
+	tasks      *kit.Tasks // dialling and logging in; the stream of watches has their context
 
 	id     atomic.Uint64 // of the cluster; 0: no member has answered yet
 	term   atomic.Uint64 // the latest in an answer
@@ -134,7 +134,7 @@ func (c *Cluster) firstMember() (*member, error) {
 	case c.closed:
 		return nil, kit.ErrClosing
 	case len(addrs) == 0:
-		return nil, fmt.Errorf("%w: the client has no endpoints", locker.ErrOption)
+		return nil, fmt.Errorf("%w: invalid client: it has no endpoints; want one or more, for example localhost:2379", locker.ErrOption)
 	case !slices.Equal(c.addrs, addrs):
 		c.follow(addrs)
 	}
