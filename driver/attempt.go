@@ -215,26 +215,3 @@ func (w *waiter) requeue(cause error) error {
 	}
 	return cause
 }
-
-// prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
-func (e *engine) prove(ctx context.Context, l *lease) error {
-	pause := firstPause
-	for until := Now().Add(l.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
-		err := errNoReport
-		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
-			if err = renewErr; err == nil {
-				l.base = max(l.base, min(base, Now()))
-			}
-		})
-		cancel()
-		now := Now()
-		switch {
-		case err == nil && now < l.expiry(), errors.Is(err, locker.ErrLost):
-			return err
-		case now >= until:
-			return errors.Join(errTooSlow, err)
-		}
-	}
-	return context.Cause(ctx)
-}

@@ -10,19 +10,6 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// phase is where an acquisition stands. It only moves forward, but for a grant, which takes a queued one back to
-// asking until it is known to be fresh.
-type phase int
-
-const (
-	prepared phase = iota // nothing was sent
-	asking                // a request is under way, or the next one is being waited for
-	queued                // it has its place in the service's queue; its moment is the next renewal
-	holding               // it is a lease; its moment is the next renewal or the deadline
-	removing              // it is over; its moment is the next try to remove what it left
-	gone                  // the removal is confirmed
-)
-
 // lease is one acquisition from beginning to end; while it is holding, its caller has it as a locker.Lease.
 type lease struct {
 	e    *engine
@@ -98,16 +85,6 @@ func (l *lease) err() error {
 	}
 	return nil
 }
-
-// expiry is when the service could let somebody else in, seen from here: the allowance for clocks is taken off.
-func (l *lease) expiry() Instant {
-	if l.ttl == 0 {
-		return Never
-	}
-	return l.base.Add(l.ttl - l.ttl/100 - 2*time.Millisecond)
-}
-
-var errNoReport = errors.New("the driver reported nothing")
 
 func (l *lease) Renew(ctx context.Context) error {
 	e := l.e
@@ -193,4 +170,71 @@ func (l *lease) released(end error) error {
 		return l.e.fail("release", l.req.Name, errors.New("no answer from the service; the removal goes on"))
 	}
 	return l.e.fail("release", l.req.Name, fmt.Errorf("not confirmed by the service; the removal goes on: %w", l.removeErr))
+}
+
+// checkDeadline ends a lease whose deadline has passed.
+func (e *engine) checkDeadline(l *lease) {
+	now := Now()
+	if l.phase != holding || now < Instant(l.deadline.Load()) {
+		return
+	}
+	switch {
+	case now >= l.limit:
+		e.lose(l, locker.ErrMaxHold)
+	default:
+		e.lose(l, l.unrenewed(now))
+	}
+}
+
+// unrenewed tells a service that fails from one that is silent, and both from a process that stood still.
+func (l *lease) unrenewed(now Instant) error {
+	const what = "not renewed before its deadline"
+	switch {
+	case l.lastErr != nil:
+		return fmt.Errorf(what+": %w", l.lastErr)
+	case l.renewing:
+		return fmt.Errorf(what+": no answer in %v", now.Sub(l.asked).Round(time.Millisecond))
+	case l.req.NoRenewal:
+		return errors.New(what + ", by the caller")
+	case l.asked > l.base:
+		return errors.New(what + ": the service's answers prove no renewal that is new enough")
+	}
+	return fmt.Errorf(what+": this process was late by %v to ask", now.Sub(l.renewal(l.base)).Round(time.Millisecond))
+}
+
+// lost is what the driver calls when an acquisition is dead.
+func (l *lease) lost(cause error) {
+	if cause == nil {
+		cause = errors.New("the driver named no cause")
+	}
+	l.e.mu.Lock()
+	defer l.e.unlock()
+	l.e.lose(l, cause)
+}
+
+// lose ends a lease that was held, or an acquisition that was not granted yet, whose Acquire then ends; see unlock.
+func (e *engine) lose(l *lease, cause error) {
+	switch l.phase {
+	case prepared, asking, queued:
+		e.unqueue(l)
+		if l.cause == nil {
+			l.cause = cause
+		}
+		if cancel := l.cancel; cancel != nil {
+			e.cancels = append(e.cancels, func() { cancel(cause) })
+		}
+	case holding:
+		if !errors.Is(cause, locker.ErrLost) {
+			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
+		}
+		e.end(l, cause)
+		e.discard(l)
+	}
+}
+
+// end makes the end of a lease known. What follows, removal, is the caller's to begin.
+func (e *engine) end(l *lease, why error) {
+	e.moments.remove(l)
+	l.ended.Store(e.fail("lease", l.req.Name, why))
+	close(l.done)
 }
