@@ -116,8 +116,8 @@ func (w *waiter) settle(l *lease, err error) {
 
 // prepare makes a lease that has asked for nothing yet.
 func (e *engine) prepare(req locker.Request) (*lease, error) {
-	l := &lease{e: e, req: req, ttl: req.TTL, limit: Never, pos: -1, done: make(chan struct{})}
-	l.deadline.Store(int64(Never))
+	l := &lease{e: e, req: req, validity: validity{ttl: req.TTL, limit: Never}, pos: -1, done: make(chan struct{})}
+	l.deadline.set(Never)
 	lock, err := e.driver.Lock(req, l.lost)
 	l.lock = lock
 	return l, err

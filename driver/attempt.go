@@ -115,7 +115,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 			e.unqueue(l)
 		} else if l.phase == asking {
 			l.phase = queued
-			e.plan(l, l.renewal(Stamp()))
+			e.plan(l, l.validity.nextRenewal(Stamp()))
 		}
 		return nil
 	}
@@ -150,27 +150,24 @@ func (e *engine) ended(w *waiter, l *lease, over error) error {
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
 	now := Now()
+	valid := newValidity(g, now)
 	e.mu.Lock()
 	waited := w.waited
 	e.unqueue(l)
-	l.token, l.base, l.ttl = g.Token, min(g.Base, now), g.TTL
+	l.token, l.validity = g.Token, valid
 	l.renewedQueued = l.renewing
 	e.mu.Unlock()
-	// Without renewal the TTL is all there is, so it must not begin half used up.
-	old := g.TTL / 2
-	if w.req.NoRenewal {
-		old = g.TTL / 20
-	}
 	var failure error
 	switch {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
-	case g.TTL > 0 && now.Sub(l.base) > old:
-		if err := e.prove(ctx, l); err != nil {
+	case valid.isStale(now, w.req.NoRenewal):
+		var err error
+		if valid, err = e.prove(ctx, l, valid); err != nil {
 			failure = w.stale(waited, err)
 		}
 		now = Now()
-	case now >= l.expiry():
+	case now >= valid.expiry():
 		failure = w.stale(waited, errTooSlow)
 	}
 
@@ -188,9 +185,9 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		w.q.held = true
 	}
 	if w.req.MaxHold > 0 {
-		l.limit = now.Add(w.req.MaxHold)
+		valid.limit = now.Add(w.req.MaxHold)
 	}
-	e.hold(l)
+	e.hold(l, valid)
 	w.settle(l, nil)
 	return nil
 }

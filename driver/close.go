@@ -39,8 +39,7 @@ func (e *engine) endAll() {
 		case prepared, asking, queued:
 			e.lose(l, locker.ErrClosed)
 		case holding:
-			e.checkDeadline(l)
-			if l.phase == holding {
+			if !e.checkDeadline(l, Now()) {
 				e.end(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed))
 				e.discard(l)
 			}

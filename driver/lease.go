@@ -16,11 +16,10 @@ type lease struct {
 	req  locker.Request
 	lock Lock
 
-	token locker.Token // from the grant on
-	done  chan struct{}
-	ended atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
-	// deadline is when the lease is lost, for Err and Deadline, which don't wait for the engine's mutex.
-	deadline atomic.Int64
+	token    locker.Token // from the grant on
+	done     chan struct{}
+	ended    atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
+	deadline deadline                     // read by Err and Deadline, which don't wait for the engine's mutex
 
 	// The engine's mutex guards the rest.
 	phase phase
@@ -30,13 +29,12 @@ type lease struct {
 	cancel context.CancelCauseFunc // ends the context of Acquire, until that has returned
 	cause  error                   // why the acquisition died before it was granted
 
-	base          Instant
-	ttl           time.Duration // in force; 0: no end by time
-	limit         Instant       // when the longest hold is over
-	renewing      bool          // a background renewal is under way
-	asked         Instant       // when that was begun, or the first of those that have failed since one succeeded; base before the first
-	renewedQueued bool          // and it began before the grant
-	lastErr       error         // of the last renewal, when it failed
+	validity validity
+
+	renewing      bool    // a background renewal is under way
+	asked         Instant // when that was begun, or the first of those that have failed since one succeeded; base before the first
+	renewedQueued bool    // and it began before the grant
+	lastErr       error   // of the last renewal, when it failed
 
 	removal   context.Context // of the call of Lock.Release under way, over when that has returned; nil: none is
 	removeErr error           // what the last one returned
@@ -59,7 +57,7 @@ func (l *lease) Unwrap() any {
 }
 
 func (l *lease) Deadline() time.Time {
-	at := Instant(l.deadline.Load())
+	at := l.deadline.instant()
 	if at == Never {
 		return time.Time{}
 	}
@@ -70,11 +68,12 @@ func (l *lease) Err() error {
 	if end := l.ended.Load(); end != nil {
 		return end
 	}
-	if Now() < Instant(l.deadline.Load()) {
+	now := Now()
+	if !l.deadline.passed(now) {
 		return nil
 	}
 	l.e.mu.Lock()
-	l.e.checkDeadline(l)
+	l.e.checkDeadline(l, now)
 	l.e.mu.Unlock()
 	return l.err()
 }
@@ -133,7 +132,7 @@ func (l *lease) Renew(ctx context.Context) error {
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
 	e.mu.Lock()
-	e.checkDeadline(l)
+	e.checkDeadline(l, Now())
 	if l.phase == holding {
 		e.end(l, locker.ErrReleased)
 		l.phase = removing
@@ -172,18 +171,23 @@ func (l *lease) released(end error) error {
 	return l.e.fail("release", l.req.Name, fmt.Errorf("not confirmed by the service; the removal goes on: %w", l.removeErr))
 }
 
-// checkDeadline ends a lease whose deadline has passed.
-func (e *engine) checkDeadline(l *lease) {
-	now := Now()
-	if l.phase != holding || now < Instant(l.deadline.Load()) {
-		return
-	}
+// extend sets until when the lease may be trusted, at its grant and after each renewal.
+func (l *lease) extend(v validity) {
+	l.validity = v
+	l.deadline.set(v.deadline())
+}
+
+// checkDeadline ends a lease whose deadline has passed, and reports whether it did.
+func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	switch {
-	case now >= l.limit:
+	case l.phase != holding || !l.deadline.passed(now):
+		return false
+	case now >= l.validity.limit:
 		e.lose(l, locker.ErrMaxHold)
 	default:
 		e.lose(l, l.unrenewed(now))
 	}
+	return true
 }
 
 // unrenewed tells a service that fails from one that is silent, and both from a process that stood still.
@@ -196,10 +200,10 @@ func (l *lease) unrenewed(now Instant) error {
 		return fmt.Errorf(what+": no answer in %v", now.Sub(l.asked).Round(time.Millisecond))
 	case l.req.NoRenewal:
 		return errors.New(what + ", by the caller")
-	case l.asked > l.base:
+	case l.asked > l.validity.base:
 		return errors.New(what + ": the service's answers prove no renewal that is new enough")
 	}
-	return fmt.Errorf(what+": this process was late by %v to ask", now.Sub(l.renewal(l.base)).Round(time.Millisecond))
+	return fmt.Errorf(what+": this process was late by %v to ask", now.Sub(l.validity.nextRenewal(l.validity.base)).Round(time.Millisecond))
 }
 
 // lost is what the driver calls when an acquisition is dead.

@@ -98,8 +98,8 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, c
 		return nil, nil
 	}
 	limit := callLimit
-	if l.ttl > 0 {
-		limit = min(limit, l.ttl)
+	if ttl := l.validity.ttl; ttl > 0 {
+		limit = min(limit, ttl)
 	}
 	if e.closed {
 		limit = min(limit, time.Until(e.closeBy))

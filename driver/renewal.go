@@ -66,7 +66,7 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		void = l.renewedQueued
 		l.renewing, l.renewedQueued = false, false
 	}
-	e.checkDeadline(l)
+	e.checkDeadline(l, Now())
 	if l.phase != holding && l.phase != queued {
 		return
 	}
@@ -78,29 +78,28 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return // a caller that is impatient must not put off the next renewal
 	}
 	l.lastErr = err
-	soon := Stamp().Add(l.ttl / 10).floor(l.ttl / 20) // those that fail together are tried again together
+	soon := l.validity.retryRenewal(Stamp())
 	switch {
 	case err != nil:
 		e.plan(l, soon)
 	case l.phase == queued:
-		e.plan(l, l.renewal(Stamp()))
+		e.plan(l, l.validity.nextRenewal(Stamp()))
 	default:
-		if base = min(base, Now()); base > l.base && !void { // none is in the future, whatever a driver says
-			l.base = base
-			l.extend()
+		if !void {
+			l.extend(l.validity.renewed(base, Now()))
 		}
-		e.plan(l, max(soon, l.renewal(l.base)))
+		e.plan(l, max(soon, l.validity.nextRenewal(l.validity.base)))
 	}
 }
 
 // plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
 // wanted, or the deadline.
 func (e *engine) plan(l *lease, next Instant) {
-	if l.ttl == 0 || l.renewing || l.phase == holding && l.req.NoRenewal {
+	if l.validity.ttl == 0 || l.renewing || l.phase == holding && l.req.NoRenewal {
 		next = Never
 	}
 	if l.phase == holding {
-		next = min(next, Instant(l.deadline.Load()))
+		next = min(next, l.deadline.instant())
 	}
 	if next == Never {
 		e.moments.remove(l)
@@ -111,36 +110,36 @@ func (e *engine) plan(l *lease, next Instant) {
 }
 
 // hold begins the life of a granted lease.
-func (e *engine) hold(l *lease) {
+func (e *engine) hold(l *lease, v validity) {
 	l.phase, l.cancel, l.lastErr = holding, nil, nil
 	if !l.renewing {
-		l.asked = l.base
+		l.asked = v.base
 	}
-	l.extend()
-	e.plan(l, max(l.renewal(l.base), Stamp()))
+	l.extend(v)
+	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
 }
 
 // prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
-func (e *engine) prove(ctx context.Context, l *lease) error {
+func (e *engine) prove(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
-	for until := Now().Add(l.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
+	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
 		err := errNoReport
 		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
-				l.base = max(l.base, min(base, Now()))
+				v = v.renewed(base, Now())
 			}
 		})
 		cancel()
 		now := Now()
 		switch {
-		case err == nil && now < l.expiry(), errors.Is(err, locker.ErrLost):
-			return err
+		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
+			return v, err
 		case now >= until:
-			return errors.Join(errTooSlow, err)
+			return v, errors.Join(errTooSlow, err)
 		}
 	}
-	return context.Cause(ctx)
+	return v, context.Cause(ctx)
 }
 
 var errNoReport = errors.New("the driver reported nothing")

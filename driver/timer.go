@@ -39,8 +39,7 @@ func (e *engine) tick() {
 	for len(e.moments) > 0 && e.moments[0].at <= now {
 		l := e.moments[0]
 		switch {
-		case l.phase == holding && now >= Instant(l.deadline.Load()): // also when this timer is later than it should be
-			e.checkDeadline(l)
+		case e.checkDeadline(l, now): // before a renewal that is due as well, because this timer may be late
 		case l.phase == holding, l.phase == queued:
 			if l.renewing = true; l.lastErr == nil {
 				l.asked = now

@@ -1,22 +1,68 @@
 package driver
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
-// expiry is when the service could let somebody else in, seen from here: the allowance for clocks is taken off.
-func (l *lease) expiry() Instant {
-	if l.ttl == 0 {
-		return Never
-	}
-	return l.base.Add(l.ttl - l.ttl/100 - 2*time.Millisecond)
+// validity says how long a lease may be trusted. Its methods are pure functions.
+type validity struct {
+	base  Instant       // send time of the last acknowledged request that restarted the service's expiry
+	ttl   time.Duration // in force, before the grant the one asked for; 0: it never ends by time
+	limit Instant       // when the longest hold is over; Never: there is no longest hold
 }
 
-// renewal is when to renew what was renewed last at base: after a third of the TTL, or up to a tenth of the TTL
+// newValidity is the validity of a grant that arrived at now. No base lies in the future, whatever a driver says.
+func newValidity(g Grant, now Instant) validity {
+	return validity{base: min(g.Base, now), ttl: g.TTL, limit: Never}
+}
+
+// renewed is the validity after a renewal that was answered by now. A base never goes back.
+func (v validity) renewed(base, now Instant) validity {
+	v.base = max(v.base, min(base, now))
+	return v
+}
+
+// deadline is the moment at which the lease is lost.
+func (v validity) deadline() Instant { return min(v.expiry(), v.limit) }
+
+// expiry is the first moment at which the service could grant the lock to somebody else, as seen from here: the
+// allowance for clocks of different speed, 1 % of the TTL and 2 ms, is taken off.
+func (v validity) expiry() Instant {
+	if v.ttl == 0 {
+		return Never
+	}
+	return v.base.Add(v.ttl - v.ttl/100 - 2*time.Millisecond)
+}
+
+// isStale reports whether a grant must be confirmed by a renewal before it is handed out. Without renewal the TTL is
+// all that the holder gets, so it must not begin half used up.
+func (v validity) isStale(now Instant, noRenewal bool) bool {
+	limit := v.ttl / 2
+	if noRenewal {
+		limit = v.ttl / 20
+	}
+	return v.ttl > 0 && now.Sub(v.base) > limit
+}
+
+// nextRenewal is when to renew what was renewed last at base: after a third of the TTL, or up to a tenth of the TTL
 // earlier, on a grid of that tenth. So leases with one TTL fall due together and go in one batch, whenever they were
 // acquired and whatever else is due in between.
-func (l *lease) renewal(base Instant) Instant { return base.Add(l.ttl / 3).floor(l.ttl / 10) }
+func (v validity) nextRenewal(base Instant) Instant {
+	return base.Add(v.ttl / 3).floor(v.ttl / 10)
+}
 
-// extend sets the deadline from the base, the TTL and the longest hold.
-func (l *lease) extend() { l.deadline.Store(int64(min(l.expiry(), l.limit))) }
+// retryRenewal is when to renew again what failed at now. Leases that fail together are tried again together.
+func (v validity) retryRenewal(now Instant) Instant {
+	return now.Add(v.ttl / 10).floor(v.ttl / 20)
+}
+
+// deadline publishes the moment at which a lease is lost: its holder reads it without the engine's mutex.
+type deadline struct{ at atomic.Int64 }
+
+func (d *deadline) set(at Instant)          { d.at.Store(int64(at)) }
+func (d *deadline) instant() Instant        { return Instant(d.at.Load()) }
+func (d *deadline) passed(now Instant) bool { return now >= d.instant() }
 
 // renewLimit bounds one call of Renew so that there is time for another before the deadline.
 func renewLimit(ttl time.Duration) time.Duration {
