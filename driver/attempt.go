@@ -155,7 +155,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	waited := w.waited
 	e.unqueue(l)
 	l.token, l.validity = g.Token, valid
-	l.renewedQueued = l.renewing
+	l.renewal.predatesGrant = l.renewal.running
 	e.mu.Unlock()
 	var failure error
 	switch {
@@ -163,7 +163,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
 	case valid.isStale(now, w.req.NoRenewal):
 		var err error
-		if valid, err = e.prove(ctx, l, valid); err != nil {
+		if valid, err = e.verifyGrant(ctx, l, valid); err != nil {
 			failure = w.stale(waited, err)
 		}
 		now = Now()

@@ -30,11 +30,7 @@ type lease struct {
 	cause  error                   // why the acquisition died before it was granted
 
 	validity validity
-
-	renewing      bool    // a background renewal is under way
-	asked         Instant // when that was begun, or the first of those that have failed since one succeeded; base before the first
-	renewedQueued bool    // and it began before the grant
-	lastErr       error   // of the last renewal, when it failed
+	renewal  renewal
 
 	removal   context.Context // of the call of Lock.Release under way, over when that has returned; nil: none is
 	removeErr error           // what the last one returned
@@ -177,6 +173,14 @@ func (l *lease) extend(v validity) {
 	l.deadline.set(v.deadline())
 }
 
+// hold makes a lease of a grant.
+func (e *engine) hold(l *lease, v validity) {
+	l.phase, l.cancel = holding, nil
+	l.renewal.hold(v.base)
+	l.extend(v)
+	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
+}
+
 // checkDeadline ends a lease whose deadline has passed, and reports whether it did.
 func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	switch {
@@ -185,25 +189,28 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	case now >= l.validity.limit:
 		e.lose(l, locker.ErrMaxHold)
 	default:
-		e.lose(l, l.unrenewed(now))
+		e.lose(l, l.whyNotRenewed(now))
 	}
 	return true
 }
 
-// unrenewed tells a service that fails from one that is silent, and both from a process that stood still.
-func (l *lease) unrenewed(now Instant) error {
+// whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that fails from a silent
+// one, and both from a process that did not run.
+func (l *lease) whyNotRenewed(now Instant) error {
 	const what = "not renewed before its deadline"
-	switch {
-	case l.lastErr != nil:
-		return fmt.Errorf(what+": %w", l.lastErr)
-	case l.renewing:
-		return fmt.Errorf(what+": no answer in %v", now.Sub(l.asked).Round(time.Millisecond))
+	switch r, v := &l.renewal, l.validity; {
+	case r.lastErr != nil:
+		return fmt.Errorf(what+": %w", r.lastErr)
+	case r.running:
+		return fmt.Errorf(what+": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))
 	case l.req.NoRenewal:
 		return errors.New(what + ", by the caller")
-	case l.asked > l.validity.base:
+	case r.startedAt > v.base:
 		return errors.New(what + ": the service's answers prove no renewal that is new enough")
+	default:
+		late := now.Sub(v.nextRenewal(v.base)).Round(time.Millisecond)
+		return fmt.Errorf(what+": this process was late by %v to ask", late)
 	}
-	return fmt.Errorf(what+": this process was late by %v to ask", now.Sub(l.validity.nextRenewal(l.validity.base)).Round(time.Millisecond))
 }
 
 // lost is what the driver calls when an acquisition is dead.

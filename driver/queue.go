@@ -54,9 +54,9 @@ const patience = time.Second
 // service's queue, nothing is asked, but its renewals show whether the service answers at all.
 func (q *queue) believed() bool {
 	since := q.asked
-	if since == Never && q.head != nil && q.head.current != nil {
-		if l := q.head.current; l.phase == queued && (l.renewing || l.lastErr != nil) {
-			since = l.asked
+	if since == Never && q.head != nil {
+		if l := q.head.current; l != nil && l.phase == queued {
+			since = l.renewal.unansweredSince()
 		}
 	}
 	return q.held && (since == Never || Now().Sub(since) <= patience)

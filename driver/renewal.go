@@ -9,11 +9,50 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The keeper knows one moment of each lease, in one heap behind one timer: its next renewal or its deadline while it
-// is held, its next renewal while it is queued, the next try while it is being removed. What is due is done in
-// batches, so neither goroutines nor requests grow with the number of leases.
+// renewal is the state of one lease's renewals. The engine's mutex guards it.
+type renewal struct {
+	running       bool    // a renewal in the background is due or under way
+	predatesGrant bool    // that one began before the grant
+	startedAt     Instant // of that one, or of the first in an unbroken row of failures; before the first: the base
+	lastErr       error   // of the last one; nil: it succeeded
+}
 
-// startRenewal renews a batch aside, so that one that hangs delays no deadline and no other batch.
+// start notes that a renewal in the background begins.
+func (r *renewal) start(now Instant) {
+	if r.lastErr == nil {
+		r.startedAt = now
+	}
+	r.running = true
+}
+
+// end notes that the renewal in the background has its answer, or is not made. It reports whether that answer's base
+// says something of the lease: a grant may rest on an older refresh than a renewal that began before the grant.
+func (r *renewal) end() (countsForLease bool) {
+	countsForLease = !r.predatesGrant
+	r.running, r.predatesGrant = false, false
+	return countsForLease
+}
+
+// hold begins the renewals of a lease that was granted just now.
+func (r *renewal) hold(base Instant) {
+	r.lastErr = nil
+	if !r.running {
+		r.startedAt = base
+	}
+}
+
+// unansweredSince returns since when the service has failed to answer renewals; Never when it answers.
+func (r *renewal) unansweredSince() Instant {
+	if r.running || r.lastErr != nil {
+		return r.startedAt
+	}
+	return Never
+}
+
+var errNoReport = errors.New("the driver reported nothing")
+
+// startRenewal renews a batch in a goroutine of its own, so that a batch that gets no answer delays no deadline and no
+// other batch.
 func (e *engine) startRenewal(ttl time.Duration, leases []*lease) {
 	e.busy++
 	go func() {
@@ -52,19 +91,19 @@ func (e *engine) stillRenewable(leases []*lease) []*lease {
 		if l.phase == holding || l.phase == queued {
 			return false
 		}
-		l.renewing, l.renewedQueued = false, false
+		l.renewal.end()
 		return true
 	})
 }
 
-// renewed takes in what the service said about one lock. An answer that comes after the end is void.
+// renewed processes what the service said about one lock. An answer that comes after the end of the lease has no
+// effect.
 func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	e.mu.Lock()
 	defer e.unlock()
-	void := false // it began before the grant, which may hang on an older refresh: its base says nothing of the lease
+	countsForLease := true
 	if background {
-		void = l.renewedQueued
-		l.renewing, l.renewedQueued = false, false
+		countsForLease = l.renewal.end()
 	}
 	e.checkDeadline(l, Now())
 	if l.phase != holding && l.phase != queued {
@@ -75,27 +114,27 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 		return
 	}
 	if err != nil && !background {
-		return // a caller that is impatient must not put off the next renewal
+		return // a caller with a short time limit must not delay the next renewal
 	}
-	l.lastErr = err
-	soon := l.validity.retryRenewal(Stamp())
+	l.renewal.lastErr = err
+	retry := l.validity.retryRenewal(Stamp())
 	switch {
 	case err != nil:
-		e.plan(l, soon)
+		e.plan(l, retry)
 	case l.phase == queued:
 		e.plan(l, l.validity.nextRenewal(Stamp()))
 	default:
-		if !void {
+		if countsForLease {
 			l.extend(l.validity.renewed(base, Now()))
 		}
-		e.plan(l, max(soon, l.validity.nextRenewal(l.validity.base)))
+		e.plan(l, max(retry, l.validity.nextRenewal(l.validity.base)))
 	}
 }
 
 // plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
 // wanted, or the deadline.
 func (e *engine) plan(l *lease, next Instant) {
-	if l.validity.ttl == 0 || l.renewing || l.phase == holding && l.req.NoRenewal {
+	if l.validity.ttl == 0 || l.renewal.running || l.phase == holding && l.req.NoRenewal {
 		next = Never
 	}
 	if l.phase == holding {
@@ -109,18 +148,9 @@ func (e *engine) plan(l *lease, next Instant) {
 	e.arm()
 }
 
-// hold begins the life of a granted lease.
-func (e *engine) hold(l *lease, v validity) {
-	l.phase, l.cancel, l.lastErr = holding, nil, nil
-	if !l.renewing {
-		l.asked = v.base
-	}
-	l.extend(v)
-	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
-}
-
-// prove renews a grant until the service has confirmed it and validity is left, or has said no, or a TTL has passed.
-func (e *engine) prove(ctx context.Context, l *lease, v validity) (validity, error) {
+// verifyGrant renews a grant until the service has confirmed it and validity is left, or the service has said no, or a
+// TTL has passed. It returns the validity that was confirmed.
+func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
@@ -141,5 +171,3 @@ func (e *engine) prove(ctx context.Context, l *lease, v validity) (validity, err
 	}
 	return v, context.Cause(ctx)
 }
-
-var errNoReport = errors.New("the driver reported nothing")

@@ -41,9 +41,7 @@ func (e *engine) tick() {
 		switch {
 		case e.checkDeadline(l, now): // before a renewal that is due as well, because this timer may be late
 		case l.phase == holding, l.phase == queued:
-			if l.renewing = true; l.lastErr == nil {
-				l.asked = now
-			}
+			l.renewal.start(now)
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
 		case l.phase == removing:
