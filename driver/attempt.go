@@ -107,7 +107,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	}
 	switch {
 	case held && w.req.NoWait:
-		e.discard(l)
+		e.startRemoval(l)
 		return locker.ErrHeld
 	case held:
 		w.waited = true
@@ -122,23 +122,23 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	if w.isHead() {
 		w.q.held = false
 	}
-	e.discard(l)
+	e.startRemoval(l)
 	return answer
 }
 
-// ended returns the reason for which an acquisition can't go on, if there is one, and discards what it has left. over
+// ended returns the reason for which an acquisition can't go on, if there is one, and begins its removal. over
 // is the error of the caller's context.
 func (e *engine) ended(w *waiter, l *lease, over error) error {
 	switch {
 	case errors.Is(l.cause, locker.ErrClosed):
-		e.discard(l)
+		e.startRemoval(l)
 		return locker.ErrClosed
 	case over != nil:
 		err := e.gaveUp(w, over) // before what is known of l is changed
-		e.discard(l)
+		e.startRemoval(l)
 		return err
 	case l.cause != nil:
-		e.discard(l)
+		e.startRemoval(l)
 		return w.requeue(l.cause)
 	}
 	return nil
@@ -178,7 +178,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		return err
 	}
 	if failure != nil || w.left {
-		e.discard(l)
+		e.startRemoval(l)
 		return failure
 	}
 	if w.q != nil {

@@ -41,7 +41,7 @@ func (e *engine) endAll() {
 		case holding:
 			if !e.checkDeadline(l, Now()) {
 				e.end(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed))
-				e.discard(l)
+				e.startRemoval(l)
 			}
 		case removing: // don't wait for the next try
 			e.moments.remove(l)
@@ -97,21 +97,21 @@ func (e *engine) abandonRemovals() {
 	defer e.mu.Unlock()
 	e.abandoned = true
 	for l := range e.leases {
-		if l.phase == removing && l.removal == nil {
-			e.giveUpRemoval(l)
+		if l.phase == removing && l.removal.call == nil {
+			e.abandonRemoval(l)
 		}
 	}
 }
 
-func (e *engine) giveUpRemoval(l *lease) {
-	if !l.free {
+func (e *engine) abandonRemoval(l *lease) {
+	if !l.removal.confirmedFree {
 		e.unconfirmed++
-		if l.removeErr != nil {
-			e.obstacle = l.removeErr
+		if l.removal.lastErr != nil {
+			e.obstacle = l.removal.lastErr
 		}
 	}
 	e.moments.remove(l)
-	e.forget(l)
+	e.finish(l)
 }
 
 // checkDrained says so when Close has begun and nothing is left to do.

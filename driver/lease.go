@@ -31,11 +31,7 @@ type lease struct {
 
 	validity validity
 	renewal  renewal
-
-	removal   context.Context // of the call of Lock.Release under way, over when that has returned; nil: none is
-	removeErr error           // what the last one returned
-	free      bool            // it said that the lock is free for others
-	pause     time.Duration   // before the next
+	removal  removal
 }
 
 var _ locker.Lease = (*lease)(nil)
@@ -123,8 +119,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release ends the lease at once and then waits for one try to remove it, with a time limit of its own. What that
-// doesn't settle goes on behind.
+// Release ends the lease at once and then waits for one try to remove it, with a time limit of its own. What that try
+// leaves open is removed in the background.
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
 	e.mu.Lock()
@@ -133,9 +129,9 @@ func (l *lease) Release(ctx context.Context) error {
 		e.end(l, locker.ErrReleased)
 		l.phase = removing
 	}
-	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone || l.free {
+	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone || l.removal.confirmedFree {
 		defer e.mu.Unlock()
-		return l.released(end)
+		return l.releaseResult(end)
 	}
 	if call, cancel := e.claimRemoval(context.WithoutCancel(ctx), l); call != nil {
 		e.busy++
@@ -144,27 +140,28 @@ func (l *lease) Release(ctx context.Context) error {
 			e.remove(l, call, cancel)
 		}()
 	}
-	removal := l.removal
+	call := l.removal.call
 	e.mu.Unlock()
-	if removal != nil { // otherwise the locker's time for closing is up
-		<-removal.Done()
+	if call != nil { // otherwise the locker's time for closing is up
+		<-call.Done()
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return l.released(l.err())
+	return l.releaseResult(l.err())
 }
 
-// released is what Release says of a lease that has ended so.
-func (l *lease) released(end error) error {
+// releaseResult is what Release returns for a lease that has ended with this error.
+func (l *lease) releaseResult(end error) error {
 	switch {
 	case errors.Is(end, locker.ErrLost):
 		return end
-	case l.free:
+	case l.removal.confirmedFree:
 		return nil
-	case l.removeErr == nil:
+	case l.removal.lastErr == nil:
 		return l.e.fail("release", l.req.Name, errors.New("no answer from the service; the removal goes on"))
 	}
-	return l.e.fail("release", l.req.Name, fmt.Errorf("not confirmed by the service; the removal goes on: %w", l.removeErr))
+	return l.e.fail("release", l.req.Name,
+		fmt.Errorf("not confirmed by the service; the removal goes on: %w", l.removal.lastErr))
 }
 
 // extend sets until when the lease may be trusted, at its grant and after each renewal.
@@ -239,7 +236,7 @@ func (e *engine) lose(l *lease, cause error) {
 			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
 		}
 		e.end(l, cause)
-		e.discard(l)
+		e.startRemoval(l)
 	}
 }
 

@@ -7,33 +7,58 @@ import (
 	"time"
 )
 
-// After every acquisition that ended without a confirmed release, something may still stand on the service, or be on
-// its way there. So what it left is removed until the service has confirmed it, with growing pauses, by a bounded number
-// of goroutines for all leases together: a service that doesn't answer must not cost a goroutine for each.
+// After every acquisition that ended without a confirmed release, something of it may still exist on the service, or
+// be on its way there. So the engine calls Release until the service has confirmed it, with growing pauses, in a
+// bounded number of goroutines for all leases together: a service that doesn't answer must not cost a goroutine for
+// each.
+
+// removal is the state of the removal of what one acquisition has left. The engine's mutex guards it.
+type removal struct {
+	call          context.Context // of the call of Release under way, done when that has returned; nil: none is
+	lastErr       error           // what the last call returned
+	confirmedFree bool            // a call has confirmed that the lock is free for others
+	pause         time.Duration   // before the next call
+}
+
+// called notes the result of the call of Release.
+func (r *removal) called(err error) {
+	timedOut := r.call.Err() != nil
+	r.call = nil
+	if err == nil || r.lastErr == nil || !timedOut { // a time-out says less than the error before it
+		r.lastErr = err
+	}
+	r.confirmedFree = r.confirmedFree || err == nil || isPartial(err)
+}
+
+// nextCall returns how long to wait before the next call of Release. The jitter spreads the calls of many leases.
+func (r *removal) nextCall(longest time.Duration) time.Duration {
+	r.pause = min(max(2*r.pause, firstRemovalPause), longest)
+	return r.pause/2 + rand.N(r.pause)
+}
 
 const (
-	maxRemovers      = 16  // while nothing is confirmed
-	mostRemovers     = 512 // while the service answers, so that thousands don't wait for each other
-	firstRemovePause = 10 * time.Millisecond
+	removersInDoubt   = 16  // at most, while the service confirms nothing
+	maxRemovers       = 512 // at most, while the service answers, so that thousands don't wait for each other
+	firstRemovalPause = 10 * time.Millisecond
 )
 
-// maxRemovePause is short for a Close, which waits for what is confirmed in time.
-func (e *engine) maxRemovePause() time.Duration {
+// maxRemovalPause is short during a Close, which waits for what is confirmed in time.
+func (e *engine) maxRemovalPause() time.Duration {
 	if e.closed {
 		return 100 * time.Millisecond
 	}
 	return 5 * time.Second
 }
 
-// discard begins the removal of an acquisition that is over. Its Acquire has returned.
-func (e *engine) discard(l *lease) {
+// startRemoval begins the removal of an acquisition that is over. Its Acquire has returned.
+func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
 	l.cancel = nil
 	switch {
 	case l.phase == prepared: // nothing was sent
-		e.forget(l)
+		e.finish(l)
 	case e.abandoned:
-		e.giveUpRemoval(l)
+		e.abandonRemoval(l)
 	default:
 		l.phase = removing
 		e.queueRemoval(l)
@@ -43,11 +68,11 @@ func (e *engine) discard(l *lease) {
 // queueRemoval hands a removal that is due to the removers.
 func (e *engine) queueRemoval(l *lease) {
 	e.removals = append(e.removals, l)
-	e.hireRemover(maxRemovers)
+	e.addRemover(removersInDoubt)
 }
 
-// hireRemover starts another one if there is work and there are fewer than most.
-func (e *engine) hireRemover(most int) {
+// addRemover starts another remover if there is work for it and there are fewer than most.
+func (e *engine) addRemover(most int) {
 	if len(e.removals) > 0 && e.removers < most {
 		e.removers++
 		e.busy++
@@ -55,7 +80,8 @@ func (e *engine) hireRemover(most int) {
 	}
 }
 
-// remover has contexts of its own: what an acquisition has left is removed though the caller has gone.
+// remover makes the calls of Release that are due. Its contexts are its own: what an acquisition has left is removed
+// even if the caller has gone.
 //
 //nolint:contextcheck
 func (e *engine) remover() {
@@ -69,12 +95,12 @@ func (e *engine) remover() {
 	}
 }
 
-// nextRemoval claims a lease whose removal is due. It returns nil when the remover may go: nothing is due, or its last one was not
-// confirmed, and those that are there for a service that answers are too many for one that doesn't.
+// nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing is due, or its
+// last call confirmed nothing and there are more removers than a service in doubt may have.
 func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for len(e.removals) > 0 && (confirmed || e.removers <= maxRemovers) {
+	for len(e.removals) > 0 && (confirmed || e.removers <= removersInDoubt) {
 		l := e.removals[0]
 		e.removals[0] = nil
 		e.removals = e.removals[1:]
@@ -91,10 +117,10 @@ func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.C
 	return nil, nil, nil
 }
 
-// claimRemoval claims the next call of l's Release for a caller, whose context is over when the call has returned or
-// its time is up. It returns nil when another has the call, or nothing is left to remove.
+// claimRemoval claims the next call of l's Release. The context it returns is done when that call has returned or its
+// time is up. It returns nil when somebody else makes the call, or nothing is left to remove.
 func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, context.CancelFunc) {
-	if l.removal != nil || l.phase != removing {
+	if l.removal.call != nil || l.phase != removing {
 		return nil, nil
 	}
 	limit := callLimit
@@ -104,49 +130,44 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, c
 	if e.closed {
 		limit = min(limit, time.Until(e.closeBy))
 	}
-	if limit <= 0 { // abandonRemovals is about to give it up
+	if limit <= 0 { // abandonRemovals is about to end it
 		return nil, nil
 	}
 	call, cancel := context.WithTimeout(ctx, limit)
-	l.removal = call
+	l.removal.call = call
 	e.moments.remove(l)
 	return call, cancel
 }
 
-// remove makes the call that was claimed, and reports whether that has confirmed the removal. It cancels call when that has returned,
-// which wakes those who wait for it.
+// remove makes the call that was claimed, and reports whether that has confirmed the removal. Then it cancels call,
+// which wakes those that wait for the result.
 func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFunc) bool {
 	defer cancel()
 	err := l.lock.Release(call)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	l.removal = nil
-	if err == nil || l.removeErr == nil || call.Err() == nil { // that time is up says less than what was in the way before
-		l.removeErr = err
-	}
-	l.free = l.free || err == nil || isPartial(err)
+	l.removal.called(err)
 	switch {
 	case err == nil:
-		e.forget(l)
-		e.hireRemover(mostRemovers)
-	case e.abandoned || e.closed && l.free:
-		e.giveUpRemoval(l)
+		e.finish(l)
+		e.addRemover(maxRemovers)
+	case e.abandoned || e.closed && l.removal.confirmedFree:
+		e.abandonRemoval(l)
 	default:
-		l.pause = min(max(2*l.pause, firstRemovePause), e.maxRemovePause())
-		e.moments.set(l, Stamp().Add(l.pause/2+rand.N(l.pause)))
+		e.moments.set(l, Stamp().Add(l.removal.nextCall(e.maxRemovalPause())))
 		e.arm()
 	}
 	return err == nil
 }
 
-// forget is the end of an acquisition.
-func (e *engine) forget(l *lease) {
+// finish is the end of an acquisition.
+func (e *engine) finish(l *lease) {
 	l.phase = gone
 	delete(e.leases, l)
 	e.checkDrained()
 }
 
 func isPartial(err error) bool {
-	var r *PartialReleaseError
-	return errors.As(err, &r)
+	var partial *PartialReleaseError
+	return errors.As(err, &partial)
 }
