@@ -76,7 +76,9 @@ func (e *engine) asks(w *waiter, l *lease) error {
 	if err := e.ended(w, l, over); err != nil {
 		return err
 	}
-	l.phase = asking
+	if l.phase == prepared {
+		l.become(asking)
+	}
 	if w.isHead() {
 		w.q.asked = Stamp()
 	}
@@ -88,7 +90,7 @@ func isQueued(answer error) bool { return errors.Is(answer, ErrQueued) }
 // unqueue stops the renewal of an acquisition that is not queued any more.
 func (e *engine) unqueue(l *lease) {
 	if l.phase == queued {
-		l.phase = asking
+		l.become(asking)
 		e.moments.remove(l)
 	}
 }
@@ -114,7 +116,7 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 		if !isQueued(answer) {
 			e.unqueue(l)
 		} else if l.phase == asking {
-			l.phase = queued
+			l.become(queued)
 			e.plan(l, l.validity.nextRenewal(Stamp()))
 		}
 		return nil

@@ -127,7 +127,7 @@ func (l *lease) Release(ctx context.Context) error {
 	e.checkDeadline(l, Now())
 	if l.phase == holding {
 		e.end(l, locker.ErrReleased)
-		l.phase = removing
+		l.become(removing)
 	}
 	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone || l.removal.confirmedFree {
 		defer e.mu.Unlock()
@@ -172,7 +172,8 @@ func (l *lease) extend(v validity) {
 
 // hold makes a lease of a grant.
 func (e *engine) hold(l *lease, v validity) {
-	l.phase, l.cancel = holding, nil
+	l.become(holding)
+	l.cancel = nil
 	l.renewal.hold(v.base)
 	l.extend(v)
 	e.plan(l, max(v.nextRenewal(v.base), Stamp()))

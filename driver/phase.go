@@ -1,14 +1,41 @@
 package driver
 
-// phase is where an acquisition stands. It only moves forward, but for a grant, which takes a queued one back to
-// asking until it is known to be fresh.
+// phase is how far an acquisition has come.
 type phase int
 
 const (
 	prepared phase = iota // nothing was sent
-	asking                // a request is under way, or the next one is being waited for
+	asking                // a request is under way, the next one is waited for, or a grant is verified
 	queued                // it has its place in the service's queue; its moment is the next renewal
 	holding               // it is a lease; its moment is the next renewal or the deadline
-	removing              // it is over; its moment is the next try to remove what it left
-	gone                  // the removal is confirmed
+	removing              // it is over; its moment is the next call of Release
+	gone                  // the removal is confirmed or given up, or there was nothing to remove
 )
+
+// transitions are all the ways from one phase to the next. The tests of this package fail when another one is taken,
+// and when one of these never is.
+var transitions = [...]struct {
+	from, to phase
+	when     string
+}{
+	{prepared, asking, "the first request goes out"},
+	{prepared, gone, "the acquisition is over before that"},
+	{asking, queued, "the driver returns ErrQueued"},
+	{queued, asking, "the driver returns something else, the place is lost, or nobody wants it any more"},
+	{asking, holding, "the grant is fresh, and the caller still wants it"},
+	{asking, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
+	{queued, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
+	{holding, removing, "the lease is released or lost, or the locker is closed"},
+	{removing, gone, "a call of Release returns nil, or Close gives the removal up"},
+}
+
+// become is the only place where the phase of an acquisition changes. The engine's mutex is held.
+func (l *lease) become(next phase) {
+	if observeTransition != nil {
+		observeTransition(l.phase, next)
+	}
+	l.phase = next
+}
+
+// observeTransition is set by the tests of this package only.
+var observeTransition func(from, to phase)

@@ -54,15 +54,16 @@ func (e *engine) maxRemovalPause() time.Duration {
 func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
 	l.cancel = nil
-	switch {
-	case l.phase == prepared: // nothing was sent
+	if l.phase == prepared {
 		e.finish(l)
-	case e.abandoned:
-		e.abandonRemoval(l)
-	default:
-		l.phase = removing
-		e.queueRemoval(l)
+		return
 	}
+	l.become(removing)
+	if e.abandoned {
+		e.abandonRemoval(l)
+		return
+	}
+	e.queueRemoval(l)
 }
 
 // queueRemoval hands a removal that is due to the removers.
@@ -162,7 +163,7 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 
 // finish is the end of an acquisition.
 func (e *engine) finish(l *lease) {
-	l.phase = gone
+	l.become(gone)
 	delete(e.leases, l)
 	e.checkDrained()
 }
