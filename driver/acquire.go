@@ -55,15 +55,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if !e.enter() {
 		return w.giveUp(locker.ErrClosed)
 	}
-	go w.run(first)
-	select {
-	case <-w.answered:
-		return w.lease, w.err
-	case <-ctx.Done():
-		return w.giveUp(nil)
-	case <-e.closing:
-		return w.giveUp(locker.ErrClosed)
-	}
+	return w.await(first)
 }
 
 // heldByCaller tells whether ctx comes from the context of a lease of this engine that holds the lock called name. Such a

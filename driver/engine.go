@@ -32,9 +32,6 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// callLimit bounds every call of the driver for which no shorter limit follows from the TTL.
-const callLimit = 5 * time.Second
-
 // engine is the Locker. What its files do with it: locker.go opens and counts, queue.go and acquire.go get leases,
 // keeper.go renews and ends them, cleanup.go removes what they leave, close.go ends it all.
 type engine struct {

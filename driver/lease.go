@@ -94,10 +94,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	result := make(chan error, 1)
 	go func() {
 		defer e.leave()
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
-		defer cancel()
-		err := errNoReport
-		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
+		var err error
+		e.callRenew(context.WithoutCancel(ctx), l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
 			err = renewErr
 			e.renewed(l, base, renewErr, false)
 		})
@@ -133,14 +131,7 @@ func (l *lease) Release(ctx context.Context) error {
 		defer e.mu.Unlock()
 		return l.releaseResult(end)
 	}
-	if call, cancel := e.claimRemoval(context.WithoutCancel(ctx), l); call != nil {
-		e.busy++
-		go func() {
-			defer e.leave()
-			e.remove(l, call, cancel)
-		}()
-	}
-	call := l.removal.call
+	call := e.startRelease(ctx, l)
 	e.mu.Unlock()
 	if call != nil { // otherwise the locker's time for closing is up
 		<-call.Done()

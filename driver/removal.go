@@ -124,13 +124,7 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, c
 	if l.removal.call != nil || l.phase != removing {
 		return nil, nil
 	}
-	limit := callLimit
-	if ttl := l.validity.ttl; ttl > 0 {
-		limit = min(limit, ttl)
-	}
-	if e.closed {
-		limit = min(limit, time.Until(e.closeBy))
-	}
+	limit := e.releaseLimit(l)
 	if limit <= 0 { // abandonRemovals is about to end it
 		return nil, nil
 	}

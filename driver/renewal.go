@@ -49,8 +49,6 @@ func (r *renewal) unansweredSince() Instant {
 	return Never
 }
 
-var errNoReport = errors.New("the driver reported nothing")
-
 // startRenewal renews a batch in a goroutine of its own, so that a batch that gets no answer delays no deadline and no
 // other batch.
 func (e *engine) startRenewal(ttl time.Duration, leases []*lease) {
@@ -62,25 +60,12 @@ func (e *engine) startRenewal(ttl time.Duration, leases []*lease) {
 }
 
 func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
-	ctx, cancel := context.WithTimeout(context.Background(), renewLimit(ttl))
-	defer cancel()
 	if leases = e.stillRenewable(leases); len(leases) == 0 {
 		return
 	}
-	locks := make([]Lock, len(leases))
-	reported := make([]bool, len(leases))
-	for i, l := range leases {
-		locks[i] = l.lock
-	}
-	e.driver.Renew(ctx, locks, func(i int, base Instant, err error) {
-		reported[i] = true
-		e.renewed(leases[i], base, err, true)
+	e.callRenew(context.Background(), ttl, leases, func(l *lease, base Instant, err error) {
+		e.renewed(l, base, err, true)
 	})
-	for i, l := range leases {
-		if !reported[i] {
-			e.renewed(l, 0, errNoReport, true)
-		}
-	}
 }
 
 // stillRenewable leaves out what has ended since the batch was made: its removal may be over by now.
@@ -153,14 +138,12 @@ func (e *engine) plan(l *lease, next Instant) {
 func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
-		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewLimit(l.req.TTL))
-		err := errNoReport
-		e.driver.Renew(call, []Lock{l.lock}, func(_ int, base Instant, renewErr error) {
+		var err error
+		e.callRenew(context.WithoutCancel(ctx), l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
 				v = v.renewed(base, Now())
 			}
 		})
-		cancel()
 		now := Now()
 		switch {
 		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):

@@ -63,11 +63,3 @@ type deadline struct{ at atomic.Int64 }
 func (d *deadline) set(at Instant)          { d.at.Store(int64(at)) }
 func (d *deadline) instant() Instant        { return Instant(d.at.Load()) }
 func (d *deadline) passed(now Instant) bool { return now >= d.instant() }
-
-// renewLimit bounds one call of Renew so that there is time for another before the deadline.
-func renewLimit(ttl time.Duration) time.Duration {
-	if ttl == 0 {
-		return callLimit
-	}
-	return min(ttl/4, callLimit)
-}
