@@ -10,8 +10,7 @@ import (
 	"github.com/fencedlock/locker/internal/leasectx"
 )
 
-// Acquire queues in this process, then asks the service in a goroutine of its own: clients may ignore a context, and
-// the caller must not wait for them. A call that is left behind cleans up after itself when it ends.
+// Acquire queues in this process, and then asks the service in a goroutine of its own; see calls.go.
 func (e *engine) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	lease, err := e.acquire(ctx, name, opts)
 	if err != nil {
@@ -58,7 +57,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	return w.await(first)
 }
 
-// heldByCaller tells whether ctx comes from the context of a lease of this engine that holds the lock called name. Such a
+// heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock called name. Such a
 // wait is useless: ctx ends when the lease does. A context that never ends was detached from the lease on purpose, and
 // may outlive it.
 func (e *engine) heldByCaller(ctx context.Context, name string) bool {
@@ -73,49 +72,52 @@ func (e *engine) heldByCaller(ctx context.Context, name string) bool {
 	return false
 }
 
-// giveUp is called when the caller goes without an outcome; reason is nil when its context is over. An outcome that has
-// come all the same is not thrown away.
+// giveUp is called when the caller leaves without an outcome. reason is nil when the caller's context is over. An
+// outcome that has come at the same time is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {
-	over := w.over()
-	if over == nil { // a context whose Done is closed before its Err is set
-		over = &callerGone{err: context.Canceled}
+	callerErr := w.callerErr()
+	if callerErr == nil { // a context whose Done is closed before its Err is set
+		callerErr = &callerGone{err: context.Canceled}
 	}
 	w.e.mu.Lock()
 	defer w.e.mu.Unlock()
-	if w.settled {
+	if w.decided {
 		return w.lease, w.err
 	}
 	if reason == nil {
-		reason = w.e.gaveUp(w, over)
+		reason = w.e.giveUpError(w, callerErr)
 	}
 	w.left = true
 	if w.current != nil {
-		w.e.unqueue(w.current) // what nobody waits for may die
+		w.e.unqueue(w.current) // nobody waits for it, so it may expire
 	}
 	w.e.leaveQueue(w)
 	return nil, reason
 }
 
-// settle gives the caller its outcome, unless it has gone, and the queue its next head.
-func (w *waiter) settle(l *lease, err error) {
+// decide gives the caller its outcome, unless it has left, and makes the next waiter the head.
+func (w *waiter) decide(l *lease, err error) {
 	if w.left {
 		return
 	}
-	w.lease, w.err, w.settled = l, err, true
+	w.lease, w.err, w.decided = l, err, true
 	w.e.leaveQueue(w)
 	close(w.answered)
 }
 
-// prepare makes a lease that has asked for nothing yet.
+// prepare makes a lease that has sent nothing yet.
 func (e *engine) prepare(req locker.Request) (*lease, error) {
-	l := &lease{e: e, req: req, validity: validity{ttl: req.TTL, limit: Never}, pos: -1, done: make(chan struct{})}
+	l := &lease{
+		e: e, req: req, done: make(chan struct{}), heapPos: -1,
+		validity: validity{ttl: req.TTL, limit: Never},
+	}
 	l.deadline.set(Never)
 	lock, err := e.driver.Lock(req, l.lost)
 	l.lock = lock
 	return l, err
 }
 
-// run makes acquisitions until one has an outcome. The context is that of the waiter.
+// run makes acquisitions until one has an outcome. The context is the waiter's.
 //
 //nolint:contextcheck
 func (w *waiter) run(l *lease) {
@@ -124,8 +126,8 @@ func (w *waiter) run(l *lease) {
 	pause := firstPause
 	for {
 		err := w.attempt(l)
-		if errors.Is(err, errRequeue) {
-			e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this spin
+		if errors.Is(err, errRestart) {
+			e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
 			l, err = e.prepare(w.req)
 			if err == nil {
 				continue
@@ -133,7 +135,7 @@ func (w *waiter) run(l *lease) {
 		}
 		if err != nil {
 			e.mu.Lock()
-			w.settle(nil, err)
+			w.decide(nil, err)
 			e.mu.Unlock()
 		}
 		return
@@ -145,7 +147,7 @@ const (
 	maxPause   = 320 * time.Millisecond
 )
 
-// sleep waits for about *pause, or until ctx is over, and doubles *pause up to maxPause. The jitter keeps those who
+// sleep waits for about *pause, or until ctx is over, and doubles *pause up to maxPause. The jitter keeps callers that
 // began together from asking together.
 func (e *engine) sleep(ctx context.Context, pause *time.Duration) {
 	d := *pause/2 + rand.N(*pause)

@@ -8,11 +8,11 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// errRequeue says that an acquisition died while it waited, through no fault of the caller: the wait goes on with a
-// new one.
-var errRequeue = errors.New("acquisition is lost")
+// errRestart says that an acquisition died while it waited, through no fault of the caller: the wait goes on with a
+// new acquisition.
+var errRestart = errors.New("acquisition is lost")
 
-// errLostAgain says that a lock was granted and lost before anybody had it.
+// errLostAgain says that a lock was granted and lost before the caller had it.
 var errLostAgain = errors.New("the lock was lost again before it was handed out")
 
 // errTooSlow says that a grant came when nothing was left of its validity.
@@ -23,22 +23,22 @@ func (w *waiter) attempt(l *lease) error {
 	e := w.e
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	defer cancel(nil)
-	if err := e.begin(w, l, cancel); err != nil {
+	if err := e.register(w, l, cancel); err != nil {
 		return err
 	}
 	pause := firstPause
 	queuedBefore := false
 	for {
-		asked := Stamp()
+		sent := Stamp()
 		grant, err := l.lock.Acquire(ctx)
 		if err == nil {
 			return w.granted(ctx, l, grant)
 		}
-		if err := e.heard(w, l, err); err != nil {
+		if err := e.notGranted(w, l, err); err != nil {
 			return err
 		}
 		if isQueued(err) { // the next call blocks, or this one should have
-			if queuedBefore && Stamp().Sub(asked) < firstPause {
+			if queuedBefore && Stamp().Sub(sent) < firstPause {
 				brief := firstPause
 				e.sleep(ctx, &brief)
 			}
@@ -47,17 +47,17 @@ func (w *waiter) attempt(l *lease) error {
 		}
 		var held *HeldError
 		if errors.As(err, &held) {
-			pause = min(pause, max(held.RetryAfter, firstPause)) // whatever a driver says, it must not spin
+			pause = min(pause, max(held.RetryAfter, firstPause)) // whatever a driver says, the engine must not spin
 		}
 		e.sleep(ctx, &pause)
-		if err := e.asks(w, l); err != nil {
+		if err := e.ask(w, l); err != nil {
 			return err
 		}
 	}
 }
 
-// begin registers l, so that it can be lost and closed, and is removed in the end.
-func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
+// register makes l known to the engine, so that it can be lost and closed, and is removed in the end.
+func (e *engine) register(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
 	e.mu.Lock()
 	e.leases[l] = struct{}{}
 	w.current, l.cancel = l, cancel
@@ -65,29 +65,29 @@ func (e *engine) begin(w *waiter, l *lease, cancel context.CancelCauseFunc) erro
 		l.cause = locker.ErrClosed
 	}
 	e.mu.Unlock()
-	return e.asks(w, l)
+	return e.ask(w, l)
 }
 
-// asks notes that the next request is going out, unless the acquisition is over.
-func (e *engine) asks(w *waiter, l *lease) error {
-	over := w.over()
+// ask notes that the next request goes out, unless the acquisition is over.
+func (e *engine) ask(w *waiter, l *lease) error {
+	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.ended(w, l, over); err != nil {
+	if err := e.removeIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	if l.phase == prepared {
 		l.become(asking)
 	}
 	if w.isHead() {
-		w.q.asked = Stamp()
+		w.q.askedAt = Stamp()
 	}
 	return nil
 }
 
 func isQueued(answer error) bool { return errors.Is(answer, ErrQueued) }
 
-// unqueue stops the renewal of an acquisition that is not queued any more.
+// unqueue ends the renewals of an acquisition that is not queued any more.
 func (e *engine) unqueue(l *lease) {
 	if l.phase == queued {
 		l.become(asking)
@@ -95,16 +95,16 @@ func (e *engine) unqueue(l *lease) {
 	}
 }
 
-// heard deals with an answer other than a grant. It returns nil when the acquisition goes on.
-func (e *engine) heard(w *waiter, l *lease, answer error) error {
-	over := w.over()
+// notGranted processes an answer other than a grant. It returns nil when the acquisition goes on.
+func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
+	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := errors.Is(answer, locker.ErrHeld)
 	if held && w.isHead() {
-		w.q.held, w.q.asked = true, Never
+		w.q.held, w.q.askedAt = true, Never
 	}
-	if err := e.ended(w, l, over); err != nil {
+	if err := e.removeIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	switch {
@@ -128,27 +128,32 @@ func (e *engine) heard(w *waiter, l *lease, answer error) error {
 	return answer
 }
 
-// ended returns the reason for which an acquisition can't go on, if there is one, and begins its removal. over
-// is the error of the caller's context.
-func (e *engine) ended(w *waiter, l *lease, over error) error {
+// removeIfOver begins the removal of an acquisition that can't go on, and returns the reason; nil: it can go on.
+// callerErr is the error of the caller's context.
+func (e *engine) removeIfOver(w *waiter, l *lease, callerErr error) error {
+	err := e.endReason(w, l, callerErr) // first, because it judges by what is known of l
+	if err != nil {
+		e.startRemoval(l)
+	}
+	return err
+}
+
+// endReason is the error of an acquisition that can't go on; nil: it can.
+func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 	switch {
 	case errors.Is(l.cause, locker.ErrClosed):
-		e.startRemoval(l)
 		return locker.ErrClosed
-	case over != nil:
-		err := e.gaveUp(w, over) // before what is known of l is changed
-		e.startRemoval(l)
-		return err
+	case callerErr != nil:
+		return e.giveUpError(w, callerErr)
 	case l.cause != nil:
-		e.startRemoval(l)
-		return w.requeue(l.cause)
+		return w.restart(l.cause)
 	}
 	return nil
 }
 
-// granted makes a lease of a grant that is fresh enough. A grant that was queued for long hangs on a refresh of long
-// ago, so it is proved anew first. One whose validity is used up is worth nothing: a waiter goes on waiting, and an
-// acquisition that took so long without having to wait fails.
+// granted makes a lease of a grant that is fresh enough. The grant of an acquisition that was queued for long rests on
+// a refresh of long ago, so a renewal confirms it first. A grant whose validity is used up is worth nothing: a waiter
+// goes on waiting, and an acquisition that took so long without having to wait fails.
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
 	now := Now()
@@ -166,17 +171,17 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	case valid.isStale(now, w.req.NoRenewal):
 		var err error
 		if valid, err = e.verifyGrant(ctx, l, valid); err != nil {
-			failure = w.stale(waited, err)
+			failure = w.grantError(waited, err)
 		}
 		now = Now()
 	case now >= valid.expiry():
-		failure = w.stale(waited, errTooSlow)
+		failure = w.grantError(waited, errTooSlow)
 	}
 
-	over := w.over()
+	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if err := e.ended(w, l, over); err != nil {
+	if err := e.removeIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	if failure != nil || w.left {
@@ -190,25 +195,25 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		valid.limit = now.Add(w.req.MaxHold)
 	}
 	e.hold(l, valid)
-	w.settle(l, nil)
+	w.decide(l, nil)
 	return nil
 }
 
-// stale is what it means that a grant isn't fresh: a waiter goes on waiting, and so does who may wait when the lock was
-// lost again already.
-func (w *waiter) stale(waited bool, err error) error {
+// grantError is the error of a grant that isn't valid any more. A waiter goes on waiting, and so does a caller that may
+// wait when the lock was lost again already.
+func (w *waiter) grantError(waited bool, err error) error {
 	if waited || errors.Is(err, locker.ErrLost) {
-		return w.requeue(err)
+		return w.restart(err)
 	}
 	return err
 }
 
-// requeue is the end of an acquisition that was lost before it was a lease. ErrLost would be the end of a lease, so
-// with NoWait it is not passed on.
-func (w *waiter) requeue(cause error) error {
+// restart is the error of an acquisition that died before it was a lease. With NoWait there is no new acquisition, and
+// the caller must not see ErrLost, because it holds no lease yet.
+func (w *waiter) restart(cause error) error {
 	switch {
 	case !w.req.NoWait:
-		return fmt.Errorf("%w: %w", errRequeue, cause)
+		return fmt.Errorf("%w: %w", errRestart, cause)
 	case errors.Is(cause, locker.ErrLost):
 		return errLostAgain
 	}

@@ -1,45 +1,43 @@
-package driver_test
+package driver
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/fencedlock/locker/driver"
 )
 
 func TestInstants(t *testing.T) {
 	for _, tc := range []struct {
-		at   driver.Instant
+		at   Instant
 		add  time.Duration
-		want driver.Instant
+		want Instant
 	}{
 		{0, 0, 0},
 		{5, 7, 12},
 		{5, -7, -2},
 		{-5, 7, 2},
-		{driver.Never - 1, 1, driver.Never},
-		{driver.Never - 1, 2, driver.Never},
-		{driver.Never, time.Hour, driver.Never},
-		{1, 1<<63 - 1, driver.Never},
+		{Never - 1, 1, Never},
+		{Never - 1, 2, Never},
+		{Never, time.Hour, Never},
+		{1, 1<<63 - 1, Never},
 	} {
 		if got := tc.at.Add(tc.add); got != tc.want {
 			t.Errorf("%d.Add(%d) = %d, want %d", tc.at, tc.add, got, tc.want)
 		}
 	}
-	if d := driver.Instant(12).Sub(-5); d != 17 {
+	if d := Instant(12).Sub(-5); d != 17 {
 		t.Errorf("Sub = %d, want 17", d)
 	}
 }
 
 func TestTheSystemsClocksAgree(t *testing.T) {
 	// Nothing was suspended while the tests ran, most likely; what is read may be too small, never too large.
-	if d := driver.SystemSuspended(); d > time.Second || d < -time.Second {
+	if d := systemSuspended(); d > time.Second || d < -time.Second {
 		t.Errorf("the system was suspended for %v, want about nothing", d)
 	}
 	synctest.Test(t, func(*testing.T) {
 		time.Sleep(24 * time.Hour)
-		if d := driver.SystemSuspended(); d > time.Second || d < -time.Second {
+		if d := systemSuspended(); d > time.Second || d < -time.Second {
 			t.Errorf("a bubble's time counts as a suspension of %v", d)
 		}
 	})

@@ -20,11 +20,8 @@ func SimulateSuspensions() {
 // it is never taken back.
 func Suspend(d time.Duration) { simulated.Add(int64(d)) }
 
-// Truth is the time that an omniscient observer reads: unlike Exact, it tells nobody else of a suspension.
+// Truth is the time that an omniscient observer reads. Unlike Now, it makes no suspension known to the engine.
 func Truth() Instant { return Instant(time.Since(epoch)) + Instant(simulated.Load()) }
-
-// SystemSuspended is what the system says.
-func SystemSuspended() time.Duration { return systemSuspended() }
 
 // Residue describes what the engine of l still has to do; it is empty when that is nothing.
 func Residue(l locker.Locker) string {
@@ -43,32 +40,4 @@ func TouchMutex(l locker.Locker) {
 	e := l.(*engine)
 	e.mu.Lock()
 	e.mu.Unlock() //nolint:staticcheck // nothing is done under it
-}
-
-// Moments is the engine's heap, and Moment a lease in it.
-type (
-	Moments struct{ h heap }
-	Moment  struct{ l lease }
-)
-
-func NewMoment() *Moment { return &Moment{lease{pos: -1}} }
-
-func (ms *Moments) Set(m *Moment, at Instant) { ms.h.set(&m.l, at) }
-func (ms *Moments) Remove(m *Moment)          { ms.h.remove(&m.l) }
-func (ms *Moments) Len() int                  { return len(ms.h) }
-
-// First returns the earliest moment.
-func (ms *Moments) First() Instant { return ms.h[0].at }
-
-// Check says what is wrong with the order or the places.
-func (ms *Moments) Check() error {
-	for i, l := range ms.h {
-		if l.pos != i {
-			return fmt.Errorf("the lease at %d believes to be at %d", i, l.pos)
-		}
-		if parent := ms.h[(i-1)/2]; i > 0 && parent.at > l.at {
-			return fmt.Errorf("%d is before its parent at %d", i, (i-1)/2)
-		}
-	}
-	return nil
 }

@@ -1,26 +1,26 @@
 package driver
 
-// heap orders leases by the moment at which each wants attention next. A lease knows its place, so that a release
-// takes it out in O(log n) instead of leaving a husk behind; that, and not calling an interface for each step, is why
-// this isn't container/heap.
+// heap orders leases by their next moment. A lease knows its place in the heap, so that a release takes it out in
+// O(log n) and leaves no dead entry. That, and the cost of calling an interface for each step, is why this isn't
+// container/heap.
 type heap []*lease
 
 // set gives l its next moment, whether it had one or not.
 func (h *heap) set(l *lease, at Instant) {
-	l.at = at
-	if l.pos < 0 {
-		l.pos = len(*h)
+	l.moment = at
+	if l.heapPos < 0 {
+		l.heapPos = len(*h)
 		*h = append(*h, l)
-		h.up(l.pos)
+		h.up(l.heapPos)
 		return
 	}
-	h.up(l.pos)
-	h.down(l.pos)
+	h.up(l.heapPos)
+	h.down(l.heapPos)
 }
 
 // remove takes l's moment away, if it has one.
 func (h *heap) remove(l *lease) {
-	i := l.pos
+	i := l.heapPos
 	if i < 0 {
 		return
 	}
@@ -28,7 +28,7 @@ func (h *heap) remove(l *lease) {
 	h.swap(i, last)
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	l.pos = -1
+	l.heapPos = -1
 	if i < last {
 		h.up(i)
 		h.down(i)
@@ -37,13 +37,13 @@ func (h *heap) remove(l *lease) {
 
 func (h heap) swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].pos, h[j].pos = i, j
+	h[i].heapPos, h[j].heapPos = i, j
 }
 
 func (h heap) up(i int) {
 	for i > 0 {
 		parent := (i - 1) / 2
-		if h[parent].at <= h[i].at {
+		if h[parent].moment <= h[i].moment {
 			return
 		}
 		h.swap(i, parent)
@@ -55,7 +55,7 @@ func (h heap) down(i int) {
 	for {
 		least := i
 		for child := 2*i + 1; child <= 2*i+2 && child < len(h); child++ {
-			if h[child].at < h[least].at {
+			if h[child].moment < h[least].moment {
 				least = child
 			}
 		}

@@ -1,44 +1,56 @@
-package driver_test
+package driver
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/fencedlock/locker/driver"
 )
+
+// check returns what is wrong with the order of a heap, or with the positions that its leases know.
+func (h heap) check() error {
+	for i, l := range h {
+		if l.heapPos != i {
+			return fmt.Errorf("the lease at %d believes to be at %d", i, l.heapPos)
+		}
+		if parent := h[(i-1)/2]; i > 0 && parent.moment > l.moment {
+			return fmt.Errorf("%d is before its parent at %d", i, (i-1)/2)
+		}
+	}
+	return nil
+}
 
 // Random operations against a map; the order of the heap is checked after each.
 func TestHeap(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var h driver.Moments
-		in := make(map[*driver.Moment]driver.Instant)
-		var all []*driver.Moment
+		var h heap
+		in := make(map[*lease]Instant)
+		var all []*lease
 		for range 20 {
-			all = append(all, driver.NewMoment())
+			all = append(all, &lease{heapPos: -1})
 		}
 		for range 500 {
-			m := all[r.IntN(len(all))]
+			l := all[r.IntN(len(all))]
 			if r.IntN(3) == 0 {
-				h.Remove(m) // also one that is not in it
-				delete(in, m)
+				h.remove(l) // also one that is not in it
+				delete(in, l)
 			} else {
-				at := driver.Instant(r.IntN(50) - 25) // with many equal ones
-				h.Set(m, at)
-				in[m] = at
+				at := Instant(r.IntN(50) - 25) // with many equal ones
+				h.set(l, at)
+				in[l] = at
 			}
-			if err := h.Check(); err != nil {
+			if err := h.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
-			if h.Len() != len(in) {
-				t.Fatalf("seed %d: %d moments, want %d", seed, h.Len(), len(in))
+			if len(h) != len(in) {
+				t.Fatalf("seed %d: %d moments, want %d", seed, len(h), len(in))
 			}
-			want := driver.Never
+			want := Never
 			for _, at := range in {
 				want = min(want, at)
 			}
-			if len(in) > 0 && h.First() != want {
-				t.Fatalf("seed %d: the first is %d, want %d", seed, h.First(), want)
+			if len(in) > 0 && h[0].moment != want {
+				t.Fatalf("seed %d: the first is %d, want %d", seed, h[0].moment, want)
 			}
 		}
 	}

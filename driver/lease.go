@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// lease is one acquisition from beginning to end; while it is holding, its caller has it as a locker.Lease.
+// lease is one acquisition from beginning to end. While its phase is holding, its caller has it as a locker.Lease.
 type lease struct {
 	e    *engine
 	req  locker.Request
@@ -18,15 +18,15 @@ type lease struct {
 
 	token    locker.Token // from the grant on
 	done     chan struct{}
-	ended    atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
+	endErr   atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
 	deadline deadline                     // read by Err and Deadline, which don't wait for the engine's mutex
 
 	// The engine's mutex guards the rest.
-	phase phase
-	at    Instant // its moment, while it is in the heap
-	pos   int     // its place in the heap; -1: none
+	phase   phase
+	moment  Instant // when something is due for it, while it is in the heap
+	heapPos int     // its position in the heap; -1: it isn't in it
 
-	cancel context.CancelCauseFunc // ends the context of Acquire, until that has returned
+	cancel context.CancelCauseFunc // ends the context of Acquire; nil: that has returned
 	cause  error                   // why the acquisition died before it was granted
 
 	validity validity
@@ -40,10 +40,10 @@ func (l *lease) Name() string          { return l.req.Name }
 func (l *lease) Token() locker.Token   { return l.token }
 func (l *lease) Done() <-chan struct{} { return l.done }
 
-// Unwrap leads locker.As to what the backend offers.
+// Unwrap gives locker.As what the backend offers.
 func (l *lease) Unwrap() any {
-	if h, ok := l.lock.(Extender); ok {
-		return h.Extension()
+	if x, ok := l.lock.(Extender); ok {
+		return x.Extension()
 	}
 	return nil
 }
@@ -57,8 +57,8 @@ func (l *lease) Deadline() time.Time {
 }
 
 func (l *lease) Err() error {
-	if end := l.ended.Load(); end != nil {
-		return end
+	if err := l.err(); err != nil {
+		return err
 	}
 	now := Now()
 	if !l.deadline.passed(now) {
@@ -70,9 +70,10 @@ func (l *lease) Err() error {
 	return l.err()
 }
 
+// err is Err without a look at the clock.
 func (l *lease) err() error {
-	if end := l.ended.Load(); end != nil {
-		return end
+	if err := l.endErr.Load(); err != nil {
+		return err
 	}
 	return nil
 }
@@ -108,8 +109,8 @@ func (l *lease) Renew(ctx context.Context) error {
 		err = ContextError(ctx)
 	case <-l.done:
 	}
-	if ended := l.Err(); ended != nil {
-		return ended
+	if endErr := l.Err(); endErr != nil {
+		return endErr
 	}
 	if err != nil {
 		return e.fail("renew", l.req.Name, err)
@@ -127,13 +128,13 @@ func (l *lease) Release(ctx context.Context) error {
 		e.end(l, locker.ErrReleased)
 		l.become(removing)
 	}
-	if end := l.err(); errors.Is(end, locker.ErrLost) || l.phase == gone || l.removal.confirmedFree {
+	if err := l.err(); errors.Is(err, locker.ErrLost) || l.phase == gone || l.removal.confirmedFree {
 		defer e.mu.Unlock()
-		return l.releaseResult(end)
+		return l.releaseResult(err)
 	}
 	call := e.startRelease(ctx, l)
 	e.mu.Unlock()
-	if call != nil { // otherwise the locker's time for closing is up
+	if call != nil { // nil: the locker's time for closing is up
 		<-call.Done()
 	}
 	e.mu.Lock()
@@ -141,11 +142,11 @@ func (l *lease) Release(ctx context.Context) error {
 	return l.releaseResult(l.err())
 }
 
-// releaseResult is what Release returns for a lease that has ended with this error.
-func (l *lease) releaseResult(end error) error {
+// releaseResult is what Release returns for a lease that has ended with endErr.
+func (l *lease) releaseResult(endErr error) error {
 	switch {
-	case errors.Is(end, locker.ErrLost):
-		return end
+	case errors.Is(endErr, locker.ErrLost):
+		return endErr
 	case l.removal.confirmedFree:
 		return nil
 	case l.removal.lastErr == nil:
@@ -212,7 +213,7 @@ func (l *lease) lost(cause error) {
 	l.e.lose(l, cause)
 }
 
-// lose ends a lease that was held, or an acquisition that was not granted yet, whose Acquire then ends; see unlock.
+// lose ends a lease that is held, or an acquisition that isn't granted yet. unlock then ends that one's Acquire.
 func (e *engine) lose(l *lease, cause error) {
 	switch l.phase {
 	case prepared, asking, queued:
@@ -232,9 +233,9 @@ func (e *engine) lose(l *lease, cause error) {
 	}
 }
 
-// end makes the end of a lease known. What follows, removal, is the caller's to begin.
+// end makes the end of a lease known. The caller begins its removal.
 func (e *engine) end(l *lease, why error) {
 	e.moments.remove(l)
-	l.ended.Store(e.fail("lease", l.req.Name, why))
+	l.endErr.Store(e.fail("lease", l.req.Name, why))
 	close(l.done)
 }

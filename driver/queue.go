@@ -9,13 +9,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// queue is those who wait in this Locker for one name, in the order in which they came. Only the head talks to the
-// service, so a thousand waiters of one process are one contender there. The queue goes when the last of them leaves;
-// it lives in the waiter that began it.
+// queue holds the waiters of this Locker for one name, in the order in which they came. Only the head talks to the
+// service, so a thousand waiters of one process are one contender there. A queue ends when its last waiter leaves. It
+// is stored in the waiter that began it.
 type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
-	asked      Instant // when the head asked the question that has no answer yet; Never: it has its answer
+	askedAt    Instant // when the head sent the request that has no answer yet; Never: it has its answer
 }
 
 // waiter is one call of Acquire.
@@ -25,45 +25,45 @@ type waiter struct {
 	req locker.Request
 
 	q          *queue // nil with NoWait, which never queues
-	own        queue  // of the one that began it
+	own        queue  // the storage of q, in the waiter that began it
 	prev, next *waiter
 	turn       chan struct{} // closed when this waiter becomes the head
 
 	current *lease // the acquisition under way
 	waited  bool   // the service has said that the lock is held
 
-	// The outcome, once answered is closed.
-	answered chan struct{}
-	settled  bool // there is an outcome
-	left     bool // the caller has gone: nobody wants one
+	left     bool          // the caller has gone, and nobody wants an outcome
+	answered chan struct{} // closed when there is an outcome: lease or err
+	decided  bool          // answered is closed
 	lease    *lease
 	err      error
 }
 
-// over is the error of the caller's context, if that is over. It must not be called under the engine's mutex.
-func (w *waiter) over() error { return ContextError(w.ctx) }
+// callerErr is the error of the caller's context; nil: it isn't over. It must not be called under the engine's mutex.
+func (w *waiter) callerErr() error { return ContextError(w.ctx) }
 
-// isHead is true for a waiter that runs and has not left: its answers are those that the others behind it wait for.
+// isHead is true for a waiter that runs and has not left: the others in its queue rely on its answers.
 func (w *waiter) isHead() bool { return w.q != nil && !w.left }
 
-// patience is how long a new head, or the renewals of one that is queued, may be without an answer before those behind it stop
-// believing the last one: from then on their time-out is a failure of the service, not ErrHeld.
-const patience = time.Second
+// maxAnswerAge is how long a new head, or the renewals of a queued one, may be without an answer before the waiters
+// behind it stop relying on the last one. From then on their time-out is a failure of the service, not ErrHeld.
+const maxAnswerAge = time.Second
 
-// believed reports whether the service's last answer still goes, that somebody has the lock. While the head has its place in the
-// service's queue, nothing is asked, but its renewals show whether the service answers at all.
-func (q *queue) believed() bool {
-	since := q.asked
+// answerIsFresh reports whether the service's last answer was that the lock is held, and is recent enough to rely on.
+// While the head has its place in the service's queue it asks nothing, but its renewals show whether the service
+// answers at all.
+func (q *queue) answerIsFresh() bool {
+	since := q.askedAt
 	if since == Never && q.head != nil {
 		if l := q.head.current; l != nil && l.phase == queued {
 			since = l.renewal.unansweredSince()
 		}
 	}
-	return q.held && (since == Never || Now().Sub(since) <= patience)
+	return q.held && (since == Never || Now().Sub(since) <= maxAnswerAge)
 }
 
-// join puts w at the end of the queue for its name. NoWait doesn't queue: it is refused beside a head that knows the
-// lock to be held, and asks by itself otherwise.
+// join puts w at the end of the queue for its name. A request with NoWait doesn't queue: it is refused when the head
+// knows that the lock is held, and otherwise asks by itself.
 func (e *engine) join(w *waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,13 +72,13 @@ func (e *engine) join(w *waiter) error {
 	}
 	q := e.queues[w.req.Name]
 	if w.req.NoWait {
-		if q != nil && q.asked == Never && q.believed() {
+		if q != nil && q.askedAt == Never && q.answerIsFresh() {
 			return locker.ErrHeld
 		}
 		return nil
 	}
 	if q == nil {
-		w.own = queue{head: w, tail: w, asked: Stamp()}
+		w.own = queue{head: w, tail: w, askedAt: Stamp()}
 		w.q = &w.own
 		e.queues[w.req.Name] = w.q
 		return nil
@@ -90,7 +90,7 @@ func (e *engine) join(w *waiter) error {
 	return nil
 }
 
-// leaveQueue takes w out, wherever it stands, and makes the next one the head when it was.
+// leaveQueue takes w out of its queue. When w was the head, the next waiter becomes the head.
 func (e *engine) leaveQueue(w *waiter) {
 	q := w.q
 	if q == nil {
@@ -110,7 +110,7 @@ func (e *engine) leaveQueue(w *waiter) {
 	case q.head == nil:
 		delete(e.queues, w.req.Name)
 	case w.prev == nil:
-		q.asked = Stamp()
+		q.askedAt = Stamp()
 		close(q.head.turn)
 	}
 	w.prev, w.next = nil, nil
@@ -118,17 +118,17 @@ func (e *engine) leaveQueue(w *waiter) {
 
 var errNoAnswer = errors.New("no answer from the service")
 
-// gaveUp is the error of a caller whose context is over, and has this error. It matches ErrHeld only when the caller
+// giveUpError is the error for a caller whose context is over with callerErr. It matches ErrHeld only when the caller
 // ran out of time and the service had said that the lock is held.
-func (e *engine) gaveUp(w *waiter, over error) error {
+func (e *engine) giveUpError(w *waiter, callerErr error) error {
 	switch q := w.q; {
-	case q == nil || !q.believed():
-		if q != nil && q.head == w { // what its renewals have shown is gone with it, and not to be judged again
+	case q == nil || !q.answerIsFresh():
+		if q != nil && q.head == w { // what w's renewals have shown goes with w, so that nobody judges it again
 			q.held = false
 		}
-		return fmt.Errorf("%w: %w", errNoAnswer, over)
-	case ranOut(over):
-		return fmt.Errorf("%w: %w", locker.ErrHeld, over)
+		return fmt.Errorf("%w: %w", errNoAnswer, callerErr)
+	case ranOut(callerErr):
+		return fmt.Errorf("%w: %w", locker.ErrHeld, callerErr)
 	}
-	return over
+	return callerErr
 }

@@ -5,9 +5,13 @@ import (
 	"time"
 )
 
-// nap is the longest the timer sleeps. Go's timers stand still while the machine is suspended; so a deadline that
-// passes meanwhile is noticed this long after the machine has woken. (Err notices at once.)
-const nap = time.Second
+// The engine knows one moment of each lease, in one heap with one timer: while it is held, its next renewal or its
+// deadline; while it is queued, its next renewal; while it is being removed, the next call of Release. What is due is
+// done in batches, so neither goroutines nor requests grow with the number of leases.
+
+// maxSleep is the longest time between two ticks. Go's timers stop while the machine is suspended; so a deadline that
+// passes during a suspension is noticed this long after the machine has resumed. (Err notices at once.)
+const maxSleep = time.Second
 
 const unarmed time.Duration = math.MaxInt64
 
@@ -16,7 +20,7 @@ func (e *engine) arm() {
 	if len(e.moments) == 0 {
 		return
 	}
-	in := min(max(e.moments[0].at.Sub(Stamp()), 0), nap)
+	in := min(max(e.moments[0].moment.Sub(Stamp()), 0), maxSleep)
 	fires := time.Since(epoch) + in
 	if e.fires <= fires {
 		return
@@ -36,7 +40,7 @@ func (e *engine) tick() {
 	e.fires = unarmed
 	now := Now()
 	batches := make(map[time.Duration][]*lease)
-	for len(e.moments) > 0 && e.moments[0].at <= now {
+	for len(e.moments) > 0 && e.moments[0].moment <= now {
 		l := e.moments[0]
 		switch {
 		case e.checkDeadline(l, now): // before a renewal that is due as well, because this timer may be late
