@@ -10,7 +10,8 @@ import (
 	"github.com/fencedlock/locker/internal/leasectx"
 )
 
-// Acquire queues in this process, and then asks the service in a goroutine of its own; see calls.go.
+// Acquire queues in this process, and then asks the service in a goroutine of its own; see
+// calls.go.
 func (e *engine) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	lease, err := e.acquire(ctx, name, opts)
 	if err != nil {
@@ -57,9 +58,9 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	return w.await(first)
 }
 
-// heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock called name. Such a
-// wait is useless: ctx ends when the lease does. A context that never ends was detached from the lease on purpose, and
-// may outlive it.
+// heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock
+// called name. Such a wait is useless: ctx ends when the lease does. A context that never ends was
+// detached from the lease on purpose, and may outlive it.
 func (e *engine) heldByCaller(ctx context.Context, name string) bool {
 	if ctx.Done() == nil {
 		return false
@@ -72,8 +73,8 @@ func (e *engine) heldByCaller(ctx context.Context, name string) bool {
 	return false
 }
 
-// giveUp is called when the caller leaves without an outcome. reason is nil when the caller's context is over. An
-// outcome that has come at the same time is not thrown away.
+// giveUp is called when the caller leaves without an outcome. reason is nil when the caller's
+// context is over. An outcome that has come at the same time is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {
 	callerErr := w.callerErr()
 	if callerErr == nil { // a context whose Done is closed before its Err is set
@@ -147,8 +148,8 @@ const (
 	maxPause   = 320 * time.Millisecond
 )
 
-// sleep waits for about *pause, or until ctx is over, and doubles *pause up to maxPause. The jitter keeps callers that
-// began together from asking together.
+// sleep waits for about *pause, or until ctx is over, and doubles *pause up to maxPause. The jitter
+// keeps callers that began together from asking together.
 func (e *engine) sleep(ctx context.Context, pause *time.Duration) {
 	d := *pause/2 + rand.N(*pause)
 	*pause = min(2**pause, maxPause)

@@ -222,7 +222,8 @@ func TestAFailureOfTheServiceFailsTheHeadAlone(t *testing.T) {
 	})
 }
 
-// A waiter behind a head whose request failed has no answer from the service, though the one before had.
+// A waiter behind a head whose request failed has no answer from the service, though the one before
+// had.
 func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
@@ -243,7 +244,8 @@ func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
 	})
 }
 
-// Beside a head that is queued nothing is asked, so its renewals tell a service that has failed from a lock that is held.
+// Beside a head that is queued nothing is asked, so its renewals tell a service that has failed
+// from a lock that is held.
 func TestAnOutageBesideAQueuedHead(t *testing.T) {
 	for _, failing := range []func(context.Context) error{hang, func(context.Context) error { return errService }} {
 		bubble(t, func(t *testing.T) {
@@ -282,7 +284,8 @@ func TestAnOutageBesideAQueuedHead(t *testing.T) {
 	}
 }
 
-// That holds for the head itself, too, whichever of its two goroutines hears first that its time is up.
+// That holds for the head itself, too, whichever of its two goroutines hears first that its time is
+// up.
 func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
 	for range 50 {
 		bubble(t, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// errRestart says that an acquisition died while it waited, through no fault of the caller: the wait goes on with a
-// new acquisition.
+// errRestart says that an acquisition died while it waited, through no fault of the caller: the
+// wait goes on with a new acquisition.
 var errRestart = errors.New("acquisition is lost")
 
 // errLostAgain says that a lock was granted and lost before the caller had it.
@@ -56,7 +56,8 @@ func (w *waiter) attempt(l *lease) error {
 	}
 }
 
-// register makes l known to the engine, so that it can be lost and closed, and is removed in the end.
+// register makes l known to the engine, so that it can be lost and closed, and is removed in the
+// end.
 func (e *engine) register(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
 	e.mu.Lock()
 	e.leases[l] = struct{}{}
@@ -128,8 +129,8 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	return answer
 }
 
-// removeIfOver begins the removal of an acquisition that can't go on, and returns the reason; nil: it can go on.
-// callerErr is the error of the caller's context.
+// removeIfOver begins the removal of an acquisition that can't go on, and returns the reason; nil:
+// it can go on. callerErr is the error of the caller's context.
 func (e *engine) removeIfOver(w *waiter, l *lease, callerErr error) error {
 	err := e.endReason(w, l, callerErr) // first, because it judges by what is known of l
 	if err != nil {
@@ -151,9 +152,10 @@ func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 	return nil
 }
 
-// granted makes a lease of a grant that is fresh enough. The grant of an acquisition that was queued for long rests on
-// a refresh of long ago, so a renewal confirms it first. A grant whose validity is used up is worth nothing: a waiter
-// goes on waiting, and an acquisition that took so long without having to wait fails.
+// granted makes a lease of a grant that is fresh enough. The grant of an acquisition that was
+// queued for long rests on a refresh of long ago, so a renewal confirms it first. A grant whose
+// validity is used up is worth nothing: a waiter goes on waiting, and an acquisition that took so
+// long without having to wait fails.
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	e := w.e
 	now := Now()
@@ -199,8 +201,8 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 	return nil
 }
 
-// grantError is the error of a grant that isn't valid any more. A waiter goes on waiting, and so does a caller that may
-// wait when the lock was lost again already.
+// grantError is the error of a grant that isn't valid any more. A waiter goes on waiting, and so
+// does a caller that may wait when the lock was lost again already.
 func (w *waiter) grantError(waited bool, err error) error {
 	if waited || errors.Is(err, locker.ErrLost) {
 		return w.restart(err)
@@ -208,8 +210,8 @@ func (w *waiter) grantError(waited bool, err error) error {
 	return err
 }
 
-// restart is the error of an acquisition that died before it was a lease. With NoWait there is no new acquisition, and
-// the caller must not see ErrLost, because it holds no lease yet.
+// restart is the error of an acquisition that died before it was a lease. With NoWait there is no
+// new acquisition, and the caller must not see ErrLost, because it holds no lease yet.
 func (w *waiter) restart(cause error) error {
 	switch {
 	case !w.req.NoWait:

@@ -33,8 +33,8 @@ func (l trivialLock) Acquire(context.Context) (driver.Grant, error) {
 
 func (l trivialLock) Release(context.Context) error { return nil }
 
-// BenchmarkAcquireRelease is the engine's overhead: with a driver that does nothing, and a context that can be
-// cancelled.
+// BenchmarkAcquireRelease is the engine's overhead: with a driver that does nothing, and a context
+// that can be cancelled.
 func BenchmarkAcquireRelease(b *testing.B) {
 	l := driver.New(&trivial{}, driver.Config{Backend: "trivial", TTL: 30 * time.Second})
 	defer l.Close()

@@ -8,9 +8,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A client may ignore its context. So no caller and no other lease ever waits for a driver: its calls are made in
-// goroutines that only Close waits for, and with time limits that don't depend on a caller. Which goroutine makes a
-// call, and with which limit, is decided in this file.
+// A client may ignore its context. So no caller and no other lease ever waits for a driver: its
+// calls are made in goroutines that only Close waits for, and with time limits that don't depend on
+// a caller. Which goroutine makes a call, and with which limit, is decided in this file.
 
 // callLimit bounds every call of the driver for which no shorter limit follows from the TTL.
 const callLimit = 5 * time.Second
@@ -35,9 +35,9 @@ func (e *engine) releaseLimit(l *lease) time.Duration {
 	return limit
 }
 
-// await makes the acquisitions of w, beginning with first, and waits for the outcome. The caller has called enter. A
-// caller that gives up leaves the goroutine behind, which removes what it gets and ends when its call of the driver
-// does.
+// await makes the acquisitions of w, beginning with first, and waits for the outcome. The caller
+// has called enter. A caller that gives up leaves the goroutine behind, which removes what it gets
+// and ends when its call of the driver does.
 func (w *waiter) await(first *lease) (*lease, error) {
 	go w.run(first)
 	select {
@@ -50,8 +50,8 @@ func (w *waiter) await(first *lease) (*lease, error) {
 	}
 }
 
-// startRelease begins a call of l's Release, unless one is under way. It returns a context that is done when the call
-// has returned or its time is up, and nil when no call is made any more.
+// startRelease begins a call of l's Release, unless one is under way. It returns a context that is
+// done when the call has returned or its time is up, and nil when no call is made any more.
 func (e *engine) startRelease(ctx context.Context, l *lease) context.Context {
 	if call, cancel := e.claimRemoval(context.WithoutCancel(ctx), l); call != nil {
 		e.busy++
@@ -65,8 +65,8 @@ func (e *engine) startRelease(ctx context.Context, l *lease) context.Context {
 
 var errNoReport = errors.New("the driver reported nothing")
 
-// callRenew makes one call of Renew for leases with one TTL, and calls report once for each of them. ctx must not end
-// by a caller's cancel.
+// callRenew makes one call of Renew for leases with one TTL, and calls report once for each of
+// them. ctx must not end by a caller's cancel.
 func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lease,
 	report func(l *lease, base Instant, err error)) {
 	call, cancel := context.WithTimeout(ctx, renewLimit(ttl))

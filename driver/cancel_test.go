@@ -15,8 +15,8 @@ import (
 
 var errCause = errors.New("the user went away")
 
-// Wherever a caller stands when it gives up: it returns at once, what it has left is removed until the service confirms
-// it, nothing of it is renewed, and the next waiter has its turn.
+// Wherever a caller stands when it gives up: it returns at once, what it has left is removed until
+// the service confirms it, nothing of it is renewed, and the next waiter has its turn.
 func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 	const when = time.Second
 	type acquire = func(context.Context, *fakeLock) (driver.Grant, error)
@@ -164,7 +164,8 @@ func TestAContextThatIsOverBeforeTheCall(t *testing.T) {
 	})
 }
 
-// At the very instant of the grant either the caller has the lease, or nobody has and it is removed.
+// At the very instant of the grant either the caller has the lease, or nobody has and it is
+// removed.
 func TestCancelRacesWithTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
@@ -259,7 +260,8 @@ func TestTheContextDoesNotBoundTheLease(t *testing.T) {
 	})
 }
 
-// doneFirst is a context whose Done is closed before its Err is set, against the contract of context.Context.
+// doneFirst is a context whose Done is closed before its Err is set, against the contract of
+// context.Context.
 type doneFirst struct {
 	context.Context
 	done chan struct{}
@@ -268,7 +270,8 @@ type doneFirst struct {
 func (c doneFirst) Done() <-chan struct{} { return c.done }
 func (doneFirst) Err() error              { return nil }
 
-// Package context itself panics on such a context once another is made of it. A waiter behind another one makes none.
+// Package context itself panics on such a context once another is made of it. A waiter behind
+// another one makes none.
 func TestAContextThatIsDoneBeforeItsErrIsSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := open(t, &fake{acquire: polled})

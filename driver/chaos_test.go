@@ -14,8 +14,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Many callers who do all that callers do, against a service behind a network that does all that networks do: nobody is
-// granted a lock that another believes to hold, every wait ends in time, and at the end nothing is left.
+// Many callers who do all that callers do, against a service behind a network that does all that
+// networks do: nobody is granted a lock that another believes to hold, every wait ends in time, and
+// at the end nothing is left.
 func TestChaos(t *testing.T) {
 	for range 6 {
 		seed := chaosSeed.Add(1) // so that -count=n tries others each time

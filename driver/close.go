@@ -9,12 +9,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// closeGrace is how long Close waits for calls that should have returned: before it closes the driver all the same,
-// and after that.
+// closeGrace is how long Close waits for calls that should have returned: before it closes the
+// driver all the same, and after that.
 const closeGrace = time.Second
 
-// Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls under way. What
-// hasn't been confirmed after callLimit is given up, and said so; it ends by itself where the backend has a TTL.
+// Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls
+// under way. What hasn't been confirmed after callLimit is given up, and said so; it ends by itself
+// where the backend has a TTL.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -50,8 +51,8 @@ func (e *engine) endAll() {
 	}
 }
 
-// shutDown waits for the rest and closes the driver. A call that should have returned by then and has not is broken
-// by that.
+// shutDown waits for the rest and closes the driver. A call that should have returned by then and
+// has not is broken by that.
 func (e *engine) shutDown() error {
 	if !e.waitDrained(callLimit) {
 		e.abandonRemovals()

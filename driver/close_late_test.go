@@ -23,8 +23,8 @@ func closesWithin(t *testing.T, l locker.Locker, limit time.Duration) error {
 	return err
 }
 
-// A service that is silent costs Close its time limit; calls that obey their contexts are over when the driver is
-// closed.
+// A service that is silent costs Close its time limit; calls that obey their contexts are over when
+// the driver is closed.
 func TestCloseBesideASilentService(t *testing.T) {
 	for _, leases := range []int{1, 16, 40} { // one call of Release each, as many as go side by side, and more
 		t.Run(fmt.Sprint(leases), func(t *testing.T) {

@@ -8,11 +8,12 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// TokenReader is implemented by a Driver whose service knows the tokens of the leases that hold its locks.
+// TokenReader is implemented by a Driver whose service knows the tokens of the leases that hold its
+// locks.
 type TokenReader interface {
-	// CurrentToken returns the token of the lease that holds the lock called name at some moment during the call, and 0 when
-	// nobody does. It changes nothing on the service. It ends with ctx, which may be a caller's, or within limits of the
-	// driver's own.
+	// CurrentToken returns the token of the lease that holds the lock called name at some moment
+	// during the call, and 0 when nobody does. It changes nothing on the service. It ends with ctx,
+	// which may be a caller's, or within limits of the driver's own.
 	CurrentToken(ctx context.Context, name string) (locker.Token, error)
 }
 

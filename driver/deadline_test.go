@@ -53,7 +53,8 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	}
 }
 
-// Whoever reads why a lease has ended has to know whom to ask: the service, the network or this process.
+// Whoever reads why a lease has ended has to know whom to ask: the service, the network or this
+// process.
 func TestTheCauseOfADeadline(t *testing.T) {
 	stale := driver.Instant(0)
 	for _, tc := range []struct {
@@ -84,8 +85,8 @@ func TestTheCauseOfADeadline(t *testing.T) {
 	}
 }
 
-// The service begins to count when a request comes, so the deadline counts from before it was sent, never from its
-// reply.
+// The service begins to count when a request comes, so the deadline counts from before it was sent,
+// never from its reply.
 func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const slow = time.Second
@@ -124,7 +125,8 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 	})
 }
 
-// No request was sent in the future: whatever a driver says, a lease lasts no longer than from now on.
+// No request was sent in the future: whatever a driver says, a lease lasts no longer than from now
+// on.
 func TestABaseInTheFuture(t *testing.T) {
 	future := func() driver.Instant { return driver.Stamp().Add(time.Hour) }
 	for _, age := range []time.Duration{-time.Hour, 2 * ttl} { // granted in the future, and proved there

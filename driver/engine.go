@@ -17,8 +17,8 @@ type Config struct {
 	Features locker.Feature // what the driver understands of a request
 }
 
-// New makes a Locker of a driver. It starts nothing until the Locker is used, and nothing runs while it holds and
-// waits for no lock. Closing the Locker closes the driver.
+// New makes a Locker of a driver. It starts nothing until the Locker is used, and nothing runs
+// while it holds and waits for no lock. Closing the Locker closes the driver.
 func New(d Driver, cfg Config) locker.Locker {
 	return &engine{
 		driver:  d,
@@ -32,8 +32,9 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// engine is the Locker. What its files do with it: locker.go opens and counts, queue.go and acquire.go get leases,
-// keeper.go renews and ends them, cleanup.go removes what they leave, close.go ends it all.
+// engine is the Locker. What its files do with it: locker.go opens and counts, queue.go and
+// acquire.go get leases, keeper.go renews and ends them, cleanup.go removes what they leave,
+// close.go ends it all.
 type engine struct {
 	driver Driver
 	cfg    Config
@@ -98,8 +99,8 @@ func (e *engine) leave() {
 	e.checkDrained()
 }
 
-// unlock releases the mutex, and then ends the contexts of acquisitions that have been lost under it: that calls methods of a caller's
-// context.
+// unlock releases the mutex, and then ends the contexts of acquisitions that have been lost under
+// it: that calls methods of a caller's context.
 func (e *engine) unlock() {
 	cancels := e.cancels
 	e.cancels = nil
@@ -116,11 +117,12 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 // callerGone is the error of a caller's context that is over.
 type callerGone struct{ err, cause error }
 
-// ContextError is the error of a context that is over, and matches its cause as well; nil while it isn't over. It is for what
-// a backend does for a caller outside of a [Driver]: an Opener says with it that the caller gave up.
+// ContextError is the error of a context that is over, and matches its cause as well; nil while it
+// isn't over. It is for what a backend does for a caller outside of a [Driver]: an Opener says with
+// it that the caller gave up.
 func ContextError(ctx context.Context) error {
-	// Never under the engine's mutex, and nor any other method of a caller's context: that may be the context of a lease of
-	// this very locker, whose Err takes the mutex.
+	// Never under the engine's mutex, and nor any other method of a caller's context: that may be
+	// the context of a lease of this very locker, whose Err takes the mutex.
 	if err := ctx.Err(); err != nil {
 		return &callerGone{err, context.Cause(ctx)}
 	}
@@ -136,7 +138,8 @@ func (c *callerGone) Error() string {
 
 func (c *callerGone) Unwrap() []error { return []error{c.err, c.cause} }
 
-// ranOut tells a context whose time is up from one that was cancelled, whatever the cause of either says.
+// ranOut tells a context whose time is up from one that was cancelled, whatever the cause of either
+// says.
 func ranOut(over error) bool {
 	var c *callerGone
 	return errors.As(over, &c) && errors.Is(c.err, context.DeadlineExceeded)

@@ -10,17 +10,18 @@ import (
 
 var simulated atomic.Int64
 
-// SimulateSuspensions puts Suspend in the place of the system's clocks, whose readings are too coarse for tests that
-// assert exact moments. It is called once, before the first test.
+// SimulateSuspensions puts Suspend in the place of the system's clocks, whose readings are too
+// coarse for tests that assert exact moments. It is called once, before the first test.
 func SimulateSuspensions() {
 	suspended = func() time.Duration { return time.Duration(simulated.Load()) }
 }
 
-// Suspend is a suspension of the machine that took d, and of which Go's clock and timers know nothing. Like a real one
-// it is never taken back.
+// Suspend is a suspension of the machine that took d, and of which Go's clock and timers know
+// nothing. Like a real one it is never taken back.
 func Suspend(d time.Duration) { simulated.Add(int64(d)) }
 
-// Truth is the time that an omniscient observer reads. Unlike Now, it makes no suspension known to the engine.
+// Truth is the time that an omniscient observer reads. Unlike Now, it makes no suspension known to
+// the engine.
 func Truth() Instant { return Instant(time.Since(epoch)) + Instant(simulated.Load()) }
 
 // Residue describes what the engine of l still has to do; it is empty when that is nothing.

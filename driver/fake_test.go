@@ -11,8 +11,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// fake is a driver whose answers a test writes. What is nil does what a healthy service does when nobody else is there.
-// It fails the test when the engine breaks the rules of who calls what at the same time, or leaves something behind.
+// fake is a driver whose answers a test writes. What is nil does what a healthy service does when
+// nobody else is there. It fails the test when the engine breaks the rules of who calls what at the
+// same time, or leaves something behind.
 type fake struct {
 	acquire func(ctx context.Context, l *fakeLock) (driver.Grant, error)
 	release func(ctx context.Context, l *fakeLock) error

@@ -56,7 +56,8 @@ func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 				t.Errorf("%s: As = %v, %v", name, c, ok)
 			}
 		}
-		// A driver's lock must not be found: it could be renewed and released behind the engine's back.
+		// A driver's lock must not be found: it could be renewed and released behind the engine's
+		// back.
 		if _, ok := locker.As[driver.Lock](lease); ok {
 			t.Errorf("%s: As finds the driver's lock", name)
 		}

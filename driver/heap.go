@@ -1,8 +1,8 @@
 package driver
 
-// heap orders leases by their next moment. A lease knows its place in the heap, so that a release takes it out in
-// O(log n) and leaves no dead entry. That, and the cost of calling an interface for each step, is why this isn't
-// container/heap.
+// heap orders leases by their next moment. A lease knows its place in the heap, so that a release
+// takes it out in O(log n) and leaves no dead entry. That, and the cost of calling an interface for
+// each step, is why this isn't container/heap.
 type heap []*lease
 
 // set gives l its next moment, whether it had one or not.

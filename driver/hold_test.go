@@ -121,7 +121,8 @@ func TestATTLThatIsTooShort(t *testing.T) {
 	})
 }
 
-// What a driver must not grant is not handed on, and the caller hears why, also one that has waited.
+// What a driver must not grant is not handed on, and the caller hears why, also one that has
+// waited.
 func TestAGrantThatBreaksTheContract(t *testing.T) {
 	for _, tc := range []struct {
 		name   string

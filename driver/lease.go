@@ -10,7 +10,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// lease is one acquisition from beginning to end. While its phase is holding, its caller has it as a locker.Lease.
+// lease is one acquisition from beginning to end. While its phase is holding, its caller has it as
+// a locker.Lease.
 type lease struct {
 	e    *engine
 	req  locker.Request
@@ -118,8 +119,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release ends the lease at once and then waits for one try to remove it, with a time limit of its own. What that try
-// leaves open is removed in the background.
+// Release ends the lease at once and then waits for one try to remove it, with a time limit of its
+// own. What that try leaves open is removed in the background.
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
 	e.mu.Lock()
@@ -184,8 +185,8 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	return true
 }
 
-// whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that fails from a silent
-// one, and both from a process that did not run.
+// whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
+// fails from a silent one, and both from a process that did not run.
 func (l *lease) whyNotRenewed(now Instant) error {
 	const what = "not renewed before its deadline"
 	switch r, v := &l.renewal, l.validity; {
@@ -213,7 +214,8 @@ func (l *lease) lost(cause error) {
 	l.e.lose(l, cause)
 }
 
-// lose ends a lease that is held, or an acquisition that isn't granted yet. unlock then ends that one's Acquire.
+// lose ends a lease that is held, or an acquisition that isn't granted yet. unlock then ends that
+// one's Acquire.
 func (e *engine) lose(l *lease, cause error) {
 	switch l.phase {
 	case prepared, asking, queued:

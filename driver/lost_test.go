@@ -14,7 +14,8 @@ import (
 
 var errRevoked = errors.New("revoked by an operator")
 
-// tell tells of the loss of an acquisition as drivers do: while it holds a mutex that each of its calls takes.
+// tell tells of the loss of an acquisition as drivers do: while it holds a mutex that each of its
+// calls takes.
 func (f *fake) tell(n int, cause error) {
 	l := f.lock(n)
 	f.mu.Lock()
@@ -54,7 +55,8 @@ func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 	}
 }
 
-// Before the grant, a loss cancels Acquire with its cause, and the wait goes on with a new acquisition.
+// Before the grant, a loss cancels Acquire with its cause, and the wait goes on with a new
+// acquisition.
 func TestALossBeforeTheGrant(t *testing.T) {
 	// until is over when the loss was told, or an hour later.
 	until := func(ctx context.Context, t *testing.T) error {
@@ -248,7 +250,8 @@ func (n nosy) Done() <-chan struct{} {
 	return n.Context.Done()
 }
 
-// The context of an acquisition that dies is ended while no mutex is held: its methods are the caller's, and may look at a lease.
+// The context of an acquisition that dies is ended while no mutex is held: its methods are the
+// caller's, and may look at a lease.
 func TestALossAndANosyContext(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {

@@ -12,7 +12,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Waiters are served in the order in which they came, one at a time at the service, in whichever way each head leaves.
+// Waiters are served in the order in which they came, one at a time at the service, in whichever
+// way each head leaves.
 func TestLocalOrder(t *testing.T) {
 	const waiters = 1000
 	ways := []string{"granted", "failed", "cancelled", "lost", "polls", "queued", "stale", "gone before"}

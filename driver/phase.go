@@ -12,8 +12,8 @@ const (
 	gone                  // the removal is confirmed or given up, or there was nothing to remove
 )
 
-// transitions are all the ways from one phase to the next. The tests of this package fail when another one is taken,
-// and when one of these never is.
+// transitions are all the ways from one phase to the next. The tests of this package fail when
+// another one is taken, and when one of these never is.
 var transitions = [...]struct {
 	from, to phase
 	when     string

@@ -9,7 +9,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// polls makes a service that answers so, and a journal of the questions. It stops a waiter that spins.
+// polls makes a service that answers so, and a journal of the questions. It stops a waiter that
+// spins.
 func polls(t *testing.T, answer error) (func(context.Context, *fakeLock) (driver.Grant, error), *journal) {
 	var asked journal
 	return func(ctx context.Context, _ *fakeLock) (driver.Grant, error) {
@@ -53,8 +54,8 @@ func TestPollingBacksOff(t *testing.T) {
 	}
 }
 
-// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock may be released
-// before.
+// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock
+// may be released before.
 func TestPollingHonoursAHint(t *testing.T) {
 	const after = 50 * time.Millisecond
 	bubble(t, func(t *testing.T) {
@@ -117,7 +118,8 @@ func TestPollingIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Each question of a wait is made for the same acquisition, and one that is granted at last is a lease like any other.
+// Each question of a wait is made for the same acquisition, and one that is granted at last is a
+// lease like any other.
 func TestPollingUntilTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
@@ -137,7 +139,8 @@ func TestPollingUntilTheGrant(t *testing.T) {
 	})
 }
 
-// Like a waiter in a queue, one that polls has done nothing wrong when its grant is of no use any more.
+// Like a waiter in a queue, one that polls has done nothing wrong when its grant is of no use any
+// more.
 func TestAPollingWaiterWaitsOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{

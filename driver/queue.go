@@ -9,9 +9,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// queue holds the waiters of this Locker for one name, in the order in which they came. Only the head talks to the
-// service, so a thousand waiters of one process are one contender there. A queue ends when its last waiter leaves. It
-// is stored in the waiter that began it.
+// queue holds the waiters of this Locker for one name, in the order in which they came. Only the
+// head talks to the service, so a thousand waiters of one process are one contender there. A queue
+// ends when its last waiter leaves. It is stored in the waiter that began it.
 type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
@@ -39,19 +39,22 @@ type waiter struct {
 	err      error
 }
 
-// callerErr is the error of the caller's context; nil: it isn't over. It must not be called under the engine's mutex.
+// callerErr is the error of the caller's context; nil: it isn't over. It must not be called under
+// the engine's mutex.
 func (w *waiter) callerErr() error { return ContextError(w.ctx) }
 
-// isHead is true for a waiter that runs and has not left: the others in its queue rely on its answers.
+// isHead is true for a waiter that runs and has not left: the others in its queue rely on its
+// answers.
 func (w *waiter) isHead() bool { return w.q != nil && !w.left }
 
-// maxAnswerAge is how long a new head, or the renewals of a queued one, may be without an answer before the waiters
-// behind it stop relying on the last one. From then on their time-out is a failure of the service, not ErrHeld.
+// maxAnswerAge is how long a new head, or the renewals of a queued one, may be without an answer
+// before the waiters behind it stop relying on the last one. From then on their time-out is a
+// failure of the service, not ErrHeld.
 const maxAnswerAge = time.Second
 
-// answerIsFresh reports whether the service's last answer was that the lock is held, and is recent enough to rely on.
-// While the head has its place in the service's queue it asks nothing, but its renewals show whether the service
-// answers at all.
+// answerIsFresh reports whether the service's last answer was that the lock is held, and is recent
+// enough to rely on. While the head has its place in the service's queue it asks nothing, but its
+// renewals show whether the service answers at all.
 func (q *queue) answerIsFresh() bool {
 	since := q.askedAt
 	if since == Never && q.head != nil {
@@ -62,8 +65,8 @@ func (q *queue) answerIsFresh() bool {
 	return q.held && (since == Never || Now().Sub(since) <= maxAnswerAge)
 }
 
-// join puts w at the end of the queue for its name. A request with NoWait doesn't queue: it is refused when the head
-// knows that the lock is held, and otherwise asks by itself.
+// join puts w at the end of the queue for its name. A request with NoWait doesn't queue: it is
+// refused when the head knows that the lock is held, and otherwise asks by itself.
 func (e *engine) join(w *waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,8 +121,8 @@ func (e *engine) leaveQueue(w *waiter) {
 
 var errNoAnswer = errors.New("no answer from the service")
 
-// giveUpError is the error for a caller whose context is over with callerErr. It matches ErrHeld only when the caller
-// ran out of time and the service had said that the lock is held.
+// giveUpError is the error for a caller whose context is over with callerErr. It matches ErrHeld
+// only when the caller ran out of time and the service had said that the lock is held.
 func (e *engine) giveUpError(w *waiter, callerErr error) error {
 	switch q := w.q; {
 	case q == nil || !q.answerIsFresh():

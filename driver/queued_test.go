@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// queues makes a service in whose queue acquisitions wait until a grant is sent for them; the first to wait is served
-// first.
+// queues makes a service in whose queue acquisitions wait until a grant is sent for them; the first
+// to wait is served first.
 func queues(grants chan func(l *fakeLock) driver.Grant) func(context.Context, *fakeLock) (driver.Grant, error) {
 	return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 		if l.count(&l.acquires) == 1 {
@@ -135,7 +135,8 @@ func TestTheProofIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A grant that turns out to be dead is no reason to fail: the caller waits on, with a new acquisition.
+// A grant that turns out to be dead is no reason to fail: the caller waits on, with a new
+// acquisition.
 func TestADeadGrantIsReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -199,7 +200,8 @@ func TestAnAcquisitionThatTookLongerThanItsValidityFails(t *testing.T) {
 	})
 }
 
-// A driver may find that its place in the queue is gone, and poll or queue anew; what is not queued is not renewed.
+// A driver may find that its place in the queue is gone, and poll or queue anew; what is not queued
+// is not renewed.
 func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -223,8 +225,8 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 	})
 }
 
-// The answer to a renewal that began before the grant may be about an older refresh than the one that the lease hangs
-// on.
+// The answer to a renewal that began before the grant may be about an older refresh than the one
+// that the lease hangs on.
 func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		grants := make(chan func(*fakeLock) driver.Grant, 1)

@@ -227,7 +227,8 @@ func TestReleaseRacesWithTheDeadline(t *testing.T) {
 	})
 }
 
-// A Release at the very moment of a renewal: what has been released is not renewed, and its renewal is void.
+// A Release at the very moment of a renewal: what has been released is not renewed, and its renewal
+// is void.
 func TestReleaseRacesWithTheRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}

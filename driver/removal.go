@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// After every acquisition that ended without a confirmed release, something of it may still exist on the service, or
-// be on its way there. So the engine calls Release until the service has confirmed it, with growing pauses, in a
-// bounded number of goroutines for all leases together: a service that doesn't answer must not cost a goroutine for
-// each.
+// After every acquisition that ended without a confirmed release, something of it may still exist
+// on the service, or be on its way there. So the engine calls Release until the service has
+// confirmed it, with growing pauses, in a bounded number of goroutines for all leases together: a
+// service that doesn't answer must not cost a goroutine for each.
 
-// removal is the state of the removal of what one acquisition has left. The engine's mutex guards it.
+// removal is the state of the removal of what one acquisition has left. The engine's mutex guards
+// it.
 type removal struct {
 	call          context.Context // of the call of Release under way, done when that has returned; nil: none is
 	lastErr       error           // what the last call returned
@@ -30,7 +31,8 @@ func (r *removal) called(err error) {
 	r.confirmedFree = r.confirmedFree || err == nil || isPartial(err)
 }
 
-// nextCall returns how long to wait before the next call of Release. The jitter spreads the calls of many leases.
+// nextCall returns how long to wait before the next call of Release. The jitter spreads the calls
+// of many leases.
 func (r *removal) nextCall(longest time.Duration) time.Duration {
 	r.pause = min(max(2*r.pause, firstRemovalPause), longest)
 	return r.pause/2 + rand.N(r.pause)
@@ -81,8 +83,8 @@ func (e *engine) addRemover(most int) {
 	}
 }
 
-// remover makes the calls of Release that are due. Its contexts are its own: what an acquisition has left is removed
-// even if the caller has gone.
+// remover makes the calls of Release that are due. Its contexts are its own: what an acquisition
+// has left is removed even if the caller has gone.
 //
 //nolint:contextcheck
 func (e *engine) remover() {
@@ -96,8 +98,9 @@ func (e *engine) remover() {
 	}
 }
 
-// nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing is due, or its
-// last call confirmed nothing and there are more removers than a service in doubt may have.
+// nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing
+// is due, or its last call confirmed nothing and there are more removers than a service in doubt
+// may have.
 func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,8 +121,9 @@ func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.C
 	return nil, nil, nil
 }
 
-// claimRemoval claims the next call of l's Release. The context it returns is done when that call has returned or its
-// time is up. It returns nil when somebody else makes the call, or nothing is left to remove.
+// claimRemoval claims the next call of l's Release. The context it returns is done when that call
+// has returned or its time is up. It returns nil when somebody else makes the call, or nothing is
+// left to remove.
 func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, context.CancelFunc) {
 	if l.removal.call != nil || l.phase != removing {
 		return nil, nil
@@ -134,8 +138,8 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, c
 	return call, cancel
 }
 
-// remove makes the call that was claimed, and reports whether that has confirmed the removal. Then it cancels call,
-// which wakes those that wait for the result.
+// remove makes the call that was claimed, and reports whether that has confirmed the removal. Then
+// it cancels call, which wakes those that wait for the result.
 func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFunc) bool {
 	defer cancel()
 	err := l.lock.Release(call)

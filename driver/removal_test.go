@@ -99,7 +99,8 @@ func TestReleaseAgainBesideRemains(t *testing.T) {
 	})
 }
 
-// A service that refuses everything, quickly, is not asked at a rate that grows with what there is to remove.
+// A service that refuses everything, quickly, is not asked at a rate that grows with what there is
+// to remove.
 func TestRemovalsThatFailBackOff(t *testing.T) {
 	const many = 1000
 	bubble(t, func(t *testing.T) {
@@ -132,7 +133,8 @@ func TestRemovalsThatFailBackOff(t *testing.T) {
 	})
 }
 
-// Thousands of removals don't wait for each other where the service answers, and don't cost a goroutine each where it doesn't.
+// Thousands of removals don't wait for each other where the service answers, and don't cost a
+// goroutine each where it doesn't.
 func TestManyRemovals(t *testing.T) {
 	const many, most, few = 10_000, 512, 16
 	bubble(t, func(t *testing.T) {

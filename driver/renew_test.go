@@ -73,7 +73,8 @@ func TestRenewOfALeaseThatHasEnded(t *testing.T) {
 	})
 }
 
-// A lease that ends between Renew's look at it and its request has ended, whatever else could be said.
+// A lease that ends between Renew's look at it and its request has ended, whatever else could be
+// said.
 func TestRenewDuringClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := open(t, &fake{})

@@ -25,8 +25,9 @@ func (r *renewal) start(now Instant) {
 	r.running = true
 }
 
-// end notes that the renewal in the background has its answer, or is not made. It reports whether that answer's base
-// says something of the lease: a grant may rest on an older refresh than a renewal that began before the grant.
+// end notes that the renewal in the background has its answer, or is not made. It reports whether
+// that answer's base says something of the lease: a grant may rest on an older refresh than a
+// renewal that began before the grant.
 func (r *renewal) end() (countsForLease bool) {
 	countsForLease = !r.predatesGrant
 	r.running, r.predatesGrant = false, false
@@ -41,7 +42,8 @@ func (r *renewal) hold(base Instant) {
 	}
 }
 
-// unansweredSince returns since when the service has failed to answer renewals; Never when it answers.
+// unansweredSince returns since when the service has failed to answer renewals; Never when it
+// answers.
 func (r *renewal) unansweredSince() Instant {
 	if r.running || r.lastErr != nil {
 		return r.startedAt
@@ -49,8 +51,8 @@ func (r *renewal) unansweredSince() Instant {
 	return Never
 }
 
-// startRenewal renews a batch in a goroutine of its own, so that a batch that gets no answer delays no deadline and no
-// other batch.
+// startRenewal renews a batch in a goroutine of its own, so that a batch that gets no answer delays
+// no deadline and no other batch.
 func (e *engine) startRenewal(ttl time.Duration, leases []*lease) {
 	e.busy++
 	go func() {
@@ -68,7 +70,8 @@ func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
 	})
 }
 
-// stillRenewable leaves out what has ended since the batch was made: its removal may be over by now.
+// stillRenewable leaves out what has ended since the batch was made: its removal may be over by
+// now.
 func (e *engine) stillRenewable(leases []*lease) []*lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,8 +84,8 @@ func (e *engine) stillRenewable(leases []*lease) []*lease {
 	})
 }
 
-// renewed processes what the service said about one lock. An answer that comes after the end of the lease has no
-// effect.
+// renewed processes what the service said about one lock. An answer that comes after the end of the
+// lease has no effect.
 func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	e.mu.Lock()
 	defer e.unlock()
@@ -116,8 +119,8 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	}
 }
 
-// plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under way or none is
-// wanted, or the deadline.
+// plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under
+// way or none is wanted, or the deadline.
 func (e *engine) plan(l *lease, next Instant) {
 	if l.validity.ttl == 0 || l.renewal.running || l.phase == holding && l.req.NoRenewal {
 		next = Never
@@ -133,8 +136,8 @@ func (e *engine) plan(l *lease, next Instant) {
 	e.arm()
 }
 
-// verifyGrant renews a grant until the service has confirmed it and validity is left, or the service has said no, or a
-// TTL has passed. It returns the validity that was confirmed.
+// verifyGrant renews a grant until the service has confirmed it and validity is left, or the
+// service has said no, or a TTL has passed. It returns the validity that was confirmed.
 func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {

@@ -24,8 +24,8 @@ func (r renewal) names() []string {
 	return names
 }
 
-// A lease is renewed after a third of its TTL, or up to a tenth of it earlier, together with the others that have its
-// TTL.
+// A lease is renewed after a third of its TTL, or up to a tenth of it earlier, together with the
+// others that have its TTL.
 func TestTheRhythmOfRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -105,7 +105,8 @@ func TestRenewalsOfManyLeases(t *testing.T) {
 	}
 }
 
-// One TTL's hung renewal delays nobody else's, and not that of leases of the same TTL which fall due later.
+// One TTL's hung renewal delays nobody else's, and not that of leases of the same TTL which fall
+// due later.
 func TestAHungRenewalDelaysNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -130,7 +131,8 @@ func TestAHungRenewalDelaysNoOther(t *testing.T) {
 	})
 }
 
-// A lock that is reported before its call returns is renewed again in time, though another in that call hangs.
+// A lock that is reported before its call returns is renewed again in time, though another in that
+// call hangs.
 func TestAReportFreesItsLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -178,7 +180,8 @@ func TestOneFailedRenewalIsSurvived(t *testing.T) {
 		if first := renewed[0].at.Sub(began); !inRhythm(first) {
 			t.Errorf("the first renewal came after %v", first)
 		}
-		// It hangs for a quarter of the TTL, and each of the following comes a twentieth to a tenth of it later.
+		// It hangs for a quarter of the TTL, and each of the following comes a twentieth to a tenth
+		// of it later.
 		last := renewed[0].at.Add(ttl / 4)
 		for i, r := range renewed[1:4] {
 			if d := r.at.Sub(last); d < ttl/20 || d > ttl/10 {

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// blackHole is the trivial driver with a service that can stop answering: calls then hang until their context is
-// over.
+// blackHole is the trivial driver with a service that can stop answering: calls then hang until
+// their context is over.
 type blackHole struct {
 	trivial
 	ttl      time.Duration
@@ -71,8 +71,9 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkHeld is what 10,000 held leases cost: heap, goroutines, calls of Renew. The TTL is a tenth of the usual 30
-// s, and so the calls in a second are ten times as many as they are told to be.
+// BenchmarkHeld is what 10,000 held leases cost: heap, goroutines, calls of Renew. The TTL is a
+// tenth of the usual 30 s, and so the calls in a second are ten times as many as they are told to
+// be.
 func BenchmarkHeld(b *testing.B) {
 	for b.Loop() {
 		d := &blackHole{ttl: 3 * time.Second}
@@ -101,8 +102,8 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkBlackHole is what 10,000 leases cost while the service doesn't answer: until all are lost, and while their
-// removal is tried.
+// BenchmarkBlackHole is what 10,000 leases cost while the service doesn't answer: until all are
+// lost, and while their removal is tried.
 func BenchmarkBlackHole(b *testing.B) {
 	for b.Loop() {
 		d := &blackHole{ttl: 2 * time.Second}

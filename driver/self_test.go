@@ -8,7 +8,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A wait under the context of the lease that one waits for could never succeed: it is an error, and no outage.
+// A wait under the context of the lease that one waits for could never succeed: it is an error, and
+// no outage.
 func TestAcquireOfOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -39,7 +40,8 @@ func TestAcquireOfOwnLock(t *testing.T) {
 	})
 }
 
-// What could succeed is not refused: another name, another Locker, a lease that has ended, a context that outlives it.
+// What could succeed is not refused: another name, another Locker, a lease that has ended, a
+// context that outlives it.
 func TestAcquireThatIsNotOfOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l, other := open(t, &fake{}), open(t, &fake{})

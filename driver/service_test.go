@@ -12,10 +12,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// service is a model of a lock service behind a bad network: requests and replies are late or lost, the client is deaf
-// to contexts or not, sessions die, and leases expire by the service's own clock, which goes on while the client's
-// machine sleeps and is as much too fast as the engine allows for. With each grant it checks that whoever had the lock
-// before knows that it is over.
+// service is a model of a lock service behind a bad network: requests and replies are late or lost,
+// the client is deaf to contexts or not, sessions die, and leases expire by the service's own
+// clock, which goes on while the client's machine sleeps and is as much too fast as the engine
+// allows for. With each grant it checks that whoever had the lock before knows that it is over.
 type service struct {
 	t      testing.TB
 	random *rand.Rand // of the network; mu guards it
@@ -37,7 +37,8 @@ type standing struct {
 	queue   []*place
 }
 
-// place is one in the queue, with its last refresh: the stamp it carried and the time at which it came.
+// place is one in the queue, with its last refresh: the stamp it carried and the time at which it
+// came.
 type place struct {
 	lock        *fakeLock
 	stamp, seen driver.Instant
@@ -69,8 +70,8 @@ func (s *service) upTo(d time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(d)))
 }
 
-// request carries something out at the service, in time, late, or never; likewise its reply. A client that is deaf
-// returns when its own time limit is up.
+// request carries something out at the service, in time, late, or never; likewise its reply. A
+// client that is deaf returns when its own time limit is up.
 func (s *service) request(ctx context.Context, limit time.Duration, carryOut func()) error {
 	if s.chance(0.1) { // deaf
 		var cancel context.CancelFunc
@@ -125,7 +126,8 @@ func (s *service) standing(name string) *standing {
 	return st
 }
 
-// advance gives a lock that is free to the first in the queue who has been heard of lately. s.mu is held.
+// advance gives a lock that is free to the first in the queue who has been heard of lately. s.mu is
+// held.
 func (s *service) advance(name string) *standing {
 	st, now := s.standing(name), driver.Truth()
 	if st.holder != nil && now < st.expires {
@@ -193,7 +195,8 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 	return g, answer
 }
 
-// wait is the blocked call of one that is queued: it looks again and again, and may miss its grant for a while.
+// wait is the blocked call of one that is queued: it looks again and again, and may miss its grant
+// for a while.
 func (s *service) wait(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 	for {
 		select {

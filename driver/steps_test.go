@@ -13,7 +13,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// What most tests have in common: a TTL, what is left of it, and a locker whose Close must leave nothing.
+// What most tests have in common: a TTL, what is left of it, and a locker whose Close must leave
+// nothing.
 const (
 	ttl      = 10 * time.Second
 	drift    = ttl/100 + 2*time.Millisecond
@@ -150,7 +151,8 @@ func matchesNone(t testing.TB, what string, err error, unwanted ...error) {
 	}
 }
 
-// endsAt waits for the end of a lease and fails the test unless it comes exactly then, counted from began.
+// endsAt waits for the end of a lease and fails the test unless it comes exactly then, counted from
+// began.
 func endsAt(t testing.TB, lease locker.Lease, began time.Time, want time.Duration) error {
 	t.Helper()
 	<-lease.Done()

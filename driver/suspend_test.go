@@ -100,7 +100,8 @@ func TestStampsAreNeverLaterThanTheTruth(t *testing.T) {
 	})
 }
 
-// A request that is stamped right after waking, before the suspension is known, must not make a deadline later.
+// A request that is stamped right after waking, before the suspension is known, must not make a
+// deadline later.
 func TestAGrantThatIsStampedRightAfterWaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }}
@@ -112,7 +113,8 @@ func TestAGrantThatIsStampedRightAfterWaking(t *testing.T) {
 	})
 }
 
-// A waiter whose context is that of another lease: Err of that context looks at the lease, and so at the engine.
+// A waiter whose context is that of another lease: Err of that context looks at the lease, and so
+// at the engine.
 func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	answer := make(chan struct{})
 	f := &fake{}
@@ -141,8 +143,8 @@ func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	}
 }
 
-// A wait that ends because the other lease was lost was cancelled: it has not run out of time, whatever the cause of
-// that loss says.
+// A wait that ends because the other lease was lost was cancelled: it has not run out of time,
+// whatever the cause of that loss says.
 func TestAcquireUnderALeaseThatWasLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }}

@@ -12,7 +12,8 @@ type validity struct {
 	limit Instant       // when the longest hold is over; Never: there is no longest hold
 }
 
-// newValidity is the validity of a grant that arrived at now. No base lies in the future, whatever a driver says.
+// newValidity is the validity of a grant that arrived at now. No base lies in the future, whatever
+// a driver says.
 func newValidity(g Grant, now Instant) validity {
 	return validity{base: min(g.Base, now), ttl: g.TTL, limit: Never}
 }
@@ -26,8 +27,8 @@ func (v validity) renewed(base, now Instant) validity {
 // deadline is the moment at which the lease is lost.
 func (v validity) deadline() Instant { return min(v.expiry(), v.limit) }
 
-// expiry is the first moment at which the service could grant the lock to somebody else, as seen from here: the
-// allowance for clocks of different speed, 1 % of the TTL and 2 ms, is taken off.
+// expiry is the first moment at which the service could grant the lock to somebody else, as seen
+// from here: the allowance for clocks of different speed, 1 % of the TTL and 2 ms, is taken off.
 func (v validity) expiry() Instant {
 	if v.ttl == 0 {
 		return Never
@@ -35,8 +36,8 @@ func (v validity) expiry() Instant {
 	return v.base.Add(v.ttl - v.ttl/100 - 2*time.Millisecond)
 }
 
-// isStale reports whether a grant must be confirmed by a renewal before it is handed out. Without renewal the TTL is
-// all that the holder gets, so it must not begin half used up.
+// isStale reports whether a grant must be confirmed by a renewal before it is handed out. Without
+// renewal the TTL is all that the holder gets, so it must not begin half used up.
 func (v validity) isStale(now Instant, noRenewal bool) bool {
 	limit := v.ttl / 2
 	if noRenewal {
@@ -45,19 +46,21 @@ func (v validity) isStale(now Instant, noRenewal bool) bool {
 	return v.ttl > 0 && now.Sub(v.base) > limit
 }
 
-// nextRenewal is when to renew what was renewed last at base: after a third of the TTL, or up to a tenth of the TTL
-// earlier, on a grid of that tenth. So leases with one TTL fall due together and go in one batch, whenever they were
-// acquired and whatever else is due in between.
+// nextRenewal is when to renew what was renewed last at base: after a third of the TTL, or up to a
+// tenth of the TTL earlier, on a grid of that tenth. So leases with one TTL fall due together and
+// go in one batch, whenever they were acquired and whatever else is due in between.
 func (v validity) nextRenewal(base Instant) Instant {
 	return base.Add(v.ttl / 3).floor(v.ttl / 10)
 }
 
-// retryRenewal is when to renew again what failed at now. Leases that fail together are tried again together.
+// retryRenewal is when to renew again what failed at now. Leases that fail together are tried again
+// together.
 func (v validity) retryRenewal(now Instant) Instant {
 	return now.Add(v.ttl / 10).floor(v.ttl / 20)
 }
 
-// deadline publishes the moment at which a lease is lost: its holder reads it without the engine's mutex.
+// deadline publishes the moment at which a lease is lost: its holder reads it without the engine's
+// mutex.
 type deadline struct{ at atomic.Int64 }
 
 func (d *deadline) set(at Instant)          { d.at.Store(int64(at)) }
