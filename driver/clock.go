@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Instant is a moment on a clock that goes on while the machine sleeps, in nanoseconds since an
-// arbitrary start. It comes from [Stamp] only, and says nothing in another process. Zero is a
-// moment like any other.
+// Instant is a moment on a clock that goes on while the machine is suspended, in nanoseconds since
+// an arbitrary start. It comes only from [Stamp] and [Now], and means nothing in another process.
+// Zero is a moment like any other.
 type Instant int64
 
 // Never is later than every Instant of Stamp.
@@ -30,32 +30,32 @@ func (t Instant) floor(d time.Duration) Instant {
 // Sub returns the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
 
-// Go's monotonic clock stands still while the machine sleeps, and a server's does not. So an
-// Instant is Go's clock plus the time that the machine has spent suspended, as far as that is
-// known. What is known never shrinks, and it is never more than the truth; so Stamp is never later
-// than the truth, which is right for stamps (a lease is thought to end too early at worst), while
-// Now looks the suspended time up, which is right for checks.
+// Go's monotonic clock stops while the machine is suspended, and a server's clock does not. So an
+// Instant is Go's clock plus the time that the machine has spent suspended, as far as the engine
+// knows it. What it knows never shrinks, and is never more than the truth. So Stamp is never later
+// than the truth, which is right for requests: at worst a lease is thought to end too early. Now
+// looks the suspended time up, which is right for checks.
 //
-// A virtual machine that its host has paused (a snapshot, a live migration, a stopped guest) is
-// another matter: no clock of the guest moves meanwhile, and after the pause nothing here knows of
-// it. A lease that has expired during such a pause looks valid until its next renewal is answered,
-// up to a third of the TTL later. The service's clock went on, so it may have a new holder. Only
-// the check of the token at the storage keeps such a holder's writes out.
+// A virtual machine that its host pauses (a snapshot, a live migration, a stopped guest) is
+// different: no clock of the guest moves during the pause, and after it nothing in the guest knows
+// of it. A lease that expired during such a pause looks valid until its next renewal is answered,
+// up to a third of the TTL later. The service's clock went on, so the lock may have a new holder.
+// Only the check of the token at the storage keeps the old holder's writes out.
 //
-// There is no clock to inject: in a bubble of testing/synctest the time package is the fake clock,
-// and Instants are negative there.
+// No clock can be injected: in a bubble of testing/synctest the time package is the fake clock, and
+// Instants are negative there.
 var (
 	epoch     = time.Now()
 	slept     atomic.Int64      // suspended time known so far, in nanoseconds
 	suspended = systemSuspended // total suspended time since the process started; tests replace it
 )
 
-// Stamp stamps a request before it is sent. It is cheap (25 ns), and it may be earlier than the
-// truth when the machine has just woken up.
+// Stamp is the moment to note before a request is sent. It is cheap (25 ns), and may be earlier
+// than the truth just after the machine was suspended.
 func Stamp() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load()) }
 
 // Now reads the system's clock (300 ns). It is for checks against a deadline, and for every moment
-// that must not be too early: that at which an answer came, or the start of a span that must have
+// that must not be too early: the arrival of an answer, or the start of a span that must have
 // passed.
 func Now() Instant {
 	total := int64(suspended())
@@ -67,8 +67,9 @@ func Now() Instant {
 	return Stamp()
 }
 
-// wall translates a moment for users. It is computed at each call, because the wall clock may be
-// set and Go's own clock stands still in a suspension; either would make a stored time.Time wrong.
+// wall converts a moment to the wall clock, for users. It is computed at each call, because either
+// of two events would make a stored time.Time wrong: the wall clock is set, or the machine is
+// suspended, during which Go's own clock stops.
 func (t Instant) wall() time.Time {
 	now := Now()
 	return time.Now().Add(t.Sub(now))

@@ -9,13 +9,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// closeGrace is how long Close waits for calls that should have returned: before it closes the
-// driver all the same, and after that.
+// closeGrace is how long Close waits for calls that should have returned, once before it closes the
+// driver in spite of them and once after that.
 const closeGrace = time.Second
 
 // Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls
-// under way. What hasn't been confirmed after callLimit is given up, and said so; it ends by itself
-// where the backend has a TTL.
+// under way. What isn't confirmed after callLimit is given up, and Close's error says so. It ends
+// by itself where the backend has a TTL.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -44,15 +44,15 @@ func (e *engine) endAll() {
 				e.end(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed))
 				e.startRemoval(l)
 			}
-		case removing: // don't wait for the next try
+		case removing: // not at its next moment, but now
 			e.moments.remove(l)
 			e.queueRemoval(l)
 		}
 	}
 }
 
-// shutDown waits for the rest and closes the driver. A call that should have returned by then and
-// has not is broken by that.
+// shutDown waits for what is under way and closes the driver, which ends calls that should have
+// returned by then.
 func (e *engine) shutDown() error {
 	if !e.waitDrained(callLimit) {
 		e.abandonRemovals()
@@ -92,7 +92,8 @@ func (e *engine) closeDriver() error {
 	}
 }
 
-// abandonRemovals gives up what is not confirmed yet; remove does so with what is under way.
+// abandonRemovals gives up the removals that aren't confirmed yet. Those under way are given up by
+// remove.
 func (e *engine) abandonRemovals() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -115,7 +116,7 @@ func (e *engine) abandonRemoval(l *lease) {
 	e.finish(l)
 }
 
-// checkDrained says so when Close has begun and nothing is left to do.
+// checkDrained closes drained when Close has begun and nothing is left to do.
 func (e *engine) checkDrained() {
 	if !e.closed || e.busy > 0 || len(e.leases) > 0 {
 		return

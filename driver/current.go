@@ -8,18 +8,17 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// TokenReader is implemented by a Driver whose service knows the tokens of the leases that hold its
-// locks.
+// TokenReader is implemented by a Driver whose service knows the tokens of the leases that exist.
 type TokenReader interface {
 	// CurrentToken returns the token of the lease that holds the lock called name at some moment
-	// during the call, and 0 when nobody does. It changes nothing on the service. It ends with ctx,
-	// which may be a caller's, or within limits of the driver's own.
+	// during the call, and 0 when no lease does. It changes nothing on the service. It returns when
+	// ctx ends, which may be a caller's context, or within limits of the driver's own.
 	CurrentToken(ctx context.Context, name string) (locker.Token, error)
 }
 
 var _ locker.TokenReader = (*engine)(nil)
 
-// CurrentToken asks the driver, if that can tell.
+// CurrentToken asks the driver, if it is a TokenReader.
 func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	if err := locker.ValidName(name); err != nil {
 		return 0, e.fail("read token", name, err)
@@ -43,7 +42,7 @@ func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, e
 	}
 	if over := ContextError(ctx); over != nil {
 		err = fmt.Errorf("%w: %w", errNoAnswer, over)
-	} else if errors.Is(err, context.DeadlineExceeded) { // that limit is none of the caller's
+	} else if errors.Is(err, context.DeadlineExceeded) { // by the limit above, not by the caller's
 		err = errNoAnswer
 	}
 	return 0, e.fail("read token", name, err)

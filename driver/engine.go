@@ -10,15 +10,15 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Config is what [New] needs to know of a backend besides its Driver.
+// Config is what [New] must know of a backend in addition to its Driver.
 type Config struct {
 	Backend  string         // the backend's name in errors
 	TTL      time.Duration  // of leases that don't ask for one; 0: they never end by time
-	Features locker.Feature // what the driver understands of a request
+	Features locker.Feature // the options of a request that the driver understands
 }
 
-// New makes a Locker of a driver. It starts nothing until the Locker is used, and nothing runs
-// while it holds and waits for no lock. Closing the Locker closes the driver.
+// New makes a Locker of a driver. It starts nothing before the Locker is used, and nothing runs
+// while the Locker neither holds nor waits for a lock. Closing the Locker closes the driver.
 func New(d Driver, cfg Config) locker.Locker {
 	return &engine{
 		driver:  d,
@@ -32,31 +32,31 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// engine is the Locker. What its files do with it: locker.go opens and counts, queue.go and
-// acquire.go get leases, keeper.go renews and ends them, cleanup.go removes what they leave,
-// close.go ends it all.
+// engine is the Locker. engine.go counts who uses it, queue.go, acquire.go and attempt.go get
+// leases, timer.go and renewal.go keep them, removal.go removes what they leave, and close.go ends
+// it all. calls.go decides how the driver is called.
 type engine struct {
 	driver Driver
 	cfg    Config
 
-	mu     sync.Mutex // guards all below and the leases; no method of the driver is called under it
+	mu     sync.Mutex // guards everything below and the leases; not held during a call of the driver
 	queues map[string]*queue
 	leases map[*lease]struct{} // from before their first request until their removal is confirmed
 
 	moments heap
 	timer   *time.Timer
-	fires   time.Duration // when timer fires, on Go's clock since epoch, which may stand still; unarmed: it doesn't
+	fires   time.Duration // when timer fires, on Go's clock since epoch; unarmed: it doesn't
 
-	removals []*lease // whose removal is due, in order
-	removers int      // goroutines at work on removals
+	removals []*lease // those whose removal is due, in order
+	removers int      // goroutines that make the calls of Release
 
-	cancels []func() // what unlock calls
+	cancels []func() // for unlock to call
 
 	closed      bool
 	closeBy     time.Time     // when the time for closing is up
 	abandoned   bool          // Close has run out of time: failed removals are not tried again
 	unconfirmed int           // removals that were given up because of that
-	obstacle    error         // what came of the last try of one of them
+	obstacle    error         // the last error of one of them
 	busy        int           // goroutines that may call the driver
 	closing     chan struct{} // closed when Close begins
 	drained     chan struct{} // closed when Close has begun and nothing is left to do
@@ -81,7 +81,8 @@ func (e *engine) resolve(name string, opts []locker.Option) (locker.Request, err
 	return req, nil
 }
 
-// enter counts a goroutine that is going to call the driver. It is false once the locker is closed.
+// enter counts a goroutine that is going to call the driver. It returns false once the locker is
+// closed.
 func (e *engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -99,8 +100,8 @@ func (e *engine) leave() {
 	e.checkDrained()
 }
 
-// unlock releases the mutex, and then ends the contexts of acquisitions that have been lost under
-// it: that calls methods of a caller's context.
+// unlock releases the mutex, and then ends the contexts of the acquisitions that were lost under
+// it. It does so afterwards because a cancel calls methods of a caller's context.
 func (e *engine) unlock() {
 	cancels := e.cancels
 	e.cancels = nil
@@ -117,11 +118,11 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 // callerGone is the error of a caller's context that is over.
 type callerGone struct{ err, cause error }
 
-// ContextError is the error of a context that is over, and matches its cause as well; nil while it
-// isn't over. It is for what a backend does for a caller outside of a [Driver]: an Opener says with
-// it that the caller gave up.
+// ContextError returns the error of a context that is over, which matches the context's cause as
+// well, and nil while it isn't over. It is for what a backend does for a caller outside of a
+// [Driver]: an Opener says with it that the caller gave up.
 func ContextError(ctx context.Context) error {
-	// Never under the engine's mutex, and nor any other method of a caller's context: that may be
+	// Never call this, or another method of a caller's context, under the engine's mutex: it may be
 	// the context of a lease of this very locker, whose Err takes the mutex.
 	if err := ctx.Err(); err != nil {
 		return &callerGone{err, context.Cause(ctx)}
@@ -138,8 +139,8 @@ func (c *callerGone) Error() string {
 
 func (c *callerGone) Unwrap() []error { return []error{c.err, c.cause} }
 
-// ranOut tells a context whose time is up from one that was cancelled, whatever the cause of either
-// says.
+// ranOut distinguishes a context whose time is up from one that was cancelled, whatever the cause
+// of either says.
 func ranOut(over error) bool {
 	var c *callerGone
 	return errors.As(over, &c) && errors.Is(c.err, context.DeadlineExceeded)
