@@ -47,7 +47,7 @@ func (w *waiter) attempt(l *lease) error {
 		}
 		var held *HeldError
 		if errors.As(err, &held) {
-			pause = min(pause, max(held.RetryAfter, firstPause)) // whatever a driver says, the engine must not spin
+			pause = min(pause, max(held.RetryAfter, firstPause)) // the engine never spins
 		}
 		e.sleep(ctx, &pause)
 		if err := e.ask(w, l); err != nil {

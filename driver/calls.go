@@ -35,9 +35,9 @@ func (e *engine) releaseLimit(l *lease) time.Duration {
 	return limit
 }
 
-// await makes the acquisitions of w, beginning with first, and waits for the outcome. The caller
-// has called enter. A caller that gives up leaves the goroutine behind, which removes what it gets
-// and ends when its call of the driver does.
+// await makes the acquisitions of w, beginning with first, and waits for the outcome. enter was
+// called for the goroutine. It goes on when the caller gives up, removes what it gets, and ends
+// when its call of the driver does.
 func (w *waiter) await(first *lease) (*lease, error) {
 	go w.run(first)
 	select {

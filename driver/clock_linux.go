@@ -12,7 +12,11 @@ const clockBoottime = 7
 // bootOffset is the largest of a few readings. A reading that was interrupted is too small, and the
 // interruption would look like a suspension from then on.
 var bootOffset = max(
-	ahead(clockBoottime), ahead(clockBoottime), ahead(clockBoottime), ahead(clockBoottime), ahead(clockBoottime),
+	ahead(clockBoottime),
+	ahead(clockBoottime),
+	ahead(clockBoottime),
+	ahead(clockBoottime),
+	ahead(clockBoottime),
 )
 
 // unreadable is the result of ahead for a clock that can't be read.

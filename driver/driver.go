@@ -154,7 +154,7 @@ type Extender interface {
 // Grant is a lock that was granted.
 type Grant struct {
 	Token locker.Token
-	Base  Instant       // send time of the last acknowledged request that restarted the service's expiry
+	Base  Instant       // send time of the request that restarted the expiry; see obligation 4
 	TTL   time.Duration // in force; 0: it never ends by time
 }
 

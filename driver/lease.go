@@ -18,9 +18,9 @@ type lease struct {
 	lock Lock
 
 	token    locker.Token // from the grant on
-	done     chan struct{}
+	deadline deadline
 	endErr   atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
-	deadline deadline                     // read by Err and Deadline, which don't wait for the engine's mutex
+	done     chan struct{}
 
 	// The engine's mutex guards the rest.
 	phase   phase
@@ -97,7 +97,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	go func() {
 		defer e.leave()
 		var err error
-		e.callRenew(context.WithoutCancel(ctx), l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
+		call := context.WithoutCancel(ctx)
+		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
 			err = renewErr
 			e.renewed(l, base, renewErr, false)
 		})

@@ -21,7 +21,7 @@ var transitions = [...]struct {
 	{prepared, asking, "the first request goes out"},
 	{prepared, gone, "the acquisition is over before that"},
 	{asking, queued, "the driver returns ErrQueued"},
-	{queued, asking, "the driver returns something else, the place is lost, or nobody wants it any more"},
+	{queued, asking, "the driver returns anything else, or the place is lost or given up"},
 	{asking, holding, "the grant is fresh, and the caller still wants it"},
 	{asking, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
 	{queued, removing, "the acquisition fails, is lost or given up, or the locker is closed"},

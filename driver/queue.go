@@ -15,7 +15,7 @@ import (
 type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
-	askedAt    Instant // when the head sent the request that has no answer yet; Never: it has its answer
+	askedAt    Instant // when the head sent a request that has no answer yet; Never: there is none
 }
 
 // waiter is one call of Acquire.
@@ -126,7 +126,7 @@ var errNoAnswer = errors.New("no answer from the service")
 func (e *engine) giveUpError(w *waiter, callerErr error) error {
 	switch q := w.q; {
 	case q == nil || !q.answerIsFresh():
-		if q != nil && q.head == w { // what w's renewals have shown goes with w, so that nobody judges it again
+		if q != nil && q.head == w { // w's renewals have shown it, and the next waiter has none
 			q.held = false
 		}
 		return fmt.Errorf("%w: %w", errNoAnswer, callerErr)

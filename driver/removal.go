@@ -15,7 +15,7 @@ import (
 // removal is the state of the removal of what one acquisition has left. The engine's mutex guards
 // it.
 type removal struct {
-	call          context.Context // of the call of Release under way, done when that has returned; nil: none is
+	call          context.Context // done when the call of Release under way has returned; nil: none is
 	lastErr       error           // what the last call returned
 	confirmedFree bool            // a call has confirmed that the lock is free for others
 	pause         time.Duration   // before the next call
@@ -39,8 +39,9 @@ func (r *removal) nextCall(longest time.Duration) time.Duration {
 }
 
 const (
-	removersInDoubt   = 16  // at most, while the service confirms nothing
-	maxRemovers       = 512 // at most, while the service answers, so that thousands don't wait for each other
+	removersInDoubt = 16  // at most, while the service confirms nothing
+	maxRemovers     = 512 // at most, while it answers; many, because thousands may be due at once
+
 	firstRemovalPause = 10 * time.Millisecond
 )
 

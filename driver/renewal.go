@@ -11,10 +11,13 @@ import (
 
 // renewal is the state of one lease's renewals. The engine's mutex guards it.
 type renewal struct {
-	running       bool    // a renewal in the background is due or under way
-	predatesGrant bool    // that one began before the grant
-	startedAt     Instant // of that one, or of the first in an unbroken row of failures; before the first: the base
-	lastErr       error   // of the last one; nil: it succeeded
+	running       bool  // a renewal in the background is due or under way
+	predatesGrant bool  // that one began before the grant
+	lastErr       error // of the last one; nil: it succeeded
+
+	// startedAt is when the renewal under way began, or the first one in an unbroken row of
+	// failures. Before the first renewal it is the base of the grant.
+	startedAt Instant
 }
 
 // start notes that a renewal in the background begins.
@@ -142,7 +145,8 @@ func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validit
 	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
 		var err error
-		e.callRenew(context.WithoutCancel(ctx), l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
+		call := context.WithoutCancel(ctx)
+		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
 			if err = renewErr; err == nil {
 				v = v.renewed(base, Now())
 			}

@@ -45,7 +45,7 @@ func (e *engine) tick() {
 	for len(e.moments) > 0 && e.moments[0].moment <= now {
 		l := e.moments[0]
 		switch {
-		case e.checkDeadline(l, now): // before a renewal that is due as well, because this timer may be late
+		case e.checkDeadline(l, now): // first, because the timer may be late for a renewal
 		case l.phase == holding, l.phase == queued:
 			l.renewal.start(now)
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)

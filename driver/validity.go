@@ -7,7 +7,7 @@ import (
 
 // validity says how long a lease may be trusted. Its methods are pure functions.
 type validity struct {
-	base  Instant       // send time of the last acknowledged request that restarted the service's expiry
+	base  Instant       // as in a Grant; it grows with each renewal
 	ttl   time.Duration // in force, before the grant the one asked for; 0: it never ends by time
 	limit Instant       // when the longest hold is over; Never: there is no longest hold
 }
@@ -59,8 +59,8 @@ func (v validity) retryRenewal(now Instant) Instant {
 	return now.Add(v.ttl / 10).floor(v.ttl / 20)
 }
 
-// deadline publishes the moment at which a lease is lost: its holder reads it without the engine's
-// mutex.
+// deadline publishes the moment at which a lease is lost, for the methods of a lease that don't
+// wait for the engine's mutex.
 type deadline struct{ at atomic.Int64 }
 
 func (d *deadline) set(at Instant)          { d.at.Store(int64(at)) }
