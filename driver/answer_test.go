@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// polled is a service that answers at once that somebody else has the lock.
+// polled is a service that always answers at once that the lock is held.
 func polled(context.Context, *fakeLock) (driver.Grant, error) {
 	return driver.Grant{}, &driver.HeldError{RetryAfter: time.Minute}
 }
@@ -40,8 +40,8 @@ func TestNoWait(t *testing.T) {
 	})
 }
 
-// Beside a waiter that knows the lock to be held there is nothing to ask.
-func TestNoWaitBesideAHeadThatHasItsAnswer(t *testing.T) {
+// While the head knows that the lock is held, a request with NoWait asks nothing.
+func TestNoWaitWhileTheHeadHasItsAnswer(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		acquire func(context.Context, *fakeLock) (driver.Grant, error)
@@ -70,8 +70,8 @@ func TestNoWaitBesideAHeadThatHasItsAnswer(t *testing.T) {
 	}
 }
 
-// Beside a waiter that has no answer nobody knows, so it asks.
-func TestNoWaitBesideAHeadWithoutAnAnswer(t *testing.T) {
+// While the head has no answer nobody knows, so a request with NoWait asks.
+func TestNoWaitWhileTheHeadHasNoAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.req.NoWait {
@@ -159,8 +159,9 @@ func TestAWaitThatTimesOut(t *testing.T) {
 	}
 }
 
-// The answer that one head had is believed for a moment under the next, then no more.
-func TestTheAnswerOfTheHeadBefore(t *testing.T) {
+// The waiters rely on the answer to one head for a moment after the next became head, and then no
+// more.
+func TestTheAnswerToThePreviousHead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.n == 0 {
@@ -179,7 +180,7 @@ func TestTheAnswerOfTheHeadBefore(t *testing.T) {
 	})
 }
 
-// What the head before hears when it has long gone is no answer to the head's own question.
+// A late answer to the previous head, which has gone, doesn't answer the present head's request.
 func TestALateAnswerToAHeadThatHasGone(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
@@ -222,9 +223,9 @@ func TestAFailureOfTheServiceFailsTheHeadAlone(t *testing.T) {
 	})
 }
 
-// A waiter behind a head whose request failed has no answer from the service, though the one before
-// had.
-func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
+// A waiter behind a head whose request failed has no answer from the service, even if an earlier
+// head had one.
+func TestAFailureReplacesTheAnswerThatTheLockIsHeld(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			switch {
@@ -244,9 +245,9 @@ func TestAFailureEndsTheBeliefThatTheLockIsHeld(t *testing.T) {
 	})
 }
 
-// Beside a head that is queued nothing is asked, so its renewals tell a service that has failed
-// from a lock that is held.
-func TestAnOutageBesideAQueuedHead(t *testing.T) {
+// While the head is queued nobody asks, so its renewals distinguish a service that has failed from
+// a lock that is held.
+func TestAnOutageBehindAQueuedHead(t *testing.T) {
 	for _, failing := range []func(context.Context) error{hang, func(context.Context) error { return errService }} {
 		bubble(t, func(t *testing.T) {
 			var out atomic.Bool
@@ -284,8 +285,8 @@ func TestAnOutageBesideAQueuedHead(t *testing.T) {
 	}
 }
 
-// That holds for the head itself, too, whichever of its two goroutines hears first that its time is
-// up.
+// The same holds for the head itself, whichever of its two goroutines notices first that its time
+// is up.
 func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
 	for range 50 {
 		bubble(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// When a service falls silent, all leases are lost at their deadlines, with few goroutines; when it
-// is back, all that they have left is removed.
+// When a service stops answering, all leases are lost at their deadlines, and few goroutines are
+// used. When it is back, everything that they have left is removed.
 func TestABlackHole(t *testing.T) {
 	const many = 10_000
 	bubble(t, func(t *testing.T) {

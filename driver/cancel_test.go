@@ -15,8 +15,8 @@ import (
 
 var errCause = errors.New("the user went away")
 
-// Wherever a caller stands when it gives up: it returns at once, what it has left is removed until
-// the service confirms it, nothing of it is renewed, and the next waiter has its turn.
+// At whatever step a caller gives up: it returns at once, what it has left is removed until the
+// service confirms it, nothing of it is renewed, and the next waiter gets its turn.
 func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 	const when = time.Second
 	type acquire = func(context.Context, *fakeLock) (driver.Grant, error)
@@ -141,7 +141,7 @@ func TestCancelInTheLocalQueueAsksForNothing(t *testing.T) {
 	})
 }
 
-// A context that is over before the call is no reason to ask anybody anything.
+// With a context that is over before the call, nobody is asked anything.
 func TestAContextThatIsOverBeforeTheCall(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -164,8 +164,8 @@ func TestAContextThatIsOverBeforeTheCall(t *testing.T) {
 	})
 }
 
-// At the very instant of the grant either the caller has the lease, or nobody has and it is
-// removed.
+// A cancel at the instant of the grant has one of two outcomes: the caller has the lease, or nobody
+// has it and it is removed.
 func TestCancelRacesWithTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
@@ -270,8 +270,8 @@ type doneFirst struct {
 func (c doneFirst) Done() <-chan struct{} { return c.done }
 func (doneFirst) Err() error              { return nil }
 
-// Package context itself panics on such a context once another is made of it. A waiter behind
-// another one makes none.
+// Package context itself panics on such a context when another context is derived from it. A waiter
+// behind another one derives none.
 func TestAContextThatIsDoneBeforeItsErrIsSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := open(t, &fake{acquire: polled})

@@ -14,19 +14,19 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Many callers who do all that callers do, against a service behind a network that does all that
-// networks do: nobody is granted a lock that another believes to hold, every wait ends in time, and
-// at the end nothing is left.
+// Many callers do everything that callers do, against a service whose network does everything that
+// networks do. Nobody is granted a lock that somebody else believes to hold, every wait ends in
+// time, and at the end nothing is left.
 func TestChaos(t *testing.T) {
 	for range 6 {
-		seed := chaosSeed.Add(1) // so that -count=n tries others each time
+		seed := chaosSeed.Add(1) // so that -count=n tries other seeds each time
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			bubble(t, func(t *testing.T) { chaos(t, seed, 0) })
 		})
 	}
 }
 
-// The same, but one of the two processes closes its locker in the midst of it.
+// The same, but one of the two processes closes its locker in the middle.
 func TestChaosOfClose(t *testing.T) {
 	for range 10 {
 		seed := chaosSeed.Add(1)
@@ -68,11 +68,11 @@ func chaos(t *testing.T, seed uint64, closeAfter time.Duration) {
 		})
 	}
 	if closeAfter > 0 {
-		f.leaves = true // what is not removed in Close's time ends with its TTL
+		f.leaves = true // what isn't removed before Close returns ends with its TTL
 		wg.Go(func() {
 			time.Sleep(closeAfter)
 			_ = closesWithin(t, l, 13*time.Second)
-			if residue := driver.Residue(l); s.bad < 1 && residue != "" { // otherwise a deaf call may outlast it
+			if residue := driver.Residue(l); s.bad < 1 && residue != "" { // after faults a call may ignore its context for longer
 				t.Errorf("Close left %s", residue)
 			}
 		})
@@ -90,7 +90,7 @@ func chaos(t *testing.T, seed uint64, closeAfter time.Duration) {
 	s.mu.Lock()
 	s.bad = 0
 	s.mu.Unlock()
-	time.Sleep(time.Minute) // what is under way arrives, what is to be removed is
+	time.Sleep(time.Minute) // requests under way arrive, and removals are done
 	if n := s.residue(); n > 0 {
 		t.Errorf("%d acquisitions stand without an owner", n)
 	}
@@ -154,7 +154,7 @@ func turn(t *testing.T, s *service, l locker.Locker, name string, r *rand.Rand) 
 	if errors.Is(lease.Err(), locker.ErrLost) {
 		lost = 1
 	}
-	if r.IntN(4) > 0 || lease.Err() == nil { // some don't bother to release what is lost
+	if r.IntN(4) > 0 || lease.Err() == nil { // some callers don't release what is lost
 		began := time.Now()
 		err := lease.Release(ctx)
 		if errors.Is(err, locker.ErrLost) != errors.Is(lease.Err(), locker.ErrLost) {

@@ -2,7 +2,7 @@ package driver
 
 import "testing"
 
-// Where a sandbox forbids to read the clock of suspensions, a program must start all the same.
+// Where a sandbox forbids reading the clock of suspensions, a program must start nevertheless.
 func TestAClockThatCannotBeRead(t *testing.T) {
 	const noSuchClock = 9999
 	if got := ahead(noSuchClock); got != unreadable {

@@ -31,7 +31,7 @@ func TestInstants(t *testing.T) {
 }
 
 func TestTheSystemsClocksAgree(t *testing.T) {
-	// Nothing was suspended while the tests ran, most likely; what is read may be too small, never
+	// Most likely nothing was suspended while the tests ran. The reading may be too small, never
 	// too large.
 	if d := systemSuspended(); d > time.Second || d < -time.Second {
 		t.Errorf("the system was suspended for %v, want about nothing", d)

@@ -23,10 +23,10 @@ func closesWithin(t *testing.T, l locker.Locker, limit time.Duration) error {
 	return err
 }
 
-// A service that is silent costs Close its time limit; calls that obey their contexts are over when
-// the driver is closed.
-func TestCloseBesideASilentService(t *testing.T) {
-	for _, leases := range []int{1, 16, 40} { // one call of Release each, as many as go side by side, and more
+// When a service doesn't answer, Close takes until its time limit. Calls that obey their contexts
+// are over when the driver is closed.
+func TestCloseWhenTheServiceDoesNotAnswer(t *testing.T) {
+	for _, leases := range []int{1, 16, 40} { // one call of Release, as many as run at a time, and more
 		t.Run(fmt.Sprint(leases), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := &fake{
@@ -65,7 +65,7 @@ func TestCloseDuringHungCalls(t *testing.T) {
 	for _, call := range []string{"acquire", "renew", "release"} {
 		t.Run(call, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				broken := make(chan struct{}) // by the driver's Close: nothing else ends such a call
+				broken := make(chan struct{}) // closed by the driver's Close: nothing else ends such a call
 				f := &fake{leaves: true}
 				stuck := func() error { <-broken; return errService }
 				f.shut = func(context.Context) error { close(broken); return nil }
@@ -95,7 +95,7 @@ func TestCloseDuringHungCalls(t *testing.T) {
 	}
 }
 
-// A driver that breaks even the last rule costs a goroutine, but Close returns.
+// A driver whose calls don't return after its Close either costs a goroutine, but Close returns.
 func TestCloseOfADriverThatNeverReturns(t *testing.T) {
 	for _, call := range []string{"acquire", "close"} {
 		t.Run(call, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestCloseOfADriverThatNeverReturns(t *testing.T) {
 	}
 }
 
-// Removals that fail are tried again until the time is up, then given up and counted.
-func TestCloseBesideAServiceThatFails(t *testing.T) {
+// Removals that fail are tried again until the time is up, and are then given up and counted.
+func TestCloseWhenTheServiceFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{leaves: true, release: func(context.Context, *fakeLock) error { return errService }}
 		l := open(t, f)
@@ -150,7 +150,8 @@ func TestCloseBesideAServiceThatFails(t *testing.T) {
 	})
 }
 
-// A Release that is under way when Close begins, or comes during it, is told what comes of it.
+// A Release that is under way when Close begins, or begins during it, returns the result of the
+// removal.
 func TestReleaseDuringClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{leaves: true, release: func(ctx context.Context, _ *fakeLock) error { return hang(ctx) }}

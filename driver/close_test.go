@@ -22,7 +22,7 @@ func TestCloseEndsLeases(t *testing.T) {
 		released.Release(t.Context())
 		expired := mustAcquire(t, l, "expired", locker.WithoutRenewal())
 		time.Sleep(validity)
-		mustAcquire(t, l, "late", locker.WithoutRenewal()) // its deadline passes in a suspension that nobody has noticed
+		mustAcquire(t, l, "late", locker.WithoutRenewal()) // its deadline passes in an unnoticed suspension
 		driver.Suspend(validity / 2)
 		if err := l.Close(); err != nil {
 			t.Errorf("Close = %v", err)
@@ -77,7 +77,7 @@ func TestAfterClose(t *testing.T) {
 	})
 }
 
-// Every waiter is woken at once, wherever it stands, and leaves nothing.
+// Every waiter returns at once, whatever its phase, and leaves nothing.
 func TestCloseWakesWaiters(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -150,8 +150,8 @@ func TestCloseTwiceAndAtOnce(t *testing.T) {
 	})
 }
 
-// What can't be removed by the end is said, with the reason.
-func TestCloseNamesWhatIsInTheWay(t *testing.T) {
+// Close says what couldn't be removed by the end, with the reason.
+func TestCloseNamesTheReasonOfWhatIsLeft(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{release: func(context.Context, *fakeLock) error { return errService }}
 		f.leaves = true
@@ -178,7 +178,7 @@ func TestCloseOfALockerThatWasNotUsed(t *testing.T) {
 	})
 }
 
-// A removal that is confirmed in the time of Close leaves nothing to complain about.
+// A removal that is confirmed before Close's time is up is no error.
 func TestCloseWaitsForRemovals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{release: func(_ context.Context, l *fakeLock) error {
@@ -197,7 +197,7 @@ func TestCloseWaitsForRemovals(t *testing.T) {
 	})
 }
 
-// Acquire races with Close: no call of the driver may begin when it is closed, Lock included.
+// Acquire races with Close: no call of the driver, not even Lock, may begin when it is closed.
 func TestAcquireRacesWithClose(t *testing.T) {
 	for range 200 {
 		f := &fake{}
@@ -220,8 +220,9 @@ func TestAcquireRacesWithClose(t *testing.T) {
 	}
 }
 
-// The last try of a Close may have had no time for more than to say so.
-func TestCloseSaysWhatWasInTheWay(t *testing.T) {
+// The last try before Close's time is up may fail by that time limit, which is not the reason to
+// report.
+func TestCloseNamesTheErrorBeforeTheTimeout(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{leaves: true, release: func(ctx context.Context, l *fakeLock) error {
 			if l.count(&l.releases) <= 3 {

@@ -51,7 +51,7 @@ func TestCurrentOfADriverThatCantTell(t *testing.T) {
 	}
 }
 
-// silent is a driver whose service says nothing.
+// silent is a driver whose service doesn't answer.
 type silent struct{ mute }
 
 func (silent) CurrentToken(ctx context.Context, _ string) (locker.Token, error) {
@@ -59,7 +59,8 @@ func (silent) CurrentToken(ctx context.Context, _ string) (locker.Token, error) 
 	return 0, context.Cause(ctx)
 }
 
-// The engine's time limit is not the caller's; and the caller's own is told with its cause.
+// The engine's time limit is not reported as the caller's. The caller's own is reported with its
+// cause.
 func TestCurrentOfASilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := driver.New(silent{}, driver.Config{Backend: "silent"})

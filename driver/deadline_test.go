@@ -53,8 +53,8 @@ func TestHungRenewalDoesNotDelayTheDeadline(t *testing.T) {
 	}
 }
 
-// Whoever reads why a lease has ended has to know whom to ask: the service, the network or this
-// process.
+// The reason for which a lease has ended tells its reader where to look: at the service, the
+// network or this process.
 func TestTheCauseOfADeadline(t *testing.T) {
 	stale := driver.Instant(0)
 	for _, tc := range []struct {
@@ -125,11 +125,11 @@ func TestTheDeadlineCountsFromTheRequest(t *testing.T) {
 	})
 }
 
-// No request was sent in the future: whatever a driver says, a lease lasts no longer than from now
-// on.
+// No request was sent in the future: whatever a driver says, a lease lasts no longer than a TTL
+// from now.
 func TestABaseInTheFuture(t *testing.T) {
 	future := func() driver.Instant { return driver.Stamp().Add(time.Hour) }
-	for _, age := range []time.Duration{-time.Hour, 2 * ttl} { // granted in the future, and proved there
+	for _, age := range []time.Duration{-time.Hour, 2 * ttl} { // in a grant, and in the renewal that verifies a grant
 		bubble(t, func(t *testing.T) {
 			f := &fake{
 				acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(age)(l), nil },

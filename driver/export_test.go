@@ -10,14 +10,14 @@ import (
 
 var simulated atomic.Int64
 
-// SimulateSuspensions puts Suspend in the place of the system's clocks, whose readings are too
-// coarse for tests that assert exact moments. It is called once, before the first test.
+// SimulateSuspensions replaces the system's clocks by Suspend: their readings are too coarse for
+// tests that assert exact moments. It is called once, before the first test.
 func SimulateSuspensions() {
 	suspended = func() time.Duration { return time.Duration(simulated.Load()) }
 }
 
 // Suspend is a suspension of the machine that took d, and of which Go's clock and timers know
-// nothing. Like a real one it is never taken back.
+// nothing. Like a real suspension it can't be undone.
 func Suspend(d time.Duration) { simulated.Add(int64(d)) }
 
 // Truth is the time that an omniscient observer reads. Unlike Now, it makes no suspension known to
@@ -36,7 +36,8 @@ func Residue(l locker.Locker) string {
 		len(e.leases), len(e.moments), len(e.queues), len(e.removals), e.busy, e.removers)
 }
 
-// TouchMutex takes the engine's mutex and gives it back: it doesn't return when the caller has it.
+// TouchMutex locks and unlocks the engine's mutex. It doesn't return when its caller holds the
+// mutex.
 func TouchMutex(l locker.Locker) {
 	e := l.(*engine)
 	e.mu.Lock()

@@ -11,9 +11,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// fake is a driver whose answers a test writes. What is nil does what a healthy service does when
-// nobody else is there. It fails the test when the engine breaks the rules of who calls what at the
-// same time, or leaves something behind.
+// fake is a driver whose answers a test writes. A nil function does what a healthy service does
+// when nobody else is there. fake fails the test when the engine breaks the rules of which calls
+// run at the same time, or leaves something behind.
 type fake struct {
 	acquire func(ctx context.Context, l *fakeLock) (driver.Grant, error)
 	release func(ctx context.Context, l *fakeLock) error
@@ -22,7 +22,7 @@ type fake struct {
 	refuse  error             // of Lock
 	locking func(l *fakeLock) // called by Lock
 
-	leaves bool // it is right that Close fails, and that something is not removed
+	leaves bool // Close may fail, and something may not be removed
 
 	t        testing.TB
 	engine   locker.Locker
@@ -47,13 +47,13 @@ type fakeLock struct {
 	lost func(error)
 
 	acquires, releases, renews     int // calls so far, with those under way
-	acquiring, releasing, renewing int // calls under way; renewing: those in the background without a report yet
+	acquiring, releasing, renewing int // under way; renewing: in the background, without a report
 	queued, granted, failed        bool
 	removed                        bool
 	ended                          driver.Instant // the beginning of the first Release
 }
 
-// byCaller marks contexts of callers, to tell their renewals from those in the background.
+// byCaller marks contexts of callers, to distinguish their renewals from those in the background.
 type byCaller struct{}
 
 func callerContext(t testing.TB) context.Context {
@@ -128,7 +128,7 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	return grant, err
 }
 
-// grant is what a healthy service answers: stamped now, for the TTL that was asked.
+// grant is what a healthy service answers: stamped now, for the TTL that was asked for.
 func grant(l *fakeLock) driver.Grant {
 	return driver.Grant{Token: locker.Token(l.n + 1), Base: driver.Stamp(), TTL: l.req.TTL}
 }
@@ -226,7 +226,7 @@ func (f *fake) Close(ctx context.Context) error {
 	return nil
 }
 
-// finish checks that the engine has done all it had to, after Close.
+// finish checks after Close that the engine has done everything that it had to.
 func (f *fake) finish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

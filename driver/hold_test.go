@@ -60,7 +60,7 @@ func TestMaxHoldCountsFromTheReturnOfAcquire(t *testing.T) {
 	})
 }
 
-// Without a TTL a lease ends by its holder alone, or by the longest hold.
+// Without a TTL a lease ends only by its holder or by the longest hold.
 func TestNoTTL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -121,7 +121,7 @@ func TestATTLThatIsTooShort(t *testing.T) {
 	})
 }
 
-// What a driver must not grant is not handed on, and the caller hears why, also one that has
+// A grant that breaks the contract is not handed out, and the caller learns why, even one that has
 // waited.
 func TestAGrantThatBreaksTheContract(t *testing.T) {
 	for _, tc := range []struct {

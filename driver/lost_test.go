@@ -14,7 +14,7 @@ import (
 
 var errRevoked = errors.New("revoked by an operator")
 
-// tell tells of the loss of an acquisition as drivers do: while it holds a mutex that each of its
+// tell reports the loss of an acquisition as drivers do: while it holds a mutex that each of its
 // calls takes.
 func (f *fake) tell(n int, cause error) {
 	l := f.lock(n)
@@ -58,7 +58,7 @@ func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 // Before the grant, a loss cancels Acquire with its cause, and the wait goes on with a new
 // acquisition.
 func TestALossBeforeTheGrant(t *testing.T) {
-	// until is over when the loss was told, or an hour later.
+	// until is over when the loss was reported, or an hour later.
 	until := func(ctx context.Context, t *testing.T) error {
 		select {
 		case <-ctx.Done():
@@ -136,7 +136,7 @@ func TestALossBeforeTheGrant(t *testing.T) {
 	}
 }
 
-// What is lost is not kept alive, though its Acquire is late to see that.
+// A lost acquisition is not renewed, even if its Acquire is late to notice the loss.
 func TestALostPlaceInTheQueueIsNotRenewed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
@@ -161,7 +161,7 @@ func TestALostPlaceInTheQueueIsNotRenewed(t *testing.T) {
 	})
 }
 
-// One that nobody has begun is lost for nobody: a driver may call lost before Lock has returned.
+// A driver may call lost before Lock has returned. Nothing was begun then, so the wait goes on.
 func TestALossBeforeTheFirstRequest(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -204,8 +204,8 @@ func TestNoWaitIsNotTriedAgainAfterALoss(t *testing.T) {
 	})
 }
 
-// A session that dies with each acquisition must not make a waiter spin.
-func TestQueueingAnewBacksOff(t *testing.T) {
+// A session that ends with each acquisition must not make a waiter spin.
+func TestQueueingAgainBacksOff(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			l.lost(errRevoked)
@@ -222,7 +222,7 @@ func TestQueueingAnewBacksOff(t *testing.T) {
 	})
 }
 
-// A driver may tell of a loss from several goroutines at once, also beside its reports.
+// A driver may call lost from several goroutines at once, and at the same time as report.
 func TestLossesFromSeveralGoroutines(t *testing.T) {
 	f := &fake{}
 	l := open(t, f)

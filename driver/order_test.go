@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Waiters are served in the order in which they came, one at a time at the service, in whichever
-// way each head leaves.
+// Waiters are served in the order in which they came, and only one of them talks to the service,
+// however each head leaves.
 func TestLocalOrder(t *testing.T) {
 	const waiters = 1000
 	ways := []string{"granted", "failed", "cancelled", "lost", "polls", "queued", "stale", "gone before"}
@@ -135,12 +135,12 @@ func TestNamesDoNotWaitForEachOther(t *testing.T) {
 	})
 }
 
-// The same locker asked twice is two holders: nothing is shared, and nothing reentrant.
+// Two requests to the same locker are two holders: no lease is shared, and no lock is reentrant.
 func TestEachWaiterMakesItsOwnAcquisition(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
 		l := open(t, f)
-		a, b := mustAcquire(t, l, "name"), mustAcquire(t, l, "name", locker.NoWait()) // this service keeps nobody out
+		a, b := mustAcquire(t, l, "name"), mustAcquire(t, l, "name", locker.NoWait()) // this fake grants everything
 		if a.Token() == b.Token() {
 			t.Error("two leases have one token")
 		}

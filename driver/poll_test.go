@@ -9,8 +9,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// polls makes a service that answers so, and a journal of the questions. It stops a waiter that
-// spins.
+// polls makes a service that gives this answer, and a journal of the requests. It stops a waiter
+// that spins.
 func polls(t *testing.T, answer error) (func(context.Context, *fakeLock) (driver.Grant, error), *journal) {
 	var asked journal
 	return func(ctx context.Context, _ *fakeLock) (driver.Grant, error) {
@@ -54,7 +54,7 @@ func TestPollingBacksOff(t *testing.T) {
 	}
 }
 
-// A hint that is shorter than the pause is honoured, one that is longer isn't waited for: the lock
+// A hint that is shorter than the pause is used. A longer one isn't waited for, because the lock
 // may be released before.
 func TestPollingHonoursAHint(t *testing.T) {
 	const after = 50 * time.Millisecond
@@ -118,8 +118,8 @@ func TestPollingIsNotRenewed(t *testing.T) {
 	})
 }
 
-// Each question of a wait is made for the same acquisition, and one that is granted at last is a
-// lease like any other.
+// All requests of one wait are for the same acquisition, and one that is granted at last is a lease
+// like any other.
 func TestPollingUntilTheGrant(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
@@ -139,8 +139,7 @@ func TestPollingUntilTheGrant(t *testing.T) {
 	})
 }
 
-// Like a waiter in a queue, one that polls has done nothing wrong when its grant is of no use any
-// more.
+// Like a waiter in a queue, a waiter that polls goes on waiting when its grant has expired.
 func TestAPollingWaiterWaitsOn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{
@@ -161,7 +160,7 @@ func TestAPollingWaiterWaitsOn(t *testing.T) {
 	})
 }
 
-// Nobody loses a lease that nobody had.
+// A caller that has no lease yet doesn't see ErrLost.
 func TestAcquireDoesNotFailWithErrLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{

@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// queues makes a service in whose queue acquisitions wait until a grant is sent for them; the first
+// queues makes a service in whose queue acquisitions wait until a grant is sent for them. The first
 // to wait is served first.
 func queues(grants chan func(l *fakeLock) driver.Grant) func(context.Context, *fakeLock) (driver.Grant, error) {
 	return func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
@@ -26,7 +26,7 @@ func queues(grants chan func(l *fakeLock) driver.Grant) func(context.Context, *f
 	}
 }
 
-// stamped is a grant that hangs on a request of that age.
+// stamped is a grant whose base is of that age.
 func stamped(age time.Duration) func(*fakeLock) driver.Grant {
 	return func(l *fakeLock) driver.Grant {
 		g := grant(l)
@@ -36,7 +36,7 @@ func stamped(age time.Duration) func(*fakeLock) driver.Grant {
 }
 
 func TestAQueuedAcquisitionIsRenewed(t *testing.T) {
-	for _, opts := range [][]locker.Option{nil, {locker.WithoutRenewal()}} { // which is about the lease
+	for _, opts := range [][]locker.Option{nil, {locker.WithoutRenewal()}} { // WithoutRenewal is about the lease
 		bubble(t, func(t *testing.T) {
 			grants := make(chan func(*fakeLock) driver.Grant)
 			f := &fake{acquire: queues(grants)}
@@ -68,7 +68,7 @@ func TestAQueuedAcquisitionIsRenewed(t *testing.T) {
 	}
 }
 
-func TestAGrantThatHangsOnAnOldRefreshIsProvedFirst(t *testing.T) {
+func TestAnOldGrantIsVerifiedFirst(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		age    time.Duration
@@ -105,7 +105,7 @@ func TestAGrantThatHangsOnAnOldRefreshIsProvedFirst(t *testing.T) {
 	}
 }
 
-func TestTheProofIsTriedAgain(t *testing.T) {
+func TestTheVerificationIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		grants := make(chan func(*fakeLock) driver.Grant, 1)
 		f := &fake{acquire: queues(grants)}
@@ -116,7 +116,7 @@ func TestTheProofIsTriedAgain(t *testing.T) {
 			case 2:
 				return 0, hang(ctx)
 			case 3:
-				return driver.Stamp().Add(-ttl), nil // confirmed, and of no use yet
+				return driver.Stamp().Add(-ttl), nil // confirmed, but expired
 			}
 			return driver.Stamp(), nil
 		}
@@ -135,8 +135,7 @@ func TestTheProofIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A grant that turns out to be dead is no reason to fail: the caller waits on, with a new
-// acquisition.
+// A grant that turns out to be lost is no reason to fail: the wait goes on with a new acquisition.
 func TestADeadGrantIsReplaced(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -175,7 +174,7 @@ func TestADeadGrantIsReplaced(t *testing.T) {
 	}
 }
 
-// Whoever didn't have to wait hears of a service that is slower than its leases.
+// A caller that didn't have to wait gets an error when the service is slower than its leases.
 func TestAnAcquisitionThatTookLongerThanItsValidityFails(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{
@@ -200,8 +199,8 @@ func TestAnAcquisitionThatTookLongerThanItsValidityFails(t *testing.T) {
 	})
 }
 
-// A driver may find that its place in the queue is gone, and poll or queue anew; what is not queued
-// is not renewed.
+// A driver may find that its place in the queue is gone, and poll or queue again. What isn't queued
+// isn't renewed.
 func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -225,8 +224,8 @@ func TestAcquireMayAnswerHeldAgain(t *testing.T) {
 	})
 }
 
-// The answer to a renewal that began before the grant may be about an older refresh than the one
-// that the lease hangs on.
+// The answer to a renewal that began before the grant may have a base that says nothing of the
+// lease.
 func TestARenewalOfTheQueuedSaysNothingOfTheLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		grants := make(chan func(*fakeLock) driver.Grant, 1)

@@ -52,7 +52,7 @@ func TestReleaseWithACancelledContext(t *testing.T) {
 	})
 }
 
-func TestASecondReleaseAsksAnew(t *testing.T) {
+func TestASecondReleaseAsksAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{release: func(_ context.Context, l *fakeLock) error {
 			if l.count(&l.releases) < 3 {
@@ -142,7 +142,7 @@ func TestReleaseAfterTheDeadline(t *testing.T) {
 	})
 }
 
-// A loss that is told after the release has begun changes nothing of what the holder is told.
+// A loss that is reported after the release has begun doesn't change what Release returns.
 func TestALossAfterTheRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -193,7 +193,7 @@ func TestNoRenewalAfterRelease(t *testing.T) {
 	})
 }
 
-// Whoever comes first decides; everybody is told the same.
+// The release or the deadline, whichever comes first, decides, and everybody sees the same.
 func TestReleaseRacesWithTheDeadline(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
@@ -227,8 +227,8 @@ func TestReleaseRacesWithTheDeadline(t *testing.T) {
 	})
 }
 
-// A Release at the very moment of a renewal: what has been released is not renewed, and its renewal
-// is void.
+// A Release at the moment of a renewal: a released lease is not renewed, and the answer to its
+// renewal has no effect.
 func TestReleaseRacesWithTheRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}

@@ -11,7 +11,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// What is not confirmed is said, and goes on behind, with growing pauses, until it is.
+// Release reports a removal that isn't confirmed, which goes on in the background, with growing
+// pauses, until it is.
 func TestReleaseThatIsNotConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var tries journal
@@ -44,7 +45,7 @@ func TestReleaseThatIsNotConfirmed(t *testing.T) {
 	})
 }
 
-// A lock that is free for others is released, though remains are still to be removed.
+// A lock that is free for others counts as released, though remains must still be removed.
 func TestRemainsKeepNobodyOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{release: func(_ context.Context, l *fakeLock) error {
@@ -52,7 +53,7 @@ func TestRemainsKeepNobodyOut(t *testing.T) {
 			case n < 5:
 				return &driver.PartialReleaseError{Err: errService}
 			case n < 8:
-				return errService // the same remains
+				return errService // the same is still left
 			}
 			return nil
 		}}
@@ -69,8 +70,8 @@ func TestRemainsKeepNobodyOut(t *testing.T) {
 	})
 }
 
-// Whoever was told that all is well is told so again, at once.
-func TestReleaseAgainBesideRemains(t *testing.T) {
+// After a Release that returned nil, the next one does so at once.
+func TestReleaseAgainWhileRemainsExist(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fake{release: func(ctx context.Context, l *fakeLock) error {
@@ -99,8 +100,8 @@ func TestReleaseAgainBesideRemains(t *testing.T) {
 	})
 }
 
-// A service that refuses everything, quickly, is not asked at a rate that grows with what there is
-// to remove.
+// A service that refuses everything quickly is not asked at a rate that grows with the number of
+// removals.
 func TestRemovalsThatFailBackOff(t *testing.T) {
 	const many = 1000
 	bubble(t, func(t *testing.T) {

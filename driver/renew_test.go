@@ -32,7 +32,7 @@ func TestRenewExtendsTheDeadline(t *testing.T) {
 	}
 }
 
-// A Base that is older than the one known changes nothing: answers may overtake each other.
+// A Base that is older than the known one changes nothing: answers may overtake each other.
 func TestTheDeadlineNeverMovesBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
@@ -73,8 +73,7 @@ func TestRenewOfALeaseThatHasEnded(t *testing.T) {
 	})
 }
 
-// A lease that ends between Renew's look at it and its request has ended, whatever else could be
-// said.
+// When a lease ends between Renew's first check and its request, Renew returns the lease's error.
 func TestRenewDuringClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := open(t, &fake{})
@@ -165,8 +164,8 @@ func TestRenewReturnsWhenTheLeaseEnds(t *testing.T) {
 	})
 }
 
-// A caller's renewal doesn't wait for one in the background, nor stop it.
-func TestRenewBesideARenewalInTheBackground(t *testing.T) {
+// A caller's renewal neither waits for one in the background nor stops it.
+func TestRenewDuringARenewalInTheBackground(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
 		f := &fake{renew: func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
@@ -177,7 +176,7 @@ func TestRenewBesideARenewalInTheBackground(t *testing.T) {
 			return base, nil
 		}}
 		lease := mustAcquire(t, open(t, f), "name")
-		for range 5 { // the one in the background hangs all the time
+		for range 5 { // the one in the background has no answer all the time
 			time.Sleep(ttl / 2)
 			if err := lease.Renew(callerContext(t)); err != nil {
 				t.Fatalf("Renew = %v", err)
@@ -199,8 +198,8 @@ func TestRenewBesideARenewalInTheBackground(t *testing.T) {
 	})
 }
 
-// Callers whose own renewals fail don't put off the one in the background.
-func TestFailedCallersDoNotPutOffTheRenewal(t *testing.T) {
+// Callers whose own renewals fail don't delay the one in the background.
+func TestFailedCallersDoNotDelayTheRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
 			if ctx.Value(byCaller{}) != nil {

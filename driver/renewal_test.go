@@ -105,8 +105,7 @@ func TestRenewalsOfManyLeases(t *testing.T) {
 	}
 }
 
-// One TTL's hung renewal delays nobody else's, and not that of leases of the same TTL which fall
-// due later.
+// A hung renewal delays neither those of other TTLs nor those of the same TTL that fall due later.
 func TestAHungRenewalDelaysNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})
@@ -211,7 +210,7 @@ func TestErrNamesTheLastFailure(t *testing.T) {
 	})
 }
 
-// A failure that was overcome is no cause of a later loss.
+// A failure that was followed by a success is not reported as the cause of a later loss.
 func TestErrForgetsAFailureThatWasOvercome(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// A lease that was lost, or released, never comes back, whatever an answer says that was under way.
-func TestAnswersAfterTheEndAreVoid(t *testing.T) {
+// A lease that was lost or released never comes back, whatever an answer under way says.
+func TestAnswersAfterTheEndHaveNoEffect(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		end  func(f *fake, lease locker.Lease)
@@ -53,7 +53,7 @@ func TestAnswersAfterTheEndAreVoid(t *testing.T) {
 	}
 }
 
-// What a driver forgets to report has failed: it is tried again, and never taken for a success.
+// A lock without a report counts as failed: it is tried again, and never counts as a success.
 func TestAMissingReportIsAFailure(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(_ context.Context, l *fakeLock) (driver.Instant, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Bad arguments fail before the driver is asked for anything.
-func TestBadArguments(t *testing.T) {
+// Invalid arguments fail before the driver is called.
+func TestInvalidArguments(t *testing.T) {
 	f := &fake{}
 	l := open(t, f)
 	for _, tc := range []struct {
@@ -40,7 +40,7 @@ func TestBadArguments(t *testing.T) {
 }
 
 func TestFeaturesThatTheDriverDoesNotKnow(t *testing.T) {
-	const younger = locker.FeatureTTL << 7 // of an option that is younger than the driver
+	const younger = locker.FeatureTTL << 7 // of an option that is newer than the driver
 	f := &fake{}
 	noTTL := openWith(t, f, driver.Config{Backend: "fake"})
 	_, err := noTTL.Acquire(t.Context(), "name", locker.WithTTL(time.Second))
@@ -78,7 +78,7 @@ func TestTheRequestThatADriverSees(t *testing.T) {
 	}
 }
 
-// What a driver refuses is refused before anybody queues.
+// What a driver's Lock refuses fails before the caller queues.
 func TestADriverThatRefuses(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: queues(nil)}
@@ -90,8 +90,8 @@ func TestADriverThatRefuses(t *testing.T) {
 	})
 }
 
-// The same holds for one that can refuse only what it has lost meanwhile.
-func TestADriverThatRefusesToQueueAnew(t *testing.T) {
+// The same holds for a driver that refuses only the Lock of a later acquisition.
+func TestADriverThatRefusesToQueueAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: queues(nil)}
 		p := start(t, open(t, f), "name")

@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A wait under the context of the lease that one waits for could never succeed: it is an error, and
-// no outage.
+// A wait with the context of the very lease that is waited for could never succeed. It is an error,
+// not an outage.
 func TestAcquireOfOwnLock(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}

@@ -12,24 +12,25 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// service is a model of a lock service behind a bad network: requests and replies are late or lost,
-// the client is deaf to contexts or not, sessions die, and leases expire by the service's own
-// clock, which goes on while the client's machine sleeps and is as much too fast as the engine
-// allows for. With each grant it checks that whoever had the lock before knows that it is over.
+// service is a model of a lock service with a bad network: requests and replies are late or lost,
+// the client may ignore contexts, sessions end, and leases expire by the service's own clock. That
+// clock goes on while the client's machine is suspended, and is as much too fast as the engine
+// allows for. With each grant the service checks that the previous holder knows that its lease is
+// over.
 type service struct {
 	t      testing.TB
 	random *rand.Rand // of the network; mu guards it
 	bad    float64    // how likely a fault is
 
-	mu     sync.Mutex
-	token  locker.Token
-	names  map[string]*standing
-	buried map[*fakeLock]bool // released: a request of theirs that comes late is refused
-	leases map[string]map[locker.Token]locker.Lease
+	mu       sync.Mutex
+	token    locker.Token
+	names    map[string]*state
+	released map[*fakeLock]bool // released: their late requests are refused
+	leases   map[string]map[locker.Token]locker.Lease
 }
 
-// standing is what the service knows of a name.
-type standing struct {
+// state is what the service knows of a name.
+type state struct {
 	holder  *fakeLock
 	token   locker.Token
 	base    driver.Instant // the stamp of the request on which the holder's expiry rests
@@ -37,8 +38,7 @@ type standing struct {
 	queue   []*place
 }
 
-// place is one in the queue, with its last refresh: the stamp it carried and the time at which it
-// came.
+// place is a place in the queue, with its last refresh: the stamp that it carried and when it came.
 type place struct {
 	lock        *fakeLock
 	stamp, seen driver.Instant
@@ -47,9 +47,9 @@ type place struct {
 func newService(t testing.TB, seed uint64) *service {
 	return &service{
 		t: t, random: rand.New(rand.NewPCG(seed, 1)),
-		names:  make(map[string]*standing),
-		buried: make(map[*fakeLock]bool),
-		leases: make(map[string]map[locker.Token]locker.Lease),
+		names:    make(map[string]*state),
+		released: make(map[*fakeLock]bool),
+		leases:   make(map[string]map[locker.Token]locker.Lease),
 	}
 }
 
@@ -57,7 +57,7 @@ func (s *service) driver() *fake {
 	return &fake{acquire: s.acquire, renew: s.renew, release: s.release}
 }
 
-// chance is true that often while the network is bad.
+// chance is true with this probability while the network is bad.
 func (s *service) chance(p float64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,10 +70,10 @@ func (s *service) upTo(d time.Duration) time.Duration {
 	return time.Duration(s.random.Int64N(int64(d)))
 }
 
-// request carries something out at the service, in time, late, or never; likewise its reply. A
-// client that is deaf returns when its own time limit is up.
+// request executes something at the service, in time, late, or never, and its reply comes in time,
+// late, or never. A client that ignores its context returns when its own time limit is up.
 func (s *service) request(ctx context.Context, limit time.Duration, carryOut func()) error {
-	if s.chance(0.1) { // deaf
+	if s.chance(0.1) { // it ignores its context
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()
@@ -90,7 +90,7 @@ func (s *service) request(ctx context.Context, limit time.Duration, carryOut fun
 		return errService
 	}
 	done := make(chan struct{})
-	go func() { // it goes on though the client has given up
+	go func() { // it goes on even if the client has given up
 		time.Sleep(there)
 		if lost {
 			return
@@ -114,22 +114,21 @@ func (s *service) request(ctx context.Context, limit time.Duration, carryOut fun
 	}
 }
 
-// lasts is how long the service, with its fast clock, waits for a holder.
+// lasts is how long a TTL takes on the service's fast clock.
 func lasts(l *fakeLock) time.Duration { return l.req.TTL - l.req.TTL/100 - 2*time.Millisecond }
 
-func (s *service) standing(name string) *standing {
+func (s *service) state(name string) *state {
 	st := s.names[name]
 	if st == nil {
-		st = &standing{}
+		st = &state{}
 		s.names[name] = st
 	}
 	return st
 }
 
-// advance gives a lock that is free to the first in the queue who has been heard of lately. s.mu is
-// held.
-func (s *service) advance(name string) *standing {
-	st, now := s.standing(name), driver.Truth()
+// advance gives a free lock to the first in the queue whose last refresh is recent. s.mu is held.
+func (s *service) advance(name string) *state {
+	st, now := s.state(name), driver.Truth()
 	if st.holder != nil && now < st.expires {
 		return st
 	}
@@ -145,8 +144,8 @@ func (s *service) advance(name string) *standing {
 	return st
 }
 
-// grant makes l the holder, and checks that nobody else believes to be. s.mu is held.
-func (s *service) grant(name string, st *standing, l *fakeLock, base, expires driver.Instant) {
+// grant makes l the holder, and checks that nobody else believes to be the holder. s.mu is held.
+func (s *service) grant(name string, st *state, l *fakeLock, base, expires driver.Instant) {
 	s.token++
 	st.holder, st.token, st.base, st.expires = l, s.token, base, expires
 	for token, lease := range s.leases[name] {
@@ -168,7 +167,7 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 	err := s.request(ctx, l.req.TTL/6, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.buried[l] {
+		if s.released[l] {
 			answer = errService
 			return
 		}
@@ -195,8 +194,8 @@ func (s *service) acquire(ctx context.Context, l *fakeLock) (driver.Grant, error
 	return g, answer
 }
 
-// wait is the blocked call of one that is queued: it looks again and again, and may miss its grant
-// for a while.
+// wait is the blocked call of a queued acquisition: it looks again and again, and may miss its
+// grant for a while.
 func (s *service) wait(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 	for {
 		select {
@@ -265,8 +264,8 @@ func (s *service) release(ctx context.Context, l *fakeLock) error {
 	return s.request(ctx, l.req.TTL/6, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.buried[l] = true
-		st := s.standing(l.req.Name)
+		s.released[l] = true
+		st := s.state(l.req.Name)
 		if st.holder == l {
 			st.holder = nil
 		}
@@ -275,21 +274,21 @@ func (s *service) release(ctx context.Context, l *fakeLock) error {
 	})
 }
 
-// holds notes a lease that a caller has got.
+// holds notes a lease that a caller has received.
 func (s *service) holds(lease locker.Lease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leases[lease.Name()] == nil {
 		s.leases[lease.Name()] = make(map[locker.Token]locker.Lease)
 	}
-	st := s.standing(lease.Name())
+	st := s.state(lease.Name())
 	if st.token > lease.Token() && lease.Err() == nil {
 		s.t.Errorf("%q was granted with token %v, and token %v is returned as good", lease.Name(), st.token, lease.Token())
 	}
 	s.leases[lease.Name()][lease.Token()] = lease
 }
 
-// residue is what stands without an owner.
+// residue is what exists without an owner.
 func (s *service) residue() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -151,7 +151,7 @@ func matchesNone(t testing.TB, what string, err error, unwanted ...error) {
 	}
 }
 
-// endsAt waits for the end of a lease and fails the test unless it comes exactly then, counted from
+// endsAt waits for the end of a lease and fails the test unless it comes exactly at that time after
 // began.
 func endsAt(t testing.TB, lease locker.Lease, began time.Time, want time.Duration) error {
 	t.Helper()
@@ -169,7 +169,7 @@ func endsAt(t testing.TB, lease locker.Lease, began time.Time, want time.Duratio
 // inRhythm is true for the time between two renewals.
 func inRhythm(d time.Duration) bool { return d <= ttl/3 && d >= ttl/3-ttl/10 }
 
-// hang is a call that a driver can't get out of before its context is over.
+// hang is a call without an answer, until its context is over.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()

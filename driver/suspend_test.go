@@ -106,15 +106,15 @@ func TestAGrantThatIsStampedRightAfterWaking(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }}
 		l := open(t, f)
-		driver.Suspend(time.Second) // nobody has looked it up when the request is stamped
+		driver.Suspend(time.Second) // not known yet when the request is stamped
 		began := time.Now()
 		lease := mustAcquire(t, l, "name")
 		matches(t, "Err", endsAt(t, lease, began, validity-time.Second), locker.ErrLost)
 	})
 }
 
-// A waiter whose context is that of another lease: Err of that context looks at the lease, and so
-// at the engine.
+// A waiter whose context is another lease's: Err of that context calls the lease's Err, which takes
+// the engine's mutex.
 func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	answer := make(chan struct{})
 	f := &fake{}
@@ -133,17 +133,17 @@ func TestAcquireUnderAnotherLeasesContext(t *testing.T) {
 	for len(f.prepared()) < 2 || f.lock(1).count(&f.lock(1).acquires) == 0 {
 		time.Sleep(time.Millisecond)
 	}
-	driver.Suspend(time.Hour) // the outer lease is lost, and no timer has run: the first to see it is whoever asks ctx
+	driver.Suspend(time.Hour) // the outer lease is lost, and no timer has run
 	close(answer)
 	select {
 	case <-p.done:
 		matches(t, "Acquire", p.err, context.Canceled, locker.ErrLost)
 	case <-time.After(10 * time.Second):
-		panic("the engine is deadlocked: it asked a caller's context under its mutex") // Close would hang as well
+		panic("the engine is deadlocked: it asked a caller's context under its mutex") // Close would never return either
 	}
 }
 
-// A wait that ends because the other lease was lost was cancelled: it has not run out of time,
+// A wait that ends because the other lease was lost was cancelled: it did not run out of time,
 // whatever the cause of that loss says.
 func TestAcquireUnderALeaseThatWasLost(t *testing.T) {
 	bubble(t, func(t *testing.T) {

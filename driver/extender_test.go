@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// compare is what the backend offers to its holders.
-type compare interface{ Revision() int }
+// revised is what the backend offers to its holders.
+type revised interface{ Revision() int }
 
 type revision int
 
@@ -51,13 +51,13 @@ func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 	for name, want := range map[string]bool{"something": true, "nothing": false} {
 		lease := mustAcquire(t, l, name)
 		for _, lease := range []locker.Lease{lease, decorated{lease}, decorated{decorated{lease}}} {
-			c, ok := locker.As[compare](lease)
+			c, ok := locker.As[revised](lease)
 			if ok != want || ok && c.Revision() != 7 {
 				t.Errorf("%s: As = %v, %v", name, c, ok)
 			}
 		}
-		// A driver's lock must not be found: it could be renewed and released behind the engine's
-		// back.
+		// The driver's Lock itself must not be found: it could be released without the engine's
+		// knowledge.
 		if _, ok := locker.As[driver.Lock](lease); ok {
 			t.Errorf("%s: As finds the driver's lock", name)
 		}
@@ -66,7 +66,7 @@ func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 
 func TestAsOfADriverThatOffersNothing(t *testing.T) {
 	lease := mustAcquire(t, open(t, &fake{}), "name")
-	if c, ok := locker.As[compare](lease); ok {
+	if c, ok := locker.As[revised](lease); ok {
 		t.Errorf("As = %v", c)
 	}
 	if _, ok := locker.As[driver.Lock](lease); ok {
