@@ -27,7 +27,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkHandOff is one lock that several Lockers pass around; an operation is one holding.
+// BenchmarkHandOff is one lock that several Lockers pass around; an operation is one lease.
 func BenchmarkHandOff(b *testing.B) {
 	for _, n := range []int{2, 16, 64} {
 		b.Run(fmt.Sprintf("contenders=%d", n), func(b *testing.B) {

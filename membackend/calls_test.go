@@ -13,10 +13,12 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// How calls of the driver end: with their context, with the connection, and without a ghost.
+// How calls of the driver end: with their context, with the connection, and without a lock that
+// nobody knows of.
 
-// TestReleaseSendsNothingWhenNothingStands: after a loss that the service has told, a refusal, or an earlier Release.
-func TestReleaseSendsNothingWhenNothingStands(t *testing.T) {
+// TestReleaseSendsNothingWhenNothingExists: after a loss that the service has reported, a refusal,
+// or an earlier Release.
+func TestReleaseSendsNothingWhenNothingExists(t *testing.T) {
 	broken := errors.New("broken")
 	tests := []struct {
 		name    string
@@ -76,8 +78,8 @@ func TestReleaseSendsNothingWhenNothingStands(t *testing.T) {
 	}
 }
 
-// TestLateAcquireMakesNoGhost: the acquire request is carried out after its clean-up was confirmed.
-func TestLateAcquireMakesNoGhost(t *testing.T) {
+// TestLateAcquireCreatesNothing: the acquire request is executed after its clean-up was confirmed.
+func TestLateAcquireCreatesNothing(t *testing.T) {
 	for _, noWait := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			s := membackend.NewServer()
@@ -100,7 +102,8 @@ func TestLateAcquireMakesNoGhost(t *testing.T) {
 	}
 }
 
-// TestCallsEndInTime: whatever hangs, a call returns well before a third of the TTL, and with its context.
+// TestCallsEndInTime: whatever gives no answer, a call returns well before a third of the TTL, and
+// with its context.
 func TestCallsEndInTime(t *testing.T) {
 	faults := []struct {
 		name  string
@@ -167,8 +170,8 @@ func TestCallsEndInTime(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionLosesThePlace: and the waiter is told, by lost and by its Acquire, whether it was waiting already
-// or not.
+// TestBrokenConnectionLosesThePlace: the driver reports it by lost and by Acquire, whether Acquire
+// was waiting already or not.
 func TestBrokenConnectionLosesThePlace(t *testing.T) {
 	faults := []struct {
 		name  string
@@ -216,8 +219,8 @@ func TestBrokenConnectionLosesThePlace(t *testing.T) {
 	}
 }
 
-// TestGrantBeatsTheEndOfTheWait: a grant that has come is returned, even if the wait ended for another reason
-// meanwhile.
+// TestGrantBeatsTheEndOfTheWait: a grant that has come is returned, even if the wait ended for
+// another reason at the same time.
 func TestGrantBeatsTheEndOfTheWait(t *testing.T) {
 	s := membackend.NewServer()
 	one, two := newSite(t, s), newSite(t, s)
@@ -235,8 +238,8 @@ func TestGrantBeatsTheEndOfTheWait(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTheConnection: calls under way return; the service learns it when it can, and finds the places dead when
-// it can't.
+// TestCloseEndsTheConnection: calls under way return. The service notices when it can, and
+// otherwise the places expire.
 func TestCloseEndsTheConnection(t *testing.T) {
 	const gone, stays = `"name" is held, and 0 wait`, `"name" is held, and 1 wait`
 	nothing := func(*membackend.Server, site) {}
@@ -244,7 +247,7 @@ func TestCloseEndsTheConnection(t *testing.T) {
 		name        string
 		fault, mend func(*membackend.Server, site)
 		closed      string // what is left after Close
-		mended      string // and when the fault is mended
+		after       string // and when the fault is over
 	}{
 		{"no fault", nothing, nothing, gone, gone},
 		{"paused",
@@ -276,7 +279,7 @@ func TestCloseEndsTheConnection(t *testing.T) {
 				}
 				wantResidue(t, s, tt.closed)
 				tt.mend(s, two)
-				wantResidue(t, s, tt.mended)
+				wantResidue(t, s, tt.after)
 				time.Sleep(ttl / 2)
 				if _, errs := one.renew(first.Lock); errs[0] != nil {
 					t.Fatalf("Renew = %v", errs[0])

@@ -12,9 +12,9 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// TestChaos lets several Lockers compete for one lock while their networks and the service fail at random, and holds
-// every lease against what a lock promises: while its Err is nil nobody else's is, and its token is larger than those
-// before. In the end nothing is left.
+// TestChaos lets several Lockers compete for one lock while their networks and the service fail at
+// random, and checks every lease against what a lock promises: while its Err is nil nobody else's
+// is, and its token is larger than all earlier ones. In the end nothing is left.
 func TestChaos(t *testing.T) {
 	for seed := range uint64(4) {
 		inChaos(t, seed)
@@ -69,7 +69,7 @@ func inChaos(t *testing.T, seed uint64) {
 			p.DropReplies(0)
 		}
 		wg.Wait()
-		time.Sleep(ttl) // for removals that are to be tried again
+		time.Sleep(ttl) // for removals that are tried again
 		wantResidue(t, s, "")
 		for _, p := range parties {
 			if err := p.Close(); err != nil {
@@ -82,7 +82,7 @@ func inChaos(t *testing.T, seed uint64) {
 	})
 }
 
-// contend takes the lock again and again, keeps it for a while, and gives it back, or doesn't.
+// contend acquires the lock again and again, keeps it for a while, and releases it or doesn't.
 func contend(ctx context.Context, l locker.Locker, rng *rand.Rand, enter func(locker.Lease)) {
 	for ctx.Err() == nil {
 		patience, cancel := context.WithTimeout(ctx, time.Duration(rng.Int64N(int64(2*ttl))))
@@ -105,8 +105,8 @@ func contend(ctx context.Context, l locker.Locker, rng *rand.Rand, enter func(lo
 	}
 }
 
-// misfortune starts or ends a fault. Expire is not among them: whoever removes a lock by force takes it from a holder
-// who may not hear of it at once.
+// misfortune starts or ends a fault. Expire is not among them: it removes a lock by force, and the
+// holder may not be notified at once.
 func misfortune(s *membackend.Server, link *membackend.Link, rng *rand.Rand) {
 	switch rng.IntN(13) {
 	case 0:

@@ -11,7 +11,7 @@ var _ driver.TokenReader = (*memDriver)(nil)
 
 // CurrentToken is one request.
 func (d *memDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	var token locker.Token // read only when the request was answered: it may be carried out when this call is long over
+	var token locker.Token // only for an answer that came: the request may be executed later
 	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
 		token = d.client.server.current(name, now)
 	}}); err != nil {
@@ -20,7 +20,7 @@ func (d *memDriver) CurrentToken(ctx context.Context, name string) (locker.Token
 	return token, nil
 }
 
-// current is the token of the holder; 0: the lock is free.
+// current is the token of the holder; 0: nobody holds the lock.
 func (s *Server) current(name string, now driver.Instant) locker.Token {
 	e := s.locks[name]
 	if e == nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// memDriver is the contact of one Locker with a Server: [driver.Driver] as other backends implement it, with a client
-// that is simulated.
+// memDriver implements [driver.Driver] as other backends do, with a simulated client.
 type memDriver struct {
 	client *client
 	leave  func() // called when the driver is closed; nil: nothing to do
@@ -23,7 +22,8 @@ var (
 	_ receiver      = (*lock)(nil)
 )
 
-// minTTL is the shortest TTL: the allowance for clocks takes 2 ms, and the machine's scheduler may take as much.
+// minTTL is the shortest TTL: the allowance for clocks takes 2 ms, and the machine's scheduler may
+// take as long.
 const minTTL = 5 * time.Millisecond
 
 func (d *memDriver) Guarantees() locker.Guarantees { return Guarantees() }
@@ -32,21 +32,22 @@ func (d *memDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, err
 	if err := checkTTL(req.TTL); err != nil {
 		return nil, err
 	}
-	l := &lock{noWait: req.NoWait, tellLost: lost, ready: make(chan struct{})}
+	l := &lock{noWait: req.NoWait, reportLost: lost, ready: make(chan struct{})}
 	l.acquisition = acquisition{name: req.Name, owner: driver.NewOwner(), ttl: req.TTL, client: d.client, to: l}
 	return l, nil
 }
 
 func checkTTL(ttl time.Duration) error {
 	if ttl < minTTL {
-		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, minTTL)
+		return fmt.Errorf("%w: invalid TTL %v: want at least %v", locker.ErrOption, ttl, minTTL)
 	}
 	return nil
 }
 
 // Renew is one request for all locks.
 func (d *memDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	// The service may carry the request out when this call is long over, so it keeps nothing of the caller's.
+	// The service may execute the request long after this call, so the request refers to nothing of
+	// the caller's.
 	subjects := make([]*lock, len(locks))
 	limit := maxLimit
 	for i := range locks {
@@ -65,14 +66,14 @@ func (d *memDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 			report(i, 0, err)
 			continue
 		}
-		switch answers[i].standing {
+		switch answers[i].state {
 		case granted:
 			l.granted(answers[i].token, sent) // the push may have been lost
 			report(i, sent, nil)
 		case queued:
 			report(i, sent, nil)
 		default:
-			l.settle()
+			l.clearMayExist()
 			report(i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errGone))
 		}
 	}
@@ -87,7 +88,8 @@ func (d *memDriver) Close(context.Context) error {
 	return nil
 }
 
-// maxLimit and timeLimit bound a call: a lock whose renewal hangs must have time for others before its TTL is over.
+// maxLimit and timeLimit bound a call, so that a renewal without an answer leaves time for others
+// before the TTL is over.
 const maxLimit = 2 * time.Second
 
 func timeLimit(ttl time.Duration) time.Duration { return min(ttl/6, maxLimit) }
@@ -95,19 +97,19 @@ func timeLimit(ttl time.Duration) time.Duration { return min(ttl/6, maxLimit) }
 // lock is one acquisition.
 type lock struct {
 	acquisition
-	noWait   bool
-	tellLost func(cause error)
-	conn     *conn         // on which it queues, once Acquire has answered Held
-	ready    chan struct{} // closed when the grant has come while it was queued, perhaps before that answer
+	noWait     bool
+	reportLost func(cause error)
+	conn       *conn         // on which it is queued, once Acquire has returned ErrQueued
+	ready      chan struct{} // closed when a queued acquisition is granted
 
-	mu    sync.Mutex
-	asked bool // something may stand on the service, or be on its way there
-	won   bool // ready is closed
-	token locker.Token
-	base  driver.Instant
+	mu       sync.Mutex
+	mayExist bool // something may exist on the service, or be on its way there
+	won      bool // ready is closed
+	token    locker.Token
+	base     driver.Instant
 }
 
-// Acquire sends one request, at its first call; the second waits for the push of the grant.
+// Acquire sends one request, with its first call. The second call waits until the grant is pushed.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.conn != nil {
 		return l.wait(ctx)
@@ -116,7 +118,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, context.Cause(ctx)
 	}
 	l.mu.Lock()
-	l.asked = true
+	l.mayExist = true
 	l.mu.Unlock()
 	var a answer
 	sent := driver.Stamp()
@@ -126,22 +128,22 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 	answered, err := l.client.call(ctx, timeLimit(l.ttl), r)
 	if err != nil {
-		if answered { // with a refusal: nothing was carried out
-			l.settle()
+		if answered { // with an error: the request was not executed
+			l.clearMayExist()
 		}
 		return driver.Grant{}, err
 	}
-	switch a.standing {
+	switch a.state {
 	case granted:
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.conn = r.conn
 		return driver.Grant{}, driver.ErrQueued
 	case refused:
-		l.settle()
+		l.clearMayExist()
 		return driver.Grant{}, locker.ErrHeld
 	default:
-		l.settle()
+		l.clearMayExist()
 		return driver.Grant{}, errGone
 	}
 }
@@ -161,13 +163,15 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	if ctx.Err() != nil {
 		return driver.Grant{}, context.Cause(ctx)
 	}
-	// The place went with the connection. This is no failure of the wait, which goes on with a new acquisition.
-	l.tellLost(errReset)
+	// The place in the queue ended with the connection. That is no reason for the wait to fail: it
+	// goes on with a new acquisition.
+	l.reportLost(errReset)
 	return driver.Grant{}, errReset
 }
 
-// granted takes in a grant that came while the acquisition was queued, by push or with a renewal, which may also bring
-// what is known already. base is the refresh from which the service counts the TTL.
+// granted notes a grant that came while the acquisition was queued, by a push or in the answer to a
+// renewal, which may also repeat a known grant. base is the stamp of the refresh from which the
+// service counts the TTL.
 func (l *lock) granted(token locker.Token, base driver.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,33 +183,33 @@ func (l *lock) granted(token locker.Token, base driver.Instant) {
 	close(l.ready)
 }
 
-// lost takes in the push that says that the service has ended the lease.
+// lost processes the push of a service that has ended the lease.
 func (l *lock) lost(cause error) {
-	l.settle()
-	l.tellLost(cause)
+	l.clearMayExist()
+	l.reportLost(cause)
 }
 
-// settle notes that nothing stands, and nothing is on its way that could make something stand: the only request that
-// creates was answered.
-func (l *lock) settle() {
+// clearMayExist notes that nothing exists and nothing on its way can create anything: the only
+// request that creates was answered.
+func (l *lock) clearMayExist() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.asked = false
+	l.mayExist = false
 }
 
-// Release sends nothing when the service has said that nothing stands.
+// Release sends nothing when the service has said that nothing exists.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
-	asked := l.asked
+	mayExist := l.mayExist
 	l.mu.Unlock()
-	if !asked {
+	if !mayExist {
 		return nil
 	}
 	_, err := l.client.call(ctx, timeLimit(l.ttl), &request{run: func(now driver.Instant) {
 		l.client.server.release(&l.acquisition, now)
 	}})
 	if err == nil {
-		l.settle()
+		l.clearMayExist()
 	}
 	return err
 }

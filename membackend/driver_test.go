@@ -13,10 +13,10 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// These tests hold the driver against the obligations of package driver, without the engine. The network's delay
-// separates the send time of a request from its arrival.
+// These tests check the driver against the obligations of package driver, without the engine. The
+// network's delay separates the send time of a request from its arrival.
 
-func TestLockRefusesSillyTTLs(t *testing.T) {
+func TestLockRefusesTTLsOutOfBounds(t *testing.T) {
 	s := membackend.NewServer()
 	site := newSite(t, s)
 	for _, d := range []time.Duration{-time.Second, 0, 1, 5*time.Millisecond - 1} {
@@ -52,7 +52,7 @@ func TestGrantBaseIsItsSendTime(t *testing.T) {
 	})
 }
 
-func TestHandedOverGrantHangsOnTheLastRefresh(t *testing.T) {
+func TestHandedOverGrantHasTheBaseOfTheLastRefresh(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()
 		one, two := newSite(t, s), newSite(t, s)
@@ -85,8 +85,8 @@ func TestHandedOverGrantHangsOnTheLastRefresh(t *testing.T) {
 	})
 }
 
-// TestLateRefreshCounts: a refresh that is carried out after its caller has given up restarts the TTL on the service,
-// and the grant says that this is the one.
+// TestLateRefreshCounts: a refresh that is executed after its caller has given up restarts the TTL
+// on the service, and the grant's base is its stamp.
 func TestLateRefreshCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()

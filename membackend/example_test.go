@@ -12,7 +12,8 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// sendInvoices is code under test: it works off a list while it holds a lock, and stops when the lease is lost.
+// sendInvoices is the code under test: it works through a list while it holds a lock, and stops
+// when the lease is lost.
 func sendInvoices(
 	ctx context.Context, l locker.Locker, work <-chan string, send func(invoice string, token locker.Token),
 ) error {
@@ -56,7 +57,7 @@ func Example() {
 	// <nil>
 }
 
-// A test ends the lease of the code under test, and looks at what that does.
+// A test ends the lease of the code under test, and checks what happens.
 func ExampleServer_Expire() {
 	service := membackend.NewServer()
 	l := membackend.New(membackend.WithServer(service))
@@ -78,8 +79,8 @@ func ExampleServer_Expire() {
 	// left on the service: ""
 }
 
-// TestSendInvoicesStopsWhenCutOff is an example of a test in a bubble: two processes compete for a lock, one is cut off
-// from the service, and half a minute passes at once.
+// TestSendInvoicesStopsWhenCutOff is an example of a test in a bubble: two processes compete for a
+// lock, one is cut off from the service, and half a minute passes at once.
 func TestSendInvoicesStopsWhenCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		service, network := membackend.NewServer(), membackend.NewLink()

@@ -7,9 +7,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// What expires is found out in two ways. A request sees what has expired in the name that it is about, whatever any
-// timer does; that is what exclusion rests on. A timer for each name hands the lock over when nobody asks, and removes
-// the rest, so that what is dead doesn't stay for ever.
+// Expiry is noticed in two ways. A request sees what has expired of the name that it is about,
+// whatever any timer does; exclusion rests on that. A timer for each name hands the lock over when
+// nobody asks, and removes what else has expired, so that nothing stays forever.
 
 func (s *Server) entry(name string) *entry {
 	e := s.locks[name]
@@ -23,9 +23,9 @@ func (s *Server) entry(name string) *entry {
 	return e
 }
 
-// tidy forgets a name about which there is nothing to know any more.
+// tidy deletes the entry of a name when it holds nothing any more.
 func (s *Server) tidy(e *entry) {
-	if e.holder != nil || len(e.queue) > 0 || len(e.tombs) > 0 {
+	if e.holder != nil || len(e.queue) > 0 || len(e.tombstones) > 0 {
 		return
 	}
 	if e.timer != nil {
@@ -34,11 +34,12 @@ func (s *Server) tidy(e *entry) {
 	delete(s.locks, e.name)
 }
 
-// watch has the entry swept at the given moment at the latest. Renewals only move moments away, and don't touch the
-// timer: it finds nothing to do when it fires, and is set anew.
+// watch makes sure that the entry is swept at the given moment at the latest. Renewals only make
+// moments later, and don't touch the timer: when it fires too early, it finds nothing to do and is
+// set again.
 func (s *Server) watch(e *entry, at, now driver.Instant) {
 	if e.timer == nil {
-		e.timer = time.AfterFunc(at.Sub(now), func() { s.fallDue(e) })
+		e.timer = time.AfterFunc(at.Sub(now), func() { s.sweepDue(e) })
 	} else if at < e.wake {
 		e.timer.Reset(at.Sub(now))
 	} else {
@@ -47,7 +48,7 @@ func (s *Server) watch(e *entry, at, now driver.Instant) {
 	e.wake = at
 }
 
-func (s *Server) fallDue(e *entry) {
+func (s *Server) sweepDue(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.paused || s.locks[e.name] != e {
@@ -59,8 +60,8 @@ func (s *Server) fallDue(e *entry) {
 // sweep does what is due, and sets the timer for what is next.
 func (s *Server) sweep(e *entry, now driver.Instant) {
 	s.advance(e, now)
-	e.leave(func(w *waiter) bool { return now >= w.expires })
-	maps.DeleteFunc(e.tombs, func(_ string, until driver.Instant) bool { return now >= until })
+	e.removeWaiters(func(w *waiter) bool { return now >= w.expires })
+	maps.DeleteFunc(e.tombstones, func(_ string, until driver.Instant) bool { return now >= until })
 
 	next := driver.Never
 	if e.holder != nil {
@@ -69,7 +70,7 @@ func (s *Server) sweep(e *entry, now driver.Instant) {
 	for _, w := range e.queue {
 		next = min(next, w.expires)
 	}
-	for _, until := range e.tombs {
+	for _, until := range e.tombstones {
 		next = min(next, until)
 	}
 	e.wake = driver.Never
@@ -77,7 +78,7 @@ func (s *Server) sweep(e *entry, now driver.Instant) {
 	s.tidy(e)
 }
 
-// sweepAll is for a service that did nothing for a while.
+// sweepAll sweeps everything after a time in which the service did nothing.
 func (s *Server) sweepAll() {
 	now := driver.Now()
 	for _, e := range s.locks {

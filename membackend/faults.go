@@ -8,8 +8,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Expire ends the lease on a lock now, as an operator does who removes it by force: its holder is told, and the lock
-// goes to the first waiter. It is false when nobody holds the lock, or when the service is paused and so does nothing.
+// Expire ends the lease on a lock now, as an operator does who removes a lock by force: its holder
+// is notified, and the first waiter gets the lock. It returns false when nobody holds the lock, or
+// when the service is paused and so does nothing.
 func (s *Server) Expire(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,31 +29,33 @@ func (s *Server) Expire(name string) bool {
 	return true
 }
 
-// RefuseRenewals makes renewals fail with err, as a service in trouble does, while the TTLs go on running; nil ends it.
-// Everything else goes on. err should match none of the errors of package locker, which say something else.
+// RefuseRenewals makes renewals fail with err, while the TTLs go on; nil ends it. Everything else
+// goes on. err must not match an error of package locker, which would say something else.
 func (s *Server) RefuseRenewals(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.refusing = err
+	s.renewErr = err
 }
 
-// Fail makes every request fail with err before it is carried out; nil ends it. What is held goes on, and expires. err
-// should match none of the errors of package locker, which say something else.
+// Fail makes every request fail with err before it is executed; nil ends it. Locks that are held
+// stay held, and expire. err must not match an error of package locker, which would say something
+// else.
 func (s *Server) Fail(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failing = err
+	s.requestErr = err
 }
 
-// Pause stops the service, as SIGSTOP does: requests that arrive wait, and nothing is pushed. Its clock goes on.
+// Pause stops the service, as SIGSTOP does: requests that arrive wait, and nothing is pushed. Its
+// clock goes on.
 func (s *Server) Pause() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.paused = true
 }
 
-// Resume ends Pause. What expired meanwhile is dealt with first. Then the requests that have arrived are carried out in
-// their order, even those whose callers have given up.
+// Resume ends Pause. First everything that has expired is removed. Then the requests that have
+// arrived are executed in their order, even those whose callers have given up.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -67,8 +70,9 @@ func (s *Server) Resume() {
 	s.backlog = nil
 }
 
-// Restart ends the service and starts it again with its data: locks and tokens stay. Connections break, so requests
-// under way fail and places in queues go. A service that is paused is running afterwards.
+// Restart ends the service and starts it again with its data: locks and tokens stay. Connections
+// break, so requests under way fail and places in queues are lost. A paused service runs
+// afterwards.
 func (s *Server) Restart() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +80,7 @@ func (s *Server) Restart() {
 	s.sweepAll()
 }
 
-// Wipe is Restart with the loss of all data. Tokens go on rising, by the clock.
+// Wipe is Restart with the loss of all data. Tokens go on rising with the clock.
 func (s *Server) Wipe() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,8 +89,9 @@ func (s *Server) Wipe() {
 		e.timer.Stop()
 	}
 	s.locks = nil
-	// A service that comes back has a clock that is past all its tokens. This one comes back at once, and in a bubble of
-	// testing/synctest its clock stands still while tokens are minted: then it behaves as if the clock had gone on.
+	// The clock of a service that has restarted is past all its tokens. This one restarts at once,
+	// and in a bubble of testing/synctest its clock doesn't move while it makes tokens: then it
+	// behaves as if the clock had moved.
 	if s.last < clock() {
 		s.last = 0
 	}
@@ -96,21 +101,22 @@ func (s *Server) restart() {
 	s.paused, s.backlog = false, nil
 	for c := range s.conns {
 		s.drop(c)
-		if link := c.client.link; link.open() { // otherwise the client learns it with its next request
+		if link := c.client.link; link.open() { // otherwise the client notices with its next request
 			link.reset(c)
 		}
 	}
 }
 
-// Requests is the number of requests carried out so far, for tests that count them. A renewal of many locks is one.
+// Requests is the number of requests executed so far, for tests that count them. A renewal of many
+// locks is one.
 func (s *Server) Requests() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.requests
 }
 
-// Residue describes the locks that are held or waited for; it is empty when there are none. What only keeps a late
-// request from doing harm, and expires, is no residue.
+// Residue describes the locks that are held or waited for; it is empty when there are none. What
+// only stops a late request, and expires, is no residue.
 func (s *Server) Residue() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

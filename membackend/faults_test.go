@@ -85,8 +85,9 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// TestPauseBeyondTheTTL: the holder knows that it has lost the lock before the service can give it to somebody else,
-// and the service deals with what has expired before it listens to requests that came meanwhile.
+// TestPauseBeyondTheTTL: the holder knows that it has lost the lock before the service can give it
+// to somebody else, and the service removes what has expired before it executes the requests that
+// came during the pause.
 func TestPauseBeyondTheTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
 		first := mustAcquire(t, a, "name")
@@ -124,7 +125,8 @@ func TestPauseBelowTheTTL(t *testing.T) {
 	})
 }
 
-// TestPausedServiceKeepsRequests: they are carried out in their order, though their callers have given up.
+// TestPausedServiceKeepsRequests: they are executed in their order, even if their callers have
+// given up.
 func TestPausedServiceKeepsRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()
@@ -150,9 +152,9 @@ func TestPausedServiceKeepsRequests(t *testing.T) {
 	})
 }
 
-// TestResumeDealsWithExpiriesFirst: a renewal that waited while the TTL passed comes too late. Until then the service
-// does nothing, and then it needs no request to remember what is due.
-func TestResumeDealsWithExpiriesFirst(t *testing.T) {
+// TestResumeRemovesExpiredFirst: a renewal that waited while the TTL passed comes too late. While
+// it is paused the service does nothing, and then it needs no request to do what is due.
+func TestResumeRemovesExpiredFirst(t *testing.T) {
 	for _, late := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := membackend.NewServer()
@@ -179,13 +181,13 @@ func TestResumeDealsWithExpiriesFirst(t *testing.T) {
 			}
 			time.Sleep(ttl)
 			synctest.Wait()
-			wantResidue(t, s, "") // without renewal the waiter's lease has expired, too
+			wantResidue(t, s, "") // without renewal the waiter's lease has expired as well
 		})
 	}
 }
 
-// TestRestartDealsWithExpiries: of the time for which the service was paused.
-func TestRestartDealsWithExpiries(t *testing.T) {
+// TestRestartRemovesExpired: what expired while the service was paused.
+func TestRestartRemovesExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()
 		newSite(t, s).held(locker.Request{})

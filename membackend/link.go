@@ -9,9 +9,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Link is the network between a Locker that is made with [WithLink] and its Server, with the faults of a network.
-// Several Lockers may share one, as the processes of one machine do. Its methods are safe for concurrent use. The zero
-// Link is ready, and a Link needs no closing.
+// Link is the network between a Server and a Locker that is made with [WithLink], with the faults
+// of a network. Several Lockers may share one, as the processes of one machine do. Its methods are
+// safe for concurrent use. The zero Link is ready, and a Link needs no closing.
 type Link struct {
 	mu    sync.Mutex
 	cut   bool
@@ -23,25 +23,26 @@ type Link struct {
 // NewLink returns a network without faults.
 func NewLink() *Link { return new(Link) }
 
-// Cut lets nothing through any more, in either direction: requests, replies and pushes are lost. Nobody is told, so
-// calls hang until their time limit.
+// Cut stops everything in both directions: requests, replies and pushes are lost. Neither end
+// notices, so calls last until their time limit.
 func (l *Link) Cut() { l.set(func() { l.cut = true }) }
 
 // Heal ends Cut. What was lost stays lost.
 func (l *Link) Heal() { l.set(func() { l.cut = false }) }
 
-// Delay lets each request that is sent from now on reach the service d later; 0 ends it. A request arrives though its
-// caller has given up meanwhile, and later ones may overtake it when the delay has been made shorter. It is lost when,
-// on its arrival, the network is cut or its connection is broken. Replies and pushes are not delayed.
+// Delay makes each request that is sent from now on reach the service d later; 0 ends it. A request
+// arrives even if its caller has given up by then, and later requests may overtake it when the
+// delay was made shorter. It is lost if the network is cut, or its connection is broken, when it
+// arrives. Replies and pushes are not delayed.
 func (l *Link) Delay(d time.Duration) { l.set(func() { l.delay = d }) }
 
-// DropReplies loses the next n replies: requests are carried out, and their callers wait until their time limit. 0 ends
-// it.
+// DropReplies loses the next n replies: the requests are executed, and their callers wait until
+// their time limit. 0 ends it.
 func (l *Link) DropReplies(n int) { l.set(func() { l.drops = n }) }
 
-// Sever breaks the connections, and both ends know: calls under way fail at once, what they asked is lost if it was not
-// carried out yet, and places in queues go with their connections. Locks stay. The next request connects anew; until
-// then the service can't push anything.
+// Sever breaks the connections, and both ends notice: calls under way fail at once, their requests
+// are lost if they were not executed yet, and places in queues end with their connections. Locks
+// stay. The next request makes a new connection; until then the service can't push anything.
 func (l *Link) Sever() {
 	l.mu.Lock()
 	conns := make([]*conn, 0, len(l.conns))
@@ -50,7 +51,7 @@ func (l *Link) Sever() {
 	}
 	l.mu.Unlock()
 	for _, c := range conns {
-		c.client.server.hangUp(c)
+		c.client.server.breakConn(c)
 		l.reset(c)
 	}
 }
@@ -61,14 +62,15 @@ func (l *Link) set(change func()) {
 	change()
 }
 
-// client is a Locker's end of the network. It has one connection, made with the first request after the last one broke.
+// client is a Locker's end of the network. It has one connection, made with the first request after
+// the last one broke.
 type client struct {
 	server *Server
 	link   *Link
 	conn   *conn // guarded by link.mu; nil: none is open
 }
 
-// conn is a connection. Its two ends may learn at different times that it is broken.
+// conn is a connection. Its two ends may notice at different times that it is broken.
 type conn struct {
 	client *client
 	broken chan struct{} // closed when the client knows
@@ -80,8 +82,8 @@ type request struct {
 	conn    *conn
 	renewal bool
 	goodbye bool                     // the client closes the connection: no reply, and nothing to run
-	run     func(now driver.Instant) // carries it out, under the service's mutex, perhaps after the caller has gone
-	done    chan error               // gets the reply: nil, or the reason for which it was not carried out
+	run     func(now driver.Instant) // executes it under the service's mutex, perhaps after its call
+	done    chan error               // gets the reply: nil, or why it was not executed
 }
 
 var (
@@ -89,8 +91,9 @@ var (
 	errNoAnswer = errors.New("no answer in time")
 )
 
-// call sends a request and waits for the reply, for as long as ctx and limit allow. Without an answer, nobody knows
-// whether the request was carried out, or will be. What run writes may be read only after a nil error.
+// call sends a request and waits for the reply, for as long as ctx and limit allow. Without an
+// answer, nobody knows whether the request was or will be executed. What run writes may be read
+// only after a nil error.
 func (c *client) call(ctx context.Context, limit time.Duration, r *request) (answered bool, err error) {
 	r.done = make(chan error, 1)
 	c.send(r)
@@ -153,7 +156,8 @@ func (r *request) reply(err error) {
 	}
 }
 
-// push is called by the service, under its mutex, with what is to happen at the client if the message gets there.
+// push is called by the service, under its mutex. arrive happens at the client if the message gets
+// there.
 func (c *client) push(arrive func()) {
 	c.link.mu.Lock()
 	connected := c.conn != nil && !c.conn.dead && !c.link.cut
@@ -169,7 +173,7 @@ func (l *Link) open() bool {
 	return !l.cut
 }
 
-// reset tells the client that a connection is broken.
+// reset notifies the client that a connection is broken.
 func (l *Link) reset(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,8 +184,8 @@ func (l *Link) reset(c *conn) {
 	}
 }
 
-// close ends the client's connection. The service learns it after what was sent before; over a network that is cut it
-// doesn't, so places in queues stay there until they are dead.
+// close ends the client's connection. The service notices that after everything that was sent
+// before, and never on a network that is cut: there the places in queues stay until they expire.
 func (c *client) close() {
 	c.link.mu.Lock()
 	connected := c.conn != nil

@@ -14,8 +14,8 @@ import (
 
 // Faults of the network between a Locker and its service.
 
-// TestRestartBehindACut: nobody tells the client, which learns it with its next request after Heal.
-func TestRestartBehindACut(t *testing.T) {
+// TestRestartDuringACut: the client notices with its next request after Heal.
+func TestRestartDuringACut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()
 		one, two := newSite(t, s), newSite(t, s)
@@ -46,7 +46,8 @@ func TestRestartBehindACut(t *testing.T) {
 	})
 }
 
-// TestCut: the holder knows that it has lost the lock before the rival gets it, and neither is confused by Heal.
+// TestCut: the holder knows that it has lost the lock before the rival gets it, and neither is
+// confused by Heal.
 func TestCut(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
 		first := mustAcquire(t, a, "name")
@@ -109,7 +110,7 @@ func TestDropReplies(t *testing.T) {
 		if err := lease.Release(t.Context()); err == nil || errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release = %v, want a failure of the service", err)
 		}
-		second := mustAcquire(t, a, "name") // the release was carried out
+		second := mustAcquire(t, a, "name") // the release was executed
 		time.Sleep(ttl)                     // and is repeated
 		wantAlive(t, second)
 		if err := lease.Release(t.Context()); err != nil {
@@ -119,7 +120,7 @@ func TestDropReplies(t *testing.T) {
 	})
 }
 
-// TestDelayReorders: a request that is under way is overtaken when the delay ends.
+// TestDelayReorders: a request under way is overtaken when the delay ends.
 func TestDelayReorders(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
 		a.Delay(ttl / 4)
@@ -153,7 +154,7 @@ func TestDelayedRequestIsLostInACut(t *testing.T) {
 	})
 }
 
-// TestReplyIsLostInACut: of a request that had arrived before.
+// TestReplyIsLostInACut: the reply to a request that had arrived before the cut.
 func TestReplyIsLostInACut(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
 		s.Pause()
@@ -206,8 +207,8 @@ func TestSeverFailsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// TestRenewalKeepsNothingOfTheCaller: a renewal is carried out after its call is over, when the caller may use its
-// slice for others.
+// TestRenewalKeepsNothingOfTheCaller: a renewal is executed after its call is over, when the caller
+// may use its slice for other locks.
 func TestRenewalKeepsNothingOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := membackend.NewServer()

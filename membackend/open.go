@@ -1,16 +1,17 @@
-// Package membackend keeps locks in the memory of this process. It is for the unit tests of programs that use locks,
-// and it is the reference for authors of other backends: server.go is the protocol, and driver.go what [driver.Driver]
-// asks for.
+// Package membackend keeps locks in the memory of this process. It is for the unit tests of
+// programs that use locks, and it is the reference for authors of other backends: server.go is the
+// service's protocol, and driver.go implements [driver.Driver].
 //
-// Open it with the URL mem:// or mem://NAME, or with [New]. All Lockers of this process that were opened with the same
-// URL share one service, for as long as one of them is open; mem:// is the one without a name. New makes a service of its
-// own. The one parameter is ttl, as in mem://?ttl=10s.
+// Open it with the URL mem:// or mem://NAME, or with [New]. All Lockers of this process that were
+// opened with the same URL share one service, for as long as one of them is open; mem:// is the one
+// without a name. New makes a service of its own. The one parameter is ttl, as in mem://?ttl=10s.
 //
 // # In unit tests
 //
-// Give the code under test a Locker of a [Server] that the test holds, and other Lockers of that Server as rivals. Then
-// make the service fail: end a lease ([Server.Expire]), refuse renewals, fail, pause, restart or lose all data; or put
-// a [Link] in between and cut, delay or sever it.
+// Give the code under test a Locker of a [Server] that the test controls, and use other Lockers of
+// that Server as rivals. Then make the service fail: end a lease ([Server.Expire]), refuse
+// renewals, fail, pause, restart or lose all data; or put a [Link] in between and cut, delay or
+// sever it.
 //
 //	service := membackend.NewServer()
 //	l := membackend.New(membackend.WithServer(service))
@@ -19,16 +20,17 @@
 //	…
 //	service.Expire("invoices") // the worker's lease is lost now
 //
-// All of it works in a bubble of testing/synctest, where a TTL of 30 s passes at once: only timers, channels and
-// mutexes are used, and no goroutine runs on its own. What is made in a bubble must stay in it: use New there, not
-// a URL that is used outside. The examples show both.
+// All of this works in a bubble of testing/synctest, where a TTL of 30 s passes at once: only
+// timers, channels and mutexes are used, and no goroutine runs permanently. What is made in a
+// bubble must stay in it: use New there, not a URL that is used outside. The examples show both.
 //
 // # What it promises
 //
-// The first come is the first served. A release hands the lock to the first waiter that is alive, and so does the end
-// of a TTL; nobody can take it past the queue. A waiter whose connection breaks loses its place, and queues anew. The
-// holder is told at once when its lock is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as
-// long as the process lives, whatever happens to the data.
+// Waiters are served in the order in which they came. A release hands the lock to the first waiter
+// that is alive, and so does the end of a TTL; nobody can overtake the queue. A waiter whose
+// connection breaks loses its place, and queues again. The holder is notified at once when its lock
+// is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as long as the process
+// lives, whatever happens to the data.
 package membackend
 
 import (
@@ -60,17 +62,19 @@ type config struct {
 	leave  func()
 }
 
-// WithServer makes the Locker use a service that others use, too, or that a test wants to have fail.
+// WithServer makes the Locker use a service that other Lockers use too, or that a test makes fail.
 func WithServer(s *Server) Option { return func(c *config) { c.server = s } }
 
-// WithLink puts a network between the Locker and its service that a test wants to have fail.
+// WithLink puts a network, which a test can make fail, between the Locker and its service.
 func WithLink(l *Link) Option { return func(c *config) { c.link = l } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. Acquire refuses one below 5 ms.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. Acquire
+// refuses one below 5 ms.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// New makes a Locker that uses a Server of its own, unless it is told otherwise. It has no goroutines while it holds
-// and waits for nothing. The caller closes it, which leaves a Server and a Link as they are.
+// New makes a Locker that uses a Server of its own unless an option says otherwise. The Locker has
+// no goroutines while it neither holds nor waits for a lock. The caller closes it, which leaves a
+// Server and a Link as they are.
 func New(opts ...Option) locker.Locker {
 	c := config{ttl: defaultTTL}
 	for _, opt := range opts {
@@ -93,7 +97,7 @@ func (c config) driver() *memDriver {
 	return &memDriver{client: &client{server: c.server, link: c.link}, leave: c.leave}
 }
 
-// Guarantees tells what every Locker of this package promises.
+// Guarantees says what every Locker of this package promises.
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,
@@ -107,7 +111,8 @@ func Guarantees() locker.Guarantees {
 		Expiry: locker.Expiry{
 			By:  locker.ExpiryKey,
 			TTL: true,
-			// A timer of this process hands an expired lock over, as late as a busy scheduler lets it run.
+			// A timer of this process hands an expired lock over, as late as a busy scheduler lets
+			// it run.
 			Slack: 100 * time.Millisecond,
 		},
 		Revocation: locker.RevocationAtOnce,
@@ -128,14 +133,15 @@ func open(_ context.Context, u *url.URL) (locker.Locker, error) {
 		return nil, err
 	}
 	if u.User != nil || u.Path != "" || u.Opaque != "" || u.Fragment != "" || u.Hostname() != u.Host {
-		return nil, fmt.Errorf("%w: URL: it is mem:// or mem://NAME, and only parameters may follow", locker.ErrOption)
+		return nil, fmt.Errorf("%w: invalid URL: want mem:// or mem://NAME, and only parameters after it, as in mem://test?ttl=10s",
+			locker.ErrOption)
 	}
 	c.server, c.leave = named.join(u.Host)
 	return c.locker(), nil
 }
 
-// named holds the services that URLs name, also the one without a name. One lives from the opening of its first Locker to
-// the closing of its last.
+// named holds the services that URLs name, including the one without a name. Each exists from the
+// opening of its first Locker to the closing of its last.
 var named = registry{services: make(map[string]*service)}
 
 type registry struct {

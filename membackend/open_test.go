@@ -42,7 +42,8 @@ func TestURLsNameServices(t *testing.T) {
 	mustAcquire(t, a, "name")
 	wantHeld(t, b, "name")
 	mustAcquire(t, other, "name")
-	// Two parts of a program that read one LOCKER_URL must not have two services: its scope is the process.
+	// Two parts of a program that read one LOCKER_URL must not have two services: its scope is the
+	// process.
 	mustAcquire(t, mustOpen(t, "mem://"), "name")
 	wantHeld(t, mustOpen(t, "mem://"), "name")
 	wantHeld(t, mustOpen(t, "mem://?ttl=5s"), "name")
@@ -51,8 +52,8 @@ func TestURLsNameServices(t *testing.T) {
 	mustAcquire(t, private, "name")
 }
 
-// TestNamedServiceLivesWhileItIsOpen: what a Locker that was closed has left unreleased stays as long as others use the
-// service.
+// TestNamedServiceLivesWhileItIsOpen: a lock that a closed Locker has not released stays as long as
+// others use the service.
 func TestNamedServiceLivesWhileItIsOpen(t *testing.T) {
 	url := "mem://" + t.Name()
 	a, b := mustOpen(t, url), mustOpen(t, url)

@@ -32,7 +32,7 @@ func inBubble(t *testing.T, f func(t *testing.T, s *membackend.Server, a, b part
 	})
 }
 
-// acquired is what a wait in the background came to.
+// acquired is the result of a wait in the background.
 type acquired struct {
 	lease locker.Lease
 	err   error

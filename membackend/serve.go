@@ -2,7 +2,7 @@ package membackend
 
 import "github.com/fencedlock/locker/driver"
 
-// arrive takes in a request from the network.
+// arrive receives a request from the network.
 func (s *Server) arrive(r *request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,10 +19,10 @@ func (s *Server) arrive(r *request) {
 	s.serve(r)
 }
 
-// serve carries out a request, unless a fault forbids it, and replies.
+// serve executes a request, unless a fault forbids it, and replies.
 func (s *Server) serve(r *request) {
 	if r.conn.dead {
-		// As a machine that gets something for a connection it knows nothing of.
+		// As a machine does that receives something for a connection it doesn't know.
 		r.conn.client.link.reset(r.conn)
 		return
 	}
@@ -30,9 +30,9 @@ func (s *Server) serve(r *request) {
 		s.drop(r.conn)
 		return
 	}
-	err := s.failing
+	err := s.requestErr
 	if err == nil && r.renewal {
-		err = s.refusing
+		err = s.renewErr
 	}
 	if err == nil {
 		s.requests++
@@ -41,18 +41,19 @@ func (s *Server) serve(r *request) {
 	r.reply(err)
 }
 
-// hangUp is drop for those outside.
-func (s *Server) hangUp(c *conn) {
+// breakConn is drop for callers without the mutex.
+func (s *Server) breakConn(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drop(c)
 }
 
-// drop forgets a connection and the places in queues that hang on it. Locks don't hang on connections.
+// drop deletes a connection and the places in queues that are attached to it. Locks aren't attached
+// to connections.
 func (s *Server) drop(c *conn) {
 	c.dead = true
 	delete(s.conns, c)
 	for _, e := range s.locks {
-		e.leave(func(w *waiter) bool { return w.conn == c })
+		e.removeWaiters(func(w *waiter) bool { return w.conn == c })
 	}
 }

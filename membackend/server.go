@@ -10,27 +10,28 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Server is a lock service in memory, for the Lockers that are made with [WithServer]. Each request is carried out
-// under one mutex, as a script of Redis or a transaction of a database would be. Its methods make it fail in the ways
-// in which real services fail. The zero Server is ready, and a Server needs no closing.
+// Server is a lock service in memory, for the Lockers that are made with [WithServer]. Each request
+// is executed under one mutex, as a script of Redis or a transaction of a database would be. Its
+// methods make it fail in the ways in which real services fail. The zero Server is ready, and a
+// Server needs no closing.
 type Server struct {
 	mu       sync.Mutex
-	locks    map[string]*entry // the names about which there is something to know
+	locks    map[string]*entry // the names that are held, waited for, or have tombstones
 	last     locker.Token      // see mint
 	conns    map[*conn]struct{}
 	requests int64
 
-	// What faults.go has done to it.
-	paused   bool
-	backlog  []*request // those that arrived meanwhile
-	failing  error
-	refusing error // renewals only
+	// The faults of faults.go.
+	paused     bool
+	backlog    []*request // those that arrived meanwhile
+	requestErr error
+	renewErr   error // renewals only
 }
 
 // NewServer returns a service without any locks.
 func NewServer() *Server { return new(Server) }
 
-// acquisition is what every request says of itself, and whom the service can tell about it.
+// acquisition is what every request says of itself, and the client that the service notifies.
 type acquisition struct {
 	name, owner string
 	ttl         time.Duration
@@ -38,62 +39,62 @@ type acquisition struct {
 	to          receiver
 }
 
-// receiver is the end of a client at which the service's pushes arrive. They are called under the service's mutex, so
-// that they arrive in the order in which things happened.
+// receiver is the end of a client at which the service's pushes arrive. Its methods are called
+// under the service's mutex, so that pushes arrive in the order of the events.
 type receiver interface {
 	granted(token locker.Token, base driver.Instant)
 	lost(cause error)
 }
 
-// entry is one name. While its queue is not empty it has a holder, but for the time between two statements.
+// entry is one name. While its queue is not empty it has a holder, except between two statements.
 type entry struct {
-	name    string
-	holder  *acquisition // nil: the lock is free
-	token   locker.Token
-	expires driver.Instant // of the holder
-	queue   []*waiter      // first come, first served
-	tombs   map[string]driver.Instant
+	name       string
+	holder     *acquisition // nil: the lock is free
+	token      locker.Token
+	expires    driver.Instant // of the holder
+	queue      []*waiter      // first come, first served
+	tombstones map[string]driver.Instant
 
 	timer *time.Timer    // sweeps the entry
 	wake  driver.Instant // when it does
 }
 
-// waiter is a place in a queue. A client keeps it alive by renewing it, as it does with a lock.
+// waiter is a place in a queue. A client renews it, as it does with a lock.
 type waiter struct {
 	*acquisition
-	conn    *conn          // the place goes with its connection
-	sent    driver.Instant // the client's stamp on the last refresh: the service hands it back and reads nothing in it
-	expires driver.Instant // that refresh + TTL: the waiter is dead then
+	conn    *conn          // the place ends with its connection
+	sent    driver.Instant // the client's stamp of the last refresh, which the service only returns
+	expires driver.Instant // that refresh + TTL: the waiter is ignored then
 }
 
-// standing is where an acquisition stands when a request has been carried out.
-type standing int
+// state is the state of an acquisition after a request was executed.
+type state int
 
 const (
-	gone    standing = iota // nothing of it stands
-	refused                 // somebody else has the lock, and nothing of it stands
-	queued                  // it has a place in the queue
-	granted                 // it has the lock
+	gone    state = iota // nothing of it exists
+	refused              // somebody else has the lock, and nothing of it exists
+	queued               // it has a place in the queue
+	granted              // it has the lock
 )
 
 type answer struct {
-	standing standing
-	token    locker.Token // when granted
+	state state
+	token locker.Token // when granted
 }
 
-// acquire is the only operation that creates. It may be repeated: an owner that holds or queues already is told so
-// again, with its TTL started anew.
+// acquire is the only operation that creates. It may be repeated: for an owner that holds the lock
+// or is queued already, it gives the same answer and restarts the TTL.
 func (s *Server) acquire(a *acquisition, noWait bool, on *conn, sent, now driver.Instant) answer {
 	e := s.entry(a.name)
 	defer s.tidy(e)
 	s.advance(e, now)
-	if until, buried := e.tombs[a.owner]; buried && now < until {
-		return answer{standing: gone}
+	if until, found := e.tombstones[a.owner]; found && now < until {
+		return answer{state: gone}
 	}
 	expires := now.Add(a.ttl)
-	if w := e.place(a); w != nil {
+	if w := e.waiterOf(a); w != nil {
 		w.sent, w.expires = sent, expires
-		return answer{standing: queued}
+		return answer{state: queued}
 	}
 	switch {
 	case e.heldBy(a):
@@ -101,22 +102,22 @@ func (s *Server) acquire(a *acquisition, noWait bool, on *conn, sent, now driver
 	case e.holder == nil: // and nobody waits, because a lock with waiters is never free
 		s.grant(e, a, expires)
 	case noWait:
-		return answer{standing: refused}
+		return answer{state: refused}
 	default:
 		e.queue = append(e.queue, &waiter{acquisition: a, conn: on, sent: sent, expires: expires})
 		s.watch(e, expires, now)
-		return answer{standing: queued}
+		return answer{state: queued}
 	}
 	s.watch(e, expires, now)
 	return answer{granted, e.token}
 }
 
-// renew starts the TTL of a lock or a place anew, and never creates one. A waiter whose push was lost learns here that
-// it has the lock.
+// renew restarts the TTL of a lock or a place, and never creates one. A waiter whose push was lost
+// learns here that it has the lock.
 func (s *Server) renew(a *acquisition, sent, now driver.Instant) answer {
 	e := s.locks[a.name]
 	if e == nil {
-		return answer{standing: gone}
+		return answer{state: gone}
 	}
 	defer s.tidy(e)
 	s.advance(e, now)
@@ -124,16 +125,17 @@ func (s *Server) renew(a *acquisition, sent, now driver.Instant) answer {
 		e.expires = now.Add(a.ttl)
 		return answer{granted, e.token}
 	}
-	if w := e.place(a); w != nil {
+	if w := e.waiterOf(a); w != nil {
 		w.sent, w.expires = sent, now.Add(a.ttl)
-		return answer{standing: queued}
+		return answer{state: queued}
 	}
-	return answer{standing: gone}
+	return answer{state: gone}
 }
 
-// release removes whatever stands of a, and hands the lock over when a had it. If there is nothing, the request of a's
-// acquire may still be on its way: it would make a lock that nobody knows of. So its owner gets a tombstone, which
-// acquire looks for. The tombstone lasts for a TTL, and so would the ghost of a request that was on its way for longer.
+// release removes whatever exists of a, and hands the lock over when a had it. If nothing exists,
+// the request of a's acquire may still be on its way, and would create a lock that nobody knows of.
+// So a's owner gets a tombstone, which acquire looks for. The tombstone lasts for a TTL. A request
+// that is on its way for longer than that would create a lock that lasts for a TTL at most.
 func (s *Server) release(a *acquisition, now driver.Instant) {
 	e := s.entry(a.name)
 	defer s.tidy(e)
@@ -143,18 +145,18 @@ func (s *Server) release(a *acquisition, now driver.Instant) {
 		s.advance(e, now)
 		return
 	}
-	if e.leave(func(w *waiter) bool { return w.owner == a.owner }) {
+	if e.removeWaiters(func(w *waiter) bool { return w.owner == a.owner }) {
 		return
 	}
-	if e.tombs == nil {
-		e.tombs = make(map[string]driver.Instant)
+	if e.tombstones == nil {
+		e.tombstones = make(map[string]driver.Instant)
 	}
-	e.tombs[a.owner] = now.Add(a.ttl)
-	s.watch(e, e.tombs[a.owner], now)
+	e.tombstones[a.owner] = now.Add(a.ttl)
+	s.watch(e, e.tombstones[a.owner], now)
 }
 
-// advance is how every request begins: a lock whose TTL has passed is taken from its holder, and one that is free goes
-// to the first waiter that is alive. So nobody can take it past the queue.
+// advance is the beginning of every request: a lock whose TTL has passed is taken from its holder,
+// and a free lock is given to the first waiter that is alive. So nobody can overtake the queue.
 func (s *Server) advance(e *entry, now driver.Instant) {
 	if e.holder != nil && now >= e.expires {
 		s.revoke(e, errExpired)
@@ -165,8 +167,9 @@ func (s *Server) advance(e *entry, now driver.Instant) {
 		if now >= w.expires {
 			continue
 		}
-		// The waiter can't prove now that it is alive, so its lease hangs on its last refresh: it ends a TTL after
-		// that, and the push says which refresh it was, because the waiter's deadline counts from its send time.
+		// Nothing proves now that the waiter is alive, so its lease rests on its last refresh: it
+		// ends a TTL after that. The push says which refresh it was, because the waiter's deadline
+		// counts from its send time.
 		s.grant(e, w.acquisition, w.expires)
 		w.client.push(func() { w.to.granted(e.token, w.sent) })
 	}
@@ -176,18 +179,19 @@ func (s *Server) grant(e *entry, a *acquisition, expires driver.Instant) {
 	e.holder, e.token, e.expires = a, s.mint(), expires
 }
 
-// revoke takes the lock from its holder, and tells it.
+// revoke takes the lock from its holder, and notifies the holder.
 func (s *Server) revoke(e *entry, cause error) {
 	a := e.holder
 	e.holder = nil
 	a.client.push(func() { a.to.lost(cause) })
 }
 
-// mint returns the next fencing token: larger than the last, and at least the clock in µs, so that tokens rise over the
-// loss of all data too. The last token is one number for all names; thus an idle name leaves nothing behind. A service
-// that has to keep one a name may drop it as soon as its clock has passed it, because what the clock gives from then on
-// is larger; tokens start at the clock and rise by one, so that is at once unless there is more than one acquisition a
-// µs, or the clock is set back.
+// mint returns the next fencing token: larger than the last, and at least the clock in µs, so that
+// tokens rise even over the loss of all data. The last token is one number for all names, so an
+// idle name leaves nothing behind. A service that has to keep a last token for each name may delete
+// it as soon as its clock has passed it, because what the clock gives from then on is larger.
+// Tokens start at the clock and rise by one, so that is at once unless there is more than one
+// acquisition a µs or the clock is set back.
 func (s *Server) mint() locker.Token {
 	s.last = max(s.last+1, clock())
 	return s.last
@@ -196,14 +200,14 @@ func (s *Server) mint() locker.Token {
 func clock() locker.Token { return locker.Token(time.Now().UnixMicro()) }
 
 var (
-	errExpired = errors.New("its TTL has passed on the service")
-	errRevoked = errors.New("the service was told to remove it")
-	errGone    = errors.New("the service knows nothing of it")
+	errExpired = errors.New("the TTL of the lock has passed on the service")
+	errRevoked = errors.New("the lock was removed by Expire")
+	errGone    = errors.New("the service knows no lock or place of this owner")
 )
 
 func (e *entry) heldBy(a *acquisition) bool { return e.holder != nil && e.holder.owner == a.owner }
 
-func (e *entry) place(a *acquisition) *waiter {
+func (e *entry) waiterOf(a *acquisition) *waiter {
 	i := slices.IndexFunc(e.queue, func(w *waiter) bool { return w.owner == a.owner })
 	if i < 0 {
 		return nil
@@ -211,8 +215,8 @@ func (e *entry) place(a *acquisition) *waiter {
 	return e.queue[i]
 }
 
-// leave takes waiters out of the queue, and reports whether there was one.
-func (e *entry) leave(who func(*waiter) bool) bool {
+// removeWaiters takes waiters out of the queue, and reports whether there was one.
+func (e *entry) removeWaiters(who func(*waiter) bool) bool {
 	before := len(e.queue)
 	e.queue = slices.DeleteFunc(e.queue, who)
 	return len(e.queue) < before

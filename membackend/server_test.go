@@ -182,8 +182,8 @@ var protocol = []struct {
 	}, ""},
 }
 
-// TestProtocol plays requests of several owners on one name, one after the other, and looks at each answer, and at what
-// the service pushed by itself.
+// TestProtocol plays requests of several owners on one name, one after the other, and checks each
+// answer, and what the service pushed by itself.
 func TestProtocol(t *testing.T) {
 	for _, tt := range protocol {
 		t.Run(tt.name, func(t *testing.T) {
@@ -215,7 +215,8 @@ func TestProtocol(t *testing.T) {
 	}
 }
 
-// TestExclusionNeedsNoTimer: a request sees by itself what has expired. Times count from the step before.
+// TestExclusionNeedsNoTimer: a request notices by itself what has expired. Times count from the
+// previous step.
 func TestExclusionNeedsNoTimer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
@@ -244,8 +245,8 @@ func TestExclusionNeedsNoTimer(t *testing.T) {
 	})
 }
 
-// TestHandOffBase: a grant that was handed over names the refresh from which the service counts its TTL, by the stamp
-// that the client sent with it.
+// TestHandOffBase: a grant that was handed over names the refresh from which the service counts its
+// TTL, by the stamp that the client sent with it.
 func TestHandOffBase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()
@@ -263,7 +264,7 @@ func TestHandOffBase(t *testing.T) {
 	})
 }
 
-// TestTokensRiseOverLossOfData: at a clock that goes on as at one that stands still.
+// TestTokensRiseOverLossOfData: with a clock that goes on and with one that doesn't.
 func TestTokensRiseOverLossOfData(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewServer()

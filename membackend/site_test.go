@@ -27,7 +27,7 @@ func newSite(t *testing.T, s *membackend.Server) site {
 	return site{d, link, t}
 }
 
-// acquisition is a lock and what its lost callback was told.
+// acquisition is a lock and the causes with which its lost callback was called.
 type acquisition struct {
 	driver.Lock
 	lost chan error

@@ -8,7 +8,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// stage is a service, and owners whose clients are as simple as can be: what is pushed to them is written down.
+// stage is a service, and owners with the simplest possible clients, which note what is pushed to
+// them.
 type stage struct {
 	server  *Server
 	client  *client
@@ -53,7 +54,7 @@ func (p *player) granted(token locker.Token, base driver.Instant) {
 
 func (p *player) lost(error) { p.stage.pushed = append(p.stage.pushed, p.owner+" lost") }
 
-// play carries a request out and returns the answer in words.
+// play executes a request and returns the answer in words.
 func (st *stage) play(owner, do string) string {
 	s, p := st.server, st.player(owner)
 	if do == "expire" {
@@ -71,13 +72,13 @@ func (st *stage) play(owner, do string) string {
 	case "release":
 		s.release(&p.acquisition, now)
 		return ""
-	default: // nothing: what is pushed by itself is looked at
+	default: // nothing: only what is pushed is checked
 		return ""
 	}
-	if a.standing == granted && !slices.Contains(st.tokens, a.token) {
+	if a.state == granted && !slices.Contains(st.tokens, a.token) {
 		st.tokens = append(st.tokens, a.token)
 	}
-	return []string{gone: "gone", refused: "refused", queued: "queued", granted: "granted"}[a.standing]
+	return []string{gone: "gone", refused: "refused", queued: "queued", granted: "granted"}[a.state]
 }
 
 func (st *stage) takePushed() []string {

@@ -6,8 +6,8 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// BenchmarkWaiters is 10,000 waiters on one name, in one Locker and in as many as there are waiters. An operation is
-// the whole crowd, served one after the other.
+// BenchmarkWaiters is 10,000 waiters on one name, in one Locker and in as many as there are
+// waiters. An operation serves all of them, one after the other.
 func BenchmarkWaiters(b *testing.B) {
 	const waiters = 10_000
 	for _, tc := range []struct {
