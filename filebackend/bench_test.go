@@ -15,7 +15,8 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// What the disk takes for the one write of a grant: the rest of BenchmarkAcquireRelease is ours.
+// What the disk needs for the one write of a grant. The rest of BenchmarkAcquireRelease is this
+// package's cost.
 func BenchmarkBareWrite(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "file")
 	if err := os.WriteFile(path, filebackend.BlankFile(), 0o600); err != nil {
@@ -51,7 +52,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// A first use of a name makes its file, and puts it and its directory entry on the disk.
+// The first use of a name creates its file, and writes it and its directory entry to the disk.
 func BenchmarkFirstUse(b *testing.B) {
 	dir := b.TempDir()
 	l := open(b, dir)
@@ -75,7 +76,8 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// Lockers that wait for each other: an operation is one acquisition, from the release before it to its own.
+// Lockers that wait for each other: an operation is one acquisition, from the previous release to
+// its own.
 func BenchmarkHandOff(b *testing.B) {
 	for _, contenders := range []int{2, 16} {
 		b.Run(fmt.Sprintf("contenders=%d", contenders), func(b *testing.B) {

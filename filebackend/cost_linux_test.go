@@ -16,10 +16,11 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// Descriptors and processor time: what a lease and a waiter cost, and that nothing is left of them.
+// What a lease and a waiter cost in descriptors and processor time, and that nothing is left of
+// them.
 
-// A lock's descriptor closes in programs that are started, follows no link, and has its writes on the disk when they
-// return.
+// A lock's descriptor is closed in programs that are started, follows no link, and has its writes
+// on the disk when they return.
 func TestDescriptorFlags(t *testing.T) {
 	lease := acquire(t, open(t, t.TempDir()), "x")
 	h, _ := locker.As[filebackend.Handle](lease)
@@ -56,7 +57,7 @@ func TestDescriptorFlags(t *testing.T) {
 	}
 }
 
-// A waiter sleeps: it neither computes nor wakes up while nothing happens.
+// A waiter neither computes nor wakes up while nothing happens.
 func TestWaitersDontSpin(t *testing.T) {
 	dir := t.TempDir()
 	lease := acquire(t, open(t, dir), "x")
@@ -81,9 +82,9 @@ func untilAsleep() {
 	}
 }
 
-// waitMeasured waits for a lock, in vain and then again at once, and tells what the second wait cost.
+// waitMeasured waits for a held lock, waits again at once, and returns what the second wait cost.
 func waitMeasured(ctx context.Context, args []string) error {
-	filebackend.SetLinger(50 * time.Millisecond)
+	filebackend.SetIdleTime(50 * time.Millisecond)
 	l, err := filebackend.New(args[0])
 	if err != nil {
 		return err
@@ -113,7 +114,7 @@ func waitMeasured(ctx context.Context, args []string) error {
 	return l.Close()
 }
 
-// descriptors is what this process has open.
+// descriptors are the open files of this process.
 func descriptors(t testing.TB) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -123,7 +124,8 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// Waits that are cancelled, tries that fail and leases that are released leave no descriptor, goroutine or watch.
+// Waits that are cancelled, tries that fail and leases that are released leave no descriptor,
+// goroutine or watch.
 func TestNothingIsLeft(t *testing.T) {
 	dir := t.TempDir()
 	holder := open(t, dir)
@@ -156,15 +158,16 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// The reader of notices ends when nobody has waited for a while, though the Locker stays open.
+// The reader of notices ends when nobody has waited for some time, even though the Locker stays
+// open.
 func TestReaderEnds(t *testing.T) {
-	before := filebackend.SetLinger(10 * time.Millisecond)
-	t.Cleanup(func() { filebackend.SetLinger(before) })
+	before := filebackend.SetIdleTime(10 * time.Millisecond)
+	t.Cleanup(func() { filebackend.SetIdleTime(before) })
 	dir := t.TempDir()
 	holder, l := open(t, dir), open(t, dir)
 	lease := acquire(t, holder, "x")
 	goroutines, open0 := runtime.NumGoroutine(), descriptors(t)
-	for range 2 { // and begins anew
+	for range 2 { // and begins again
 		got := waiter(t, t.Context(), l)
 		release(t, lease)
 		lease = await(t, got)

@@ -93,7 +93,8 @@ func TestDirectoryIsMade(t *testing.T) {
 	}
 }
 
-// What the file system doesn't keep, or other containers don't see, isn't promised, and the locker says why.
+// What the file system doesn't keep, or other containers don't see, isn't promised, and the Locker
+// says why.
 func TestGuaranteesFollowFileSystem(t *testing.T) {
 	for _, c := range []struct {
 		kind     filebackend.FileSystem
@@ -156,7 +157,7 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// Who may not replace the directory may not redirect a lock's file either.
+// A user that may not replace the directory may not redirect a lock's file either.
 func TestSymbolicLinkRefused(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
 	if err := os.Symlink(elsewhere, filepath.Join(dir, filebackend.FileName("x"))); err != nil {

@@ -42,7 +42,7 @@ func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error
 	return &lock{d: d, path: filepath.Join(d.dir, fileName(req.Name)), owner: driver.NewOwner()}, nil
 }
 
-// Renew has nothing to renew. It looks whether each lock still stands.
+// Renew has nothing to renew. It checks whether each lock is still held.
 func (d *fileDriver) Renew(_ context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	for i, l := range locks {
 		base := driver.Stamp()
@@ -55,16 +55,17 @@ func (d *fileDriver) Close(context.Context) error {
 	return nil
 }
 
-// lock is one acquisition. Its open file is the owner in the kernel's eyes. All tries use the same one: to close one
-// after each try would wake the other waiters, and they would do the same.
+// lock is one acquisition. For the kernel, its open file is the owner of the lock. All tries use
+// the same file: to close it after each try would wake the other waiters, and they would do the
+// same.
 type lock struct {
-	d     *fileDriver
-	path  string
-	owner string
-	asked bool                    // Acquire was called
-	file  *os.File                // of Acquire and Release, which don't overlap
-	held  atomic.Pointer[os.File] // file, while it is granted: for Renew and the handle, which overlap anything
-	given atomic.Bool             // copies of the descriptor were given out
+	d      *fileDriver
+	path   string
+	owner  string
+	tried  bool                    // Acquire was called
+	file   *os.File                // used by Acquire and Release, which don't overlap
+	held   atomic.Pointer[os.File] // file, while granted; for Renew and the handle, which overlap all
+	shared atomic.Bool             // a copy of the descriptor was handed out
 }
 
 var (
@@ -73,14 +74,15 @@ var (
 )
 
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
-	if l.asked {
+	if l.tried {
 		return l.wait(ctx)
 	}
-	l.asked = true
+	l.tried = true
 	return l.try(ctx)
 }
 
-// try asks once. The error is driver.Held when another has the lock; then l.file is the file it is at.
+// try asks once. The error is driver.ErrQueued when another process or Locker has the lock; then
+// l.file is that lock's file.
 func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 	for {
 		if ctx.Err() != nil {
@@ -101,7 +103,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 		switch there, err := isAt(l.file, l.path); {
 		case err != nil:
 			return driver.Grant{}, err
-		case !there: // somebody may hold the lock at the file that has taken its place
+		case !there: // the file was replaced, and somebody may hold the lock at the new one
 			_ = l.file.Close()
 			l.file = nil
 			continue
@@ -117,8 +119,8 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// Release unlocks before it closes, because a child may have the descriptor too: on purpose, or while it is being
-// started.
+// Release unlocks before it closes, because a child may have the descriptor as well: on purpose, or
+// while it is being started.
 func (l *lock) Release(context.Context) error {
 	l.held.Store(nil)
 	if l.file == nil {
@@ -127,15 +129,15 @@ func (l *lock) Release(context.Context) error {
 	if err := unlock(l.file); err != nil {
 		return err
 	}
-	if l.given.Load() {
-		_ = touch(l.file) // who waits is woken by the file's end, and that may come much later
+	if l.shared.Load() {
+		_ = touch(l.file) // waiters are woken when the file is closed, which a child may do much later
 	}
-	_ = l.file.Close() // what was to be written is on the disk, and the lock is free
+	_ = l.file.Close() // everything written is on the disk, and the lock is free
 	l.file = nil
 	return nil
 }
 
-// check tells whether a granted lock still stands. A waiter has nothing to lose.
+// check returns an error unless a granted lock is still held. A waiter has nothing to lose.
 func (l *lock) check() error {
 	f := l.held.Load()
 	if f == nil {
@@ -161,9 +163,9 @@ func (h handle) File() (*os.File, error) {
 	if f == nil {
 		return nil, os.ErrClosed
 	}
-	h.l.given.Store(true)
+	h.l.shared.Store(true)
 	dup, err := duplicate(f)
-	if h.l.held.Load() == nil { // a release came between
+	if h.l.held.Load() == nil { // released in between
 		if err == nil {
 			_ = dup.Close()
 		}

@@ -28,7 +28,8 @@ func ExampleNew() {
 	}
 }
 
-// A child that has the descriptor keeps the lock, should this process be killed before it has ended.
+// A child that has the descriptor keeps the lock if this process is killed before the child has
+// ended.
 func ExampleHandle() {
 	run := func(lease locker.Lease) error {
 		cmd := exec.Command("make", "report")

@@ -32,7 +32,7 @@ var (
 	NewDriver    = newDriver
 	BlankFile    = blankFile
 	GuaranteesIn = guaranteesIn
-	WayRefusal   = wayRefusal
+	PathRefusal  = pathRefusal
 )
 
 // Disk is a lock file of a test.
@@ -54,8 +54,9 @@ func Refusal(mode fs.FileMode, owner, euid int, kind FileSystem) string {
 	return refusal(mode, owner, euid, kind, "somefs")
 }
 
-// SlowLooks makes waiters that get notices look by themselves once an hour, so that a test fails when no notice comes.
-func SlowLooks() { lookNotified = time.Hour }
+// SlowTries makes waiters that get notices try without one only once an hour, so that a test fails
+// when no notice comes.
+func SlowTries() { maxPauseNotified = time.Hour }
 
 // Pace lets a test walk through the tries of a waiter.
 type Pace struct{ pace }
@@ -64,9 +65,9 @@ func NewPace(notified bool) *Pace               { return &Pace{pace{notified: no
 func (p *Pace) Next() (bool, time.Duration)     { return p.next() }
 func (p *Pace) Notice()                         { p.notice() }
 func (p *Pace) Silence()                        { p.silence() }
-func Longest() (notified, polled time.Duration) { return lookNotified, lookPolled }
+func Longest() (notified, polled time.Duration) { return maxPauseNotified, maxPausePolled }
 
-// OpenSynced opens a lock file, and returns also what writes to it.
+// OpenSynced opens a lock file, and also returns the function that writes to it.
 func OpenSynced(dir, path string) (f *os.File, write func(b []byte, at int64) error, err error) {
 	f, err = openFile(dir, path)
 	return f, syncedFile{f}.writeSynced, err

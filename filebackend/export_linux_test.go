@@ -14,7 +14,7 @@ func Watch(d driver.Driver, path string) (<-chan struct{}, func()) {
 	return d.(*fileDriver).watcher.watch(path)
 }
 
-// Overflow hands the watcher of a driver the event that says that events were dropped.
+// Overflow gives the watcher of a driver the event that says that events were dropped.
 func Overflow(d driver.Driver) {
 	event := make([]byte, syscall.SizeofInotifyEvent)
 	binary.NativeEndian.PutUint32(event, ^uint32(0)) // no watch
@@ -23,8 +23,9 @@ func Overflow(d driver.Driver) {
 	w.pass(w.inst, event, nil)
 }
 
-// SetLinger sets how long the reader of notices stays without waiters, and returns how long it was.
-func SetLinger(d time.Duration) (before time.Duration) {
-	before, linger = linger, d
+// SetIdleTime sets how long the reader of notices stays without waiters, and returns how long it
+// was.
+func SetIdleTime(d time.Duration) (before time.Duration) {
+	before, idleTime = idleTime, d
 	return before
 }

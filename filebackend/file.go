@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// openFile opens a lock file, and makes it if it doesn't exist. (The os package adds O_CLOEXEC.)
+// openFile opens a lock file, and creates it if it doesn't exist. (The os package adds O_CLOEXEC.)
 func openFile(dir, path string) (*os.File, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syncFlag, 0)
@@ -25,8 +25,9 @@ func openFile(dir, path string) (*os.File, error) {
 	}
 }
 
-// createFile makes a lock file under another name and links it to its own when its content is on the disk. So nobody
-// ever sees one that is half made. A crash may leave the other name behind; it is in nobody's way.
+// createFile creates a lock file under a temporary name and links it to its own name when its
+// content is on the disk. So nobody ever sees an incomplete one. A crash may leave the temporary
+// file behind, which does no harm.
 func createFile(dir, path string) (err error) {
 	tmp := filepath.Join(dir, ".new-"+driver.NewOwner())
 	defer func() {
@@ -40,7 +41,7 @@ func createFile(dir, path string) (err error) {
 	if err := os.Link(tmp, path); !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil // somebody was faster
+	return nil // another process was faster
 }
 
 func writeFile(path string, content []byte) error {
@@ -48,7 +49,8 @@ func writeFile(path string, content []byte) error {
 	if err != nil {
 		return err
 	}
-	// A umask that takes rights from the owner as well would make a file that no process of the user can open, for ever.
+	// A umask that takes rights from the owner would make a file that no process of the user can
+	// ever open.
 	if err := f.Chmod(0o600); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -65,7 +67,7 @@ func (f syncedFile) writeSynced(b []byte, at int64) error {
 	return f.Sync()
 }
 
-// syncDir puts the entries of a directory on the disk.
+// syncDir writes the entries of a directory to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -74,7 +76,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// tryLock is false when another has locked f.
+// tryLock returns false when another open file has locked f.
 func tryLock(f *os.File) (bool, error) {
 	err := control(f, "flock", func(fd int) error { return syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) })
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -90,7 +92,7 @@ func unlock(f *os.File) error {
 // duplicate returns another descriptor of the same open file, and so of the same lock.
 func duplicate(f *os.File) (dup *os.File, err error) {
 	err = control(f, "dup", func(fd int) error {
-		syscall.ForkLock.RLock() // so that no child is started before it is marked
+		syscall.ForkLock.RLock() // so that no child starts before the descriptor is marked
 		defer syscall.ForkLock.RUnlock()
 		newFd, err := syscall.Dup(fd)
 		if err == nil {
@@ -102,7 +104,7 @@ func duplicate(f *os.File) (dup *os.File, err error) {
 	return dup, err
 }
 
-// touch wakes those who wait for f by a change of its mode, to what it is.
+// touch wakes the waiters of f: it sets the mode of f to what it already is.
 func touch(f *os.File) error {
 	return control(f, "chmod", func(fd int) error {
 		var st syscall.Stat_t
@@ -113,7 +115,7 @@ func touch(f *os.File) error {
 	})
 }
 
-// control makes a system call on f, which stays open meanwhile.
+// control makes a system call on f, which stays open during the call.
 func control(f *os.File, op string, call func(fd int) error) error {
 	conn, err := f.SyscallConn()
 	if err != nil {
@@ -131,7 +133,7 @@ func control(f *os.File, op string, call func(fd int) error) error {
 	return err
 }
 
-// isAt tells whether path names f. It doesn't when somebody has removed or replaced the file.
+// isAt reports whether path names f. It doesn't when somebody has removed or replaced the file.
 func isAt(f *os.File, path string) (bool, error) {
 	mine, err := f.Stat()
 	if err != nil {

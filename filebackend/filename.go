@@ -11,11 +11,13 @@ const (
 	maxFileName = 255 // of all usual file systems, in bytes
 )
 
-// fileName maps a lock's name to the name of its file. Different names never meet, not even on a file system that
-// ignores case or normalises Unicode: whatever is not a lower-case letter of ASCII, a digit, - or _ becomes % and two
-// hex digits. So no file name holds a slash, or is . or .., or begins with a dot.
+// fileName maps a lock's name to the name of its file. Different names never get the same file, not
+// even on a file system that ignores case or normalises Unicode: every byte that is not a
+// lower-case ASCII letter, a digit, - or _ becomes % and two hex digits. So no file name contains a
+// slash or begins with a dot.
 //
-// A name that gets too long is hashed. The = tells it from all escaped ones, which have none.
+// A name that gets too long is hashed. The = distinguishes it from all escaped names, which have
+// none.
 func fileName(name string) string {
 	var b strings.Builder
 	for _, c := range []byte(name) {

@@ -39,7 +39,8 @@ func TestFileNameGolden(t *testing.T) {
 	}
 }
 
-// safe is what every file system keeps apart: it has no upper case, nothing to normalise, no leading dot.
+// safe matches names that every file system keeps apart: no upper case, nothing to normalise, no
+// leading dot.
 var safe = regexp.MustCompile(`^[a-z0-9_%-][a-z0-9_%=-]*\.lock$`)
 
 func FuzzFileName(f *testing.F) {

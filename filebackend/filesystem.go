@@ -8,18 +8,18 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// fileSystem is what matters of a file system.
+// fileSystem is what this package needs to know of a file system.
 type fileSystem int
 
 const (
-	fsUnknown fileSystem = iota // it may be anything
-	fsLocal                     // of this machine's disks
+	fsUnknown fileSystem = iota // it is not in the list
+	fsLocal                     // on this machine's disks
 	fsMemory                    // its content doesn't survive a reboot
-	fsUnion                     // layers on others: what a container writes, and loses at its end
+	fsUnion                     // layers over others: what a container writes, and loses at its end
 	fsNetwork                   // other machines use it as well
 )
 
-// guaranteesIn is what a locker promises whose directory is on such a file system.
+// guaranteesIn returns what a Locker promises whose directory is on such a file system.
 func guaranteesIn(dir string, kind fileSystem, fsName string) locker.Guarantees {
 	g := Guarantees()
 	switch kind {
@@ -29,8 +29,9 @@ func guaranteesIn(dir string, kind fileSystem, fsName string) locker.Guarantees 
 		g.Because = fmt.Sprintf("directory %s is on %s: it is empty after a restart of the machine", dir, fsName)
 	case fsUnion:
 		g.Scope = locker.ScopeProcess
-		g.Because = fmt.Sprintf("directory %s is on %s, as a container's own file system is: other containers have another "+
-			"directory of this name, and tokens end with the container; mount a volume of the host there, or use a lock service", dir, fsName)
+		g.Because = fmt.Sprintf("directory %s is on %s, as a container's own file system is: other containers have "+
+			"another directory of this name, and tokens end with the container; mount a volume of the host "+
+			"there, or use a lock service", dir, fsName)
 	default:
 		g.Scope = locker.ScopeProcess
 		g.Because = fmt.Sprintf("directory %s is on a file system that isn't known to be local (%s); use one such as ext4, "+

@@ -4,7 +4,8 @@ package filebackend
 
 import "syscall"
 
-// O_DSYNC is missing on some of these systems, and doesn't reach the disk's platter on macOS. [os.File.Sync] does.
+// O_DSYNC is missing on some of these systems, and doesn't reach the disk's platter on macOS.
+// [os.File.Sync] does.
 const syncFlag = 0
 
 func fileSystemOf(dir string) (fileSystem, string, error) {
@@ -27,7 +28,7 @@ func fileSystemOf(dir string) (fileSystem, string, error) {
 	return kindOf(flags, string(name)), string(name), nil
 }
 
-// kindOf judges by MNT_LOCAL, which the kernel sets for file systems that no other machine uses.
+// kindOf decides by MNT_LOCAL, which the kernel sets for file systems that no other machine uses.
 func kindOf(flags uint64, name string) fileSystem {
 	const mntLocal = 0x1000 // missing in package syscall
 	switch {

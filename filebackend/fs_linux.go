@@ -5,13 +5,14 @@ import (
 	"syscall"
 )
 
-// With O_DSYNC the data is on the disk when the write returns. Without a moment between writing and syncing, a process
-// that is killed leaves no record that others can read but a crash of the machine could still undo.
+// With O_DSYNC the data is on the disk when the write returns. With a separate sync, a process that
+// is killed between the two would leave a record that others can read, but that a crash of the
+// machine could undo.
 const syncFlag = syscall.O_DSYNC
 
-// magics are the f_type values of statfs(2) that are known; linux/magic.h and the file systems' own sources have them.
-// What isn't listed is not taken for a local one. What runs in a user's process (FUSE) may be anything, and is a network
-// file system as a rule.
+// magics are the known f_type values of statfs(2), from linux/magic.h and the file systems' own
+// sources. A file system that isn't listed doesn't count as local. FUSE, which runs in a user's
+// process, may be anything, and is usually a network file system.
 var magics = map[uint32]struct {
 	name string
 	kind fileSystem
@@ -68,11 +69,11 @@ func fileSystemOf(dir string) (fileSystem, string, error) {
 	for err == syscall.EINTR {
 		err = syscall.Statfs(dir, &st)
 	}
-	kind, name := kindOf(uint32(st.Type)) // an int32 on some machines, on which the larger ones are negative
+	kind, name := kindOf(uint32(st.Type)) // int32 on some machines
 	return kind, name, err
 }
 
-// kindOf names what it doesn't know by its number.
+// kindOf names an unknown file system by its number.
 func kindOf(magic uint32) (fileSystem, string) {
 	known, ok := magics[magic]
 	if !ok {

@@ -21,10 +21,11 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// The test binary runs itself as other processes: with the variable set, it is the helper that the variable names.
+// The test binary runs itself as other processes: with the variable set, it is the helper that the
+// variable names.
 const helperVar = "FILEBACKEND_TEST_HELPER"
 
-// helpers are what such a process does with its arguments: a directory, and whatever else.
+// helpers are what such a process does with its arguments: a directory, and others.
 var helpers = map[string]func(ctx context.Context, args []string) error{
 	"hold":    hold,
 	"inherit": inherit,
@@ -108,10 +109,10 @@ func (h *helper) kill(t testing.TB) {
 	}
 }
 
-// say tells the test something.
+// say sends the test a word and a number.
 func say(word string, n any) { fmt.Println(word, n) }
 
-// untilEOF returns when the test has closed the helper's standard input, or is dead.
+// untilEOF returns when the test has closed the helper's standard input, or has ended.
 func untilEOF() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
 // hold holds a lock until it is told to release it.
@@ -152,7 +153,7 @@ func inherit(ctx context.Context, args []string) error {
 	return child.Wait()
 }
 
-// block has a lock's descriptor, and lives until it is told to end. It is ready when it is seen to run.
+// block has a lock's descriptor, and runs until its standard input is closed.
 func block(context.Context, []string) error {
 	var st syscall.Stat_t
 	if err := syscall.Fstat(3, &st); err != nil {
@@ -163,7 +164,8 @@ func block(context.Context, []string) error {
 	return nil
 }
 
-// count adds one to the number in a file, in steps that others could come between, and appends its token to another.
+// count adds one to the number in a file, in steps that others could come between, and appends its
+// token to another.
 func count(ctx context.Context, args []string) error {
 	l, err := filebackend.New(args[0])
 	if err != nil {

@@ -17,10 +17,11 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// patience is how long a test waits for what should come at once.
-const patience = 20 * time.Second
+// atOnce is how long a test waits for what must come at once.
+const atOnce = 20 * time.Second
 
-// open returns a locker with files in dir, as another process would have it. It is closed with the test.
+// open returns a locker with files in dir, as another process would have it. It is closed with the
+// test.
 func open(t testing.TB, dir string) locker.Locker {
 	t.Helper()
 	l, err := filebackend.New(dir)
@@ -37,7 +38,7 @@ func open(t testing.TB, dir string) locker.Locker {
 
 func acquire(t testing.TB, l locker.Locker, name string) locker.Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), atOnce)
 	defer cancel()
 	lease, err := l.Acquire(ctx, name)
 	if err != nil {
@@ -92,7 +93,8 @@ func TestHeldByOther(t *testing.T) {
 	}
 }
 
-// Lockers in one process exclude each other as processes do, and tokens rise in the order of the critical sections.
+// Lockers in one process exclude each other as processes do, and tokens rise in the order of the
+// critical sections.
 func TestCounterInProcess(t *testing.T) {
 	const lockers, goroutines, rounds = 4, 5, 5
 	dir := t.TempDir()
@@ -125,7 +127,7 @@ func TestCounterInProcess(t *testing.T) {
 	}
 }
 
-// Many who are first at the same time make one file and all come to hold the lock.
+// Many that use a name first at the same time make one file, and all of them get the lock.
 func TestFirstUseRace(t *testing.T) {
 	const contenders = 16
 	dir := t.TempDir()
@@ -161,7 +163,7 @@ var replacements = map[string]func(path string) error{
 	},
 }
 
-// The holder of a file that is no longer the lock's learns it from Renew, and harms no successor.
+// The holder of a file that was replaced notices by Renew, and doesn't affect a successor.
 func TestReplacedWhileHeld(t *testing.T) {
 	for what, replace := range replacements {
 		dir := t.TempDir()
@@ -193,7 +195,8 @@ func TestReplacedWhileHeld(t *testing.T) {
 	}
 }
 
-// The copy of the descriptor is the lock itself: closing it changes nothing, and it is not there after the lease.
+// The copy of the descriptor is of the lock itself: closing it changes nothing, and there is none
+// after the lease.
 func TestHandle(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
@@ -222,8 +225,8 @@ func TestHandle(t *testing.T) {
 	}
 }
 
-// Whoever opens a lock file to a group keeps it open: the release of a lease whose descriptor was given out changes the mode to
-// what it is.
+// A lock file that was opened to a group stays open to it: the release of a lease whose descriptor
+// was handed out sets the mode that the file has.
 func TestModeIsKept(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

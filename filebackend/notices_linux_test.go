@@ -14,9 +14,9 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// What the kernel tells waiters, and what they do without that.
+// What the kernel notifies waiters of, and what they do without notices.
 
-// A waiter whose file is removed or replaced goes over to what stands at the path.
+// A waiter whose file is removed or replaced goes on with the file at the path.
 func TestReplacedWhileWaiting(t *testing.T) {
 	for what, replace := range replacements {
 		t.Run(what, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestReplacedWhileWaiting(t *testing.T) {
 	}
 }
 
-// A waiter's tries close nothing, or each would wake all other waiters to another try.
+// A waiter's tries close no file, because each close would make all other waiters try.
 func TestTriesWakeNobody(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, filebackend.FileName("x"))
@@ -63,12 +63,13 @@ func TestTriesWakeNobody(t *testing.T) {
 	case g := <-second:
 		release(t, g.lease)
 		await(t, first)
-	case <-time.After(patience):
+	case <-time.After(atOnce):
 		t.Fatal("the waiters were not woken")
 	}
 }
 
-// The kernel drops notices when too many are unread, and says so. They may have been for anybody.
+// The kernel drops notices when too many are unread, and says so. They may have been for any
+// waiter.
 func TestOverflowWakesAll(t *testing.T) {
 	dir := t.TempDir()
 	d, err := filebackend.NewDriver(dir)
@@ -90,14 +91,14 @@ func TestOverflowWakesAll(t *testing.T) {
 	for i, notices := range all {
 		select {
 		case <-notices:
-		case <-time.After(patience):
+		case <-time.After(atOnce):
 			t.Errorf("waiter %d was not woken", i)
 		}
 	}
 }
 
-// Two acquisitions of one driver may wait for one name, as when one is left behind by its caller. They share a watch;
-// the end of one must not end it for the other.
+// Two acquisitions of one driver may wait for one name, for example when the caller of one has
+// gone. They share a watch. The end of one must not end the watch for the other.
 func TestSharedWatch(t *testing.T) {
 	dir := t.TempDir()
 	lease := acquire(t, open(t, dir), "x")
@@ -130,7 +131,7 @@ type driverWait struct {
 	err  chan error
 }
 
-// startWait makes an acquisition that waits.
+// startWait starts an acquisition that waits.
 func startWait(t *testing.T, ctx context.Context, d driver.Driver) driverWait {
 	t.Helper()
 	l, err := d.Lock(locker.Request{Name: "x"}, func(error) {})
@@ -148,7 +149,7 @@ func startWait(t *testing.T, ctx context.Context, d driver.Driver) driverWait {
 	return w
 }
 
-// When the system has no inotify instance left, waiters look by themselves.
+// When the system has no inotify instance left, waiters poll.
 func TestWithoutNotices(t *testing.T) {
 	dir := t.TempDir()
 	lease := acquire(t, open(t, dir), "x")

@@ -10,11 +10,12 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// overlay mounts layers over lower, as the engine of containers does for each container, and returns the directory.
+// overlay mounts layers over lower, as a container engine does for each container, and returns the
+// directory.
 func overlay(t *testing.T, lower string) string {
 	t.Helper()
 	base := t.TempDir()
-	// Layers can't be on what is an overlay itself, as the temporary directory of a container may be.
+	// The upper layer can't be on an overlay, as the temporary directory of a container may be.
 	mount(t, "tmpfs", base, "tmpfs", "")
 	var dirs [3]string
 	for i, name := range []string{"upper", "work", "merged"} {
@@ -37,7 +38,7 @@ func mount(t *testing.T, source, dir, fsType, data string) {
 	})
 }
 
-// Two containers of one image have the same directory by name, and lock in two.
+// Two containers of one image have a directory of the same name, and use two different ones.
 func TestContainersAreNotOneMachine(t *testing.T) {
 	image := t.TempDir()
 	mkdir(t, filepath.Join(image, "locks"), 0o700)

@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// After a notice there are a few tries, soon after another, and then the slow look again.
+// After a notice there are a few tries, one soon after the other, and then the long pause again.
 func TestPaceAfterNotice(t *testing.T) {
 	notified, _ := filebackend.Longest()
 	p := filebackend.NewPace(true)

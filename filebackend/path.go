@@ -11,24 +11,25 @@ import (
 	"syscall"
 )
 
-// maxLinks is how many symbolic links a way may have, as in Linux.
+// maxLinks is how many symbolic links a path may contain, as in Linux.
 const maxLinks = 40
 
-// follow goes the way to dir, an absolute path, and returns the directory at its end by a path without symbolic links, so
-// that a link which is turned later changes nothing for this Locker. It makes what is missing. reason says why the way
-// can't be trusted; it is empty when it can. The directory at the end is left to refusal.
+// resolveDir follows the absolute path dir, creates what is missing, and returns a path to the same
+// directory without symbolic links, so that a link that is changed later changes nothing for this
+// Locker. reason says why the path can't be trusted; it is empty when it can. The directory at the
+// end is checked by refusal.
 //
-// Trusted are this user, root, and the owner of the root directory, who could replace everything. (In a user namespace
-// root is often another number.)
-func follow(dir string, euid int) (real, reason string, err error) {
+// This user, root, and the owner of the root directory are trusted. They could replace everything.
+// (In a user namespace, root often has another number.)
+func resolveDir(dir string, euid int) (real, reason string, err error) {
 	top, err := os.Lstat("/")
 	if err != nil {
 		return "", "", err
 	}
 	trusted := []int{euid, 0, ownerOf(top)}
-	at, rest := "/", steps(dir)
+	at, rest := "/", elements(dir)
 	if len(rest) > 0 {
-		reason = wayRefusal(at, top.Mode(), ownerOf(top), trusted)
+		reason = pathRefusal(at, top.Mode(), ownerOf(top), trusted)
 	}
 	for links := 0; len(rest) > 0 && reason == ""; {
 		if rest[0] == ".." { // of a link's target
@@ -43,7 +44,7 @@ func follow(dir string, euid int) (real, reason string, err error) {
 		}
 		isLink := info.Mode()&fs.ModeSymlink != 0
 		if isLink || len(rest) > 0 {
-			reason = wayRefusal(next, info.Mode(), ownerOf(info), trusted)
+			reason = pathRefusal(next, info.Mode(), ownerOf(info), trusted)
 		}
 		if !isLink {
 			at = next
@@ -59,13 +60,13 @@ func follow(dir string, euid int) (real, reason string, err error) {
 		if filepath.IsAbs(target) {
 			at = "/"
 		}
-		rest = append(steps(target), rest...)
+		rest = append(elements(target), rest...)
 	}
 	return at, reason, nil
 }
 
-// lookUp makes path, a directory in parent, if nothing has that name yet. So a directory is made only where the way
-// up to it is trusted.
+// lookUp makes path, a directory in parent, if nothing has that name yet. So a directory is made
+// only where the path to it is trusted.
 func lookUp(parent, path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -77,8 +78,8 @@ func lookUp(parent, path string) (fs.FileInfo, error) {
 	return os.Lstat(path)
 }
 
-// steps are the names in a path.
-func steps(path string) []string {
+// elements are the names in a path.
+func elements(path string) []string {
 	var names []string
 	for name := range strings.SplitSeq(path, "/") {
 		if name != "" && name != "." {

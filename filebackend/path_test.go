@@ -15,7 +15,7 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-func TestWayRefusal(t *testing.T) {
+func TestPathRefusal(t *testing.T) {
 	const me, other, root, top = 1000, 1001, 0, 65534
 	trusted := []int{me, root, top}
 	for _, c := range []struct {
@@ -34,16 +34,16 @@ func TestWayRefusal(t *testing.T) {
 		{"my link", fs.ModeSymlink | 0o777, me, ""},
 		{"somebody's link", fs.ModeSymlink | 0o777, other, "user 1001"},
 	} {
-		reason := filebackend.WayRefusal("/some/way", c.mode, c.owner, trusted)
+		reason := filebackend.PathRefusal("/some/way", c.mode, c.owner, trusted)
 		if (reason == "") != (c.problem == "") || !strings.Contains(reason, c.problem) {
 			t.Errorf("%s: refusal %q, want one that says %q", c.what, reason, c.problem)
 		}
 	}
 }
 
-// A link that is turned while a Locker is open doesn't lead it elsewhere: it would get locks that are held where the link
-// led before.
-func TestTurnedLink(t *testing.T) {
+// A link that is changed while a Locker is open doesn't lead the Locker elsewhere: it would get
+// locks that are held in the first directory.
+func TestChangedLink(t *testing.T) {
 	base := t.TempDir()
 	first, second, link := filepath.Join(base, "first"), filepath.Join(base, "second"), filepath.Join(base, "link")
 	mkdir(t, first, 0o700)
@@ -60,14 +60,14 @@ func TestTurnedLink(t *testing.T) {
 	symlink(t, "second", link)
 	mkdir(t, filepath.Join(second, "locks"), 0o700)
 	if _, err := locker.TryAcquire(t.Context(), l, "x"); !errors.Is(err, locker.ErrHeld) {
-		t.Errorf("Acquire after the link was turned = %v, want ErrHeld as before", err)
+		t.Errorf("Acquire after the link was changed = %v, want ErrHeld as before", err)
 	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestWays(t *testing.T) {
+func TestPathsToOneDirectory(t *testing.T) {
 	base := t.TempDir()
 	mkdir(t, filepath.Join(base, "a"), 0o700)
 	symlink(t, filepath.Join(base, "a"), filepath.Join(base, "absolute"))
@@ -77,9 +77,9 @@ func TestWays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, way := range []string{"absolute/b/c", "relative/b/c", "a/./b//c", "a/b/../b/c"} {
-		if _, err := locker.TryAcquire(t.Context(), open(t, base+"/"+way), "x"); !errors.Is(err, locker.ErrHeld) {
-			t.Errorf("%s is not the same directory: %v", way, err)
+	for _, path := range []string{"absolute/b/c", "relative/b/c", "a/./b//c", "a/b/../b/c"} {
+		if _, err := locker.TryAcquire(t.Context(), open(t, base+"/"+path), "x"); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("%s is not the same directory: %v", path, err)
 		}
 	}
 	if _, err := filebackend.New(filepath.Join(base, "loop", "x")); !errors.Is(err, syscall.ELOOP) {
@@ -90,8 +90,8 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// A user that may write to a directory on the way can put another one in the place of what it leads to.
-func TestWayThatOthersCanTurn(t *testing.T) {
+// A user that may write to a directory on the path can replace the next element.
+func TestPathThatOthersCanReplace(t *testing.T) {
 	base := t.TempDir()
 	open, shared := filepath.Join(base, "open"), filepath.Join(base, "shared")
 	mkdir(t, open, 0o777)
@@ -100,11 +100,11 @@ func TestWayThatOthersCanTurn(t *testing.T) {
 	mkdir(t, locks, 0o700)
 	refused(t, filepath.Join(open, "locks"), open)
 	if _, err := os.Stat(filepath.Join(open, "locks")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a directory was made on a way that can't be trusted: %v", err)
+		t.Errorf("a directory was made on a path that can't be trusted: %v", err)
 	}
 	l, err := filebackend.New(filepath.Join(shared, "locks"))
 	if err != nil {
-		t.Fatalf("a directory of one's own in one like /tmp: %v", err)
+		t.Fatalf("a directory of the user's own in one like /tmp: %v", err)
 	}
 	_ = l.Close()
 

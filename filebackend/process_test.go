@@ -50,7 +50,7 @@ func TestTokensRiseOverProcesses(t *testing.T) {
 	}
 }
 
-// There is no TTL: a stopped holder keeps the lock, and has it when it goes on.
+// There is no TTL: a stopped holder keeps the lock, and still has it when it continues.
 func TestStoppedHolderKeepsLock(t *testing.T) {
 	dir := t.TempDir()
 	h := start(t, "hold", dir, "x")
@@ -77,8 +77,8 @@ func TestStoppedHolderKeepsLock(t *testing.T) {
 	acquire(t, l, "x")
 }
 
-// 50 processes at once, each of which reads, adds and writes: no update is lost, and tokens rise in the order of the
-// critical sections. They are new on the name, too.
+// 50 processes at once, each of which reads, adds and writes: no update is lost, and tokens rise in
+// the order of the critical sections. It is also their first use of the name.
 func TestCounterOverProcesses(t *testing.T) {
 	const processes = 50
 	dir, data := t.TempDir(), t.TempDir()
@@ -113,7 +113,8 @@ func TestCounterOverProcesses(t *testing.T) {
 	}
 }
 
-// A child that was given the descriptor keeps the lock when its parent is killed, until it ends itself.
+// A child that was given the descriptor keeps the lock when its parent is killed, until it ends
+// itself.
 func TestInheritedDescriptorKeepsLock(t *testing.T) {
 	dir := t.TempDir()
 	parent := start(t, "inherit", dir, "x")

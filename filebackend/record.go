@@ -16,11 +16,12 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A lock file has two slots, a block of the disk apart. A slot holds a record of one grant, with a checksum. The
-// newest valid record counts, and the next one is written over the other slot. So a write that the machine's crash
-// cuts off or tears destroys nothing that was granted: its own grant needs the end of the write, and the record
-// before it is in the other slot. A file appears under its name with two valid records of the token 0; so one without
-// a valid record is damaged, not new, and its last token is unknown.
+// A lock file has two slots, one disk block apart. A slot holds a record of one grant, with a
+// checksum. The newest valid record counts, and the next record overwrites the other slot. So a
+// write that a crash of the machine cuts off or tears destroys nothing that was granted: its own
+// grant waits for the end of the write, and the previous record is in the other slot. A file
+// appears under its name with two valid records of the token 0. So a file without a valid record is
+// damaged, not new, and its last token is unknown.
 const (
 	slotSize   = 4096
 	slots      = 2
@@ -36,13 +37,13 @@ func checksum(text string) string {
 	return fmt.Sprintf(" crc=%08x\n", crc32.Checksum([]byte(text), castagnoli))
 }
 
-// encode makes a record: a line of text, always of the same length.
+// encode returns a record: a line of text, always of the same length.
 func encode(token locker.Token, owner string, pid int) []byte {
 	text := fmt.Sprintf("%s%019d owner=%-*s pid=%010d", prefix, token, ownerSize, owner, pid)
 	return []byte(text + checksum(text))
 }
 
-// decode returns the token of a record. It is false when the record is not valid.
+// decode returns the token of a record, and false when the record is not valid.
 func decode(record []byte) (locker.Token, bool) {
 	if len(record) != recordSize {
 		return 0, false
@@ -66,14 +67,14 @@ func blankFile() []byte {
 	return content
 }
 
-// recordFile is a lock file, or what a test takes for one.
+// recordFile is a lock file, or a test's model of one.
 type recordFile interface {
 	io.ReaderAt
 	Name() string
 	writeSynced(b []byte, at int64) error // returns nil when b is on the disk
 }
 
-// newest returns the last token of a lock file, and the slot it is in.
+// newest returns the last token of a lock file and its slot.
 func newest(f recordFile) (last locker.Token, slot int, err error) {
 	last = -1
 	record := make([]byte, recordSize)
@@ -93,8 +94,8 @@ func newest(f recordFile) (last locker.Token, slot int, err error) {
 	return last, slot, nil
 }
 
-// next is the token after last. The clock keeps tokens increasing when somebody has moved the file away; the last
-// token does when the clock was set back.
+// next is the token after last. The clock keeps tokens increasing when somebody has moved the file
+// away, and the last token does when the clock was set back.
 func next(last locker.Token, now time.Time) (locker.Token, error) {
 	if last == math.MaxInt64 {
 		return 0, errors.New("the last token was the largest there is")
@@ -102,8 +103,9 @@ func next(last locker.Token, now time.Time) (locker.Token, error) {
 	return max(last+1, locker.Token(now.UnixMicro())), nil
 }
 
-// mint returns a new token, once it is on the disk. Only who has locked f may call it. syncDir puts the file's
-// directory entry on the disk: the first holder needs it, who may not be the one who made the file.
+// mint returns a new token when it is on the disk. Only the holder of f's lock may call it. syncDir
+// writes the file's directory entry to the disk. The first holder needs that, because another
+// process may have created the file.
 func mint(f recordFile, owner string, syncDir func() error) (locker.Token, error) {
 	last, slot, err := newest(f)
 	if err != nil {
@@ -120,8 +122,9 @@ func mint(f recordFile, owner string, syncDir func() error) (locker.Token, error
 	}
 	at := int64(slots-1-slot) * slotSize
 	if err := f.writeSynced(encode(token, owner, os.Getpid()), at); err != nil {
-		// The record may be readable and yet not be on the disk. Then the next one would go over the other slot,
-		// which is the only one that is. So it must not stay readable.
+		// The record may be readable although it isn't on the disk. Then the next record would
+		// overwrite the other slot, which is the only one on the disk. So the record must not stay
+		// readable.
 		_ = f.writeSynced(make([]byte, recordSize), at)
 		return 0, err
 	}

@@ -71,7 +71,8 @@ func lockFile(t *testing.T) *os.File {
 	return f
 }
 
-// disk is a lock file of a machine that fails: what programs read, and what a crash of the machine leaves.
+// disk is a lock file on a machine that fails: what programs read, and what a crash of the machine
+// leaves.
 type disk struct {
 	t             *testing.T
 	cache, stored []byte
@@ -82,7 +83,7 @@ type fate int
 
 const (
 	written fate = iota // and on the disk
-	failed              // the disk reports an error; what is on it then is anybody's guess
+	failed              // the disk reports an error, and may contain anything
 	crashed             // the machine, in the middle of the write
 )
 
@@ -125,11 +126,11 @@ func (d *disk) mint() (locker.Token, error) {
 	return filebackend.Mint(d, func() error { return nil })
 }
 
-// farAhead is a token that the clock won't reach, so that it can't help.
+// farAhead is a token that the clock won't reach, so that the clock can't make the next one larger.
 const farAhead = locker.Token(math.MaxInt64 / 2)
 
-// A machine that crashes may cut a record off after any byte. It was never granted then, and the one before it still
-// counts.
+// A machine that crashes may cut a record off after any byte. Then it was never granted, and the
+// previous record still counts.
 func TestTornWrite(t *testing.T) {
 	for cut := range filebackend.RecordSize {
 		for slot := range int64(2) {
@@ -148,7 +149,8 @@ func TestTornWrite(t *testing.T) {
 	}
 }
 
-// Whatever writes and crashes do, the tokens of grants rise, and the file is never given up as damaged.
+// Whatever writes and crashes do, the tokens of grants rise, and the file is never given up as
+// damaged.
 func TestTokensRiseOverDiskFailures(t *testing.T) {
 	for range 2000 {
 		d := newDisk(t, farAhead)
@@ -171,7 +173,8 @@ func TestTokensRiseOverDiskFailures(t *testing.T) {
 	}
 }
 
-// The first holder of a name has put the file's directory entry on the disk, or there is no grant.
+// The first holder of a name has written the file's directory entry to the disk, or there is no
+// grant.
 func TestFirstGrantSyncsDirectory(t *testing.T) {
 	d, syncs := newDisk(t, 0), 0
 	result := errDisk
@@ -190,7 +193,7 @@ func TestFirstGrantSyncsDirectory(t *testing.T) {
 	}
 }
 
-// A file without a valid record is never begun anew: its tokens could repeat.
+// A file without a valid record is never initialised again: its tokens could repeat.
 func TestDamagedFile(t *testing.T) {
 	for what, damage := range map[string]func(f *os.File) error{
 		"emptied":     func(f *os.File) error { return f.Truncate(0) },

@@ -14,5 +14,6 @@ import (
 const waiting = locker.WaitingPolled
 
 func newDriver(string) (driver.Driver, error) {
-	return nil, fmt.Errorf("%w on %s: file locks need flock(2), and a way to tell a network file system", errors.ErrUnsupported, runtime.GOOS)
+	return nil, fmt.Errorf("%w on %s: file locks need flock(2), and network file systems must be recognised",
+		errors.ErrUnsupported, runtime.GOOS)
 }

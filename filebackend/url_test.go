@@ -44,7 +44,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-// A URL that is refused has made no directory.
+// A URL that is refused makes no directory.
 func TestURLBeforeIO(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "locks")
 	_, err := locker.Open(t.Context(), "file://"+dir+"?wait=1s")

@@ -28,13 +28,13 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 			notices, stop = l.d.watcher.watch(l.path)
 			watched, p = l.file, pace{notified: notices != nil}
 		}
-		// After the watch has begun, so that no release goes by between the two.
+		// After the watch has begun, so that no release is missed between the two.
 		grant, err := l.try(ctx)
 		if !errors.Is(err, locker.ErrHeld) {
 			return grant, err
 		}
 		if l.file != watched {
-			continue // another file has taken its place
+			continue // it was replaced by another file
 		}
 		listen, pause := p.next()
 		heard := notices
@@ -51,19 +51,20 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// The longest time between two looks, where notices come and where none do. Tests change the first.
+// The longest time between two tries, with and without notices. Tests change the first.
 var (
-	lookNotified = time.Second
-	lookPolled   = 60 * time.Millisecond
+	maxPauseNotified = time.Second
+	maxPausePolled   = 60 * time.Millisecond
 )
 
-// pace is when a waiter tries again. A notice may come shortly before the lock is free: the kernel sends it first when
-// it closes a dead holder's file. And it may mean nothing, because everybody's files cause notices when they are
-// closed. So the try that follows a notice is followed by a few more, with growing pauses; and in the first pause no
-// notice counts, which bounds the tries of a waiter whatever the others do.
+// pace decides when a waiter tries again. A notice may come shortly before the lock is free: when
+// the kernel closes a dead holder's file, it sends the notice first. And a notice may mean nothing,
+// because every closed copy of the file causes one. So the try that follows a notice is followed by
+// a few more, with growing pauses. During the first pause no notice counts, which bounds the tries
+// of a waiter whatever others do.
 type pace struct {
 	notified bool          // notices come
-	pause    time.Duration // since the last notice; 0: it is long ago
+	pause    time.Duration // the next one after a notice; 0: the last notice is long ago
 }
 
 const (
@@ -72,15 +73,15 @@ const (
 	lastPause   = 64 * time.Millisecond
 )
 
-// next is how long to pause after a try in vain, and whether to listen for notices meanwhile.
+// next returns how long to pause after a failed try, and whether a notice may end the pause.
 func (p *pace) next() (listen bool, pause time.Duration) {
 	switch {
 	case p.pause > 0:
 		return p.pause > firstPause, p.pause
 	case p.notified:
-		return true, jitter(lookNotified)
+		return true, jitter(maxPauseNotified)
 	}
-	return true, jitter(lookPolled)
+	return true, jitter(maxPausePolled)
 }
 
 func (p *pace) notice() { p.pause = firstPause }
@@ -91,5 +92,5 @@ func (p *pace) silence() {
 	}
 }
 
-// jitter keeps those who began together from looking together.
+// jitter spreads the tries of waiters that began together.
 func jitter(longest time.Duration) time.Duration { return longest/4 + rand.N(3*longest/4) }

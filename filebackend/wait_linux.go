@@ -13,31 +13,32 @@ import (
 
 const waiting = locker.WaitingNotify
 
-// A holder's end closes the file. The mode changes at a release while others have the descriptor, and the number of
-// links when somebody removes or replaces the file.
+// The end of a holder closes the file. A release while others have the descriptor sets the mode.
+// Removing or replacing the file changes its number of links.
 const awaited = syscall.IN_CLOSE_WRITE | syscall.IN_ATTRIB | syscall.IN_MOVE_SELF
 
-// linger is how long an inotify instance without waiters is kept. To close one takes up to 20 ms in the kernel, and the
-// next waiter often comes before that. Tests change it.
-var linger = time.Second
+// idleTime is how long an inotify instance without waiters is kept. Closing one takes up to 20 ms
+// in the kernel, and the next waiter often comes soon. Tests change it.
+var idleTime = time.Second
 
-// watcher tells the waiters of one Locker that their lock may be free. It has one inotify instance and one goroutine,
-// which ends, with the instance, a while after the last waiter has left, and in close.
+// watcher notifies the waiters of one Locker that their lock may be free. It has one inotify
+// instance and one goroutine. Both end some time after the last waiter has left, and in close.
 type watcher struct {
 	mu      sync.Mutex
 	inst    *inotify // nil: there is none
 	readers sync.WaitGroup
 }
 
-// inotify is one instance. The watcher's mutex guards it. It is open while it is the watcher's.
+// inotify is one instance, guarded by the watcher's mutex. It is open for as long as watcher.inst
+// points to it.
 type inotify struct {
 	file    *os.File
 	fd      int
-	waiters map[int32]map[chan<- struct{}]struct{} // by watch descriptor; the kernel has one for each file
+	waiters map[int32]map[chan<- struct{}]struct{} // by watch descriptor, one a file
 }
 
-// watch begins to watch the file at path. The channel is nil when that isn't possible: when the user's instances are
-// used up, or the file is gone. stop ends it.
+// watch begins to watch the file at path. The channel is nil when that isn't possible, because the
+// user has no instance left or the file is gone. stop ends the watch.
 func (w *watcher) watch(path string) (notices <-chan struct{}, stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,18 +78,19 @@ func (w *watcher) stop(i *inotify, wd int32, ch chan<- struct{}) {
 		return
 	}
 	delete(i.waiters, wd)
-	_, _ = syscall.InotifyRmWatch(i.fd, uint32(wd)) // fails when the file is gone, and the watch with it
+	_, _ = syscall.InotifyRmWatch(i.fd, uint32(wd)) // fails if the file is gone
 	w.idle(i)
 }
 
-// idle lets the reader of an instance without waiters end.
+// idle makes the reader of an instance without waiters end after idleTime.
 func (w *watcher) idle(i *inotify) {
 	if len(i.waiters) == 0 {
-		_ = i.file.SetReadDeadline(time.Now().Add(linger))
+		_ = i.file.SetReadDeadline(time.Now().Add(idleTime))
 	}
 }
 
-// read passes notices on. It closes the instance itself, because nobody else should wait for that.
+// read passes notices to the waiters. It closes the instance itself, so that nobody else has to
+// wait for that.
 func (w *watcher) read(i *inotify) {
 	defer w.readers.Done()
 	defer i.file.Close()
@@ -101,7 +103,7 @@ func (w *watcher) read(i *inotify) {
 	}
 }
 
-// pass is false when the reader shall end.
+// pass returns false when the reader must end.
 func (w *watcher) pass(i *inotify, events []byte, err error) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -110,14 +112,14 @@ func (w *watcher) pass(i *inotify, events []byte, err error) bool {
 		i.notify(events)
 		return true
 	case errors.Is(err, os.ErrDeadlineExceeded) && len(i.waiters) > 0:
-		return true // one has come at the last moment
+		return true // a waiter has come at the last moment
 	}
-	w.inst = nil // after an error of the system waiters look by themselves
+	w.inst = nil // after a system error, waiters try without notices
 	return false
 }
 
-// notify wakes those whom the events are for. An event is an inotify_event: its watch, its mask, a cookie, the length
-// of the name that follows.
+// notify wakes the waiters that the events are for. An event is an inotify_event: its watch, its
+// mask, a cookie, the length of the name that follows.
 func (i *inotify) notify(events []byte) {
 	const head = syscall.SizeofInotifyEvent
 	for len(events) >= head {
@@ -137,12 +139,12 @@ func wake(waiters map[chan<- struct{}]struct{}) {
 	for ch := range waiters {
 		select {
 		case ch <- struct{}{}:
-		default: // it has one that it hasn't seen yet
+		default: // it has an unread notice
 		}
 	}
 }
 
-// close ends the reader and waits for it. Nobody waits for a lock any more.
+// close ends the reader and waits for it. No lock is waited for any more.
 func (w *watcher) close() {
 	w.mu.Lock()
 	if w.inst != nil {

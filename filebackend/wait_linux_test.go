@@ -16,14 +16,14 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// Nobody looks by himself, so a test that waits fails when a notice is missing; and no reader of notices ends by
-// itself, so one that Close leaves behind is found.
+// Waiters don't try without a notice, so a test that waits fails when a notice is missing. And no
+// reader of notices ends by itself, so one that Close leaves behind is found.
 func init() {
-	filebackend.SlowLooks()
-	filebackend.SetLinger(time.Hour)
+	filebackend.SlowTries()
+	filebackend.SetIdleTime(time.Hour)
 }
 
-// grant is what an acquisition in the background came to.
+// grant is the result of an acquisition in the background.
 type grant struct {
 	lease locker.Lease
 	err   error
@@ -46,7 +46,7 @@ func await(t testing.TB, got <-chan grant) locker.Lease {
 			t.Fatal(g.err)
 		}
 		return g.lease
-	case <-time.After(patience):
+	case <-time.After(atOnce):
 		t.Fatal("the waiter was not woken")
 		return nil
 	}
@@ -55,7 +55,7 @@ func await(t testing.TB, got <-chan grant) locker.Lease {
 // eventually waits until ok, and fails the test when that takes too long.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(atOnce); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("not in time: " + what)
 		}
@@ -80,7 +80,7 @@ func watches(t testing.TB) int {
 // asleep is a goroutine that waits for a notice, in the words of a stack trace.
 var asleep = regexp.MustCompile(`\[select[^\n]*\n[^\n]*filebackend\.\(\*lock\)\.wait\(`)
 
-// sleepers counts the acquisitions of this process that have tried, are told of notices, and sleep.
+// sleepers counts the acquisitions of this process that have tried and sleep until a notice.
 func sleepers() int {
 	buf := make([]byte, 1<<20)
 	return len(asleep.FindAll(buf[:runtime.Stack(buf, true)], -1))
@@ -121,8 +121,8 @@ func TestOtherProcessWakes(t *testing.T) {
 	}
 }
 
-// A child that still has the descriptor keeps the file open, so its end tells nobody.
-func TestReleaseWakesBesideChild(t *testing.T) {
+// A child that still has the descriptor keeps the file open, so the release closes nothing.
+func TestReleaseWakesWhileAChildHasTheDescriptor(t *testing.T) {
 	dir := t.TempDir()
 	lease := acquire(t, open(t, dir), "x")
 	startWithLock(t, lease)
@@ -131,7 +131,7 @@ func TestReleaseWakesBesideChild(t *testing.T) {
 	await(t, got)
 }
 
-// The last process that has the descriptor wakes waiters by its end.
+// The end of the last process that has the descriptor wakes the waiters.
 func TestChildEndWakes(t *testing.T) {
 	dir := t.TempDir()
 	parent := start(t, "inherit", dir, "x")
@@ -152,7 +152,7 @@ func TestChildEndWakes(t *testing.T) {
 	await(t, got)
 }
 
-// All of many waiters are served, though each end wakes all of them and one wins.
+// All of many waiters are served, although each release wakes all of them and one wins.
 func TestManyWaiters(t *testing.T) {
 	dir := t.TempDir()
 	lease := acquire(t, open(t, dir), "x")

@@ -6,7 +6,7 @@ import "github.com/fencedlock/locker"
 
 const waiting = locker.WaitingPolled
 
-// watcher has nobody who could tell it anything, so waiters look by themselves.
+// watcher has no source of notices here, so waiters poll.
 type watcher struct{}
 
 func (*watcher) watch(string) (<-chan struct{}, func()) { return nil, func() {} }
