@@ -97,7 +97,7 @@ func init() { locker.Register(backend, open) }
 func New(dir string) (locker.Locker, error) {
 	d, err := newDriver(dir)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+		return nil, kit.OpenError(backend, err)
 	}
 	return driver.New(d, driver.Config{Backend: backend}), nil
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // wait returns with the grant, an error, or the end of ctx.
 func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	var (
 		watched *os.File
-		notices <-chan struct{}
+		notices kit.Signal
 		stop    = func() {}
 		p       pace
 	)

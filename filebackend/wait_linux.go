@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 const waiting = locker.WaitingNotify
@@ -34,12 +35,12 @@ type watcher struct {
 type inotify struct {
 	file    *os.File
 	fd      int
-	waiters map[int32]map[chan<- struct{}]struct{} // by watch descriptor, one a file
+	waiters map[int32]map[kit.Signal]struct{} // by watch descriptor, one a file
 }
 
 // watch begins to watch the file at path. The channel is nil when that isn't possible, because the
 // user has no instance left or the file is gone. stop ends the watch.
-func (w *watcher) watch(path string) (notices <-chan struct{}, stop func()) {
+func (w *watcher) watch(path string) (notices kit.Signal, stop func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.inst == nil {
@@ -50,7 +51,7 @@ func (w *watcher) watch(path string) (notices <-chan struct{}, stop func()) {
 		w.inst = &inotify{
 			file:    os.NewFile(uintptr(fd), "inotify"),
 			fd:      fd,
-			waiters: make(map[int32]map[chan<- struct{}]struct{}),
+			waiters: make(map[int32]map[kit.Signal]struct{}),
 		}
 		w.readers.Add(1)
 		go w.read(w.inst)
@@ -61,19 +62,19 @@ func (w *watcher) watch(path string) (notices <-chan struct{}, stop func()) {
 		w.idle(i)
 		return nil, func() {}
 	}
-	wd, ch := int32(n), make(chan struct{}, 1)
+	wd, notice := int32(n), kit.NewSignal()
 	if i.waiters[wd] == nil {
-		i.waiters[wd] = make(map[chan<- struct{}]struct{})
+		i.waiters[wd] = make(map[kit.Signal]struct{})
 	}
-	i.waiters[wd][ch] = struct{}{}
+	i.waiters[wd][notice] = struct{}{}
 	_ = i.file.SetReadDeadline(time.Time{})
-	return ch, func() { w.stop(i, wd, ch) }
+	return notice, func() { w.stop(i, wd, notice) }
 }
 
-func (w *watcher) stop(i *inotify, wd int32, ch chan<- struct{}) {
+func (w *watcher) stop(i *inotify, wd int32, notice kit.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(i.waiters[wd], ch)
+	delete(i.waiters[wd], notice)
 	if len(i.waiters[wd]) > 0 || w.inst != i {
 		return
 	}
@@ -135,12 +136,9 @@ func (i *inotify) notify(events []byte) {
 	}
 }
 
-func wake(waiters map[chan<- struct{}]struct{}) {
-	for ch := range waiters {
-		select {
-		case ch <- struct{}{}:
-		default: // it has an unread notice
-		}
+func wake(waiters map[kit.Signal]struct{}) {
+	for notice := range waiters {
+		notice.Set()
 	}
 }
 

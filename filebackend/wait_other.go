@@ -2,13 +2,16 @@
 
 package filebackend
 
-import "github.com/fencedlock/locker"
+import (
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
+)
 
 const waiting = locker.WaitingPolled
 
 // watcher has no source of notices here, so waiters poll.
 type watcher struct{}
 
-func (*watcher) watch(string) (<-chan struct{}, func()) { return nil, func() {} }
+func (*watcher) watch(string) (kit.Signal, func()) { return nil, func() {} }
 
 func (*watcher) close() {}

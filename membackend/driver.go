@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // memDriver implements [driver.Driver] as other backends do, with a simulated client.
@@ -22,26 +23,19 @@ var (
 	_ receiver      = (*lock)(nil)
 )
 
-// minTTL is the shortest TTL: the allowance for clocks takes 2 ms, and the machine's scheduler may
+// ttls has the shortest TTL: the allowance for clocks takes 2 ms, and the machine's scheduler may
 // take as long.
-const minTTL = 5 * time.Millisecond
+var ttls = kit.TTL{Min: 5 * time.Millisecond}
 
 func (d *memDriver) Guarantees() locker.Guarantees { return Guarantees() }
 
 func (d *memDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
-	if err := checkTTL(req.TTL); err != nil {
+	if err := ttls.Check(req.TTL); err != nil {
 		return nil, err
 	}
 	l := &lock{noWait: req.NoWait, reportLost: lost, ready: make(chan struct{})}
 	l.acquisition = acquisition{name: req.Name, owner: driver.NewOwner(), ttl: req.TTL, client: d.client, to: l}
 	return l, nil
-}
-
-func checkTTL(ttl time.Duration) error {
-	if ttl < minTTL {
-		return fmt.Errorf("%w: invalid TTL %v: want at least %v", locker.ErrOption, ttl, minTTL)
-	}
-	return nil
 }
 
 // Renew is one request for all locks.

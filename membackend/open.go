@@ -129,7 +129,7 @@ func open(_ context.Context, u *url.URL) (locker.Locker, error) {
 	if err := p.Err(); err != nil {
 		return nil, err
 	}
-	if err := checkTTL(c.ttl); err != nil {
+	if err := ttls.Check(c.ttl); err != nil {
 		return nil, err
 	}
 	if u.User != nil || u.Path != "" || u.Opaque != "" || u.Fragment != "" || u.Hostname() != u.Host {
