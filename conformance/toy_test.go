@@ -237,7 +237,7 @@ func (s *toy) open(link *toyLink) locker.Locker {
 			}
 		}
 	})
-	config := driver.Config{Backend: "toy", TTL: 30 * time.Second, Features: locker.FeatureTTL}
+	config := driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL}
 	if s.flaws.noTTL {
 		config.TTL = 0
 	}

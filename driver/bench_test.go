@@ -36,7 +36,7 @@ func (l trivialLock) Release(context.Context) error { return nil }
 // BenchmarkAcquireRelease is the engine's overhead: with a driver that does nothing, and a context
 // that can be cancelled.
 func BenchmarkAcquireRelease(b *testing.B) {
-	l := driver.New(&trivial{}, driver.Config{Backend: "trivial", TTL: 30 * time.Second})
+	l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second})
 	defer l.Close()
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
@@ -54,7 +54,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 
 // BenchmarkErr is a holder's look at its lease.
 func BenchmarkErr(b *testing.B) {
-	l := driver.New(&trivial{}, driver.Config{Backend: "trivial", TTL: 30 * time.Second})
+	l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second})
 	defer l.Close()
 	lease, err := l.Acquire(b.Context(), "name")
 	if err != nil {

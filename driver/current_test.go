@@ -44,7 +44,7 @@ func (mute) Guarantees() locker.Guarantees { return locker.Guarantees{Backend: "
 func (mute) Close(context.Context) error   { return nil }
 
 func TestCurrentOfADriverThatCantTell(t *testing.T) {
-	l := driver.New(mute{}, driver.Config{Backend: "mute"})
+	l := driver.New(mute{}, driver.Config{})
 	defer l.Close()
 	if _, err := locker.CurrentToken(t.Context(), l, "a"); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("CurrentToken = %v, want ErrUnsupported", err)
@@ -63,7 +63,7 @@ func (silent) CurrentToken(ctx context.Context, _ string) (locker.Token, error) 
 // cause.
 func TestCurrentOfASilentService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := driver.New(silent{}, driver.Config{Backend: "silent"})
+		l := driver.New(silent{}, driver.Config{})
 		defer l.Close()
 		if _, err := locker.CurrentToken(t.Context(), l, "a"); err == nil || errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("CurrentToken = %v, want an error that isn't the caller's deadline", err)

@@ -12,7 +12,6 @@ import (
 
 // Config is what [New] must know of a backend in addition to its Driver.
 type Config struct {
-	Backend  string         // the backend's name in errors
 	TTL      time.Duration  // of leases that don't ask for one; 0: they never end by time
 	Features locker.Feature // the options of a request that the driver understands
 }
@@ -22,6 +21,7 @@ type Config struct {
 func New(d Driver, cfg Config) locker.Locker {
 	return &engine{
 		driver:  d,
+		backend: d.Guarantees().Backend,
 		cfg:     cfg,
 		queues:  make(map[string]*queue),
 		leases:  make(map[*lease]struct{}),
@@ -36,8 +36,9 @@ func New(d Driver, cfg Config) locker.Locker {
 // leases, timer.go and renewal.go keep them, removal.go removes what they leave, and close.go ends
 // it all. calls.go decides how the driver is called.
 type engine struct {
-	driver Driver
-	cfg    Config
+	driver  Driver
+	backend string // its name, for errors
+	cfg     Config
 
 	mu     sync.Mutex // guards everything below and the leases; not held during a call of the driver
 	queues map[string]*queue
@@ -112,7 +113,7 @@ func (e *engine) unlock() {
 }
 
 func (e *engine) fail(op, name string, err error) *locker.Error {
-	return &locker.Error{Op: op, Backend: e.cfg.Backend, Name: name, Err: err}
+	return &locker.Error{Op: op, Backend: e.backend, Name: name, Err: err}
 }
 
 // callerGone is the error of a caller's context that is over.

@@ -45,7 +45,7 @@ func (d decorated) Unwrap() any { return d.Lease }
 
 func TestAsFindsWhatTheBackendOffers(t *testing.T) {
 	f := &fake{t: t}
-	l := driver.New(offering{f}, driver.Config{Backend: "fake", TTL: ttl})
+	l := driver.New(offering{f}, driver.Config{TTL: ttl})
 	f.engine = l
 	defer l.Close()
 	for name, want := range map[string]bool{"something": true, "nothing": false} {

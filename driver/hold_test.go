@@ -64,7 +64,7 @@ func TestMaxHoldCountsFromTheReturnOfAcquire(t *testing.T) {
 func TestNoTTL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
-		l := openWith(t, f, driver.Config{Backend: "fake"})
+		l := openWith(t, f, driver.Config{})
 		lease := mustAcquire(t, l, "name")
 		held := mustAcquire(t, l, "held", locker.WithMaxHold(time.Hour))
 		if d := lease.Deadline(); !d.IsZero() {

@@ -101,7 +101,7 @@ func TestReleaseIsBounded(t *testing.T) {
 						return ctx.Err()
 					}
 				}
-				lease := mustAcquire(t, openWith(t, f, driver.Config{Backend: "fake", TTL: tc.ttl}), "name")
+				lease := mustAcquire(t, openWith(t, f, driver.Config{TTL: tc.ttl}), "name")
 				for range 2 {
 					began := time.Now()
 					err := lease.Release(t.Context())
@@ -151,7 +151,7 @@ func TestALossAfterTheRelease(t *testing.T) {
 			time.Sleep(2 * ttl)
 			return nil
 		}
-		lease := mustAcquire(t, openWith(t, f, driver.Config{Backend: "fake", TTL: time.Hour}), "name")
+		lease := mustAcquire(t, openWith(t, f, driver.Config{TTL: time.Hour}), "name")
 		lease.Release(t.Context())
 		matches(t, "Err", lease.Err(), locker.ErrReleased)
 		matchesNone(t, "Err", lease.Err(), locker.ErrLost)

@@ -83,7 +83,7 @@ func TestRenewalsOfManyLeases(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				f := &fake{}
-				l := openWith(t, f, driver.Config{Backend: "fake", TTL: 30 * time.Second, Features: locker.FeatureTTL})
+				l := openWith(t, f, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
 				for i := range tc.many {
 					mustAcquire(t, l, fmt.Sprint(i), tc.opts(i)...)
 					time.Sleep(10 * time.Second / time.Duration(tc.many))

@@ -42,7 +42,7 @@ func TestInvalidArguments(t *testing.T) {
 func TestFeaturesThatTheDriverDoesNotKnow(t *testing.T) {
 	const younger = locker.FeatureTTL << 7 // of an option that is newer than the driver
 	f := &fake{}
-	noTTL := openWith(t, f, driver.Config{Backend: "fake"})
+	noTTL := openWith(t, f, driver.Config{})
 	_, err := noTTL.Acquire(t.Context(), "name", locker.WithTTL(time.Second))
 	matches(t, "Acquire", err, errors.ErrUnsupported)
 	if !strings.Contains(err.Error(), "TTL") {

@@ -76,7 +76,7 @@ func heapInUse() uint64 {
 func BenchmarkHeld(b *testing.B) {
 	for b.Loop() {
 		d := &blackHole{ttl: 3 * time.Second}
-		l := driver.New(d, driver.Config{Backend: "trivial", TTL: d.ttl})
+		l := driver.New(d, driver.Config{TTL: d.ttl})
 		heap, goroutines := heapInUse(), runtime.NumGoroutine()
 		leases := acquireMany(b, l)
 		heapHeld := heapInUse() - heap
@@ -106,7 +106,7 @@ func BenchmarkHeld(b *testing.B) {
 func BenchmarkBlackHole(b *testing.B) {
 	for b.Loop() {
 		d := &blackHole{ttl: 2 * time.Second}
-		l := driver.New(d, driver.Config{Backend: "trivial", TTL: d.ttl})
+		l := driver.New(d, driver.Config{TTL: d.ttl})
 		goroutines := runtime.NumGoroutine()
 		leases := acquireMany(b, l)
 		d.silent.Store(true)

@@ -25,7 +25,7 @@ var errService = errors.New("connection refused")
 
 func open(t testing.TB, f *fake) locker.Locker {
 	t.Helper()
-	return openWith(t, f, driver.Config{Backend: "fake", TTL: ttl, Features: locker.FeatureTTL})
+	return openWith(t, f, driver.Config{TTL: ttl, Features: locker.FeatureTTL})
 }
 
 func openWith(t testing.TB, f *fake, cfg driver.Config) locker.Locker {

@@ -141,7 +141,7 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClie
 		return nil, err
 	}
 	d.closeClient = closeClient
-	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer

@@ -99,7 +99,7 @@ func New(dir string) (locker.Locker, error) {
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
-	return driver.New(d, driver.Config{Backend: backend}), nil
+	return driver.New(d, driver.Config{}), nil
 }
 
 // Guarantees is what a Locker of this package promises when its directory is on a disk of this

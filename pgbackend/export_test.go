@@ -70,7 +70,7 @@ func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(schema, pr
 		_ = d.Close(ctx)
 		return nil, err
 	}
-	return driver.New(d, driver.Config{Backend: backend, TTL: d.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
 }
 
 // Message is the statements for some requests: "take 1", "token", "give 2", "giveShared 3" by kind and key.

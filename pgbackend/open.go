@@ -109,7 +109,7 @@ func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Lock
 		}
 		return nil, err
 	}
-	cfg := driver.Config{Backend: backend, TTL: roundUp(c.ttl), Features: locker.FeatureTTL}
+	cfg := driver.Config{TTL: roundUp(c.ttl), Features: locker.FeatureTTL}
 	return &pgLocker{driver.New(d, cfg), d}, nil
 }
 

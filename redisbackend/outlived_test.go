@@ -57,7 +57,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	f := newFake(t)
 	d := &counting{Driver: f.driver(t, nil)}
 	const tries, ttl = 200, 20 * time.Millisecond
-	l := driver.New(keepOpen{d}, driver.Config{Backend: "redis", TTL: ttl, Features: locker.FeatureTTL})
+	l := driver.New(keepOpen{d}, driver.Config{TTL: ttl, Features: locker.FeatureTTL})
 	f.answers(granted)
 	lease, err := l.Acquire(t.Context(), "held", locker.WithTTL(time.Second))
 	if err != nil {

@@ -159,7 +159,7 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 		}
 		return nil, hint(err)
 	}
-	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
 // open finds out whether the servers fit, and what can be promised.

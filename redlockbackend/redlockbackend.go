@@ -196,7 +196,7 @@ func newLocker(ctx context.Context, servers []*redis.Client, c config, done func
 		}
 		return nil, err
 	}
-	return driver.New(d, driver.Config{Backend: backend, TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
 func newDriver(servers []*redis.Client, c config, done func() error) *redlock {

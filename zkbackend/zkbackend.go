@@ -179,5 +179,5 @@ func newLocker(ctx context.Context, c config) (locker.Locker, error) {
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
-	return driver.New(d, driver.Config{Backend: backend, TTL: d.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
 }

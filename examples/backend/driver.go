@@ -16,7 +16,7 @@ import (
 // New makes a Locker on the store at base, such as http://store.example:8080.
 func New(base string, client *http.Client) locker.Locker {
 	d := &storeDriver{base, client}
-	return driver.New(d, driver.Config{Backend: "example", TTL: 30 * time.Second, Features: locker.FeatureTTL})
+	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
 }
 
 type storeDriver struct {
