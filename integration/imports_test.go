@@ -43,7 +43,7 @@ func imports(t *testing.T, pkg string) []string {
 func TestImports(t *testing.T) {
 	root, driver, kit := module, module+"/driver", module+"/driver/kit"
 	internal := module + "/internal/"
-	redisclient, redisconn := internal+"redisclient", internal+"redisconn"
+	redisconn := internal + "redisconn"
 	etcdconn, zkconn, pgsession := internal+"etcdconn", internal+"zkconn", internal+"pgsession"
 	for _, tc := range []struct {
 		pkg     string
@@ -56,9 +56,8 @@ func TestImports(t *testing.T) {
 		{module + "/middleware", []string{root}, ""},
 		{module + "/membackend", []string{root, driver, kit}, ""},
 		{module + "/filebackend", []string{root, driver, kit}, ""},
-		{module + "/redisbackend", []string{root, driver, kit, redisclient, redisconn}, redisClient},
-		{module + "/redlockbackend", []string{root, driver, kit, redisclient, redisconn}, redisClient},
-		{redisclient, []string{root, driver, kit}, redisClient},
+		{module + "/redisbackend", []string{root, driver, kit, redisconn}, redisClient},
+		{module + "/redlockbackend", []string{root, driver, kit, redisconn}, redisClient},
 		{redisconn, []string{root, driver, kit}, redisClient},
 		{etcdconn, []string{root, driver, kit}, etcdClient},
 		{zkconn, []string{root, driver, kit}, zkClient},

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // Errors of go-redis name the server, but for those of a time limit. A reader must know which server is meant.
@@ -38,10 +38,10 @@ func (s *server) address(ctx context.Context, key string) string {
 	return addressOf(s.client)
 }
 
-// overdue is [redisclient.Overdue], and adds who has not answered where err is that nothing was heard in time.
+// overdue is [redisconn.Overdue], and adds who has not answered where err is that nothing was heard in time.
 func overdue(err error, addr string) error {
-	err = redisclient.Overdue(err)
-	quiet := redisclient.Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
+	err = redisconn.Overdue(err)
+	quiet := redisconn.Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
 	if err == nil || !quiet || addr == "" || strings.Contains(err.Error(), addr) {
 		return err
 	}

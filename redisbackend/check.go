@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost: they
@@ -32,13 +32,13 @@ func (s *server) checkAll(ctx context.Context, allowEviction bool) error {
 }
 
 func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool) error {
-	var f redisclient.Facts
+	var f redisconn.Facts
 	var err error
 	if left := s.call(ctx, func() {
-		if err = redisclient.Ping(ctx, c); err != nil {
+		if err = redisconn.Ping(ctx, c); err != nil {
 			return
 		}
-		if f, err = redisclient.AskFacts(ctx, c); redisclient.Says(err, "NOPERM") {
+		if f, err = redisconn.AskFacts(ctx, c); redisconn.Says(err, "NOPERM") {
 			err = nil // INFO need not be permitted; see CheckEviction
 		}
 	}); left != nil {
@@ -54,7 +54,7 @@ func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool)
 }
 
 // checkFacts judges what a server says of itself.
-func checkFacts(f redisclient.Facts, cluster, allowEviction bool) error {
+func checkFacts(f redisconn.Facts, cluster, allowEviction bool) error {
 	err := errors.Join(f.CheckVersion(), checkMode(f.Mode, cluster))
 	if err == nil && !allowEviction {
 		err = f.CheckEviction()

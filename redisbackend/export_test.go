@@ -8,7 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const MaxLimit = maxLimit
@@ -31,7 +31,7 @@ func Scripts() map[string]string {
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, cluster, allowEviction bool) error {
-	var f redisclient.Facts
+	var f redisconn.Facts
 	f.Read(info)
 	return checkFacts(f, cluster, allowEviction)
 }

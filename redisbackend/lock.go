@@ -7,7 +7,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // lock is one acquisition.
@@ -86,8 +86,8 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	defer l.mu.Unlock()
 	l.ended, l.late = driver.Now(), l.late || a.late
 	if a.err != nil {
-		l.asked = l.late || !redisclient.Certain(a.err)
-		if l.polled && redisclient.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
+		l.asked = l.late || !redisconn.Certain(a.err)
+		if l.polled && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
 			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
 		}
 		return driver.Grant{}, a.err

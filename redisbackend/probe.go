@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // A script that lacks a permission in the middle would leave half of its work behind. So when a Locker is opened, each
@@ -25,7 +25,7 @@ func (s *server) probe(ctx context.Context, prefix, channel string) error {
 	r := request{script: probeScript, key: lockKey(prefix, "probe "+nobody), owner: nobody, ttl: time.Second, channel: channel}
 	for _, whole := range []bool{false, true} { // EVALSHA, then EVAL: both are needed
 		v := s.exchange(ctx, []request{r}, []int{0}, whole)[0]
-		if v.err != nil && (whole || !redisclient.Says(v.err, "NOSCRIPT")) {
+		if v.err != nil && (whole || !redisconn.Says(v.err, "NOSCRIPT")) {
 			return explain(v.err, prefix)
 		}
 		if err := probed(v.list, prefix); err != nil {
@@ -65,14 +65,14 @@ func explain(err error, prefix string, commands ...string) error {
 		if len(commands) == 0 {
 			commands = []string{"see docs/redis.md for the commands"}
 		}
-		return redisclient.Denied(err, fmt.Sprintf("~%s* &%s %s", prefix, channelOf(prefix, "*"), strings.Join(commands, " ")))
+		return redisconn.Denied(err, fmt.Sprintf("~%s* &%s %s", prefix, channelOf(prefix, "*"), strings.Join(commands, " ")))
 	}
 	return err
 }
 
 // hint adds what a connection on which nothing makes sense may mean.
 func hint(err error) error {
-	if redisclient.Silent(err) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
+	if redisconn.Silent(err) || errors.Is(err, io.EOF) || errors.As(err, new(tls.RecordHeaderError)) {
 		return fmt.Errorf("%w; a server that speaks TLS needs rediss:// or valkeys://, one that doesn't redis:// or valkey://", err)
 	}
 	return err

@@ -83,7 +83,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const (
@@ -154,7 +154,7 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 	defer cancel()
 	if err := d.open(limited, c.allowEviction); err != nil {
 		err = overdue(err, addressOf(client))
-		if over := redisclient.GivenUp(ctx); over != nil {
+		if over := redisconn.GivenUp(ctx); over != nil {
 			return nil, fmt.Errorf("%w: %w", over, err)
 		}
 		return nil, hint(err)

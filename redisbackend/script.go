@@ -14,7 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // The scripts, whose lines "-- include FILE" stand for that file.
@@ -110,7 +110,7 @@ func (c *command) SetErr(err error) {
 	}
 	c.answered = err == nil && c.Val() != nil // all scripts answer something; nil also comes without an answer
 	c.passed = nil
-	if err != nil && (redisclient.Unsent(err) || redisclient.Says(err, "MOVED", "ASK")) {
+	if err != nil && (redisconn.Unsent(err) || redisconn.Says(err, "MOVED", "ASK")) {
 		c.passed, err = err, nil
 	}
 	c.Cmd.SetErr(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const (
@@ -165,27 +165,27 @@ func (s *server) send(ctx context.Context, reqs []request) []answer {
 		for j, values := range s.exchange(ctx, reqs, open, whole) {
 			i := open[j]
 			a := &answers[i]
-			if a.err = redisclient.Overdue(values.err); a.err == nil {
+			if a.err = redisconn.Overdue(values.err); a.err == nil {
 				a.reply, a.err = parseReply(values.list)
 				continue
 			}
-			patient := len(reqs) == 1 && !reqs[0].polls && redisclient.Says(a.err, "TRYAGAIN") && (!limited || time.Now().Before(end))
-			unknown := redisclient.Says(a.err, "NOSCRIPT")
+			patient := len(reqs) == 1 && !reqs[0].polls && redisconn.Says(a.err, "TRYAGAIN") && (!limited || time.Now().Before(end))
+			unknown := redisconn.Says(a.err, "NOSCRIPT")
 			switch {
 			case ctx.Err() != nil || try >= tries && !patient && (whole || !unknown):
 			case unknown:
 				learns = true
 				again = append(again, i)
-			case redisclient.Says(a.err, "READONLY", "TRYAGAIN"):
+			case redisconn.Says(a.err, "READONLY", "TRYAGAIN"):
 				pause = time.Duration(min(try*try, 10)) * 10 * time.Millisecond
 				again = append(again, i)
-			case redisclient.Broken(a.err):
+			case redisconn.Broken(a.err):
 				a.late = true
 				again = append(again, i)
 			}
 		}
 		whole = whole || learns
-		if open = again; len(open) == 0 || !redisclient.Sleep(ctx, pause) {
+		if open = again; len(open) == 0 || !redisconn.Sleep(ctx, pause) {
 			break
 		}
 	}
@@ -238,7 +238,7 @@ func (s *server) process(ctx context.Context, cmds []redis.Cmder) {
 // the client's own timeouts.
 func (s *server) call(ctx context.Context, do func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisconn.ErrNoAnswer, kit.ErrNotSent)
 	}
 	until, ends := ctx.Deadline()
 	if s.bounded && ends || s.limited && (!ends || time.Until(until) > maxLimit/2) {
@@ -254,8 +254,8 @@ func (s *server) call(ctx context.Context, do func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return redisclient.ErrNoAnswer
+		return redisconn.ErrNoAnswer
 	case <-s.closing:
-		return redisclient.ErrClosing
+		return redisconn.ErrClosing
 	}
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // attempt is one try to get the lock on a majority of the servers, under an owner and with a token of its own: so a late
@@ -95,7 +95,7 @@ func (d *redlock) expect() (answers tally, doubted servers) {
 	answers = make(tally, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			answers[i].err, doubted = redisclient.ErrNoAnswer, doubted.with(i)
+			answers[i].err, doubted = redisconn.ErrNoAnswer, doubted.with(i)
 		}
 	}
 	if answers.outstanding() < majority(len(answers)) {
@@ -208,7 +208,7 @@ func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late boo
 	a.asked, a.last[i] = a.asked.minus(i), driver.Now()
 	switch {
 	case r.err != nil:
-		if s == acquireScript && redisclient.Certain(r.err) {
+		if s == acquireScript && redisconn.Certain(r.err) {
 			a.left = a.left.minus(i)
 		}
 	case r.verdict == raised:

@@ -15,7 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost.
@@ -57,7 +57,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 			switch {
 			case err == nil:
 			case unreachable(err):
-				away[i] = redisclient.Overdue(err)
+				away[i] = redisconn.Overdue(err)
 			default:
 				unfit[i] = err
 			}
@@ -84,17 +84,17 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 func unreachable(err error) bool {
 	var reply redis.Error
 	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&
-		(!errors.As(err, &reply) || redisclient.Says(err, "LOADING", "BUSY", "max number of clients"))
+		(!errors.As(err, &reply) || redisconn.Says(err, "LOADING", "BUSY", "max number of clients"))
 }
 
 // check looks at one server, and returns which process it is.
 func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, max(3*d.nodeTimeout, time.Second))
 	defer cancel()
-	var f redisclient.Facts
+	var f redisconn.Facts
 	if left := n.do(ctx, func() {
-		if err = redisclient.Ping(ctx, n.client); err == nil {
-			f, err = redisclient.AskFacts(ctx, n.client)
+		if err = redisconn.Ping(ctx, n.client); err == nil {
+			f, err = redisconn.AskFacts(ctx, n.client)
 		}
 	}); left != nil {
 		return "", left
@@ -112,7 +112,7 @@ func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 }
 
 // checkFacts judges what a server says of itself.
-func checkFacts(f redisclient.Facts, allowEviction bool) error {
+func checkFacts(f redisconn.Facts, allowEviction bool) error {
 	if err := f.CheckVersion(); err != nil {
 		return err
 	}
@@ -149,5 +149,5 @@ func (d *redlock) hint(err error, away map[int]error) error {
 
 // connectedInSilence reports whether nothing was heard, on a connection that may have been made.
 func connectedInSilence(err error) bool {
-	return redisclient.Silent(err) && !errors.Is(err, kit.ErrNotSent)
+	return redisconn.Silent(err) && !errors.Is(err, kit.ErrNotSent)
 }

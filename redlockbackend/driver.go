@@ -11,7 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // redlock is the contact of one Locker with its servers.
@@ -156,7 +156,7 @@ func (d *redlock) failure(what string, why map[int]error) error {
 	for i, n := range d.nodes {
 		if err, ok := why[i]; ok {
 			if err == nil {
-				err = redisclient.ErrNoAnswer
+				err = redisconn.ErrNoAnswer
 			}
 			e.causes = append(e.causes, fmt.Errorf("%s: %w", n.name(), err))
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 var (
@@ -149,7 +149,7 @@ func Settle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).wait(ctx) }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {
-	var f redisclient.Facts
+	var f redisconn.Facts
 	f.Read(info)
 	return checkFacts(f, allowEviction)
 }

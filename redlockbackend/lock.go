@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // lock is one acquisition: several attempts, of which the last may win.
@@ -98,7 +98,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, answers tally) {
 	pause := firstBack
 	for range splits {
-		if a, outcome, answers = l.try(); outcome != split || !redisclient.Sleep(ctx, rand.N(pause)) {
+		if a, outcome, answers = l.try(); outcome != split || !redisconn.Sleep(ctx, rand.N(pause)) {
 			break
 		}
 		pause *= 2

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const (
@@ -32,7 +32,7 @@ type node struct {
 	silent atomic.Bool // the latest request was not answered in time
 
 	lanes    map[*script]*lane     // of what is sent for one lock at a time
-	listener *redisclient.Listener // where it hears that a lock is free
+	listener *redisconn.Listener // where it hears that a lock is free
 }
 
 // lane is the way of one kind of requests. Those that join go out as one call of one script, so each script has a lane of
@@ -66,7 +66,7 @@ func (n *node) ask(ctx context.Context, s *script, it item) reply {
 	}
 	r, err := l.group.Do(ctx, it)
 	if err != nil { // the message goes on without us
-		r.err = redisclient.Overdue(err)
+		r.err = redisconn.Overdue(err)
 	}
 	return r
 }
@@ -99,13 +99,13 @@ func (n *node) channel() string {
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
 	if !errors.Is(err, kit.ErrNotSent) {
-		n.silent.Store(redisclient.Silent(redisclient.Overdue(err)))
+		n.silent.Store(redisconn.Silent(redisconn.Overdue(err)))
 	}
-	if redisclient.Says(err, "NOSCRIPT") && ctx.Err() == nil {
+	if redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
 	if err != nil {
-		return nil, redisclient.Overdue(err)
+		return nil, redisconn.Overdue(err)
 	}
 	return parseReplies(val, max(len(c.items), 1))
 }
@@ -124,7 +124,7 @@ func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
 // client's own timeouts.
 func (n *node) do(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", redisclient.ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", redisconn.ErrNoAnswer, kit.ErrNotSent)
 	}
 	if n.bounded {
 		call()
@@ -139,9 +139,9 @@ func (n *node) do(ctx context.Context, call func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return redisclient.ErrNoAnswer
+		return redisconn.ErrNoAnswer
 	case <-n.closing:
-		return redisclient.ErrClosing
+		return redisconn.ErrClosing
 	}
 }
 

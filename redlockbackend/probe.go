@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // A script that lacks a permission in the middle would leave half of its work behind. So when a Locker is opened, each
@@ -41,7 +41,7 @@ func (d *redlock) probe(ctx context.Context, n *node) error {
 			return err
 		}
 		failed, err := cmd.Slice()
-		if err != nil && (how[0] == "eval" || !redisclient.Says(err, "NOSCRIPT")) {
+		if err != nil && (how[0] == "eval" || !redisconn.Says(err, "NOSCRIPT")) {
 			return d.explainDenial(err, nil)
 		}
 		if err := d.probed(failed); err != nil {
@@ -87,7 +87,7 @@ func (d *redlock) explainDenial(err error, commands []string) error {
 		if len(commands) == 0 {
 			commands = []string{"see docs/redlock.md for the commands"}
 		}
-		return redisclient.Denied(err, fmt.Sprintf("~%s* &%s %s", d.prefix, channelOf(d.prefix, "*"), strings.Join(commands, " ")))
+		return redisconn.Denied(err, fmt.Sprintf("~%s* &%s %s", d.prefix, channelOf(d.prefix, "*"), strings.Join(commands, " ")))
 	}
 	return err
 }

@@ -90,7 +90,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const (
@@ -191,7 +191,7 @@ func newLocker(ctx context.Context, servers []*redis.Client, c config, done func
 	if err := d.open(limited); err != nil {
 		d.done = nil // the caller closes what it gave
 		_ = d.Close(limited)
-		if over := redisclient.GivenUp(ctx); over != nil {
+		if over := redisconn.GivenUp(ctx); over != nil {
 			return nil, fmt.Errorf("%w: %w", over, err)
 		}
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 const (
@@ -88,8 +88,8 @@ func (t *turns) forget(w *turn) {
 }
 
 // listener is the subscription on one server.
-func (t *turns) listener(server int, client redisclient.Subscriber) *redisclient.Listener {
-	return redisclient.NewListener(client, t.channel, redisclient.Events{
+func (t *turns) listener(server int, client redisconn.Subscriber) *redisconn.Listener {
+	return redisconn.NewListener(client, t.channel, redisconn.Events{
 		Waiting: t.waiting,
 		Stands:  func(context.Context) { t.poke() },
 		Hears:   func(_ context.Context, key string) { t.told(server, key) },

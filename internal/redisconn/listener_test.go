@@ -1,4 +1,4 @@
-package redisclient_test
+package redisconn_test
 
 import (
 	"bufio"
@@ -15,7 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // server knows SUBSCRIBE and PING, on pipes, which a fake clock knows.
@@ -132,11 +132,11 @@ func (h *heard) count() (stood, messages int) {
 }
 
 // listen runs a test with a Listener that has been started, on a clock of its own.
-func listen(t *testing.T, waits bool, test func(s *server, l *redisclient.Listener, h *heard)) {
+func listen(t *testing.T, waits bool, test func(s *server, l *redisconn.Listener, h *heard)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := &server{}, &heard{waits: waits}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: s.dial, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
-		l := redisclient.NewListener(client, "c", redisclient.Events{
+		l := redisconn.NewListener(client, "c", redisconn.Events{
 			Waiting: func() bool { return h.waits },
 			Stands: func(context.Context) {
 				h.mu.Lock()
@@ -173,7 +173,7 @@ func listen(t *testing.T, waits bool, test func(s *server, l *redisclient.Listen
 }
 
 func TestListenerHearsAgainAfterABreak(t *testing.T) {
-	listen(t, true, func(s *server, l *redisclient.Listener, h *heard) {
+	listen(t, true, func(s *server, l *redisconn.Listener, h *heard) {
 		for round := 1; round <= 3; round++ {
 			if !l.Stands() {
 				t.Fatalf("in round %d the subscription doesn't stand", round)
@@ -192,7 +192,7 @@ func TestListenerHearsAgainAfterABreak(t *testing.T) {
 // A connection that was cut in silence is noticed while somebody waits.
 func TestListenerNoticesSilence(t *testing.T) {
 	for _, waits := range []bool{true, false} {
-		listen(t, waits, func(s *server, l *redisclient.Listener, h *heard) {
+		listen(t, waits, func(s *server, l *redisconn.Listener, h *heard) {
 			time.Sleep(time.Minute) // nothing happens, and pings are answered
 			if n := s.subscriptions(); n != 1 {
 				t.Errorf("%d connections in a quiet minute, want 1", n)
@@ -212,7 +212,7 @@ func TestListenerNoticesSilence(t *testing.T) {
 
 // Whoever sees that messages don't arrive has the subscription made anew, but not one that was made just now.
 func TestListenerIsDistrusted(t *testing.T) {
-	listen(t, true, func(s *server, l *redisclient.Listener, h *heard) {
+	listen(t, true, func(s *server, l *redisconn.Listener, h *heard) {
 		for range 100 {
 			l.Distrust()
 		}

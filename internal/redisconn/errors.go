@@ -1,6 +1,6 @@
-// Package redisclient is what both backends with Redis servers need of go-redis: what an error says of a request, what a server says of
+// Package redisconn is what both backends with Redis servers need of go-redis: what an error says of a request, what a server says of
 // itself, and a subscription that is kept up.
-package redisclient
+package redisconn
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package redisclient_test
+package redisconn_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // serverError is an error reply.
@@ -75,13 +75,13 @@ func TestErrors(t *testing.T) {
 
 		// Nothing was heard.
 		{op("read", timeout), false, false},
-		{redisclient.Overdue(context.DeadlineExceeded), false, false},
-		{redisclient.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
+		{redisconn.Overdue(context.DeadlineExceeded), false, false},
+		{redisconn.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
 	} {
-		if got := redisclient.Certain(c.err); got != c.certain {
+		if got := redisconn.Certain(c.err); got != c.certain {
 			t.Errorf("%v: it is certain that nothing was carried out: %v, want %v", c.err, got, c.certain)
 		}
-		if got := redisclient.Broken(c.err); got != c.broken {
+		if got := redisconn.Broken(c.err); got != c.broken {
 			t.Errorf("%v: the connection is broken: %v, want %v", c.err, got, c.broken)
 		}
 	}
@@ -90,21 +90,21 @@ func TestErrors(t *testing.T) {
 // An error of a context would say that the caller gave up, and it was the driver's own time limit.
 func TestOwnTimeLimitIsNoCallers(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
-		got := redisclient.Overdue(errors.Join(kit.ErrNotSent, err))
+		got := redisconn.Overdue(errors.Join(kit.ErrNotSent, err))
 		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
 			t.Errorf("%v became %v, which still matches the error of a context", err, got)
 		}
-		if !redisclient.Certain(got) {
+		if !redisconn.Certain(got) {
 			t.Errorf("%v became %v, which hides that nothing was sent", err, got)
 		}
-		if redisclient.Certain(redisclient.Overdue(err)) {
+		if redisconn.Certain(redisconn.Overdue(err)) {
 			t.Errorf("%v became certain", err)
 		}
 	}
-	if got := redisclient.Overdue(io.EOF); !errors.Is(got, io.EOF) {
+	if got := redisconn.Overdue(io.EOF); !errors.Is(got, io.EOF) {
 		t.Errorf("Overdue(EOF) = %v", got)
 	}
-	if got := redisclient.Overdue(nil); got != nil {
+	if got := redisconn.Overdue(nil); got != nil {
 		t.Errorf("Overdue(nil) = %v", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // grants is where a Locker hears that it is its turn: one channel, on one connection.
@@ -18,7 +18,7 @@ import (
 // It opens when somebody has to wait for the first time. Until the subscription stands waiters poll, because who can't be told must not
 // queue. When it has come back after a break all places are renewed at once, and grants that were missed come to light.
 type grants struct {
-	*redisclient.Listener
+	*redisconn.Listener
 	d *redisDriver
 
 	mu       sync.Mutex
@@ -27,8 +27,8 @@ type grants struct {
 
 func newGrants(d *redisDriver) *grants {
 	g := &grants{d: d, expected: make(map[string]*lock)}
-	g.Listener = redisclient.NewListener(d.server.client, channelOf(d.prefix, driver.NewOwner()),
-		redisclient.Events{Waiting: g.waiting, Stands: g.renewPlaces, Hears: g.hear})
+	g.Listener = redisconn.NewListener(d.server.client, channelOf(d.prefix, driver.NewOwner()),
+		redisconn.Events{Waiting: g.waiting, Stands: g.renewPlaces, Hears: g.hear})
 	return g
 }
 

@@ -1,4 +1,4 @@
-package redisclient_test
+package redisconn_test
 
 import (
 	"errors"
@@ -6,22 +6,22 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/internal/redisclient"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 func TestFacts(t *testing.T) {
 	for _, c := range []struct {
 		what, info string
-		want       redisclient.Facts
+		want       redisconn.Facts
 	}{
 		{"Redis", "# Server\r\nredis_version:8.0.2\r\nredis_mode:cluster\r\nrun_id:0f\r\n# Memory\r\nmaxmemory_policy:noeviction\r\n" +
 			"# Replication\r\nrole:slave\r\nmaster_replid:1e\r\nmaster_replid2:2d\r\n",
-			redisclient.Facts{Run: "0f", Version: "8.0.2", Mode: "cluster", Policy: "noeviction", Role: "slave", History: "1e"}},
+			redisconn.Facts{Run: "0f", Version: "8.0.2", Mode: "cluster", Policy: "noeviction", Role: "slave", History: "1e"}},
 		{"Valkey from 8.0 on", "# Server\r\nredis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.1.1\r\nserver_mode:sentinel\r\nrun_id:0f\r\n",
-			redisclient.Facts{Run: "0f", Version: "7.2.4", Mode: "sentinel"}},
-		{"nothing", "", redisclient.Facts{}},
+			redisconn.Facts{Run: "0f", Version: "7.2.4", Mode: "sentinel"}},
+		{"nothing", "", redisconn.Facts{}},
 	} {
-		var f redisclient.Facts
+		var f redisconn.Facts
 		if f.Read(c.info); f != c.want {
 			t.Errorf("%s: read as %+v, want %+v", c.what, f, c.want)
 		}
@@ -31,7 +31,7 @@ func TestFacts(t *testing.T) {
 func TestCheckVersion(t *testing.T) {
 	for version, fits := range map[string]bool{"8.0.2": true, "6.2.0": true, "6.2": true, "": true, "unstable": true, "255.255.255": true,
 		"6.0.16": false, "5.0.14": false} {
-		err := redisclient.Facts{Version: version}.CheckVersion()
+		err := redisconn.Facts{Version: version}.CheckVersion()
 		if (err == nil) != fits || err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("CheckVersion of %q = %v, want that it fits: %v, or else ErrUnsupported", version, err, fits)
 		}
@@ -40,7 +40,7 @@ func TestCheckVersion(t *testing.T) {
 
 func TestCheckRole(t *testing.T) {
 	for role, fits := range map[string]bool{"master": true, "": true, "slave": false, "replica": false} {
-		err := redisclient.Facts{Role: role}.CheckRole()
+		err := redisconn.Facts{Role: role}.CheckRole()
 		if (err == nil) != fits || err != nil && (!errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "replica")) {
 			t.Errorf("CheckRole of %q = %v, want that it fits: %v, or else ErrOption", role, err, fits)
 		}
@@ -49,7 +49,7 @@ func TestCheckRole(t *testing.T) {
 
 func TestCheckEviction(t *testing.T) {
 	for policy, says := range map[string]string{"noeviction": "", "": "+info", "allkeys-lru": "allkeys-lru", "volatile-ttl": "noeviction"} {
-		err := redisclient.Facts{Policy: policy}.CheckEviction()
+		err := redisconn.Facts{Policy: policy}.CheckEviction()
 		if (err == nil) != (says == "") || err != nil && (!errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), says)) {
 			t.Errorf("CheckEviction of %q = %v, want %q", policy, err, says)
 		}
