@@ -85,7 +85,7 @@ func (r redlockNodes) setNX() peer {
 func (r redlockNodes) locker() peer {
 	return peer{thisProject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
 		all, count, closeAll := r.clients()
-		l, err := redlockbackend.New(ctx, all, redlockbackend.WithDefaultTTL(ttl), redlockbackend.NewCluster())
+		l, err := redlockbackend.New(ctx, all, redlockbackend.WithDefaultTTL(ttl), redlockbackend.WithNewCluster())
 		if err != nil {
 			closeAll()
 			return nil, err

@@ -59,6 +59,7 @@ func TestImports(t *testing.T) {
 		{module + "/redisbackend", []string{root, driver, kit, redisconn}, redisClient},
 		{module + "/redlockbackend", []string{root, driver, kit, redisconn}, redisClient},
 		{redisconn, []string{root, driver, kit}, redisClient},
+		{redisconn + "/redistest", nil, ""},
 		{etcdconn, []string{root, driver, kit}, etcdClient},
 		{zkconn, []string{root, driver, kit}, zkClient},
 		{pgsession, []string{root, driver, kit}, pgClient + "/pgxpool"},

@@ -22,7 +22,7 @@ func TestTimeoutsNameTheServer(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
-			f.answers("")
+			f.answers(silence)
 			d := f.driver(t, change)
 			names := func(call string, err error) {
 				t.Helper()

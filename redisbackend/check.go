@@ -4,56 +4,75 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost: they
-// are of a version that can carry the scripts out, they keep their keys, and the client is of the right kind.
+// A server that doesn't fit is found when a Locker is opened, and not when the first lock is lost. The
+// server must have a version that can execute the scripts, keep its keys, and permit all commands; and
+// the client must be of the right kind.
 
-// checkAll looks at all servers.
-func (s *server) checkAll(ctx context.Context, allowEviction bool) error {
-	if s.cluster == nil {
-		return s.check(ctx, s.client, allowEviction)
+// open checks the servers, and finds out what can be promised.
+func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
+	conn := d.router.conn
+	failsOver := conn.Cluster != nil || redisconn.UsesSentinels(conn.Client)
+	if err := d.checkAll(ctx, failsOver, allowEviction); err != nil {
+		return err
+	}
+	if failsOver {
+		d.guarantees.Tolerance = locker.ToleranceFailover
+	}
+	channel, pushes := d.grants.Channel(), false
+	if conn.Cluster == nil {
+		var err error
+		if pushes, err = d.seesSubscription(ctx, channel); err != nil {
+			return err
+		}
+	}
+	if !pushes {
+		channel, d.grants = "", nil
+		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
+		d.guarantees.Expiry.Slack = pollSlack
+	}
+	nobody := driver.NewOwner()
+	r := request{script: probeScript, key: lockKey(d.prefix, "probe "+nobody), owner: nobody, ttl: time.Second, channel: channel}
+	return conn.Probe(ctx, permissionsFor(d.prefix), r.words)
+}
+
+// checkAll checks each server.
+func (d *redisDriver) checkAll(ctx context.Context, failsOver, allowEviction bool) error {
+	conn := d.router.conn
+	if conn.Cluster == nil {
+		return d.check(ctx, conn.Client, failsOver, allowEviction)
 	}
 	var err error
-	left := s.call(ctx, func() {
-		err = s.cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-			return s.check(ctx, c, allowEviction)
+	if left := conn.Call(ctx, func() {
+		err = conn.Cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
+			return d.check(ctx, c, failsOver, allowEviction)
 		})
-	})
-	if left != nil {
+	}); left != nil {
 		return left
 	}
 	return err
 }
 
-func (s *server) check(ctx context.Context, c redis.Cmdable, allowEviction bool) error {
-	var f redisconn.Facts
-	var err error
-	if left := s.call(ctx, func() {
-		if err = redisconn.Ping(ctx, c); err != nil {
-			return
-		}
-		if f, err = redisconn.AskFacts(ctx, c); redisconn.Says(err, "NOPERM") {
-			err = nil // INFO need not be permitted; see CheckEviction
-		}
-	}); left != nil {
-		return overdue(left, addressOf(c))
-	}
+func (d *redisDriver) check(ctx context.Context, client redis.Cmdable, failsOver, allowEviction bool) error {
+	f, err := d.router.conn.AskFacts(ctx, client) // INFO need not be permitted; see CheckEviction
 	if err != nil {
-		return overdue(err, addressOf(c))
+		return redisconn.OverdueFrom(redisconn.AddressOf(client), err)
 	}
-	if err := checkFacts(f, s.cluster != nil, allowEviction); err != nil || s.failsOver() {
+	if err := checkFacts(f, d.router.conn.Cluster != nil, allowEviction); err != nil || failsOver {
 		return err // where roles change, the client finds the new master
 	}
 	return f.CheckRole()
 }
 
-// checkFacts judges what a server says of itself.
+// checkFacts judges what a server says about itself.
 func checkFacts(f redisconn.Facts, cluster, allowEviction bool) error {
 	err := errors.Join(f.CheckVersion(), checkMode(f.Mode, cluster))
 	if err == nil && !allowEviction {
@@ -73,4 +92,19 @@ func checkMode(mode string, cluster bool) error {
 			locker.ErrOption)
 	}
 	return nil
+}
+
+// seesSubscription reports whether the server that executes the scripts sees a subscription of this
+// client. It doesn't where the client subscribes on a replica. An error says that nobody can subscribe.
+func (d *redisDriver) seesSubscription(ctx context.Context, channel string) (bool, error) {
+	conn := d.router.conn
+	var seen map[string]int64
+	err := conn.TrySubscribe(ctx, permissionsFor(d.prefix), channel, messageTimeout, func() (err error) {
+		seen, err = conn.Client.PubSubNumSub(ctx, channel).Result()
+		return err
+	})
+	if err != nil {
+		return false, err
+	}
+	return seen[channel] > 0, nil
 }

@@ -52,31 +52,6 @@ func TestCheckInfo(t *testing.T) {
 	}
 }
 
-func TestProbed(t *testing.T) {
-	if err := redisbackend.Probed(nil, "locker:"); err != nil {
-		t.Errorf("nothing failed: %v, want nil", err)
-	}
-	for _, c := range []struct {
-		failed []any
-		says   []string
-	}{
-		{[]any{"ZADD", "ERR The user executing the script can't run this command or subcommand script: 3c2f, on @user_script:8.", "HSET", "x"},
-			[]string{"+hset +zadd", "permission", "~locker:*", "&locker:grants:*"}},
-		{[]any{"TIME", "NOPERM this user has no permissions to run the 'time' command"}, []string{"+time", "permission"}},
-		{[]any{"GET", "ERR ACL failure in script: User joe has no permissions to run the 'get' command"}, []string{"+get", "permission"}},
-		{[]any{"GET", "-NOPERM User executing the script can't run this command or subcommand"}, []string{"+get", "permission"}},
-		{[]any{"SET", "READONLY You can't write against a read only replica."}, []string{"replica", "master", "READONLY"}},
-		{[]any{"SET", "OOM command not allowed when used memory > 'maxmemory'."}, []string{"OOM"}},
-	} {
-		err := redisbackend.Probed(c.failed, "locker:")
-		for _, word := range c.says {
-			if err == nil || !strings.Contains(err.Error(), word) {
-				t.Errorf("%v: %v, want an error that speaks of %q", c.failed, err, word)
-			}
-		}
-	}
-}
-
 func TestGuarantees(t *testing.T) {
 	g := redisbackend.Guarantees()
 	if err := locker.Require(g, locker.Efficiency, locker.OrderFIFO, locker.WaitingHandOff, locker.RequireTTL); err != nil {

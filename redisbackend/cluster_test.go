@@ -54,7 +54,7 @@ func TestRefusedThenBroken(t *testing.T) {
 	})
 	errs := redisbackend.Exchange(t.Context(), client, 3)
 	for i, err := range errs {
-		if err == nil || redisconn.Certain(err) {
+		if err == nil || redisconn.NotExecuted(err) {
 			t.Errorf("request %d of a message that was sent: %v, want an error that leaves in doubt whether it was carried out", i, err)
 		}
 	}
@@ -64,7 +64,7 @@ func TestRefusedThenBroken(t *testing.T) {
 
 	f.answers("-MOVED 1 " + f.addr + "\r\n")
 	for i, err := range redisbackend.Exchange(t.Context(), client, 3) {
-		if err == nil || !redisconn.Certain(err) || !strings.Contains(err.Error(), "MOVED") {
+		if err == nil || !redisconn.NotExecuted(err) || !strings.Contains(err.Error(), "MOVED") {
 			t.Errorf("request %d: %v, want MOVED: it was refused each time", i, err)
 		}
 	}

@@ -6,17 +6,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
-// redisDriver is the contact of one Locker with Redis.
+// redisDriver is what one Locker has of Redis.
 type redisDriver struct {
-	server     *server
-	grants     *grants // nil: waiters poll
+	router     *router
+	grants     *grantListener // nil: waiters poll
 	prefix     string
 	guarantees locker.Guarantees
-	done       func() error // called when the driver is closed
+	done       func() error // called when the driver is closed; nil: nothing
+}
+
+func newDriver(client redis.UniversalClient, prefix string, done func() error) *redisDriver {
+	d := &redisDriver{router: newRouter(client), prefix: prefix, guarantees: Guarantees(), done: done}
+	d.grants = newGrantListener(d)
+	return d
 }
 
 var (
@@ -24,11 +32,9 @@ var (
 	_ driver.Lock   = (*lock)(nil)
 )
 
-// minTTL is the shortest TTL: the allowance for clocks takes 2 ms, and Redis counts in milliseconds. maxTTL is for ever,
-// as far from the end of all numbers as that.
 const (
-	minTTL = 10 * time.Millisecond
-	maxTTL = 100 * 365 * 24 * time.Hour
+	minTTL = 10 * time.Millisecond      // the allowance for clocks takes 2 ms, and Redis counts in milliseconds
+	maxTTL = 100 * 365 * 24 * time.Hour // far from where numbers overflow
 )
 
 func (d *redisDriver) Guarantees() locker.Guarantees { return d.guarantees }
@@ -66,30 +72,31 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// Renew sends one request for each lock, many in a message. A place in the queue may turn out to have been granted the
-// lock: then the push was lost.
+// Renew sends one request for each lock, many in a message. The answer about a place in the queue may
+// be that the lock was granted: then the message was lost.
 func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	sent := driver.Stamp()
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
 	}
-	d.server.askAll(ctx, reqs, func(i int, a answer) {
+	d.router.askAll(ctx, reqs, func(i int, a answer) {
 		report(i, sent, locks[i].(*lock).renewed(a, sent))
 	})
 	d.keepTokens(ctx, locks)
 }
 
-// disown releases a lock that was granted to nobody. If that fails, it ends with its TTL.
-func (d *redisDriver) disown(ctx context.Context, key, owner string) {
-	ctx, cancel := context.WithTimeout(ctx, maxLimit)
+// releaseGhost releases a lock that was granted to an acquisition that is over. If that fails, the lock
+// ends with its TTL.
+func (d *redisDriver) releaseGhost(ctx context.Context, key, owner string) {
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	d.server.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Stamp()})
+	d.router.ask(ctx, request{script: releaseScript, key: key, owner: owner, ttl: defaultTTL, sent: driver.Stamp()})
 }
 
 // Close ends the subscription and its goroutine.
 func (d *redisDriver) Close(ctx context.Context) error {
-	close(d.server.closing)
+	d.router.conn.Close()
 	var err error
 	if d.grants != nil {
 		err = d.grants.Close(ctx)

@@ -11,21 +11,19 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-const MaxLimit = maxLimit
+const MessageTimeout = messageTimeout
 
 var (
-	LockKey     = lockKey
-	KeysOf      = keysOf
-	CheckPrefix = checkPrefix
-	Probed      = probed
-	Stagger     = stagger
+	LockKey   = lockKey
+	KeysOf    = keysOf
+	StaggerOf = staggerOf
 )
 
 // Scripts are the texts of the scripts, by name.
 func Scripts() map[string]string {
 	return map[string]string{
-		"acquire": acquireScript.text, "renew": renewScript.text, "release": releaseScript.text, "probe": probeScript.text,
-		"renew_one": renewOneScript.text, "release_one": releaseOneScript.text, "bury_one": buryOneScript.text, "keep_one": keepOneScript.text,
+		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
+		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "bury_one": buryOneScript.Text, "keep_one": keepOneScript.Text,
 	}
 }
 
@@ -38,8 +36,8 @@ func CheckInfo(info string, cluster, allowEviction bool) error {
 
 // ParseURL returns what a URL says.
 func ParseURL(u *url.URL) (Settings, error) {
-	t, err := parse(u)
-	return Settings{t.config, t.options}, err
+	c, options, err := parseURL(u)
+	return Settings{c, options}, err
 }
 
 type Settings struct {
@@ -51,11 +49,11 @@ func (s Settings) Config() (prefix string, ttl string, allowEviction bool) {
 	return s.c.prefix, s.c.ttl.String(), s.c.allowEviction
 }
 
-// ParseReply reads the answer of a script, in numbers: standing, token, milliseconds left, rank; and whether we are
-// heard.
-func ParseReply(values []any) ([4]int64, bool, error) {
-	r, err := parseReply(values)
-	return [4]int64{int64(r.standing), int64(r.token), r.left.Milliseconds(), int64(r.rank)}, r.heard, err
+// ParseReply reads the answer of a script, in numbers: outcome, token, milliseconds left, rank; and
+// whether we are heard.
+func ParseReply(answer any) ([4]int64, bool, error) {
+	r, err := parseReply(answer)
+	return [4]int64{int64(r.outcome), int64(r.token), r.left.Milliseconds(), int64(r.rank)}, r.heard, err
 }
 
 // Exchange sends some requests in one message, once, and returns what becomes of each.
@@ -65,7 +63,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a"), owner: driver.NewOwner(), ttl: time.Minute}
 		which[i] = i
 	}
-	for _, v := range newServer(client).exchange(ctx, reqs, which, false) {
+	for _, v := range newRouter(client).exchange(ctx, reqs, which, false) {
 		errs = append(errs, v.err)
 	}
 	return errs
@@ -73,29 +71,30 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 
 // NewDriver is New without the engine and without a look at the server.
 func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
-	d := &redisDriver{server: newServer(client), prefix: defaultPrefix, guarantees: Guarantees()}
-	if pushes {
-		d.grants = newGrants(d)
+	d := newDriver(client, defaultPrefix, nil)
+	if !pushes {
+		d.grants = nil
 	}
 	return d
 }
 
-// LookOf is in how long a waiter asks about its place that was told to in a while, and then has a reply which says that the
-// holder's lease has left so much. The request was sent before the message came, or after it.
-func LookOf(told, left time.Duration, before bool) time.Duration {
-	l := &lock{ttl: time.Hour, moved: make(chan struct{}, 1)}
+// RecheckOf is in how long a waiter asks about its place that gets a message to ask in notified, and
+// then a reply which says that the holder's lease lasts for left. The request was sent before the message
+// came, or after it.
+func RecheckOf(notified, left time.Duration, before bool) time.Duration {
+	l := &lock{ttl: time.Hour, rescheduled: make(chan struct{}, 1)}
 	sent := driver.Stamp()
-	l.tellLook(told)
+	l.notifyRecheck(notified)
 	if !before {
 		sent = driver.Stamp().Add(time.Millisecond)
 	}
-	l.lookAfter(reply{left: left}, sent)
-	return l.untilLook()
+	l.scheduleRecheck(reply{left: left}, sent)
+	return l.untilRecheck()
 }
 
-// SetLeftBehind changes leftBehind until the function that it returns is called.
-func SetLeftBehind(d time.Duration) (back func()) {
-	before := leftBehind
-	leftBehind = d
-	return func() { leftBehind = before }
+// SetUnsentLimit changes unsentLimit until the function that it returns is called.
+func SetUnsentLimit(d time.Duration) (back func()) {
+	before := unsentLimit
+	unsentLimit = d
+	return func() { unsentLimit = before }
 }

@@ -1,12 +1,8 @@
 package redisbackend_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,20 +12,24 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// fake is a server that answers what a test says. It speaks enough of the protocol for a client to connect.
+// fake is a server that answers scripts as a test says.
 type fake struct {
 	addr  string
 	slots string // what it answers to CLUSTER SLOTS
 
 	mu     sync.Mutex
-	script func(command []string) string // what to reply; "" is silence, hangUp ends the connection
+	script func(command []string) string // its answer, which may be redistest.Silence or redistest.HangUp
 	calls  [][]string                    // of scripts, in order
 }
 
-const hangUp = "\x00"
+const (
+	silence = redistest.Silence
+	hangUp  = redistest.HangUp
+)
 
 // The answers of the scripts, as they come over the wire.
 const (
@@ -42,47 +42,9 @@ const (
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fake{addr: listener.Addr().String()}
-	var all sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	all.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { f.serve(ctx, conn) })
-		}
-	})
-	t.Cleanup(func() {
-		end()
-		_ = listener.Close()
-		all.Wait()
-	})
+	f := &fake{}
+	f.addr = redistest.Listen(t, func(conn net.Conn) { redistest.Serve(conn, f.reply) })
 	return f
-}
-
-func (f *fake) serve(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	in := bufio.NewReader(conn)
-	for {
-		command, err := readCommand(in)
-		if err != nil {
-			return
-		}
-		reply := f.reply(command)
-		if reply == hangUp {
-			return
-		}
-		if _, err := io.WriteString(conn, reply); err != nil {
-			return
-		}
-	}
 }
 
 func (f *fake) reply(command []string) string {
@@ -93,44 +55,13 @@ func (f *fake) reply(command []string) string {
 		script := f.script
 		f.mu.Unlock()
 		return script(command)
-	case "hello":
-		return "-ERR unknown command 'hello'\r\n" // an old one, which go-redis bears
-	case "ping":
-		return "+PONG\r\n"
 	case "cluster":
 		return f.slots
 	}
-	return "+OK\r\n"
+	return redistest.Handshake(command)
 }
 
-func readCommand(in *bufio.Reader) ([]string, error) {
-	number := func(kind byte) (int, error) {
-		line, err := in.ReadString('\n')
-		if err != nil || line[0] != kind {
-			return 0, fmt.Errorf("%q: %w", line, err)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number('*')
-	if err != nil {
-		return nil, err
-	}
-	command := make([]string, n)
-	for i := range command {
-		size, err := number('$')
-		if err != nil {
-			return nil, err
-		}
-		text := make([]byte, size+2)
-		if _, err := io.ReadFull(in, text); err != nil {
-			return nil, err
-		}
-		command[i] = string(text[:size])
-	}
-	return command, nil
-}
-
-// answers makes the fake give these replies to scripts, and then the last one again and again.
+// answers makes the fake give these replies to scripts, and then the last one each time.
 func (f *fake) answers(replies ...string) {
 	var mu sync.Mutex
 	f.does(func([]string) string {

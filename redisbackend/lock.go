@@ -2,12 +2,20 @@ package redisbackend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+var (
+	errExpired   = fmt.Errorf("%w: somebody has removed it from the server, or its TTL has passed there", locker.ErrLost)
+	errOlderData = fmt.Errorf("%w: the server has gone back to older data", locker.ErrLost)
+	errReleased  = errors.New("the server has it as released already")
 )
 
 // lock is one acquisition.
@@ -19,22 +27,37 @@ type lock struct {
 	noWait   bool // don't queue
 	tellLost func(cause error)
 
-	mu     sync.Mutex
-	asked  bool           // something may be on the server, or on its way there
-	late   bool           // a request that creates may still arrive, whatever the server says
-	ended  driver.Instant // when the last request that creates or renews had ended
-	polled bool           // the server has said that somebody else has the lock
-	queued bool           // it has a place in the queue, or had one until the grant
-	token  locker.Token   // of the grant; 0: none has come
-	known  driver.Instant // when it came: what was asked before may have been answered before
-	base   driver.Instant // of a grant that came while it was queued
-	look   driver.Instant // when to ask about the place again, beside its renewals
-	told   driver.Instant // when a message last said that
+	mu      sync.Mutex
+	residue residue
+	ended   driver.Instant // when the last request that creates or renews had ended
+	refused bool           // the server has said that somebody else has the lock
+	queued  bool           // it has a place in the queue, or had one until the grant
+	token   locker.Token   // of the grant; 0: none has come
+	known   driver.Instant // when the grant came: a request sent before may have been answered before
+	base    driver.Instant // of a grant that came while it was queued
 
-	tokenKept driver.Instant // when the request was sent that last renewed the last token, in a Cluster
+	recheckAt  driver.Instant // when to ask about the place, in addition to its renewals
+	notifiedAt driver.Instant // when a message last said that
+	tokenKept  driver.Instant // in a Cluster: when the request was sent that last renewed the last token
 
-	ready chan struct{} // closed when the grant has come while it was queued; nil: it was never to be queued
-	moved chan struct{} // look was set; buffered
+	ready       chan struct{} // closed when the grant has come while it was queued; nil: it can't be queued
+	rescheduled chan struct{} // recheckAt was set; buffered
+}
+
+// residue is what an acquisition may have left on the server.
+type residue int
+
+const (
+	none     residue = iota // nothing exists, and no request can make something exist
+	possible                // something may exist, or the only copy of a request may still make it exist
+	arriving                // a copy of a request that creates may still arrive, whatever the server says
+)
+
+// gone notes that the server has nothing of the acquisition. l.mu is held.
+func (l *lock) gone() {
+	if l.residue != arriving {
+		l.residue = none
+	}
 }
 
 func (l *lock) request(s *script, sent driver.Instant) request {
@@ -45,9 +68,11 @@ func (l *lock) request(s *script, sent driver.Instant) request {
 	return r
 }
 
-// Acquire sends a request, until the lock is granted or the place is taken; then it waits for the push of the grant.
+// Acquire sends a request. If the lock is granted, it returns. If a place in the queue is taken, the
+// next call waits for the grant.
 //
-// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up than a moment.
+// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up than
+// a moment.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.isQueued() {
 		return l.wait(ctx)
@@ -57,42 +82,47 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 	listens := !l.noWait && l.d.grants.expect(l)
 	l.mu.Lock()
-	l.asked = true
-	polls := l.polled
+	l.residue = max(l.residue, possible)
+	polling := l.refused
 	l.mu.Unlock()
 	sent := driver.Stamp()
 	r := l.request(acquireScript, sent)
-	r.polls = polls
+	r.polling = polling
 	if !listens {
 		r.channel = ""
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.ttl, maxLimit))
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.ttl, messageTimeout))
 	defer cancel()
-	a := l.d.server.ask(limited, r)
+	a := l.d.router.ask(limited, r)
 	grant, err := l.acquired(a, sent)
 	switch {
 	case a.err != nil || l.noWait:
-	case a.standing == queued:
-		l.lookAfter(a.reply, sent)
-	case a.standing == refused:
-		l.d.grants.want(listens && !a.heard)
+	case a.outcome == queued:
+		l.scheduleRecheck(a.reply, sent)
+	case a.outcome == refused:
+		l.d.grants.ensureListening(listens && !a.heard)
 	}
 	return grant, err
 }
 
-// acquired takes in the answer to a request to acquire.
+// acquired processes the answer to a request to acquire.
 func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.ended, l.late = driver.Now(), l.late || a.late
+	l.ended = driver.Now()
+	if a.copyInFlight {
+		l.residue = arriving
+	}
 	if a.err != nil {
-		l.asked = l.late || !redisconn.Certain(a.err)
-		if l.polled && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
+		if redisconn.NotExecuted(a.err) {
+			l.gone()
+		}
+		if l.refused && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
 			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
 		}
 		return driver.Grant{}, a.err
 	}
-	switch a.standing {
+	switch a.outcome {
 	case granted:
 		l.token, l.known, l.tokenKept = a.token, driver.Stamp(), sent.Add(-keepEvery)
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
@@ -100,11 +130,12 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 		l.queued = true
 		return driver.Grant{}, driver.ErrQueued
 	case refused:
-		l.asked, l.polled = l.late, true
-		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.untilFree(a.reply), time.Millisecond)}
+		l.refused = true
+		l.gone()
+		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.remainingLease(a.reply), time.Millisecond)}
 	default:
-		l.asked = l.late
-		return driver.Grant{}, errBuried
+		l.gone()
+		return driver.Grant{}, errReleased
 	}
 }
 
@@ -114,21 +145,21 @@ func (l *lock) isQueued() bool {
 	return l.queued || l.token != 0 // the grant of a place may come before the answer that it was taken
 }
 
-// wait waits for the grant. Whoever is first in the queue asks the server when the holder's time is up: nobody else
-// may be there to notice it.
+// wait waits for the grant of a place. When the holder's time is up, the first in the queue asks the
+// server: there may be nobody else who notices it.
 func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		timer.Reset(l.untilLook())
+		timer.Reset(l.untilRecheck())
 		select {
 		case <-l.ready:
 			return l.grant(), nil
-		case <-l.moved:
+		case <-l.rescheduled:
 			continue
 		case <-timer.C:
-			if err := l.ask(ctx); err != nil {
-				l.tellLost(err) // no failure of the wait, which goes on with a new acquisition
+			if err := l.recheck(ctx); err != nil {
+				l.tellLost(err) // the wait goes on, with a new acquisition
 				return driver.Grant{}, err
 			}
 			continue
@@ -143,22 +174,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// ask renews the place, which advances the queue. Its error says that the place is gone.
-func (l *lock) ask(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, maxLimit))
-	defer cancel()
-	sent := driver.Stamp()
-	a := l.d.server.ask(ctx, l.request(renewScript, sent)) // nobody queues in a Cluster
-	if a.err != nil {                                      // the renewals go on; a server in trouble is left alone for a while
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.look = driver.Stamp().Add(max(l.ttl/10, 50*time.Millisecond))
-		return nil
-	}
-	return l.renewed(a, sent)
-}
-
-// renewed takes in the answer to a renewal. Its error is what is to be reported.
+// renewed processes the answer to a renewal. Its error is what is to be reported.
 func (l *lock) renewed(a answer, sent driver.Instant) error {
 	l.mu.Lock()
 	l.ended = driver.Now()
@@ -166,25 +182,29 @@ func (l *lock) renewed(a answer, sent driver.Instant) error {
 	if a.err != nil {
 		return a.err
 	}
-	switch a.standing {
+	switch a.outcome {
 	case granted:
 		return l.granted(a.token, sent)
 	case queued:
 		if l.grantedBefore(sent) {
-			return errOlder
+			return errOlderData
 		}
-		l.d.grants.want(!a.heard)
-		l.lookAfter(a.reply, sent)
+		l.d.grants.ensureListening(!a.heard)
+		l.scheduleRecheck(a.reply, sent)
 		return nil
 	default:
-		l.settle()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.gone()
+		l.queued = false
 		return errExpired
 	}
 }
 
-// granted takes in a grant that came while the acquisition was queued, by push or with a renewal, which may also bring
-// what is known already. base is when the refresh was sent from which the server counts the TTL. Its error says that
-// the lease is lost: the server has granted the lock anew, and who knows to whom in between.
+// granted processes a grant that came while the acquisition was queued, in a message or with a renewal.
+// The grant may be known already. base is when the refresh was sent from which the server counts the
+// TTL. The error says that the lease is lost: the server has granted the lock again, and may have
+// granted it to others in between.
 func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,13 +217,13 @@ func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	case token:
 		l.base = max(l.base, base)
 	default:
-		return errOlder
+		return errOlderData
 	}
 	return nil
 }
 
-// grantedBefore reports whether the grant was known when a request was sent. If the answer is that it waits, the server
-// has forgotten the grant.
+// grantedBefore reports whether the grant was known when a request was sent. If the answer to that
+// request is that the acquisition waits, the server has forgotten the grant.
 func (l *lock) grantedBefore(sent driver.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,17 +236,9 @@ func (l *lock) grant() driver.Grant {
 	return driver.Grant{Token: l.token, Base: l.base, TTL: l.ttl}
 }
 
-// waits reports whether l has a place in the queue and no grant.
-func (l *lock) waits() bool {
+// isWaiting reports whether l has a place in the queue and no grant.
+func (l *lock) isWaiting() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.queued && l.token == 0
-}
-
-// settle notes that nothing stands, and, unless a copy of a request is late, that nothing is on its way that could make
-// something stand.
-func (l *lock) settle() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asked, l.queued = l.late, false
 }

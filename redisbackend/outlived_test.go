@@ -53,7 +53,7 @@ func (l *counted) Release(ctx context.Context) error {
 
 // A server that accepts requests and never answers must not make a Locker keep what it has tried for ever: time ends it.
 func TestNothingIsKeptForEver(t *testing.T) {
-	defer redisbackend.SetLeftBehind(10 * time.Millisecond)()
+	defer redisbackend.SetUnsentLimit(10 * time.Millisecond)()
 	f := newFake(t)
 	d := &counting{Driver: f.driver(t, nil)}
 	const tries, ttl = 200, 20 * time.Millisecond
@@ -63,7 +63,7 @@ func TestNothingIsKeptForEver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.answers("") // from here on, to the end of the test
+	f.answers(silence) // from here on, to the end of the test
 	var all sync.WaitGroup
 	for range 4 { // all of whose requests go out at once
 		all.Go(func() {
@@ -95,7 +95,7 @@ func (keepOpen) Close(context.Context) error { return nil }
 
 // Before that time has passed, a removal that is not confirmed is one that may be needed.
 func TestReleaseWaitsForTheTime(t *testing.T) {
-	defer redisbackend.SetLeftBehind(0)()
+	defer redisbackend.SetUnsentLimit(0)()
 	f := newFake(t)
 	f.answers(granted, "")
 	const ttl = 200 * time.Millisecond

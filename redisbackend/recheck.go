@@ -1,73 +1,91 @@
 package redisbackend
 
 import (
+	"context"
 	"math/rand/v2"
 	"time"
 
 	"github.com/fencedlock/locker/driver"
 )
 
-// When one that is in the queue asks about its place, beside its renewals.
+// When a queued acquisition asks about its place, in addition to its renewals.
 
 const (
-	step  = 20 * time.Millisecond // between those who ask when a lease is over; in queue.lua as well
-	steps = 4                     // at most: Guarantees says how late a lock may be granted, and all who came before may be dead
+	stagger      = 20 * time.Millisecond // between those who ask when a lease is over; in queue.lua as well
+	maxStaggered = 4                     // Guarantees says how late a lock may be granted, and all that came before may be dead
 )
 
-// untilFree is how long the holder's lease has left. Where somebody has taken the expiry off the key nobody knows, and
-// a TTL of l's own is as good as any.
-func (l *lock) untilFree(r reply) time.Duration {
+// remainingLease is how long the holder's lease still lasts. If somebody has removed the key's expiry
+// nobody knows that, and a TTL of l's own is as good a guess as any.
+func (l *lock) remainingLease(r reply) time.Duration {
 	if r.left < 0 {
 		return l.ttl
 	}
 	return r.left
 }
 
-// lookAfter takes from a reply when to ask about the place again. The first in the queue asks when the holder's lease
-// is over. The others leave that to it, and come a little later, in case those before them are dead: mostly their own
-// renewals are earlier, and bring a new time. A reply to what was sent before a message came may know less than that:
-// it brings the time forward, and doesn't put it off.
-func (l *lock) lookAfter(r reply, sent driver.Instant) {
-	look := in(l.untilFree(r) + stagger(r.rank))
+// scheduleRecheck takes from a reply when to ask about the place. The first in the queue asks when the
+// holder's lease is over. The others ask a little later, in case those before them are dead. Usually
+// their own renewals are earlier, and bring a new time.
+//
+// A reply to a request that was sent before a message came may know less than the message. Such a reply
+// may bring the time forward, and doesn't put it off.
+func (l *lock) scheduleRecheck(r reply, sent driver.Instant) {
+	at := soonAfter(l.remainingLease(r) + staggerOf(r.rank))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told >= sent {
-		look = min(look, l.look)
+	if l.notifiedAt >= sent {
+		at = min(at, l.recheckAt)
 	}
-	l.lookAt(look)
+	l.setRecheck(at)
 }
 
-// tellLook takes in a message that says when to ask.
-func (l *lock) tellLook(left time.Duration) {
+// notifyRecheck processes a message that says when to ask.
+func (l *lock) notifyRecheck(left time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = driver.Stamp()
-	l.lookAt(in(left))
+	l.notifiedAt = driver.Stamp()
+	l.setRecheck(soonAfter(left))
 }
 
-// stagger is how much later than the first in the queue another one asks. Those far behind are spread over the same
-// time, so as not to come all at once.
-func stagger(rank int) time.Duration {
-	if rank < steps {
-		return time.Duration(rank) * step
+// staggerOf is how much later than the first in the queue another one asks. Those far behind are spread
+// over the same time, so that they don't all come at once.
+func staggerOf(rank int) time.Duration {
+	if rank < maxStaggered {
+		return time.Duration(rank) * stagger
 	}
-	return step + rand.N((steps-1)*step)
+	return stagger + rand.N((maxStaggered-1)*stagger)
 }
 
-// in is a little later than d from now: Redis rounds milliseconds.
-func in(d time.Duration) driver.Instant { return driver.Stamp().Add(d + time.Millisecond) }
+// soonAfter is a little later than d from now: Redis rounds milliseconds.
+func soonAfter(d time.Duration) driver.Instant { return driver.Stamp().Add(d + time.Millisecond) }
 
-// lookAt sets when to ask. l.mu is held.
-func (l *lock) lookAt(look driver.Instant) {
-	l.look = look
+// setRecheck sets when to ask. l.mu is held.
+func (l *lock) setRecheck(at driver.Instant) {
+	l.recheckAt = at
 	select {
-	case l.moved <- struct{}{}:
+	case l.rescheduled <- struct{}{}:
 	default:
 	}
 }
 
-func (l *lock) untilLook() time.Duration {
+func (l *lock) untilRecheck() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return max(l.look.Sub(driver.Stamp()), 0)
+	return max(l.recheckAt.Sub(driver.Stamp()), 0)
+}
+
+// recheck renews the place, which advances the queue. Its error says that the place is gone.
+func (l *lock) recheck(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, min(l.ttl/6, messageTimeout))
+	defer cancel()
+	sent := driver.Stamp()
+	a := l.d.router.ask(ctx, l.request(renewScript, sent)) // nobody queues in a Cluster
+	if a.err != nil {                                      // the renewals go on; a server in trouble is left alone for a while
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.recheckAt = driver.Stamp().Add(max(l.ttl/10, 50*time.Millisecond))
+		return nil
+	}
+	return l.renewed(a, sent)
 }

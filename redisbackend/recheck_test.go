@@ -15,7 +15,7 @@ func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	slack := redisbackend.Guarantees().Expiry.Slack
 	for _, rank := range []int{0, 1, 3, 4, 5, 20, 1000000} {
 		for range 100 {
-			if late := redisbackend.Stagger(rank); late < 0 || late > slack-answer || rank > 0 && late == 0 {
+			if late := redisbackend.StaggerOf(rank); late < 0 || late > slack-answer || rank > 0 && late == 0 {
 				t.Fatalf("rank %d asks %v after the expiry, want it after the first, and %v at most", rank, late, slack-answer)
 			}
 		}
@@ -55,7 +55,7 @@ func TestReplyDoesNotPutOffWhatWasToldSince(t *testing.T) {
 		{soon, late, false, late},
 		{late, soon, false, soon},
 	} {
-		if got := redisbackend.LookOf(c.told, c.left, c.before); got > c.want+time.Second || got < c.want-30*time.Second {
+		if got := redisbackend.RecheckOf(c.told, c.left, c.before); got > c.want+time.Second || got < c.want-30*time.Second {
 			t.Errorf("told to ask in %v, with a reply that says %v to a request from before that: %v: asks in %v, want %v",
 				c.told, c.left, c.before, got, c.want)
 		}

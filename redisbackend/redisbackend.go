@@ -1,34 +1,37 @@
-// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels and in a Cluster. It
-// is opened by URL, or by [New] with a client of the caller's.
+// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels and
+// in a Cluster. It is opened by URL, or by [New] with a client of the caller's.
 //
 //	l, err := locker.Open(ctx, "redis://user:password@redis.example:6379/0?prefix=billing:&ttl=30s")
 //
 // # What it promises
 //
-// One server decides, in scripts that it executes as a whole. A lease is a key with a TTL; its holder renews it, and
-// learns by that when an operator has deleted it. Tokens are max(last + 1, the server's clock in µs), so they rise over
-// restarts, failovers and the loss of all data, as long as the clock isn't set back meanwhile, and that of a replica which
-// takes over isn't behind.
+// One server decides, in scripts that it executes as a whole. A lease is a key with a TTL. Its holder
+// renews it, and learns by that when an operator has deleted it. Tokens are max(last + 1, the server's
+// clock in µs). So they rise over restarts, failovers and the loss of all data, unless the clock is set
+// back meanwhile, or a replica that takes over has a clock that is behind.
 //
-// What the server forgets it can grant again: a restart without persistence, a failover to a replica that had missed the
-// latest, FLUSHALL, and a clock that jumps ahead let a second holder in while the first believes in its lease, until
-// its next renewal. It is longer where a former master lives on with some of the clients, cut off from the replica that has
-// taken its place: both grant locks and renew them until the split is over, or the former master refuses writes
-// (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds for products with several active masters.
-// So without fencing these locks are for efficiency ([locker.Efficiency]); with the token checked where the data lives, no stale
-// write gets in for as long as tokens rise.
+// What the server forgets it can grant again. A restart without persistence, a failover to a replica
+// that had missed the latest writes, FLUSHALL, and a clock that jumps ahead let a second holder in
+// while the first believes in its lease, until the first's next renewal. It takes longer where a former
+// master lives on with some of the clients, cut off from the replica that has taken its place: both
+// grant locks and renew them until the split is over, or until the former master refuses writes
+// (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds for products with
+// several active masters. So without fencing these locks are for efficiency ([locker.Efficiency]). If
+// the token is checked where the data lives, no stale write gets in as long as tokens rise.
 //
 // # Waiting
 //
-// Waiters of all Lockers stand in a queue on the server, first come, first served. The release of a lock makes the first
-// of them that is alive the next holder in the same step, and tells its Locker: one round trip from holder to holder,
-// and nobody can take the lock in between. A Locker that has to wait keeps one connection for these messages, with one
-// goroutine, from its first wait until Close; a message that gets lost is found at the next renewal. Without waiting
-// there are no goroutines but those of go-redis, and of the engine.
+// Waiters of all Lockers are in a queue on the server, first come, first served. The release of a lock
+// makes the first live waiter the next holder in the same step, and notifies its Locker: one round
+// trip from holder to holder, and nobody can take the lock in between. A Locker that has to wait keeps
+// one connection for these messages, with one goroutine, from its first wait until Close. A message
+// that gets lost is found at the next renewal. Without waiting there are no goroutines but those of
+// go-redis and of the engine.
 //
-// In a Cluster waiters poll, without an order; so do they where a client's subscriptions lead to another server than its
-// scripts (a replica). The Locker's Guarantees say so. While a slot of the Cluster moves to another server, leases in it are
-// renewed and released, but nobody can acquire a lock in it: see docs/redis.md.
+// In a Cluster waiters poll, without an order. They also do so where a client's subscriptions lead to
+// another server than its scripts (a replica). The Locker's Guarantees say so. While a slot of the
+// Cluster moves to another server, leases in it are renewed and released, but nobody can acquire a lock
+// in it: see docs/redis.md.
 //
 // # URLs
 //
@@ -38,8 +41,8 @@
 //	redis://HOST:26379/DB?master_name=NAME          through Sentinels; USER:PASSWORD are then theirs
 //	redis://HOST:PORT?cluster=true                  a Cluster
 //
-// These are the URLs of go-redis, but for unix://, which could be any backend's: it is redis+unix:// here. valkey:// and valkeys://
-// mean the same as redis:// and rediss://. The parameters, all optional:
+// These are the URLs of go-redis, except for unix://, which could be any backend's: it is redis+unix://
+// here. valkey:// and valkeys:// mean the same as redis:// and rediss://. The parameters, all optional:
 //
 //	prefix           what keys and channels begin with: "locker:"
 //	ttl              of leases that don't ask for one: 30s
@@ -49,28 +52,31 @@
 //	username, password   for the servers behind the Sentinels
 //	cluster          true: a Cluster
 //	pool_size        connections at most, to each server: 10 for each CPU
-//	allow_eviction   true: see AllowEviction
+//	allow_eviction   true: see WithEviction
 //	ca_file          authorities for the server's certificate, PEM: those of the system
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the server's certificate: the host
-//	skip_verify      true: take any certificate
+//	skip_verify      true: accept any certificate
 //
 // # What is checked when it is opened
 //
-// That the server answers, is of a version that will do, is no replica, carries the scripts out, and lets this user do
-// what they do: an error names what is missing. That its maxmemory-policy is noeviction, because any other drops locks
-// when memory is short ([AllowEviction] waives this). All of it takes about ten requests.
+// That the server answers, has a version that is supported, is not a replica, executes the scripts, and
+// permits this user what they do: an error names what is missing. That its maxmemory-policy is
+// noeviction, because any other policy drops locks when memory is full ([WithEviction] accepts that).
+// All of it takes about ten requests.
 //
 // # Clients
 //
-// A client that New is given keeps its settings, and other parts of a program may use it at the same time. Its retries
-// don't apply here: requests are repeated where the driver knows that it is harmless. Set ContextTimeoutEnabled if you can;
-// otherwise a request to a server that hangs may keep its connection until the client's own timeouts.
+// A client that New is given keeps its settings, and other parts of a program may use it at the same
+// time. Its retries don't apply here: requests are repeated where the driver knows that it is harmless.
+// Set ContextTimeoutEnabled if you can. Otherwise a request to a server that doesn't answer may keep
+// its connection until the client's own timeouts.
 //
-// go-redis writes lines of its own about connections to standard error. It has one logger for the whole program, so this package
-// leaves it alone. A program turns it off with Disable of github.com/redis/go-redis/v9/logging, or gives it another one with
-// [redis.SetLogger], before it makes a client or opens a Locker: neither is safe while clients are used. What matters to a
-// Locker's caller comes back as an error.
+// go-redis writes lines of its own about connections to standard error. It has one logger for the whole
+// program, so this package leaves it alone. A program turns it off with Disable of
+// github.com/redis/go-redis/v9/logging, or gives it another one with [redis.SetLogger], before it makes
+// a client or opens a Locker: neither is safe while clients are used. What matters to a Locker's caller
+// comes back as an error.
 package redisbackend
 
 import (
@@ -90,7 +96,7 @@ const (
 	backend       = "redis"
 	defaultTTL    = 30 * time.Second
 	defaultPrefix = "locker:"
-	openLimit     = 10 * time.Second // of all that opening asks the servers
+	openTimeout   = 10 * time.Second // of all requests when it is opened
 
 	// pollSlack is how much later than the end of a lease a waiter that polls may ask.
 	pollSlack = 500 * time.Millisecond
@@ -113,21 +119,22 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// WithPrefix sets what the keys and channels of the locks begin with; without it, "locker:". All who shall exclude
-// each other use the same. It has no braces.
+// WithPrefix sets what the keys and channels of the locks begin with; without it, "locker:". Every
+// Locker that shares these locks must use the same prefix. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and
-// refused below 10 ms.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up
+// to milliseconds, and refused below 10 ms.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// AllowEviction accepts a server that may drop locks when its memory is short (a maxmemory-policy other than
-// noeviction), and one where that can't be found out because INFO is not permitted.
-func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
+// WithEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy other
+// than noeviction), and a server whose policy can't be read because INFO is not permitted.
+func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 
-// New makes a Locker that uses a client of the caller's, who closes it after the Locker. It asks the servers whether
-// they fit (see the package comment), for up to 10 s. A [redis.Ring], which moves keys to other servers when one fails,
-// and a [redis.AutoPipeliner] are refused with an error that matches [errors.ErrUnsupported].
+// New makes a Locker that uses a client of the caller's. The caller closes the client after the Locker.
+// New checks whether the servers fit (see the package comment), for up to 10 s. A [redis.Ring], which
+// moves keys to other servers when one fails, and a [redis.AutoPipeliner] are refused with an error that
+// matches [errors.ErrUnsupported].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
@@ -139,57 +146,42 @@ func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (loc
 }
 
 func newLocker(ctx context.Context, client redis.UniversalClient, c config, done func() error) (locker.Locker, error) {
-	if err := errors.Join(checkPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+	if err := errors.Join(redisconn.CheckPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
 		return nil, err
 	}
 	switch client.(type) {
 	case *redis.Ring:
 		return nil, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported)
 	case *redis.AutoPipeliner:
-		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it is of", errors.ErrUnsupported)
+		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported)
 	}
-	d := &redisDriver{server: newServer(client), prefix: c.prefix, done: done}
-	d.grants = newGrants(d)
-	limited, cancel := context.WithTimeout(ctx, openLimit)
+	d := newDriver(client, c.prefix, done)
+	limited, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if err := d.open(limited, c.allowEviction); err != nil {
-		err = overdue(err, addressOf(client))
+		err = redisconn.OverdueFrom(redisconn.AddressOf(client), err)
 		if over := redisconn.GivenUp(ctx); over != nil {
 			return nil, fmt.Errorf("%w: %w", over, err)
 		}
-		return nil, hint(err)
+		return nil, hint(err, redisconn.UsesTLS(client))
 	}
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
-// open finds out whether the servers fit, and what can be promised.
-func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
-	s := d.server
-	if err := s.checkAll(ctx, allowEviction); err != nil {
+// hint adds what a connection on which nothing makes sense may mean.
+func hint(err error, usesTLS bool) error {
+	switch {
+	case !redisconn.MayBeTLS(err, usesTLS):
 		return err
+	case usesTLS:
+		return fmt.Errorf("%w; a server that doesn't speak TLS needs redis:// or valkey://", err)
 	}
-	d.guarantees = Guarantees()
-	if s.failsOver() {
-		d.guarantees.Tolerance = locker.ToleranceFailover
-	}
-	channel, pushes := d.grants.Channel(), false
-	if s.cluster == nil {
-		var err error
-		if pushes, err = s.hears(ctx, d.prefix, channel); err != nil {
-			return err
-		}
-	}
-	if !pushes {
-		channel, d.grants = "", nil
-		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
-		d.guarantees.Expiry.Slack = pollSlack
-	}
-	return s.probe(ctx, d.prefix, channel)
+	return fmt.Errorf("%w; a server that speaks TLS needs rediss:// or valkeys://", err)
 }
 
-// Guarantees is what a Locker of one Redis server promises. One with Sentinels survives failovers
-// ([locker.ToleranceFailover]). So does one of a Cluster, where waiters poll and have no order ([locker.WaitingPolled],
-// [locker.OrderNone]).
+// Guarantees is what a Locker of one Redis server promises. With Sentinels it survives failovers
+// ([locker.ToleranceFailover]). So does a Locker of a Cluster, where waiters poll and have no order
+// ([locker.WaitingPolled], [locker.OrderNone]).
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

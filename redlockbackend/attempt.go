@@ -11,28 +11,42 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// attempt is one try to get the lock on a majority of the servers, under an owner and with a token of its own: so a late
-// answer to one attempt can't count for another, and what stops late requests of the one doesn't stop the next.
+var (
+	errReleased = errors.New("the server has it as released already")
+	errNotAsked = errors.New("it was not asked")
+)
+
+// attempt is one try to get the lock on a majority of the servers, with its own owner and its own token.
+// So a late answer to one attempt can't count for another, and what stops late requests of one attempt
+// doesn't stop the next.
 type attempt struct {
 	l     *lock
 	owner string
 	sent  driver.Instant // when it began: no request was sent before
 
-	// Every lease keeps its attempt, so the slices have room for the servers that there are, and not for the most.
-	mu      sync.Mutex
-	token   locker.Token     // proposed, or won
-	granted bool             // it has won
-	over    bool             // it has failed: what is answered now is removed
-	given   driver.Instant   // the base that the engine knows
-	backing backing          // what the lease is attached to
-	agreed  []locker.Token   // by server: what it has raised the counter to
-	last    []driver.Instant // by server: when the last request that sets or renews had ended
-	errs    []error          // by server: why it could not be removed; nil: no removal has failed
-	asked   servers          // their answers are still to come
-	left    servers          // something may stand there, or be on its way
-	busy    servers          // a removal is under way
-	placed  servers          // they may have noted that it waits
+	// Every lease keeps its attempt, so the slices have room for the servers that exist, and not for the
+	// most that can exist.
+	mu       sync.Mutex
+	state    attemptState
+	token    locker.Token     // proposed, or won
+	reported driver.Instant   // the base that the engine knows
+	backers  backers          // what the lease is attached to
+	agreed   []locker.Token   // by server: what it has raised the counter to
+	last     []driver.Instant // by server: when the last request that sets or renews had ended
+	errs     []error          // by server: why it could not be removed; nil: no removal has failed
+	asked    servers          // their answers are still to come
+	left     servers          // something may exist there, or be on its way
+	busy     servers          // a removal is being sent
+	placed   servers          // they may have noted that it waits
 }
+
+type attemptState int
+
+const (
+	voting   attemptState = iota // answers count
+	leased                       // it has won
+	rejected                     // it has failed: what is granted now is removed
+)
 
 func (l *lock) newAttempt() *attempt {
 	n := len(l.d.nodes)
@@ -42,117 +56,118 @@ func (l *lock) newAttempt() *attempt {
 		owner:   driver.NewOwner(),
 		token:   l.d.clock.propose(),
 		sent:    driver.Stamp(),
-		backing: backing{servers: n, stamps: instants[:n:n]},
+		backers: backers{total: n, stamps: instants[:n:n]},
 		agreed:  make([]locker.Token, n),
 		last:    instants[n:],
 		left:    allOf(n),
 	}
 	for i := range l.d.nodes {
-		a.backing.stamps[i] = a.sent
+		a.backers.stamps[i] = a.sent
 	}
 	return a
 }
 
-// try makes an attempt. One that fails leaves nothing on the servers that have answered; from the others it is removed as
-// they answer.
-func (l *lock) try() (*attempt, decision, tally) {
+// try makes an attempt. An attempt that fails leaves nothing on the servers that have answered. It is
+// removed from the others as they answer.
+func (l *lock) try() (*attempt, decision, answers) {
 	a := l.newAttempt()
 	l.add(a)
-	outcome, answers := a.first()
+	outcome, all := a.acquire()
 	if outcome == short {
-		outcome, answers = a.second(answers)
+		outcome, all = a.raise(all)
 	}
 	if outcome != won {
-		a.giveUp()
+		a.rollBack()
 	}
-	return a, outcome, answers
+	return a, outcome, all
 }
 
-func (a *attempt) first() (decision, tally) {
-	answers, doubted := a.l.d.expect()
+// acquire is the first phase: all servers are asked for the lock.
+func (a *attempt) acquire() (decision, answers) {
+	all, doubted := a.l.d.expect()
 	token, outcome := a.token, undecided
-	for coming := a.ask(acquireScript, allOf(len(answers)), token); outcome == undecided; {
+	for coming := a.ask(acquireScript, allOf(len(all)), token); outcome == undecided; {
 		r := <-coming
-		answers[r.i], doubted = r.reply, doubted.minus(r.i)
-		outcome = answers.first()
-		// A failure, and "held" to who doesn't ask again, is not said before they had their time as well.
+		all[r.i], doubted = r.reply, doubted.minus(r.i)
+		outcome = all.afterAcquire()
+		// A failure, and "held" to a caller that doesn't ask again, is not returned before the doubted
+		// servers had their time as well.
 		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) {
 			for doubted != 0 {
-				answers[doubted.next()] = reply{}
+				all[doubted.next()] = reply{}
 			}
-			outcome = answers.first()
+			outcome = all.afterAcquire()
 		}
 	}
 	if outcome == won {
 		a.win(token)
 	}
-	return outcome, answers
+	return outcome, all
 }
 
-// expect begins a tally, and returns which servers are not to be waited for: those that were silent the last time, as long as the
-// others can decide. Where those are no majority, all have been cut off, and may be back by now.
-func (d *redlock) expect() (answers tally, doubted servers) {
-	answers = make(tally, len(d.nodes))
+// expect returns the answers before any has come, and which servers are doubted: nobody waits for servers
+// that were silent the last time, as long as the others can decide. If the others are no majority, all
+// servers have been cut off, and may be back by now.
+func (d *redlock) expect() (all answers, doubted servers) {
+	all = make(answers, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			answers[i].err, doubted = redisconn.ErrNoAnswer, doubted.with(i)
+			all[i].err, doubted = redisconn.ErrNoAnswer, doubted.with(i)
 		}
 	}
-	if answers.outstanding() < majority(len(answers)) {
-		clear(answers)
+	if all.outstanding() < majority(len(all)) {
+		clear(all)
 		doubted = 0
 	}
-	return answers, doubted
+	return all, doubted
 }
 
-var errNotAsked = errors.New("it was not asked")
-
-// second asks those who have granted the lock to agree to a larger token.
-func (a *attempt) second(granted tally) (decision, tally) {
+// raise is the second phase: the servers that have granted the lock are asked to agree to a larger token.
+func (a *attempt) raise(granted answers) (decision, answers) {
 	var which servers
-	answers := make(tally, len(granted))
+	all := make(answers, len(granted))
 	for i, r := range granted {
-		if r.ours() {
+		if r.isOurs() {
 			which = which.with(i)
 		} else {
-			answers[i] = reply{err: errNotAsked}
+			all[i] = reply{err: errNotAsked}
 		}
 	}
-	token, _ := granted.larger()
+	token, _ := granted.secondPhaseToken()
 	outcome := undecided
-	for coming := a.ask(raiseScript, which, token); outcome == undecided; outcome = answers.second() {
+	for coming := a.ask(raiseScript, which, token); outcome == undecided; outcome = all.afterRaise() {
 		r := <-coming
-		answers[r.i] = r.reply
+		all[r.i] = r.reply
 	}
 	if outcome == won {
 		a.win(token)
 		a.l.d.clock.learn(token)
 	}
-	return outcome, answers
+	return outcome, all
 }
 
 // win is called when a majority has raised the counter to token.
 func (a *attempt) win(token locker.Token) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.token, a.granted, a.given = token, true, a.sent
-	for i := range a.backing.servers {
+	a.token, a.state, a.reported = token, leased, a.sent
+	for i := range a.backers.total {
 		if a.agreed[i] == token {
-			a.backing.stands = a.backing.stands.with(i)
+			a.backers.set = a.backers.set.with(i)
 		}
 	}
 }
 
-// answer is what server i says.
-type answer struct {
+// serverReply is what server i says.
+type serverReply struct {
 	i int
 	reply
 }
 
-// ask sends a script to some servers, side by side, and returns where the answers come. A server that doesn't answer
-// counts as failed when its time is up, so all goroutines end by then.
-func (a *attempt) ask(s *script, which servers, token locker.Token) <-chan answer {
-	answers := make(chan answer, which.size())
+// ask sends a script to some servers, all at the same time, and returns where the replies come. A server
+// that doesn't answer counts as failed when its time is up, so all goroutines end by then.
+func (a *attempt) ask(s *redisconn.Script, which servers, token locker.Token) <-chan serverReply {
+	replies := make(chan serverReply, which.size())
 	it := item{key: a.l.key, owner: a.owner, token: token, ttl: a.l.ttl, ticket: a.l.ticket}
 	a.mu.Lock()
 	a.asked |= which
@@ -162,21 +177,22 @@ func (a *attempt) ask(s *script, which servers, token locker.Token) <-chan answe
 		if r.verdict == raised {
 			r.counter = token
 		}
-		late := a.heard(i, s, r, token)
-		answers <- answer{i, r}
-		if late {
+		unwanted := a.heard(i, s, r, token)
+		replies <- serverReply{i, r}
+		if unwanted {
 			a.each(servers(0).with(i), a.remove) //nolint:contextcheck // see each
 		}
 	})
-	return answers
+	return replies
 }
 
-// each does something with some servers, side by side, in goroutines that end within the time that a server has: a caller
-// that gives up must not leave behind what nobody has looked at.
+// each does something with some servers, all at the same time. Its goroutines end within the time that a
+// server has. They have no caller's context, because a caller that gives up must not leave behind what
+// nobody has looked at.
 //
 //nolint:contextcheck // for that reason
 func (a *attempt) each(which servers, do func(context.Context, int)) {
-	ctx, cancel := context.WithTimeout(context.Background(), a.l.d.limitFor(a.l.ttl))
+	ctx, cancel := context.WithTimeout(context.Background(), a.l.d.timeoutFor(a.l.ttl))
 	done := countdown{end: cancel}
 	done.left.Store(int32(which.size()))
 	for which != 0 {
@@ -200,22 +216,23 @@ func (c *countdown) one() {
 	}
 }
 
-// heard takes in an answer, whenever it comes. It reports whether what stands is to be removed, because the attempt has
-// failed meanwhile.
-func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late bool) {
+// heard processes a reply, whenever it comes. It reports whether what exists on the server is to be
+// removed, because the attempt has failed meanwhile.
+func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token) (unwanted bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked, a.last[i] = a.asked.minus(i), driver.Now()
 	switch {
 	case r.err != nil:
-		if s == acquireScript && redisconn.Certain(r.err) {
+		if s == acquireScript && redisconn.NotExecuted(r.err) {
 			a.left = a.left.minus(i)
 		}
 	case r.verdict == raised:
-		// A lease that was granted without waiting for this server has it too, if the token is the same.
+		// A lease that was granted without waiting for this server is attached to it as well, if the
+		// token is the same.
 		a.agreed[i] = token
-		if a.granted && token == a.token {
-			a.backing.stands = a.backing.stands.with(i)
+		if a.state == leased && token == a.token {
+			a.backers.set = a.backers.set.with(i)
 		}
 	case r.verdict != granted && s == acquireScript:
 		a.left = a.left.minus(i)
@@ -223,14 +240,14 @@ func (a *attempt) heard(i int, s *script, r reply, token locker.Token) (late boo
 			a.placed = a.placed.with(i)
 		}
 	}
-	return a.over && a.left.has(i)
+	return a.state == rejected && a.left.has(i)
 }
 
-// giveUp ends a failed attempt, and removes what has been granted. Servers that have not answered are left to those who
-// wait for them.
-func (a *attempt) giveUp() {
+// rollBack ends a failed attempt, and removes what has been granted. Where a server has not answered,
+// the goroutine that waits for it does that.
+func (a *attempt) rollBack() {
 	a.mu.Lock()
-	a.over = true
+	a.state = rejected
 	which := a.left &^ a.asked
 	a.mu.Unlock()
 	if which != 0 {
@@ -244,7 +261,7 @@ func (a *attempt) giveUp() {
 	}
 }
 
-// remove removes what may stand on a server, unless that is under way.
+// remove removes what may exist on a server, unless a removal is already being sent.
 func (a *attempt) remove(ctx context.Context, i int) {
 	a.mu.Lock()
 	if !a.left.has(i) || a.busy.has(i) {
@@ -254,7 +271,7 @@ func (a *attempt) remove(ctx context.Context, i int) {
 	a.busy = a.busy.with(i)
 	a.mu.Unlock()
 	it := item{key: a.l.key, owner: a.owner, ttl: a.l.ttl}
-	if a.l.isReleased() { // what a failed attempt has left is removed while the wait goes on, and nobody is told
+	if a.l.isReleased() { // what a failed attempt has left is removed while the wait goes on, and nobody is notified
 		it.token, it.ticket = 1, a.l.ticket
 	}
 	r := a.l.d.nodes[i].ask(ctx, releaseScript, it)
@@ -271,11 +288,11 @@ func (a *attempt) remove(ctx context.Context, i int) {
 		a.errs[i] = r.err
 	}
 	if r.err == nil {
-		a.left, a.backing.stands = a.left.minus(i), a.backing.stands.minus(i)
+		a.left, a.backers.set = a.left.minus(i), a.backers.set.minus(i)
 	}
 }
 
-// remains is the servers on which something of a may stand. If errs is given, it gets the reasons.
+// remains returns the servers on which something of a may exist. If errs is given, it gets the reasons.
 func (a *attempt) remains(errs *[mostServers]error) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -284,10 +301,10 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	}
 	now := driver.Now()
 	for which := a.left &^ a.asked; which != 0; {
-		// What the last request has set or renewed ends a TTL after that was carried out. If that went unheard, it was
-		// within another TTL, or there was nothing left to renew. One that creates, and is carried out even later, was held
-		// up by a server that stood still: what it sets ends by itself as well, and the removals that were sent in vain
-		// come behind it.
+		// What the last request has set or renewed ends a TTL after that request was executed. If its
+		// answer was not heard, it was executed within another TTL, or there was nothing left to renew. A
+		// request that creates, and is executed even later, was delayed by a server that had stopped. What
+		// it sets ends by itself as well, and the removals that failed are executed after it.
 		if i := which.next(); now.Sub(a.last[i]) > 2*a.l.ttl {
 			a.left = a.left.minus(i)
 		}
@@ -301,8 +318,9 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	return a.left
 }
 
-// leave has the removal go to those servers, too, where the acquisition may have nothing but a place among those who wait.
-func (a *attempt) leave() {
+// includePlaces has the removal go to the servers, too, where the acquisition may have nothing but a
+// place among the waiters.
+func (a *attempt) includePlaces() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.left |= a.placed

@@ -2,29 +2,26 @@ package redlockbackend
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// What the servers must be like is found out when a Locker is opened, and not with the first lock that is lost.
+// Servers that don't fit are found when a Locker is opened, and not when the first lock is lost.
 
-// openLimit bounds all that opening asks the servers.
-const openLimit = 10 * time.Second
+// openTimeout bounds all requests when a Locker is opened.
+const openTimeout = 10 * time.Second
 
-// open checks all servers side by side. One that can't be reached is one of a minority that may fail; one that is reached
-// and doesn't fit is a mistake.
+// open checks all servers at the same time. A server that can't be reached is one of a minority that
+// may fail. A server that is reached and doesn't fit is a mistake.
 func (d *redlock) open(ctx context.Context) error {
 	runs := make([]string, len(d.nodes))
 	if err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) (err error) {
@@ -35,14 +32,15 @@ func (d *redlock) open(ctx context.Context) error {
 	}
 	for i, run := range runs {
 		if same := slices.Index(runs, run); run != "" && same < i {
-			return fmt.Errorf("%w: %s and %s are one server: they have to be independent of each other", locker.ErrOption,
+			return fmt.Errorf("%w: %s and %s are the same server: want servers that are independent of each other", locker.ErrOption,
 				d.nodes[same].name(), d.nodes[i].name())
 		}
 	}
-	return d.enter(ctx)
+	return d.join(ctx)
 }
 
-// eachNode returns the errors of servers that don't fit, or else, if no majority is left, of those that can't be reached.
+// eachNode returns the errors of servers that don't fit. If there are none, and no majority can be
+// reached, it returns the errors of those that can't be reached.
 func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int, *node) error) error {
 	unfit, away := make(map[int]error), make(map[int]error)
 	var mu sync.Mutex
@@ -56,7 +54,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 			defer mu.Unlock()
 			switch {
 			case err == nil:
-			case unreachable(err):
+			case isUnreachable(err):
 				away[i] = redisconn.Overdue(err)
 			default:
 				unfit[i] = err
@@ -64,15 +62,15 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 		})
 	}
 	all.Wait()
+	reached := len(d.nodes) - len(away)
 	switch {
 	case len(unfit) > 0:
 		return d.failure("a server doesn't fit", unfit)
-	case len(d.nodes)-len(away) < majority(len(d.nodes)):
-		err := d.failure(fmt.Sprintf("%d of %d servers can be reached, and %d must", len(d.nodes)-len(away), len(d.nodes),
-			majority(len(d.nodes))), away)
+	case reached < majority(len(d.nodes)):
+		err := d.failure(fmt.Sprintf("%d of %d servers can be reached, and %d must", reached, len(d.nodes), majority(len(d.nodes))), away)
 		for i := range d.nodes {
 			if cause, ok := away[i]; !ok || errors.As(cause, new(redis.Error)) {
-				return err // where one answers, the others are simply away
+				return err // one server answers, so TLS isn't the reason
 			}
 		}
 		return d.hint(err, away)
@@ -80,45 +78,46 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 	return nil
 }
 
-// unreachable reports whether err is that of a server which doesn't answer, or is about to start.
-func unreachable(err error) bool {
+// isUnreachable reports whether err is that of a server that doesn't answer, or is about to start.
+func isUnreachable(err error) bool {
 	var reply redis.Error
 	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&
 		(!errors.As(err, &reply) || redisconn.Says(err, "LOADING", "BUSY", "max number of clients"))
 }
 
-// check looks at one server, and returns which process it is.
+// check checks one server, and returns which process it is.
 func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, max(3*d.nodeTimeout, time.Second))
+	limit := max(3*d.nodeTimeout, time.Second)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var f redisconn.Facts
-	if left := n.do(ctx, func() {
-		if err = redisconn.Ping(ctx, n.client); err == nil {
-			f, err = redisconn.AskFacts(ctx, n.client)
-		}
-	}); left != nil {
-		return "", left
+	f, err := n.conn.AskFacts(ctx, n.client)
+	if err == nil {
+		err = f.Denied
 	}
 	if err == nil {
 		err = checkFacts(f, d.allowEviction)
 	}
+	permissions := permissionsFor(d.prefix)
 	if err == nil {
-		err = d.subscribe(ctx, n)
+		err = n.conn.TrySubscribe(ctx, permissions, d.waitlist.channel, limit, nil)
 	}
 	if err == nil {
-		err = d.probe(ctx, n)
+		err = n.conn.Probe(ctx, permissions, func(whole bool) []any {
+			key := lockKey(d.prefix, "probe "+driver.NewOwner())
+			return append(probeScript.Args(whole, 2, 4), key, memoryKey(d.prefix), d.waitlist.channel, n.client.Options().DB)
+		})
 	}
 	return f.Run, err
 }
 
-// checkFacts judges what a server says of itself.
+// checkFacts judges what a server says about itself.
 func checkFacts(f redisconn.Facts, allowEviction bool) error {
 	if err := f.CheckVersion(); err != nil {
 		return err
 	}
 	switch {
 	case f.Mode == "sentinel":
-		return fmt.Errorf("%w: this is a Sentinel, which has no locks", locker.ErrOption)
+		return fmt.Errorf("%w: this is a Sentinel, which has no locks; give the address of a server", locker.ErrOption)
 	case f.Mode == "cluster":
 		return fmt.Errorf("%w: this is one server of a Redis Cluster; Redlock is for servers that are independent", locker.ErrOption)
 	case f.Run == "" || f.History == "" || f.Role == "":
@@ -132,22 +131,17 @@ func checkFacts(f redisconn.Facts, allowEviction bool) error {
 	return err
 }
 
-// hint adds to err what it may mean if no server answers: that TLS is spoken on one side alone. A server with TLS ends a
-// connection without. One without TLS waits for the rest of a command, or ends the connection as well.
+// hint adds to err that only one side may speak TLS, if that can be the reason.
 func (d *redlock) hint(err error, away map[int]error) error {
 	for i, n := range d.nodes {
-		ended := errors.Is(away[i], io.EOF) || errors.Is(away[i], syscall.ECONNRESET)
-		switch speaksTLS := n.client.Options().TLSConfig != nil; {
-		case !speaksTLS && ended:
-			return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://", err)
-		case speaksTLS && (ended || errors.As(away[i], new(tls.RecordHeaderError)) || connectedInSilence(away[i])):
+		usesTLS := redisconn.UsesTLS(n.client)
+		switch {
+		case !redisconn.MayBeTLS(away[i], usesTLS):
+		case usesTLS:
 			return fmt.Errorf("%w; a server that doesn't speak TLS needs redlock:// or redis://", err)
+		default:
+			return fmt.Errorf("%w; a server that speaks TLS needs redlocks:// or rediss://", err)
 		}
 	}
 	return err
-}
-
-// connectedInSilence reports whether nothing was heard, on a connection that may have been made.
-func connectedInSilence(err error) bool {
-	return redisconn.Silent(err) && !errors.Is(err, kit.ErrNotSent)
 }

@@ -7,13 +7,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// clock proposes tokens: the wall clock in microseconds, each larger than the one before. A proposal that is too small
-// costs a second phase and nothing else, so it need not be right; but then the clock learns how far it is off from what a
-// majority has agreed to.
+// clock proposes tokens: the wall clock in microseconds, and each token is larger than the one before. A
+// proposal that is too small costs a second phase and nothing else, so the clock need not be right. After
+// a second phase it learns how far it is off from what a majority has agreed to.
 type clock struct {
 	mu   sync.Mutex
 	last locker.Token
-	off  locker.Token // what the wall clock lacks
+	off  locker.Token // to be added to the wall clock
 }
 
 func (c *clock) propose() locker.Token {
@@ -23,7 +23,7 @@ func (c *clock) propose() locker.Token {
 	return c.last
 }
 
-// learn is told of the token of a second phase.
+// learn is called with the token of a second phase.
 func (c *clock) learn(token locker.Token) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

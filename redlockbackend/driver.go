@@ -9,23 +9,36 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// redlock is the contact of one Locker with its servers.
+// redlock is what one Locker has of its servers.
 type redlock struct {
 	config
-	nodes   []*node
-	clock   clock
-	turns   *turns
-	done    func() error  // called when the driver is closed; nil: nothing
-	closing chan struct{} // closed when it is
+	nodes    []*node
+	clock    clock
+	waitlist *waitlist
+	done     func() error // called when the driver is closed; nil: nothing
 
 	mu    sync.Mutex
 	going int           // goroutines
 	idle  chan struct{} // closed when the last one ends; nil: nobody waits for it
+}
+
+func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
+	c.maxTTL = roundUp(c.maxTTL)
+	d := &redlock{config: c, done: done}
+	d.waitlist = newWaitlist(d)
+	for i, client := range clients {
+		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout)
+		n.listener = d.waitlist.listener(i, client)
+		d.nodes = append(d.nodes, n)
+	}
+	return d
 }
 
 var (
@@ -55,9 +68,9 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// limitFor bounds a request to one server. An answer that takes half of the TTL is of little use, and the engine renews a
-// lease that is that old before it hands it out.
-func (d *redlock) limitFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
+// timeoutFor bounds a request to one server. An answer that takes half of the TTL is of little use, and
+// the engine renews a lease that is that old before it hands it out.
+func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
 // spawn starts a goroutine, which close waits for.
 func (d *redlock) spawn(f func()) {
@@ -66,7 +79,7 @@ func (d *redlock) spawn(f func()) {
 	d.mu.Unlock()
 	go func() {
 		defer d.ended()
-		_ = stretch(0)
+		redisconn.GrowStack() // each server is asked in a new goroutine
 		f()
 	}()
 }
@@ -97,9 +110,12 @@ func (d *redlock) wait(ctx context.Context) error {
 	}
 }
 
-// Close ends the subscriptions and waits for requests that are still to be answered, for as long as a server may take.
+// Close ends the subscriptions. It waits for requests that are still to be answered, for as long as a
+// server may take.
 func (d *redlock) Close(ctx context.Context) error {
-	close(d.closing)
+	for _, n := range d.nodes {
+		n.conn.Close()
+	}
 	errs := []error{d.wait(ctx)}
 	for _, n := range d.nodes {
 		errs = append(errs, n.listener.Close(ctx))
@@ -110,30 +126,30 @@ func (d *redlock) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// explain makes an error of the answers to an attempt in which too few servers took part. Those that nobody waited for in the
-// end are not in it.
-func (d *redlock) explain(answers tally) error {
+// explain makes an error of the answers to an attempt in which too few servers took part. Servers that
+// nobody waited for in the end are not in it.
+func (d *redlock) explain(all answers) error {
 	why, wait := make(map[int]error), ""
-	for i, r := range answers {
+	for i, r := range all {
 		switch {
 		case r.err != nil:
 			why[i] = r.err
 		case r.verdict == waits:
-			wait = " (new servers and a new prefix have to wait as well, once; see NewCluster, in a URL: new_cluster)"
+			wait = " (new servers and a new prefix have to wait as well, once; see WithNewCluster, in a URL: new_cluster)"
 			why[i] = fmt.Errorf("%w: %v more", errForgetful, r.left)
 		case r.verdict == differs:
-			why[i] = differing(r.max)
+			why[i] = wrongMaxTTL(r.max)
 		case r.verdict == gone:
-			why[i] = errBuried
+			why[i] = errReleased
 		}
 	}
-	if answers.apart() {
+	if all.clocksTooFarApart() {
 		return d.failure("no majority can agree to a token: the clocks of some servers are, or were, more than a minute apart", why)
 	}
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
 }
 
-// remaining is the error of a Release after which something may stand on some servers.
+// remaining is the error of a Release after which something may exist on some servers.
 func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
 	if left == 0 {
 		return nil
@@ -150,7 +166,7 @@ func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
 	return err
 }
 
-// failure is an error with the errors of some servers, in one line. Each of those matches.
+// failure is an error with the errors of some servers, in one line. errors.Is holds for each of them.
 func (d *redlock) failure(what string, why map[int]error) error {
 	e := &failure{text: what}
 	for i, n := range d.nodes {

@@ -82,7 +82,7 @@ func TestLateAnswerBacksTheLease(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer <- raised
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	c.answer("renew", renewed, gone, renewed)
 	if _, err := c.renew(t, l); err != nil { // two of three have it, one of them the late one
 		t.Errorf("Renew = %v, want nil", err)
@@ -104,7 +104,7 @@ func TestLateGrantIsRemoved(t *testing.T) {
 		t.Errorf("release was sent to %v, and nothing stands there", got)
 	}
 	answer <- raised
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
@@ -121,7 +121,7 @@ func TestRollback(t *testing.T) {
 	if _, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver) // an answer may be later than the decision
+	redlockbackend.AwaitIdle(t.Context(), c.Driver) // an answer may be later than the decision
 	if got := c.called("release"); !slices.Equal(got, []int{0, 1, 0, 1, 0}) {
 		t.Errorf("release was sent %v times, want once to those that have granted it", got)
 	}
@@ -141,7 +141,7 @@ func TestSplitVoteIsRepeated(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Acquire = %v, want a grant", err)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	calls := c.servers[0].list()
 	if len(calls) != 3 || calls[1] != (call{"release", calls[0].owner, 0, false}) || calls[2].script != "acquire" ||
 		calls[2].owner == calls[0].owner || calls[2].token <= calls[0].token || calls[2].token != grant.Token {
@@ -282,13 +282,13 @@ func TestRenewals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			redlockbackend.Settle(t.Context(), cl.Driver) // all three have it
+			redlockbackend.AwaitIdle(t.Context(), cl.Driver) // all three have it
 			last := grant.Base
 			for i, round := range c.rounds {
 				cl.answer("renew", round...)
 				before := driver.Stamp()
 				base, err := cl.renew(t, l)
-				redlockbackend.Settle(t.Context(), cl.Driver)
+				redlockbackend.AwaitIdle(t.Context(), cl.Driver)
 				if lost := errors.Is(err, locker.ErrLost); lost != c.lost[i] || (err == nil) != c.renewed[i] {
 					t.Fatalf("round %d: Renew = %v, want lost: %v, renewed: %v", i, err, c.lost[i], c.renewed[i])
 				}

@@ -15,7 +15,6 @@ import (
 var (
 	LockKey      = lockKey
 	MemoryKey    = memoryKey
-	CheckPrefix  = checkPrefix
 	CheckServers = checkServers
 	Majority     = majority
 )
@@ -23,32 +22,35 @@ var (
 // Scripts are the texts of the scripts, by name.
 func Scripts() map[string]string {
 	return map[string]string{
-		"acquire": acquireScript.text, "raise": raiseScript.text, "renew": renewScript.text, "release": releaseScript.text,
-		"enter": enterScript.text, "probe": probeScript.text,
+		"acquire": acquireScript.Text, "raise": raiseScript.Text, "renew": renewScript.Text, "release": releaseScript.Text,
+		"enter": enterScript.Text, "probe": probeScript.Text,
 	}
 }
 
 // ParseURL returns what a URL says.
 func ParseURL(u *url.URL) (Settings, error) {
-	t, err := parse(u)
-	return Settings{t}, err
+	c, servers, err := parseURL(u)
+	return Settings{c, servers}, err
 }
 
-type Settings struct{ t target }
+type Settings struct {
+	c       config
+	servers []*redis.Options
+}
 
 // SettingsOf is what options say.
-func SettingsOf(opts ...Option) Settings { return Settings{target{config: newConfig(opts)}} }
+func SettingsOf(opts ...Option) Settings { return Settings{c: newConfig(opts)} }
 
-func (s Settings) Servers() []redis.Options { return s.t.servers }
+func (s Settings) Servers() []*redis.Options { return s.servers }
 
-func (s Settings) Check() error { return s.t.check() }
+func (s Settings) Check() error { return s.c.check() }
 
 func (s Settings) Config() (prefix string, ttl, maxTTL, nodeTimeout time.Duration, newCluster, allowEviction bool) {
-	c := s.t.config
+	c := s.c
 	return c.prefix, c.ttl, c.maxTTL, c.nodeTimeout, c.newCluster, c.allowEviction
 }
 
-const proposed = 100 // the token of those who have raised their counters
+const proposed = 100 // the token of servers that have raised their counters
 
 // Reply is what a server answers; the zero value: nothing yet.
 type Reply struct {
@@ -56,8 +58,8 @@ type Reply struct {
 	Err  error
 }
 
-func tallyOf(replies []Reply) tally {
-	t := make(tally, len(replies))
+func answersOf(replies []Reply) answers {
+	t := make(answers, len(replies))
 	for i, r := range replies {
 		if r.Text != "" {
 			var err error
@@ -73,34 +75,34 @@ func tallyOf(replies []Reply) tally {
 	return t
 }
 
-// First and Second are what the answers to the two phases come to, in a word.
-func First(replies []Reply) string  { return decisions[tallyOf(replies).first()] }
-func Second(replies []Reply) string { return decisions[tallyOf(replies).second()] }
+// AfterAcquire and AfterRaise are what the answers to the two phases come to, in a word.
+func AfterAcquire(replies []Reply) string { return decisions[answersOf(replies).afterAcquire()] }
+func AfterRaise(replies []Reply) string   { return decisions[answersOf(replies).afterRaise()] }
 
 var decisions = map[decision]string{
 	undecided: "undecided", won: "won", short: "short", taken: "taken", split: "split", failed: "failed",
 }
 
-func Larger(replies []Reply) locker.Token {
-	token, _ := tallyOf(replies).larger()
+func SecondPhaseToken(replies []Reply) locker.Token {
+	token, _ := answersOf(replies).secondPhaseToken()
 	return token
 }
 
-// LookAfter is how long after these answers who waits asks again.
-func LookAfter(replies []Reply) time.Duration {
-	w := new(turn)
-	w.lookAfter(tallyOf(replies))
-	return time.Until(w.look)
+// PollAfter is how long after these answers a waiter asks again.
+func PollAfter(replies []Reply) time.Duration {
+	w := new(waiter)
+	w.schedulePoll(answersOf(replies))
+	return time.Until(w.nextPoll)
 }
 
-func MayRecover(replies []Reply) bool { return tallyOf(replies).mayRecover() }
+func MayRecover(replies []Reply) bool { return answersOf(replies).mayRecover() }
 
-// Base is what the stamps of those servers prove that have the lease; those of the others are negative.
+// Base is what the stamps prove. The stamps of servers that don't have the lease are negative.
 func Base(stamps []driver.Instant) (driver.Instant, bool) {
-	b := backing{servers: len(stamps), stamps: make([]driver.Instant, len(stamps))}
+	b := backers{total: len(stamps), stamps: make([]driver.Instant, len(stamps))}
 	for i, s := range stamps {
 		if s >= 0 {
-			b.stands = b.stands.with(i)
+			b.set = b.set.with(i)
 		}
 		b.confirm(i, s)
 	}
@@ -127,7 +129,7 @@ func NewDriver(clients []*redis.Client, maxTTL, nodeTimeout time.Duration) drive
 	return newDriver(clients, newConfig([]Option{WithMaxTTL(maxTTL), WithNodeTimeout(nodeTimeout)}), nil)
 }
 
-// Hold makes what a driver keeps of a lease that it has got at the first attempt, without asking anybody.
+// Hold makes what a driver keeps of a lease that it got with its first attempt. It asks no server.
 func Hold(d driver.Driver, name string) driver.Lock {
 	made, err := d.Lock(locker.Request{Name: name, TTL: time.Second}, nil)
 	if err != nil {
@@ -144,8 +146,8 @@ func Hold(d driver.Driver, name string) driver.Lock {
 	return l
 }
 
-// Settle waits until nothing is under way.
-func Settle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).wait(ctx) }
+// AwaitIdle waits until no request is being sent.
+func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).wait(ctx) }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {

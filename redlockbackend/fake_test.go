@@ -1,7 +1,6 @@
 package redlockbackend_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
@@ -19,15 +18,16 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// fake is a server that answers what a test says. It speaks enough of the protocol for a client to connect.
+// fake is a server that answers scripts as a test says.
 type fake struct {
 	addr string
 
 	mu    sync.Mutex
-	says  map[string]func() string // what to reply to a script; see silent, hangUp and text
+	says  map[string]func() string // its answer to a script; see silent, hangUp and text
 	calls []call
 	locks map[string]int // that scripts were about, by their names
 	deaf  bool           // subscriptions aren't confirmed
@@ -43,94 +43,57 @@ type call struct {
 }
 
 const (
-	hangUp = "\x00" // ends the connection
-	silent = ""     // answers nothing
+	hangUp = redistest.HangUp
+	silent = redistest.Silence
 )
 
 // text is the answer of a script about one lock.
-func text(s string) string { return fmt.Sprintf("*1\r\n$%d\r\n%s\r\n", len(s), s) }
+func text(s string) string { return "*1\r\n" + redistest.Bulk(s) }
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fake{addr: listener.Addr().String(), says: make(map[string]func() string), locks: make(map[string]int),
-		listeners: make(map[net.Conn]string)}
+	f := &fake{says: make(map[string]func() string), locks: make(map[string]int), listeners: make(map[net.Conn]string)}
 	f.answers("release", text("released"))
-	var all sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	all.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() { f.serve(ctx, conn) })
-		}
-	})
-	t.Cleanup(func() {
-		end()
-		_ = listener.Close()
-		all.Wait()
+	f.addr = redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func(command []string) string { return f.reply(conn, command) })
 	})
 	return f
 }
 
-func (f *fake) serve(ctx context.Context, conn net.Conn) {
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	in := bufio.NewReader(conn)
-	for {
-		command, err := readCommand(in)
-		if err != nil {
-			return
-		}
-		reply := f.reply(command)
-		if strings.EqualFold(command[0], "subscribe") && !f.isDeaf() {
-			reply = message("subscribe", command[1], ":1\r\n")
-			f.mu.Lock()
-			f.listeners[conn] = command[1]
-			f.mu.Unlock()
-		}
-		if reply == hangUp {
-			return
-		}
-		if _, err := io.WriteString(conn, reply); err != nil {
-			return
-		}
-	}
-}
-
-func (f *fake) reply(command []string) string {
+func (f *fake) reply(conn net.Conn, command []string) string {
 	switch strings.ToLower(command[0]) {
 	case "eval", "evalsha":
-		name := nameOf(command[1])
-		keys, _ := strconv.Atoi(command[2])
-		args, locks := command[3+keys:], keys-1
-		token, _ := strconv.ParseInt(args[4], 10, 64)
+		return f.execute(command)
+	case "subscribe":
 		f.mu.Lock()
-		f.calls = append(f.calls, call{name, args[3], locker.Token(token), args[1] != "" && args[6] != ""})
-		f.locks[name] += locks
-		say := f.says[strings.TrimPrefix(name, "whole ")]
-		f.mu.Unlock()
-		if say == nil {
+		defer f.mu.Unlock()
+		if f.deaf {
 			return silent
 		}
-		reply := say()
-		if one, of := strings.CutPrefix(reply, "*1\r\n"); of {
-			reply = fmt.Sprintf("*%d\r\n%s", locks, strings.Repeat(one, locks))
-		}
-		return reply
-	case "hello":
-		return "-ERR unknown command 'hello'\r\n" // an old one, which go-redis bears
-	case "subscribe":
-		return silent
-	case "ping":
-		return "+PONG\r\n"
+		f.listeners[conn] = command[1]
+		return redistest.Confirm(command[1])
 	}
-	return "+OK\r\n"
+	return redistest.Handshake(command)
+}
+
+func (f *fake) execute(command []string) string {
+	name := nameOf(command[1])
+	keys, _ := strconv.Atoi(command[2])
+	args, locks := command[3+keys:], keys-1
+	token, _ := strconv.ParseInt(args[4], 10, 64)
+	f.mu.Lock()
+	f.calls = append(f.calls, call{name, args[3], locker.Token(token), args[1] != "" && args[6] != ""})
+	f.locks[name] += locks
+	say := f.says[strings.TrimPrefix(name, "whole ")]
+	f.mu.Unlock()
+	if say == nil {
+		return silent
+	}
+	reply := say()
+	if one, of := strings.CutPrefix(reply, "*1\r\n"); of {
+		reply = fmt.Sprintf("*%d\r\n%s", locks, strings.Repeat(one, locks))
+	}
+	return reply
 }
 
 // nameOf is the name of the script that a command calls.
@@ -147,52 +110,20 @@ func nameOf(arg string) string {
 	return "unknown"
 }
 
-// message is one of a subscription.
-func message(kind, channel, rest string) string {
-	return fmt.Sprintf("*3\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n%s", len(kind), kind, len(channel), channel, rest)
-}
-
-// publish tells all who listen something, and returns how many those are.
+// publish sends a message to all that listen, and returns how many those are.
 func (f *fake) publish(t *testing.T, payload string) int {
 	t.Helper()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for conn, channel := range f.listeners {
-		if _, err := io.WriteString(conn, message("message", channel, fmt.Sprintf("$%d\r\n%s\r\n", len(payload), payload))); err != nil {
+		if _, err := io.WriteString(conn, redistest.Message(channel, payload)); err != nil {
 			t.Error(err)
 		}
 	}
 	return len(f.listeners)
 }
 
-func readCommand(in *bufio.Reader) ([]string, error) {
-	number := func(kind byte) (int, error) {
-		line, err := in.ReadString('\n')
-		if err != nil || line[0] != kind {
-			return 0, fmt.Errorf("%q: %w", line, err)
-		}
-		return strconv.Atoi(strings.TrimSpace(line[1:]))
-	}
-	n, err := number('*')
-	if err != nil {
-		return nil, err
-	}
-	command := make([]string, n)
-	for i := range command {
-		size, err := number('$')
-		if err != nil {
-			return nil, err
-		}
-		arg := make([]byte, size+2)
-		if _, err := io.ReadFull(in, arg); err != nil {
-			return nil, err
-		}
-		command[i] = string(arg[:size])
-	}
-	return command, nil
-}
-
-// answers makes the fake give these replies to a script, and then the last one again and again.
+// answers makes the fake give these replies to a script, and then the last one each time.
 func (f *fake) answers(script string, replies ...string) {
 	var mu sync.Mutex
 	f.does(script, func() string {
@@ -210,12 +141,6 @@ func (f *fake) does(script string, say func() string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.says[script] = say
-}
-
-func (f *fake) isDeaf() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.deaf
 }
 
 // asked is about how many locks a script was called.
@@ -241,7 +166,7 @@ func (f *fake) list() []call {
 	return slices.Clone(f.calls)
 }
 
-// cluster is some fakes and a driver of them.
+// cluster is some fakes and a driver that uses them.
 type cluster struct {
 	driver.Driver
 	servers []*fake
@@ -283,7 +208,7 @@ func (c *cluster) answer(script string, replies ...string) {
 	}
 }
 
-// called is how often each server was asked to carry a script out.
+// called is how often each server was asked to execute a script.
 func (c *cluster) called(script string) (counts []int) {
 	for _, s := range c.servers {
 		counts = append(counts, s.called(script))

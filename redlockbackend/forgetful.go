@@ -2,36 +2,41 @@ package redlockbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/fencedlock/locker"
 )
 
-// What the servers remember is looked at last, when it is known that they fit.
+// Servers that may have forgotten leases take no part for a while. What they remember is checked last
+// when a Locker is opened, when it is known that they fit.
 
-// enter has the servers say whether they take part. Those that don't begin to wait; that is no error, and Acquire says so.
-// They are looked at before: a Locker that is refused by one must not have set what another goes by from then on.
-func (d *redlock) enter(ctx context.Context) error {
-	replies, err := d.enterAll(ctx, "look")
+var errForgetful = errors.New("the server may have forgotten leases, and grants nothing until they are over")
+
+// join asks the servers whether they take part. A server that doesn't starts to wait. That is no error
+// here: Acquire says so. The servers are only looked at first, because a Locker that one of them refuses
+// must not have set the longest TTL of another.
+func (d *redlock) join(ctx context.Context) error {
+	replies, err := d.askAll(ctx, "look")
 	if err != nil {
 		return err
 	}
 	mode := ""
 	if d.newCluster {
-		fresh, err := d.isNew(replies)
+		isNew, err := d.isNew(replies)
 		if err != nil {
 			return err
 		}
-		if fresh {
+		if isNew {
 			mode = "waive"
 		}
 	}
-	_, err = d.enterAll(ctx, mode)
+	_, err = d.askAll(ctx, mode)
 	return err
 }
 
-// isNew reports whether no server knows anything.
+// isNew reports whether no server remembers anything.
 func (d *redlock) isNew(replies []reply) (bool, error) {
 	away := make(map[int]error)
 	for i, r := range replies {
@@ -48,7 +53,7 @@ func (d *redlock) isNew(replies []reply) (bool, error) {
 	return true, nil
 }
 
-func (d *redlock) enterAll(ctx context.Context, mode string) ([]reply, error) {
+func (d *redlock) askAll(ctx context.Context, mode string) ([]reply, error) {
 	replies := make([]reply, len(d.nodes))
 	err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) error {
 		ctx, cancel := context.WithTimeout(ctx, max(d.nodeTimeout, time.Second))
@@ -59,14 +64,14 @@ func (d *redlock) enterAll(ctx context.Context, mode string) ([]reply, error) {
 			return err
 		}
 		if replies[i] = answers[0]; answers[0].verdict == differs {
-			return differing(answers[0].max)
+			return wrongMaxTTL(answers[0].max)
 		}
 		return nil
 	})
 	return replies, err
 }
 
-func differing(known time.Duration) error {
-	return fmt.Errorf("%w: the longest TTL on this server is %v; all who use it say the same (WithMaxTTL; in a URL: max_ttl)",
+func wrongMaxTTL(known time.Duration) error {
+	return fmt.Errorf("%w: invalid longest TTL: want %v, as all Lockers of this server have (WithMaxTTL; in a URL: max_ttl)",
 		locker.ErrOption, known)
 }

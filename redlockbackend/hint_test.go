@@ -1,49 +1,18 @@
 package redlockbackend_test
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redlockbackend"
 )
-
-// listening is a server that does something with each connection, and then ends it.
-func listening(t *testing.T, serve func(net.Conn)) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	ctx, end := context.WithCancel(context.Background())
-	all.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			all.Go(func() {
-				defer conn.Close()
-				defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-				serve(conn)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		end()
-		_ = listener.Close()
-		all.Wait()
-	})
-	return listener.Addr().String()
-}
 
 // The error of servers that can't be reached speaks of TLS only where that may be the reason.
 func TestHint(t *testing.T) {
@@ -70,16 +39,16 @@ func TestHint(t *testing.T) {
 		{"closed ports", func(*testing.T) []string { return []string{closed(), closed(), closed()} }, false, ""},
 		{"closed ports, TLS", func(*testing.T) []string { return []string{closed(), closed(), closed()} }, true, ""},
 		{"servers that hang", func(t *testing.T) []string {
-			return []string{listening(t, hangs), listening(t, hangs), listening(t, hangs)}
+			return []string{redistest.Listen(t, hangs), redistest.Listen(t, hangs), redistest.Listen(t, hangs)}
 		}, false, ""},
 		{"servers that hang, TLS", func(t *testing.T) []string {
-			return []string{listening(t, hangs), listening(t, hangs), listening(t, hangs)}
+			return []string{redistest.Listen(t, hangs), redistest.Listen(t, hangs), redistest.Listen(t, hangs)}
 		}, true, without},
 		{"servers that end connections", func(t *testing.T) []string {
-			return []string{listening(t, ends), listening(t, ends), listening(t, ends)}
+			return []string{redistest.Listen(t, ends), redistest.Listen(t, ends), redistest.Listen(t, ends)}
 		}, false, with},
 		{"one that ends connections, two closed ports", func(t *testing.T) []string {
-			return []string{closed(), closed(), listening(t, ends)}
+			return []string{closed(), closed(), redistest.Listen(t, ends)}
 		}, false, with},
 		{"two that end connections, and one that answers", func(t *testing.T) []string {
 			answers := func(conn net.Conn) {
@@ -93,7 +62,7 @@ func TestHint(t *testing.T) {
 					_, _ = io.WriteString(conn, strings.Repeat("-LOADING Redis is loading the dataset in memory\r\n", commands))
 				}
 			}
-			return []string{listening(t, ends), listening(t, answers), listening(t, ends)}
+			return []string{redistest.Listen(t, ends), redistest.Listen(t, answers), redistest.Listen(t, ends)}
 		}, false, ""},
 	} {
 		t.Run(c.what, func(t *testing.T) {

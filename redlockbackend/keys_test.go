@@ -1,7 +1,6 @@
 package redlockbackend_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -9,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// The mapping may never change: two versions that run side by side must agree.
+// The mapping must never change, because two versions may run at the same time.
 func TestKeysGolden(t *testing.T) {
 	for name, want := range map[string]string{
 		"a":                      "redlock:{a}",
@@ -32,7 +31,7 @@ func TestKeysGolden(t *testing.T) {
 	}
 }
 
-// What the scripts put behind the key of a lock makes it the key of no other lock.
+// What the scripts append to the key of a lock doesn't make it the key of another lock.
 func FuzzKeys(f *testing.F) {
 	f.Add("a", "A")
 	f.Add("{a}b", "a")
@@ -52,17 +51,4 @@ func FuzzKeys(f *testing.F) {
 			t.Errorf("the key of %q is that of the memory", a)
 		}
 	})
-}
-
-func TestPrefix(t *testing.T) {
-	for _, prefix := range []string{"", "redlock:", "a b/", "é:"} {
-		if err := redlockbackend.CheckPrefix(prefix); err != nil {
-			t.Errorf("prefix %q: %v, want nil", prefix, err)
-		}
-	}
-	for _, prefix := range []string{"{", "a}", "a\n", "\xff"} {
-		if err := redlockbackend.CheckPrefix(prefix); !errors.Is(err, locker.ErrOption) {
-			t.Errorf("prefix %q: %v, want ErrOption", prefix, err)
-		}
-	}
 }

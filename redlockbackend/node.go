@@ -3,7 +3,6 @@ package redlockbackend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -14,66 +13,63 @@ import (
 )
 
 const (
-	batchSize = 128 // locks in one request
-	alone     = 4   // requests of one kind to one server that go out by themselves before others join
+	batchSize   = 128 // locks in one request
+	inlineSends = 4   // requests of one kind to one server that go out by themselves before others join
 )
 
-// node is one of the servers. It sends requests and knows how go-redis may fail. Nothing is sent twice: a server that
-// doesn't answer is one of a minority, or the attempt fails.
+// node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a minority,
+// or the attempt fails.
 type node struct {
-	client  *redis.Client
-	memory  string        // the key of the server's memory
-	max     time.Duration // the longest TTL
-	closing chan struct{} // closed when nobody may wait for an answer any more
-
-	// A context doesn't interrupt a call of go-redis. It bounds one if ContextTimeoutEnabled is set.
-	bounded bool
+	client *redis.Client
+	conn   *redisconn.Conn
+	memory string        // the key of the server's memory
+	maxTTL time.Duration // the longest TTL
 
 	silent atomic.Bool // the latest request was not answered in time
 
-	lanes    map[*script]*lane     // of what is sent for one lock at a time
-	listener *redisconn.Listener // where it hears that a lock is free
+	lanes    map[*redisconn.Script]*lane // of requests about one lock
+	listener *redisconn.Listener         // where it hears that a lock is free
 }
 
-// lane is the way of one kind of requests. Those that join go out as one call of one script, so each script has a lane of
-// its own: a second phase that went out as a first one would win nothing, and could make a lock anew that is over.
+// lane is the way of one kind of requests. Requests that join go out as one call of one script, so each
+// script has its own lane. A second phase that went out as a first phase would win nothing, and could
+// create a lock again that is over.
 type lane struct {
-	going atomic.Int32            // requests under way by themselves
-	group *kit.Group[item, reply] // in which requests join while more than those few are under way
+	inline atomic.Int32            // requests that are being sent by themselves
+	group  *kit.Group[item, reply] // in which requests join while more than those few are being sent
 }
 
-func newNode(client *redis.Client, memory string, longest, limit time.Duration, closing chan struct{}) *node {
-	n := &node{client: client, memory: memory, max: longest, closing: closing, bounded: client.Options().ContextTimeoutEnabled}
-	n.lanes = make(map[*script]*lane)
-	for _, s := range []*script{acquireScript, raiseScript, releaseScript} {
-		n.lanes[s] = n.lane(s, limit)
+func newNode(client *redis.Client, memory string, maxTTL, timeout time.Duration) *node {
+	n := &node{client: client, conn: redisconn.NewConn(client, 0), memory: memory, maxTTL: maxTTL}
+	n.lanes = make(map[*redisconn.Script]*lane)
+	for _, s := range []*redisconn.Script{acquireScript, raiseScript, releaseScript} {
+		n.lanes[s] = n.newLane(s, timeout)
 	}
 	return n
 }
 
-func (n *node) lane(s *script, limit time.Duration) *lane {
+func (n *node) newLane(s *redisconn.Script, timeout time.Duration) *lane {
 	return &lane{group: kit.NewGroup(func(ctx context.Context, items []item) ([]reply, error) {
 		return n.run(ctx, s, items...), nil
-	}, limit, batchSize)}
+	}, timeout, batchSize)}
 }
 
-// ask sends one request, together with others of its kind if many are under way. ctx covers all of it.
-func (n *node) ask(ctx context.Context, s *script, it item) reply {
+// ask sends one request, together with others of its kind if many are being sent. ctx covers all of it.
+func (n *node) ask(ctx context.Context, s *redisconn.Script, it item) reply {
 	l := n.lanes[s]
-	defer l.going.Add(-1)
-	if l.going.Add(1) <= alone { // without the detour through the group's goroutine
+	defer l.inline.Add(-1)
+	if l.inline.Add(1) <= inlineSends { // without the detour through the group's goroutine
 		return n.run(ctx, s, it)[0]
 	}
 	r, err := l.group.Do(ctx, it)
-	if err != nil { // the message goes on without us
+	if err != nil { // the message goes on without this caller
 		r.err = redisconn.Overdue(err)
 	}
 	return r
 }
 
-// run sends a script for some locks, in one request, and once more, with its whole text, if the server doesn't know it:
-// then nothing was carried out.
-func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
+// run sends a script for some locks, in one request.
+func (n *node) run(ctx context.Context, s *redisconn.Script, items ...item) []reply {
 	channel := n.channel()
 	if s == releaseScript { // it gives up a place, whether a message would be heard or not
 		channel = n.listener.Channel()
@@ -88,14 +84,16 @@ func (n *node) run(ctx context.Context, s *script, items ...item) []reply {
 	return replies
 }
 
-// channel is where this server can tell us that a lock is free; "" if it can't.
+// channel is where this server can notify us that a lock is free; "" if it can't.
 func (n *node) channel() string {
-	if !n.listener.Stands() {
+	if !n.listener.Subscribed() {
 		return ""
 	}
 	return n.listener.Channel()
 }
 
+// call sends a script. If the server doesn't know the script, nothing was executed, and it is sent once
+// more with its whole text.
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
 	if !errors.Is(err, kit.ErrNotSent) {
@@ -111,50 +109,13 @@ func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 }
 
 func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
-	c.memory, c.max, c.db = n.memory, n.max, n.client.Options().DB
-	cmd := c.command(ctx, whole)
-	if err := n.do(ctx, func() { _ = n.client.Process(ctx, cmd) }); err != nil {
+	c.memory, c.maxTTL, c.db = n.memory, n.maxTTL, n.client.Options().DB
+	cmd := redisconn.NewCommand(ctx, c.words(whole)...)
+	if err := n.conn.Send(ctx, cmd); err != nil {
 		return nil, err
 	}
 	return cmd.Result()
 }
 
-// do makes a call of go-redis that returns when ctx is over, or a little later. After an error the call may be going on:
-// where nothing else bounds it, it is made aside, in a goroutine that is left behind when the time is up, and ends by the
-// client's own timeouts.
-func (n *node) do(ctx context.Context, call func()) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", redisconn.ErrNoAnswer, kit.ErrNotSent)
-	}
-	if n.bounded {
-		call()
-		return nil
-	}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		call()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return redisconn.ErrNoAnswer
-	case <-n.closing:
-		return redisconn.ErrClosing
-	}
-}
-
-func (n *node) isClosing() bool {
-	select {
-	case <-n.closing:
-		return true
-	default:
-		return false
-	}
-}
-
 // name is how errors call the server: by its address, never by a password.
 func (n *node) name() string { return n.client.Options().Addr }
-
-var errForgetful = errors.New("the server may have forgotten leases, and grants nothing until they are over")

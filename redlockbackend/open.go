@@ -1,20 +1,18 @@
 package redlockbackend
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 func init() {
@@ -25,14 +23,14 @@ func init() {
 
 // open serves the URLs that the package comment describes, with clients of its own.
 func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
-	t, err := parse(u)
+	c, servers, err := parseURL(u)
 	var clients []*redis.Client
 	if err == nil {
-		for i := range t.servers {
-			clients = append(clients, redis.NewClient(&t.servers[i]))
+		for _, o := range servers {
+			clients = append(clients, redis.NewClient(o))
 		}
 		var l locker.Locker
-		if l, err = newLocker(ctx, clients, t.config, func() error { return closeAll(clients) }); err == nil {
+		if l, err = newLocker(ctx, clients, c, func() error { return closeAll(clients) }); err == nil {
 			return l, nil
 		}
 		_ = closeAll(clients)
@@ -48,56 +46,61 @@ func closeAll(clients []*redis.Client) error {
 	return errors.Join(errs...)
 }
 
-// target is what a URL says.
-type target struct {
-	config
-	servers []redis.Options
-}
-
-func parse(u *url.URL) (target, error) {
+// parseURL returns what a URL says, and the settings of a client for each server.
+func parseURL(u *url.URL) (config, []*redis.Options, error) {
 	if err := refuseSentinels(u); err != nil {
-		return target{}, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+		return config{}, nil, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	p := kit.NewParams(u)
 	maxTTL := p.Duration("max_ttl", defaultMaxTTL)
-	t := target{config: config{
+	c := config{
 		prefix:        p.String("prefix", defaultPrefix),
 		ttl:           p.Duration("ttl", usualTTL(maxTTL)),
 		maxTTL:        maxTTL,
 		nodeTimeout:   p.Duration("node_timeout", defaultNodeTimeout),
 		newCluster:    p.Bool("new_cluster", false),
 		allowEviction: p.Bool("allow_eviction", false),
-	}}
+	}
+	params := redisconn.Params{
+		DB:       p.Int("db", 0),
+		PoolSize: p.Int("pool_size", 0),
+		Addrs:    p.Strings("addr"),
+		TLS:      p.TLSFiles(),
+	}
 	urls := p.Strings("server")
-	db, poolSize, files := p.Int("db", 0), p.Int("pool_size", 0), p.TLSFiles()
 	if err := p.Err(); err != nil {
-		return t, err
+		return c, nil, err
 	}
-	err := t.hosts(u, db, files)
-	if err == nil {
-		err = t.urls(urls)
+	t, err := params.Target(u, redisconn.Form{
+		Want:   "redlock://[USER:PASSWORD@]HOST[:PORT],…[/DB] or redlocks:// likewise",
+		Secure: "redlocks",
+	})
+	if err == nil && len(t.Addrs) == 0 && (u.User != nil || t.DB != 0 || t.TLS != nil) {
+		err = errors.New("user, database and TLS are for servers that are given by address; others have them in the URL of each server")
 	}
-	if poolSize < 0 {
-		err = cmp.Or(err, errors.New("pool_size is not negative"))
+	servers := t.Servers()
+	for i, text := range urls {
+		if err != nil {
+			break
+		}
+		var o *redis.Options
+		if o, err = parseServer(text, params.PoolSize); err != nil { // which never repeats the URL
+			err = fmt.Errorf("server %d: %w", i+1, err)
+		}
+		servers = append(servers, o)
 	}
 	if err != nil {
-		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
+		return c, nil, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	var addrs []string
-	for i := range t.servers {
-		o := &t.servers[i]
+	for _, o := range servers {
 		addrs = append(addrs, o.Addr)
-		o.PoolSize = poolSize
-		// Nothing is repeated, and the driver's own time limits count.
-		o.MaxRetries = -1
-		o.DialerRetries = 1
-		o.ContextTimeoutEnabled = true
-		o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	}
-	return t, errors.Join(t.check(), checkServers(addrs)) // a client may look up its address when it is made
+	return c, servers, errors.Join(c.check(), checkServers(addrs)) // a client may look up its address when it is made
 }
 
-// refuseSentinels looks for the parameter by which a URL of package redisbackend names a fail-over group.
+// refuseSentinels looks for the parameter by which a URL of package redisbackend names a fail-over
+// group.
 func refuseSentinels(u *url.URL) error {
 	if u.Query().Has("master_name") {
 		return errSentinels
@@ -105,111 +108,30 @@ func refuseSentinels(u *url.URL) error {
 	return nil
 }
 
-// hosts reads the servers that differ in their address only.
-func (t *target) hosts(u *url.URL, db int, files kit.TLSFiles) error {
-	if u.Opaque != "" || u.Fragment != "" {
-		return errors.New("it is redlock://[USER:PASSWORD@]HOST[:PORT],…[/DB] or redlocks:// likewise, and only parameters may follow")
-	}
-	config, err := files.Load(u.Scheme == "redlocks", "redlocks")
-	if err != nil {
-		return err
-	}
-	db, err = database(u, db)
-	if err != nil {
-		return err
-	}
-	if u.Host == "" {
-		if u.User != nil || db != 0 || config != nil {
-			return errors.New("user, database and TLS belong into the URL of each server where there are such")
-		}
-		return nil
-	}
-	password, _ := u.User.Password()
-	for host := range strings.SplitSeq(u.Host, ",") {
-		addr, err := address(host)
-		if err != nil {
-			return err
-		}
-		t.servers = append(t.servers, redis.Options{
-			Addr: addr, Username: u.User.Username(), Password: password, DB: db, TLSConfig: config.Clone(),
-		})
-	}
-	return nil
-}
-
-func address(host string) (string, error) {
-	h := url.URL{Host: host}
-	port := cmp.Or(h.Port(), "6379")
-	if h.Hostname() == "" || strings.Contains(h.Hostname(), ":") != strings.HasPrefix(host, "[") {
-		return "", errors.New("a host is HOST or HOST:PORT; give every one a port, or none")
-	}
-	if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-		return "", errors.New("a port is from 1 to 65535")
-	}
-	return net.JoinHostPort(h.Hostname(), port), nil
-}
-
-// database reads the path, which is another way to give db.
-func database(u *url.URL, db int) (int, error) {
-	if path := strings.Trim(u.Path, "/"); path != "" {
-		n, err := strconv.Atoi(path)
-		switch {
-		case err != nil:
-			return 0, errors.New("the path is the number of a database")
-		case db != 0 && db != n:
-			return 0, errors.New("the path and db are different databases")
-		}
-		db = n
-	}
-	if db < 0 {
-		return 0, errors.New("the number of a database is not negative")
-	}
-	return db, nil
-}
-
-// urls reads the servers that have a URL of their own. No error repeats it.
-func (t *target) urls(urls []string) error {
-	for i, text := range urls {
-		o, err := parseServer(text)
-		if err != nil {
-			return fmt.Errorf("server %d: %w", i+1, err)
-		}
-		t.servers = append(t.servers, o)
-	}
-	return nil
-}
-
-func parseServer(text string) (o redis.Options, err error) {
+// parseServer reads the URL of a server that has its own.
+func parseServer(text string, poolSize int) (*redis.Options, error) {
+	const want = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH"
 	u, err := url.Parse(text)
-	if err != nil || u.Opaque != "" || u.Fragment != "" {
-		return o, errors.New("it is redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH, and escaped")
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("invalid URL: want %s, and escaped", want)
+	case !slices.Contains(redisconn.Schemes(), u.Scheme):
+		return nil, fmt.Errorf("invalid scheme: want one of %s", strings.Join(redisconn.Schemes(), ", "))
 	}
 	if err := refuseSentinels(u); err != nil {
-		return o, err
+		return nil, err
 	}
 	p := kit.NewParams(u)
-	db, files := p.Int("db", 0), p.TLSFiles()
+	params := redisconn.Params{DB: p.Int("db", 0), PoolSize: poolSize, TLS: p.TLSFiles()}
 	if err := p.Err(); err != nil {
-		return o, err
+		return nil, err
 	}
-	o.Username = u.User.Username()
-	o.Password, _ = u.User.Password()
-	switch u.Scheme {
-	case "redis+unix":
-		if u.Host != "" || len(u.Path) < 2 {
-			return o, errors.New("a socket is redis+unix:///PATH, with three slashes")
-		}
-		o.Network, o.Addr = "unix", u.Path
-		u = &url.URL{}
-	case "redis", "rediss", "valkey", "valkeys":
-		if o.Addr, err = address(u.Host); err != nil {
-			return o, err
-		}
-	default:
-		return o, errors.New("its scheme is none of redis, rediss, valkey, valkeys and redis+unix")
+	t, err := params.Target(u, redisconn.Form{Want: want + ", and escaped"})
+	if err != nil {
+		return nil, err
 	}
-	if o.DB, err = database(u, db); err == nil {
-		o.TLSConfig, err = files.Load(u.Scheme == "rediss" || u.Scheme == "valkeys", "rediss")
+	if len(t.Addrs) != 1 {
+		return nil, errors.New("invalid host: want one HOST or HOST:PORT, for example redis1:6379")
 	}
-	return o, err
+	return t.Servers()[0], nil
 }

@@ -24,7 +24,7 @@ func parse(t *testing.T, raw string) (redlockbackend.Settings, error) {
 }
 
 // describe lists servers in words: address, user, password, database, and whether by TLS or through a socket.
-func describe(servers []redis.Options) string {
+func describe(servers []*redis.Options) string {
 	var words []string
 	for _, o := range servers {
 		w := o.Addr
@@ -51,14 +51,17 @@ func TestURL(t *testing.T) {
 		return "redlock://?" + query.Encode()
 	}
 	for raw, want := range map[string]string{
-		"redlock://a,b,c":                      "a:6379, b:6379, c:6379",
-		"redlock://a:1,b:2,c:3/":               "a:1, b:2, c:3",
-		"redlock://a,b,c/3":                    "a:6379/3, b:6379/3, c:6379/3",
-		"redlock://a,b,c?db=3":                 "a:6379/3, b:6379/3, c:6379/3",
-		"redlock://:p%40ss@a,b,c":              ":p@ss@a:6379, :p@ss@b:6379, :p@ss@c:6379",
-		"redlock://joe:pw@a,b,c":               "joe:pw@a:6379, joe:pw@b:6379, joe:pw@c:6379",
-		"redlocks://a,b,c?server_name=x":       "tls a:6379 x, tls b:6379 x, tls c:6379 x",
-		"redlock://a,c?server=redis%3A%2F%2Fb": "a:6379, c:6379, b:6379",
+		"redlock://a,b,c":                                       "a:6379, b:6379, c:6379",
+		"redlock://a:1,b:2,c:3/":                                "a:1, b:2, c:3",
+		"redlock://a,b,c/3":                                     "a:6379/3, b:6379/3, c:6379/3",
+		"redlock://a,b,c?db=3":                                  "a:6379/3, b:6379/3, c:6379/3",
+		"redlock://:p%40ss@a,b,c":                               ":p@ss@a:6379, :p@ss@b:6379, :p@ss@c:6379",
+		"redlock://joe:pw@a,b,c":                                "joe:pw@a:6379, joe:pw@b:6379, joe:pw@c:6379",
+		"redlocks://a,b,c?server_name=x":                        "tls a:6379 x, tls b:6379 x, tls c:6379 x",
+		"redlock://a,c?server=redis%3A%2F%2Fb":                  "a:6379, c:6379, b:6379",
+		"redlock://a?addr=b:1&addr=[::1]:2":                     "a:6379, b:1, [::1]:2",
+		"redlock://?addr=a:1&addr=b:2&addr=c:3":                 "a:1, b:2, c:3",
+		"redlocks://joe:pw@a/3?addr=b:1&addr=c:2&server_name=x": "tls joe:pw@a:6379/3 x, tls joe:pw@b:1/3 x, tls joe:pw@c:2/3 x",
 		own("redis://d:3", "redis://a", "redis://u:p@b:2/1", "rediss://:q@c?server_name=y", "redis+unix://u:s@/run/r.sock?db=2"): "d:3, a:6379, u:p@b:2/1, tls :q@c:6379 y, unix u:s@/run/r.sock/2",
 		own("redis://a", "valkey://b:1", "valkeys://c?server_name=y"):                                                            "a:6379, b:1, tls c:6379 y",
 	} {
@@ -136,8 +139,8 @@ func TestURLRefused(t *testing.T) {
 		"redlock://":                                   "0 servers",
 		"redlock://a":                                  "1 servers",
 		"redlock://a,b":                                "2 servers",
-		"redlock://a,b,c,d":                            "no more than 3",
-		"redlock://a,b,c,d,e,f":                        "no more than 5",
+		"redlock://a,b,c,d":                            "no more may fail than with 3",
+		"redlock://a,b,c,d,e,f":                        "no more may fail than with 5",
 		"redlock://a,b,a":                              "twice",
 		"redlock://a,b,a:6379":                         "twice",
 		"redlock://a,,b":                               "HOST",
@@ -161,8 +164,13 @@ func TestURLRefused(t *testing.T) {
 		"redlock://a,b,c?skip_verify=true":             "redlocks://",
 		"redlocks://a,b,c?ca_file=/nowhere":            "ca_file",
 		"redlock://joe:sesame@?server=redis%3A%2F%2Fa": "URL of each server",
+		"redlock://:sesame@a?addr=b:1&addr=c":          "HOST:PORT",
+		"redlock://a?addr=b:1&addr=c:1&addr=d:1":       "want 3, 5 or 7",
+		"redlock://a?addr=b:1&addr=b:1":                "twice",
 		server("redis://:sesame@c:x"):                  "server 1",
-		server("http://:sesame@c"):                     "its scheme",
+		server("redis://:sesame@c,d"):                  "server 1: invalid host",
+		server("redis://:sesame@c?addr=d:1"):           `"addr"`,
+		server("http://:sesame@c"):                     "invalid scheme: want one of redis",
 		server("redis://:sesame@c?master_name=m"):      "server 1: " + errors.ErrUnsupported.Error(),
 		"redlock://:sesame@a,b,c?master_name=m":        "Sentinels",
 		server("redis://:sesame@c?cluster=true"):       `"cluster"`,
@@ -227,7 +235,7 @@ func FuzzURL(f *testing.F) {
 	for _, seed := range []string{
 		"redlock://a,b,c", "redlock://:sesame@a:1,b:2,c:3/1?ttl=1s", "redlocks://[::1]:1,b:2,c:3?skip_verify=1",
 		"redlock://?server=redis%3A%2F%2F%3Asesame%40a&server=redis%2Bunix%3A%2F%2F%2Fx&server=rediss%3A%2F%2Fb%3A1",
-		"redlock://a,b?server=%3A%3Asesame", "redlock:x", "redlock://a,b,c?max_ttl=9999999h",
+		"redlock://a,b?server=%3A%3Asesame", "redlock://a?addr=b:1&addr=c:1", "redlock:x", "redlock://a,b,c?max_ttl=9999999h",
 	} {
 		f.Add(seed)
 	}

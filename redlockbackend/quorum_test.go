@@ -58,7 +58,7 @@ func TestFirstPhase(t *testing.T) {
 		"!!.": "failed", "A!!": "failed", "r!!": "failed", "ww.": "failed", "Aww": "failed", "dd.": "failed", "rrw!!": "failed", "AA!!!": "failed",
 		"!!!..": "failed", "xx.": "failed",
 	} {
-		if got := redlockbackend.First(replies(answers)); got != want {
+		if got := redlockbackend.AfterAcquire(replies(answers)); got != want {
 			t.Errorf("%s is %s, want %s", answers, got, want)
 		}
 	}
@@ -70,7 +70,7 @@ func TestSecondPhase(t *testing.T) {
 		"gg.": "split", "gx.": "split", "rggx!": "split", "rgg": "split", "rx!": "split", "!!.": "failed", "r!!": "failed", "rrg!!": "split", "rr!!!": "failed",
 		"ww.": "failed",
 	} {
-		if got := redlockbackend.Second(replies(answers)); got != want {
+		if got := redlockbackend.AfterRaise(replies(answers)); got != want {
 			t.Errorf("%s is %s, want %s", answers, got, want)
 		}
 	}
@@ -88,14 +88,14 @@ func TestVerdictsStand(t *testing.T) {
 			b.WriteByte(words[random.IntN(len(words))])
 		}
 		all := b.String()
-		final := redlockbackend.First(replies(all))
+		final := redlockbackend.AfterAcquire(replies(all))
 		if final == "undecided" {
 			t.Fatalf("%s is undecided", all)
 		}
 		early := []byte(all)
 		for _, i := range random.Perm(n) {
 			early[i] = '.'
-			if got := redlockbackend.First(replies(string(early))); got != "undecided" && (got == "won") && final != "won" {
+			if got := redlockbackend.AfterAcquire(replies(string(early))); got != "undecided" && (got == "won") && final != "won" {
 				t.Fatalf("%s is %s, and with all answers %s is %s", early, got, all, final)
 			}
 		}
@@ -118,7 +118,7 @@ func TestLargerToken(t *testing.T) {
 		{"two far ahead of three", 31, []redlockbackend.Reply{granted("10 99"), granted("20 99"), granted("30 99"), granted("5000 9999"), granted("6000 9999")}},
 		{"not behind the clock", 5 * minute, []redlockbackend.Reply{granted("200 360000000"), granted("209 360000000"), away}},
 	} {
-		if got := redlockbackend.Larger(c.replies); got != c.want {
+		if got := redlockbackend.SecondPhaseToken(c.replies); got != c.want {
 			t.Errorf("%s: the second token is %d, want %d", c.what, got, c.want)
 		}
 	}

@@ -35,7 +35,7 @@ func TestRaisesOfMany(t *testing.T) {
 		})
 	}
 	all.Wait()
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	raises := 0
 	for i, s := range c.servers {
 		raises += s.asked("raise")

@@ -1,89 +1,100 @@
-// Package redlockbackend keeps locks on several independent Redis or Valkey servers, 6.2 or later, of which a minority may
-// fail: Redlock, with fencing tokens. It is opened by URL, or by [New] with clients of the caller's.
+// Package redlockbackend keeps locks on several independent Redis or Valkey servers, 6.2 or later, of
+// which a minority may fail: Redlock, with fencing tokens. It is opened by URL, or by [New] with clients
+// of the caller's.
 //
 //	l, err := locker.Open(ctx, "redlock://:password@redis1,redis2,redis3,redis4,redis5?prefix=billing:&ttl=10s")
 //
 // # What it promises
 //
-// A lease is a key with a TTL on a majority of the servers. All are asked at the same time, and two majorities share a
-// server, which has one holder for a lock. That one holder excludes the others is a matter of clocks: a server whose clock
-// jumps ahead lets go early, and if a majority's do, a second holder gets in while the first believes in its lease, until
-// its next renewal. So without fencing these locks are for efficiency ([locker.Efficiency]).
+// A lease is a key with a TTL on a majority of the servers. All servers are asked at the same time. Two
+// majorities share a server, and that server has one holder for a lock. That one holder excludes the
+// others rests on clocks: a server whose clock jumps ahead drops a lease early. If a majority's clocks
+// do, a second holder gets in while the first believes in its lease, until the first's next renewal. So
+// without fencing these locks are for efficiency ([locker.Efficiency]).
 //
-// The fencing token is not a matter of clocks. It is a number that a majority of the servers have agreed to, in the same
-// request that takes the lock: each raises a counter to it, and never lowers that. So tokens are unique, and rise from
-// lease to lease, whatever clocks do, as long as no majority loses its data; where data is lost, they go on by the clocks.
-// With the token checked where the data lives, no stale write gets in for as long as they rise. quorum.go has the reasons,
+// The fencing token doesn't rest on clocks. It is a number that a majority of the servers have agreed
+// to, in the same request that takes the lock: each server raises a counter to it, and never lowers the
+// counter. So tokens are unique, and rise from lease to lease, whatever clocks do, as long as no
+// majority loses its data. Where data is lost, tokens continue by the clocks. If the token is checked
+// where the data lives, no stale write gets in as long as tokens rise. quorum.go has the reasons,
 // docs/redlock.md what was proved about them.
 //
 // # Servers that forget
 //
-// A server that has lost data could grant a lock again that somebody holds. So it takes no part for the longest TTL that
-// there may be: [WithMaxTTL], a minute unless said otherwise, the same for all who use the servers. The server itself finds
-// out, with every request: after a restart, FLUSHALL or SWAPDB, and when it was made a replica and is a master again.
-// docs/redlock.md has the few losses that it can't notice, DEBUG RELOAD NOSAVE among them.
+// A server that has lost data could grant a lock again that somebody holds. So it takes no part for the
+// longest TTL that there may be: [WithMaxTTL], a minute unless set otherwise, the same for all Lockers
+// of the servers. The server itself notices the loss, with every request: after a restart, FLUSHALL or
+// SWAPDB, and when it was made a replica and is a master again. docs/redlock.md lists the few losses
+// that it can't notice, DEBUG RELOAD NOSAVE among them.
 //
-// A cluster that is new has this wait, too, because the servers can't tell that from a loss: the first Acquire on new
-// servers, or with a new prefix, takes a minute, and TryAcquire fails until then. [NewCluster] waives it, once.
+// A cluster that is new has this wait, too, because its servers can't distinguish that from a loss: the
+// first Acquire on new servers, or with a new prefix, takes a minute, and TryAcquire fails until then.
+// [WithNewCluster] waives it, once.
 //
 // # Independent servers
 //
-// Each server has one vote and one memory. A group that fails over to a replica has two, and both of them may vote in a
-// split. So a server must not be replicated for fail-over, nor have an address that moves to another server. Clients that
-// find their server through Sentinels are refused with [errors.ErrUnsupported].
+// Each server has one vote and one memory. A group that fails over to a replica has two memories, and
+// both may vote in a split. So a server must not be replicated for fail-over, nor have an address that
+// moves to another server. Clients that find their server through Sentinels are refused with
+// [errors.ErrUnsupported].
 //
-// All Lockers must use the same servers. To change them, stop all Lockers first: docs/redlock.md, "Changing the servers".
-// A lease lives on the servers that granted it, and a server that has restarted isn't added to it. So a restart of all
-// servers, one by one, ends the leases that exist all that time.
+// All Lockers must use the same servers. To change them, stop all Lockers first: docs/redlock.md,
+// "Changing the servers". A lease is attached to the servers that granted it. A server that has
+// restarted isn't added to it. So a restart of all servers, one by one, ends the leases that exist all
+// that time.
 //
 // # Waiting
 //
-// A release notifies one of those who wait, with a message from each server, and that one asks: a round trip and a half
-// from holder to holder. (Where servers differ about who is next, they notify several, and the lock is granted up to 0.1 s
-// later.) There is no order that is promised, because who has not waited may come first. A Locker that has to
-// wait keeps one connection to each server for these messages, with one goroutine, from its first wait until Close.
+// A release notifies one waiter, with a message from each server, and that waiter asks: a round trip and
+// a half from holder to holder. (Where servers differ about who is next, they notify several waiters,
+// and the lock is granted up to 0.1 s later.) No order is promised, because a caller that has not waited
+// may come first. A Locker that has to wait keeps one connection to each server for these messages, with
+// one goroutine, from its first wait until Close.
 //
 // # URLs
 //
 //	redlock://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT],…[/DB]    3, 5 or 7 servers
+//	redlock://[USER:PASSWORD@]HOST[:PORT][/DB]?addr=HOST:PORT&addr=HOST:PORT    the same
 //	redlocks://…                                               the same over TLS
 //	redlock://?server=URL&server=URL&…                          servers that differ in more than their address
 //
-// PORT is 6379 if not given; give every host a port or none. User, password and database are those of all servers. Each
-// URL of a server is one of package redisbackend, escaped: redis://, rediss://, valkey://, valkeys:// or redis+unix://, with the parameters db,
-// ca_file, cert_file, key_file, server_name and skip_verify. The parameters, all optional:
+// PORT is 6379 if not given; give every host a port or none. User, password, database and TLS are those
+// of all these servers. Servers with different passwords, for example, have URLs of their own. Each is a
+// URL of package redisbackend, escaped: redis://, rediss://, valkey://, valkeys:// or redis+unix://,
+// with the parameters db, ca_file, cert_file, key_file, server_name and skip_verify. The parameters, all
+// optional:
 //
 //	prefix           what keys and channels begin with: "redlock:"
 //	ttl              of leases that don't ask for one: 30s, or max_ttl if that is shorter
 //	max_ttl          the longest TTL: 1m, see [WithMaxTTL]
 //	node_timeout     how long a server may take to answer: 1s, see [WithNodeTimeout]
-//	new_cluster      true: see [NewCluster]
+//	new_cluster      true: see [WithNewCluster]
+//	addr             HOST:PORT of a further server; may be repeated
 //	server           URL of a further server; may be repeated
 //	db               the database, instead of the path
 //	pool_size        connections at most, to each server: 10 for each CPU
-//	allow_eviction   true: see [AllowEviction]
+//	allow_eviction   true: see [WithEviction]
 //	ca_file          authorities for the servers' certificates, PEM: those of the system
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host
-//	skip_verify      true: take any certificate
+//	skip_verify      true: accept any certificate
 //
 // # What is checked when it is opened
 //
-// That a majority of the servers answer; that those that do are different ones, of a version that will do, no replicas, no
-// part of a Cluster, carry the scripts out, and let this user do what they do; that they keep their keys when memory is
-// short; and that they know the same longest TTL.
+// That a majority of the servers answer. That those that do are different servers, have a version that is
+// supported, are no replicas and no part of a Cluster, execute the scripts, and permit this user what
+// they do; that they keep their keys when memory is full; and that they know the same longest TTL.
 //
 // # go-redis' own log
 //
-// go-redis writes lines about connections to standard error. How a program turns that off is in the documentation of package
-// redisbackend.
+// go-redis writes lines about connections to standard error. How a program turns that off is in the
+// documentation of package redisbackend.
 package redlockbackend
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -103,7 +114,7 @@ const (
 	// minTTL is the shortest TTL: several servers have to answer, twice if need be.
 	minTTL = 20 * time.Millisecond
 
-	// pollSlack is how much later than the end of a lease the first of those who wait may ask.
+	// pollSlack is how much later than the end of a lease the first waiter may ask.
 	pollSlack = 500 * time.Millisecond
 )
 
@@ -130,43 +141,46 @@ func newConfig(opts []Option) config {
 	return c
 }
 
-// usualTTL is the TTL of leases that don't ask for one where nothing was said about that either.
+// usualTTL is the TTL of leases that don't ask for one if it isn't set either.
 func usualTTL(longest time.Duration) time.Duration { return min(defaultTTL, longest) }
 
-// WithPrefix sets what the keys and channels of the locks begin with; without it, "redlock:". All who shall exclude each
-// other use the same. It has no braces.
+// WithPrefix sets what the keys and channels of the locks begin with; without it, "redlock:". Every
+// Locker that shares these locks must use the same prefix. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest if that is shorter. It is
-// rounded up to milliseconds, and refused below 20 ms and above the longest.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the longest
+// TTL if that is shorter. It is rounded up to milliseconds, and refused below 20 ms and above the
+// longest TTL.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.ttlGiven = d, true } }
 
-// WithMaxTTL sets the longest TTL of all locks with this prefix on these servers; without it, it is a minute. A server that
-// may have forgotten leases grants nothing for that time. All Lockers say the same, and the servers refuse those that
-// don't. To change it, stop all Lockers, and delete the key "memory" under the prefix on all servers when the longest TTL has
-// passed.
+// WithMaxTTL sets the longest TTL of all locks with this prefix on these servers; without it, it is a
+// minute. A server that may have forgotten leases grants nothing for that time. All Lockers must set the
+// same, and the servers refuse those that don't. To change it, stop all Lockers, and delete the key
+// "memory" under the prefix on all servers when the longest TTL has passed.
 func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL = d } }
 
-// WithNodeTimeout sets how long one server may take to answer before it counts as failed; without it, it is 1 s. It is
-// never more than half of a lease's TTL. While a majority answers, nobody waits for the others.
+// WithNodeTimeout sets how long one server may take to answer before it counts as failed; without it, it
+// is 1 s. It is never more than half of a lease's TTL. While a majority answers, nobody waits for the
+// others.
 func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTimeout = d } }
 
-// NewCluster waives the wait of servers that don't know whether they have forgotten anything, when it is opened and none
-// of them knows anything: an operator says that they have never been used. On servers that have lost their data all at
-// once that lets a second holder in, so take it out again after the first start.
-func NewCluster() Option { return func(c *config) { c.newCluster = true } }
+// WithNewCluster says that the servers have never been used. It waives the wait of servers that don't
+// know whether they have forgotten anything, if none of them knows anything when the Locker is opened.
+// On servers that have lost their data all at once that lets a second holder in, so remove it after the
+// first start.
+func WithNewCluster() Option { return func(c *config) { c.newCluster = true } }
 
-// AllowEviction accepts servers that may drop locks when their memory is short (a maxmemory-policy other than
-// noeviction): then a second holder may get in. They may drop counters as well, with every policy and unnoticed, so tokens
-// may repeat or fall, unless the clients' clocks are right.
-func AllowEviction() Option { return func(c *config) { c.allowEviction = true } }
+// WithEviction accepts servers that may drop locks when their memory is full (a maxmemory-policy other
+// than noeviction): then a second holder may get in. They may drop counters as well, with every such
+// policy and unnoticed, so tokens may repeat or fall, unless the clients' clocks are right.
+func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 
-// New makes a Locker that uses clients of the caller's, one for each server, who closes them after the Locker. It asks the
-// servers whether they fit (see the package comment), for up to 10 s.
+// New makes a Locker that uses clients of the caller's, one for each server. The caller closes them after
+// the Locker. New checks whether the servers fit (see the package comment), for up to 10 s.
 //
-// The clients keep their settings, and other parts of a program may use them at the same time. Their retries don't apply
-// here: nothing is sent twice. Set ContextTimeoutEnabled if you can; otherwise a request to a server that hangs may keep its
-// connection until the client's own timeouts.
+// The clients keep their settings, and other parts of a program may use them at the same time. Their
+// retries don't apply here: nothing is sent twice. Set ContextTimeoutEnabled if you can. Otherwise a
+// request to a server that doesn't answer may keep its connection until the client's own timeouts.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
@@ -177,16 +191,19 @@ func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.L
 	return l, nil
 }
 
-func newLocker(ctx context.Context, servers []*redis.Client, c config, done func() error) (locker.Locker, error) {
-	addrs := make([]string, 0, len(servers))
-	for _, s := range servers {
-		addrs = append(addrs, s.Options().Addr)
+func newLocker(ctx context.Context, clients []*redis.Client, c config, done func() error) (locker.Locker, error) {
+	addrs := make([]string, 0, len(clients))
+	for _, client := range clients {
+		if redisconn.UsesSentinels(client) {
+			return nil, errSentinels
+		}
+		addrs = append(addrs, client.Options().Addr)
 	}
 	if err := errors.Join(c.check(), checkServers(addrs)); err != nil {
 		return nil, err
 	}
-	d := newDriver(servers, c, done)
-	limited, cancel := context.WithTimeout(ctx, openLimit)
+	d := newDriver(clients, c, done)
+	limited, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
 	if err := d.open(limited); err != nil {
 		d.done = nil // the caller closes what it gave
@@ -199,30 +216,19 @@ func newLocker(ctx context.Context, servers []*redis.Client, c config, done func
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 
-func newDriver(servers []*redis.Client, c config, done func() error) *redlock {
-	c.maxTTL = roundUp(c.maxTTL)
-	d := &redlock{config: c, done: done, closing: make(chan struct{})}
-	d.turns = newTurns(d)
-	for i, client := range servers {
-		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout, d.closing)
-		n.listener = d.turns.listener(i, client)
-		d.nodes = append(d.nodes, n)
-	}
-	return d
-}
-
 func (c config) check() error {
 	switch {
-	case c.maxTTL < minTTL || c.maxTTL > longestTTL:
-		return fmt.Errorf("%w: the longest TTL, %v, is not from %v to %v", locker.ErrOption, c.maxTTL, minTTL, longestTTL)
+	case c.maxTTL < minTTL || c.maxTTL > longestMaxTTL:
+		return fmt.Errorf("%w: invalid longest TTL %v: want one from %v to %v, for example 1m", locker.ErrOption, c.maxTTL, minTTL, longestMaxTTL)
 	case c.nodeTimeout < time.Millisecond:
-		return fmt.Errorf("%w: the time for a server to answer, %v, is shorter than 1ms", locker.ErrOption, c.nodeTimeout)
+		return fmt.Errorf("%w: invalid time for a server to answer, %v: want 1ms or more, for example 1s", locker.ErrOption, c.nodeTimeout)
 	}
-	return errors.Join(checkPrefix(c.prefix), c.checkTTL(c.ttl))
+	return errors.Join(redisconn.CheckPrefix(c.prefix), c.checkTTL(c.ttl))
 }
 
-// longestTTL is the largest that the longest TTL can be: a server that has forgotten something stays away for that time.
-const longestTTL = 24 * time.Hour
+// longestMaxTTL is the largest longest TTL: a server that has forgotten something takes no part for that
+// time.
+const longestMaxTTL = 24 * time.Hour
 
 func (c config) checkTTL(ttl time.Duration) error {
 	switch {
@@ -238,35 +244,32 @@ func (c config) checkTTL(ttl time.Duration) error {
 // checkServers refuses a number of servers with which Redlock makes no sense.
 func checkServers(addrs []string) error {
 	n := len(addrs)
+	const want = "invalid number of servers: want 3, 5 or 7"
 	switch {
-	case slices.Contains(addrs, sentinelAddr):
-		return errSentinels
 	case n < 3:
-		return fmt.Errorf("%w: %d servers can't lose any and still have a majority; give 3, 5 or 7 (package redisbackend is for one)",
-			locker.ErrOption, n)
+		return fmt.Errorf("%w: %s; %d servers have no majority without each of them (package redisbackend is for one server)",
+			locker.ErrOption, want, n)
 	case n%2 == 0:
-		return fmt.Errorf("%w: %d servers need a majority of %d, so they survive the loss of no more than %d would, and two who ask "+
-			"at the same time can get half of them each; give 3, 5 or 7", locker.ErrOption, n, majority(n), n-1)
+		return fmt.Errorf("%w: %s; with %d servers no more may fail than with %d, and two clients "+
+			"that ask at the same time may get half of them each", locker.ErrOption, want, n, n-1)
 	case n > mostServers:
-		return fmt.Errorf("%w: each request goes to all of %d servers; give 3, 5 or 7", locker.ErrOption, n)
+		return fmt.Errorf("%w: %s; each request would go to all of %d servers", locker.ErrOption, want, n)
 	}
 	seen := make(map[string]bool)
 	for _, addr := range addrs {
 		if seen[addr] {
-			return fmt.Errorf("%w: %s is given twice: the servers have to be independent of each other", locker.ErrOption, addr)
+			return fmt.Errorf("%w: %s is given twice: want servers that are independent of each other", locker.ErrOption, addr)
 		}
 		seen[addr] = true
 	}
 	return nil
 }
 
-// sentinelAddr is what clients have for an address that find their server through Sentinels.
-const sentinelAddr = "FailoverClient"
-
-// errSentinels refuses a fail-over group as one of the servers: it has more than one memory. A former master that is cut off
-// with a client goes on renewing, while the promoted one, which may have missed the lease, grants the lock to another.
+// errSentinels refuses a fail-over group as one of the servers: it has more than one memory. A former
+// master that is cut off with a client continues to renew, while the promoted one, which may have missed
+// the lease, grants the lock to another client.
 var errSentinels = fmt.Errorf("%w: Redlock needs servers that are independent of each other, and a group behind Sentinels "+
-	"(master_name, FailoverClient) is none: a fail-over replaces what it remembers; package redisbackend is for such a group",
+	"(master_name, FailoverClient) isn't: a fail-over replaces what it remembers; use package redisbackend for such a group",
 	errors.ErrUnsupported)
 
 // Guarantees is what a Locker of several Redis servers promises.

@@ -5,28 +5,32 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
-// Renew asks each server about all leases that hang on it, many in a request, the servers side by side. A lease is
-// reported as soon as a majority has renewed it, or can't any more. Who waits has nothing on the servers that a lease
-// would hang on.
+var errExpired = fmt.Errorf("%w: a majority of the servers don't have it any more", locker.ErrLost)
+
+// Renew asks each server about all leases that are attached to it, many in a request, all servers at the
+// same time. A lease is reported as soon as a majority has renewed it, or can't any more. A waiter has
+// nothing on the servers that could be renewed.
 func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), settled: make(chan struct{})}
+	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), done: make(chan struct{})}
 	byServer := make([][]int, len(d.nodes))
 	for i, l := range locks {
 		r.leases[i] = &renewal{attempt: l.(*lock).held(), why: make(map[int]error)}
 		if r.leases[i].attempt == nil {
-			r.settle(i, 0, nil)
+			r.reportOnce(i, 0, nil)
 			continue
 		}
-		for which := r.leases[i].attempt.backers(); which != 0; {
+		for which := r.leases[i].attempt.attachedTo(); which != 0; {
 			server := which.next()
 			byServer[server] = append(byServer[server], i)
 		}
 	}
-	// The engine's context ends when this returns, and servers that are slower than the majority are asked to the end all the same:
-	// or leases would end there one by one, and hang on the others alone.
+	// The engine's context ends when Renew returns. Servers that are slower than the majority are asked to
+	// the end all the same. Otherwise leases would end there one by one, and be attached to the others
+	// alone.
 	ongoing, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
 		ongoing, cancel = context.WithDeadline(ongoing, end)
@@ -48,24 +52,25 @@ func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(in
 		close(answered)
 	})
 	select {
-	case <-r.settled:
+	case <-r.done:
 	case <-answered:
 	case <-ctx.Done():
 	}
 	r.end()
 }
 
-// round is one call of Renew. Servers may still answer when it has returned: that is noted, and not reported.
+// round is one call of Renew. Servers may still answer when it has returned: that is noted, and not
+// reported.
 type round struct {
 	d      *redlock
-	sent   driver.Instant // one stamp for all servers: or the base would fall with which of them are left
+	sent   driver.Instant // one stamp for all servers, so that the base doesn't depend on which of them are left
 	report func(int, driver.Instant, error)
 
-	mu      sync.Mutex
-	leases  []*renewal
-	open    int // leases that are not reported yet
-	ended   bool
-	settled chan struct{} // closed when all are reported
+	mu     sync.Mutex
+	leases []*renewal
+	open   int           // leases that are not reported yet
+	ended  bool          // Renew returns
+	done   chan struct{} // closed when all leases are reported
 }
 
 type renewal struct {
@@ -78,28 +83,28 @@ type renewal struct {
 // ask asks one server about some leases.
 func (r *round) ask(ctx context.Context, server int, which []int) {
 	n := r.d.nodes[server]
-	for len(which) > 0 && ctx.Err() == nil && !n.isClosing() {
+	for len(which) > 0 && ctx.Err() == nil && !n.conn.Closed() {
 		part := which[:min(len(which), batchSize)]
 		which = which[len(part):]
 		items := make([]item, len(part))
 		for j, i := range part {
 			items[j] = r.leases[i].attempt.renewal()
 		}
-		limited, cancel := context.WithTimeout(ctx, r.d.limitFor(items[0].ttl))
+		limited, cancel := context.WithTimeout(ctx, r.d.timeoutFor(items[0].ttl))
 		replies := n.run(limited, renewScript, items...)
 		cancel()
 		for j, i := range part {
-			r.take(i, server, replies[j])
+			r.heard(i, server, replies[j])
 		}
 	}
 }
 
-// take takes in what a server says about a lease.
-func (r *round) take(i, server int, answer reply) {
+// heard processes what a server says about a lease.
+func (r *round) heard(i, server int, answer reply) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.leases[i]
-	base, standing := l.attempt.renewed(server, r.sent, answer)
+	base, alive := l.attempt.renewed(server, r.sent, answer)
 	switch {
 	case answer.err != nil:
 		l.why[server] = answer.err
@@ -107,16 +112,17 @@ func (r *round) take(i, server int, answer reply) {
 		l.confirmed++
 	}
 	switch {
-	case !standing:
-		r.settle(i, 0, errExpired)
+	case !alive:
+		r.reportOnce(i, 0, errExpired)
 	case l.confirmed >= majority(len(r.d.nodes)):
-		l.attempt.gave(base)
-		r.settle(i, base, nil)
+		l.attempt.noteReported(base)
+		r.reportOnce(i, base, nil)
 	}
 }
 
-// settle reports a lease, once.
-func (r *round) settle(i int, base driver.Instant, err error) {
+// reportOnce reports a lease, unless that was done, or the round has ended. r.mu is held, or nothing was
+// asked yet.
+func (r *round) reportOnce(i int, base driver.Instant, err error) {
 	l := r.leases[i]
 	if l.reported || r.ended {
 		return
@@ -124,28 +130,28 @@ func (r *round) settle(i int, base driver.Instant, err error) {
 	l.reported = true
 	r.report(i, base, err)
 	if r.open--; r.open == 0 {
-		close(r.settled)
+		close(r.done)
 	}
 }
 
-// end reports the leases that were not renewed, and may still stand.
+// end reports the leases that were not renewed, and may still exist.
 func (r *round) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, l := range r.leases {
 		if !l.reported {
-			r.settle(i, 0, r.d.failure(fmt.Sprintf("%d of %d servers have renewed it, and %d must",
+			r.reportOnce(i, 0, r.d.failure(fmt.Sprintf("%d of %d servers have renewed it, and %d must",
 				l.confirmed, len(r.d.nodes), majority(len(r.d.nodes))), l.why))
 		}
 	}
 	r.ended = true
 }
 
-// backers are the servers that the lease hangs on.
-func (a *attempt) backers() servers {
+// attachedTo returns the servers that the lease is attached to.
+func (a *attempt) attachedTo() servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.backing.stands
+	return a.backers.set
 }
 
 func (a *attempt) renewal() item {
@@ -154,29 +160,30 @@ func (a *attempt) renewal() item {
 	return item{key: a.l.key, owner: a.owner, token: a.token, ttl: a.l.ttl}
 }
 
-// renewed takes in the answer to a renewal, and returns the lease's base. The lease doesn't stand when no majority has it,
-// or when its base is older than one that was reported: then a majority may let go of it earlier than the engine thinks.
-func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, standing bool) {
+// renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive if no
+// majority has it, or if its base is older than one that was reported: then a majority may drop it
+// earlier than the engine thinks.
+func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, alive bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last[server] = driver.Now()
 	switch {
 	case r.err != nil:
 	case r.verdict == renewed:
-		a.backing.confirm(server, sent)
-	default: // gone; or the server has lost its memory, and what stands there proves nothing
-		a.backing.stands = a.backing.stands.minus(server)
+		a.backers.confirm(server, sent)
+	default: // gone; or the server has lost its memory, and what exists there proves nothing
+		a.backers.set = a.backers.set.minus(server)
 		if r.verdict == gone {
 			a.left = a.left.minus(server)
 		}
 	}
-	base, standing = a.backing.base()
-	return base, standing && base >= a.given
+	base, alive = a.backers.base()
+	return base, alive && base >= a.reported
 }
 
-// gave notes what the engine knows.
-func (a *attempt) gave(base driver.Instant) {
+// noteReported notes the base that the engine knows.
+func (a *attempt) noteReported(base driver.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.given = max(a.given, base)
+	a.reported = max(a.reported, base)
 }

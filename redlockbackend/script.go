@@ -1,55 +1,31 @@
 package redlockbackend
 
 import (
-	"context"
-	"crypto/sha1"
 	"embed"
-	"encoding/hex"
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// The scripts, whose lines "-- include FILE" stand for that file.
-//
+// The records in Redis, the arguments of the scripts and their answers are described in args.lua and in
+// the scripts. Go reads and writes them in this file only.
+
 //go:embed *.lua
-var texts embed.FS
+var files embed.FS
 
 var (
-	acquireScript = newScript("acquire.lua")
-	raiseScript   = newScript("raise.lua")
-	renewScript   = newScript("renew.lua")
-	releaseScript = newScript("release.lua")
-	enterScript   = newScript("enter.lua")
+	acquireScript = redisconn.LoadScript(files, "acquire.lua")
+	raiseScript   = redisconn.LoadScript(files, "raise.lua")
+	renewScript   = redisconn.LoadScript(files, "renew.lua")
+	releaseScript = redisconn.LoadScript(files, "release.lua")
+	enterScript   = redisconn.LoadScript(files, "enter.lua")
+	probeScript   = redisconn.LoadScript(files, "probe.lua")
 )
-
-// script is a text that a server carries out as a whole, and knows by its digest once it has seen it.
-type script struct{ text, digest string }
-
-func newScript(name string) *script {
-	text := include.ReplaceAllStringFunc(read(name), func(line string) string {
-		return read(include.FindStringSubmatch(line)[1])
-	})
-	sum := sha1.Sum([]byte(text))
-	return &script{text, hex.EncodeToString(sum[:])}
-}
-
-var include = regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
-
-func read(name string) string {
-	text, err := texts.ReadFile(name)
-	if err != nil {
-		panic(err) // it was not built in
-	}
-	return string(text)
-}
 
 // item is what a script is to do about one lock.
 type item struct {
@@ -62,44 +38,35 @@ type item struct {
 
 // call is one script for some locks. The keys and arguments are those of args.lua.
 type call struct {
-	script  *script
+	script  *redisconn.Script
 	memory  string        // the key of the server's memory
 	db      int           // the database that the client selects
-	max     time.Duration // the longest TTL
+	maxTTL  time.Duration // the longest TTL
 	channel string
 	items   []item
 	mode    string // of enterScript
 }
 
-// command puts c on the wire: by digest, or with the whole text.
-func (c *call) command(ctx context.Context, whole bool) *command {
-	name, text := "evalsha", c.script.digest
-	if whole {
-		name, text = "eval", c.script.text
-	}
-	args := append(make([]any, 0, 8+5*len(c.items)), name, text, 1+len(c.items), c.memory)
+// words are the call on the wire: by digest, or with the whole text of the script.
+func (c *call) words(whole bool) []any {
+	words := append(c.script.Args(whole, 1+len(c.items), 5+5*len(c.items)), c.memory)
 	for i := range c.items {
-		args = append(args, c.items[i].key)
+		words = append(words, c.items[i].key)
 	}
-	args = append(args, c.max.Milliseconds(), c.channel, c.db)
+	words = append(words, c.maxTTL.Milliseconds(), c.channel, c.db)
 	for i := range c.items {
 		it := &c.items[i]
 		ticket := any("")
 		if it.ticket != 0 {
 			ticket = it.ticket
 		}
-		args = append(args, it.owner, int64(it.token), it.ttl.Milliseconds(), ticket)
+		words = append(words, it.owner, int64(it.token), it.ttl.Milliseconds(), ticket)
 	}
 	if c.script == enterScript {
-		args = append(args, c.mode)
+		words = append(words, c.mode)
 	}
-	return &command{redis.NewCmd(ctx, args...)}
+	return words
 }
-
-// command is one that go-redis must not send again by itself: a request that is carried out late counts for nothing.
-type command struct{ *redis.Cmd }
-
-func (*command) NoRetry() bool { return true }
 
 // verdict is what a server says about an item. The words are those of the scripts.
 type verdict string
@@ -125,7 +92,7 @@ type reply struct {
 	verdict verdict
 	counter locker.Token  // granted: what a token must exceed; raised: the token
 	limit   locker.Token  // granted: what it must not
-	left    time.Duration // held: of the holder's lease, negative where somebody has taken its end away; waits: of the wait
+	left    time.Duration // held: of the holder's lease, negative if somebody has removed its expiry; waits: of the wait
 	rank    int           // held: how many came to wait before
 	owner   string        // held: who has it
 	max     time.Duration // differs: the longest TTL that the server knows
@@ -145,12 +112,12 @@ func parseReplies(val any, n int) ([]reply, error) {
 	}
 	list, ok := val.([]any)
 	if !ok || len(list) != n {
-		return nil, fmt.Errorf("the answer of a script is %v, which is none that it gives", val)
+		return nil, fmt.Errorf("invalid answer of a script: %v", val)
 	}
 	for i, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			return nil, fmt.Errorf("the answer of a script has a %T for a text", v)
+			return nil, fmt.Errorf("invalid answer of a script: a %T instead of a text", v)
 		}
 		var err error
 		if replies[i], err = parseReply(text); err != nil {
@@ -185,7 +152,7 @@ func parseReply(s string) (reply, error) {
 		err = strconv.ErrSyntax
 	}
 	if err != nil {
-		return reply{}, fmt.Errorf("the answer of a script is %q, which is none that it gives", s)
+		return reply{}, fmt.Errorf("invalid answer of a script: %q", s)
 	}
 	return r, nil
 }
@@ -206,7 +173,7 @@ func numbers(text string, take func([]int64), want int) error {
 	return nil
 }
 
-// milliseconds makes a duration of a number that a server gives, whatever it is.
+// milliseconds makes a duration of a number from a server, which may be any number.
 func milliseconds(n int64) time.Duration {
 	const most = math.MaxInt64 / int64(time.Millisecond)
 	return time.Duration(max(min(n, most), -1)) * time.Millisecond

@@ -38,7 +38,7 @@ func TestSlowServerRenewsAll(t *testing.T) {
 		}
 		locks = append(locks, l)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	c.answer("renew", renewed, renewed)
 	c.servers[2].does("renew", late(renewed))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -48,7 +48,7 @@ func TestSlowServerRenewsAll(t *testing.T) {
 		}
 	})
 	cancel() // as the engine does
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	for i, s := range c.servers {
 		if n := s.asked("renew"); n != leases {
 			t.Errorf("server %d was asked to renew %d leases, want %d", i, n, leases)
@@ -69,7 +69,7 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 		if _, err := l.Acquire(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		redlockbackend.Settle(t.Context(), c.Driver)
+		redlockbackend.AwaitIdle(t.Context(), c.Driver)
 		c.answer("acquire", tc.other, raised)
 		c.servers[2].does("acquire", late(raised))
 		if _, err := c.lock(t, tc.noWait).Acquire(t.Context()); err != nil {
@@ -91,13 +91,13 @@ func TestAttemptsAreBounded(t *testing.T) {
 			t.Fatalf("Acquire of a lock that somebody has = %v, want ErrHeld", err)
 		}
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	before := c.servers[2].asked("release")
 	err := l.Release(t.Context())
 	if !errors.As(err, new(*driver.PartialReleaseError)) {
 		t.Errorf("Release = %v, want what remains on the server that hangs up", err)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if n := c.servers[2].asked("release") - before; n > most || n < most/2 {
 		t.Errorf("Release asked the server that hangs up about %d attempts, want %d at most, and not far less: all have left something", n, most)
 	}

@@ -1,13 +1,14 @@
-// Package redisconn is what both backends with Redis servers need of go-redis: what an error says of a request, what a server says of
-// itself, and a subscription that is kept up.
 package redisconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,16 +22,17 @@ var (
 	ErrClosing  = errors.New("no answer before the locker was closed")
 )
 
-// refusals are the beginnings of errors by which a server says that it has carried nothing out: it refuses the command,
-// or the first write in it, at which nothing was written yet. (A script runs in one piece, so what forbids its first
-// write was so from its beginning.)
+// refusals are the first words of errors by which a server says that it has executed nothing. It
+// refuses the command, or the first write in it, before which nothing was written. (A script runs in
+// one piece, so what forbids its first write was true from its beginning.)
 var refusals = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "OOM",
 	"NOREPLICAS", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
 }
 
-// Says reports whether err is an error reply that begins with one of words. Redis 6 puts the error of a command in a
-// script at the end of one of its own: "ERR Error running script (call to …): … -READONLY You can't write …".
+// Says reports whether err is an error reply that begins with one of words. Redis 6 puts the error of
+// a command in a script at the end of an error of its own: "ERR Error running script (call to …): …
+// -READONLY You can't write …".
 func Says(err error, words ...string) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -46,10 +48,11 @@ func Says(err error, words ...string) bool {
 	return false
 }
 
-// Certain reports whether err leaves no doubt that a request was not carried out, and won't be: it was not sent, or the
-// server has refused it. After any other error nobody knows. An error reply that is none of the refusals counts as
-// such, because a script that fails in the middle has done its first half.
-func Certain(err error) bool { return Unsent(err) || Says(err, refusals...) }
+// NotExecuted reports whether err proves that a request was not executed, and won't be: it was not
+// sent, or the server has refused it. After any other error nobody knows. An error reply that is not
+// one of the refusals is such an error, because a script that fails in the middle has done its first
+// half.
+func NotExecuted(err error) bool { return Unsent(err) || Says(err, refusals...) }
 
 // Unsent reports whether err happened before anything was sent.
 func Unsent(err error) bool {
@@ -58,15 +61,16 @@ func Unsent(err error) bool {
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }
 
-// Broken reports whether err is that of a connection that has ended, of which another may work: one that was idle
-// while the server restarted, say. A connection on which nothing is heard is not broken.
+// Broken reports whether err says that the connection has ended. Another connection may work, for
+// example after a restart of the server during which this one was idle. A connection on which nothing
+// is heard is not broken.
 func Broken(err error) bool {
 	var reply redis.Error
 	return !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
 }
 
-// Overdue makes [ErrNoAnswer] of the end of a time limit, which is none of the caller's: an error that matches that of a
-// context says that the caller gave up.
+// Overdue replaces a context error caused by one of our own timeouts with [ErrNoAnswer], because to
+// callers a context error means that they gave up.
 func Overdue(err error) error {
 	switch {
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
@@ -77,7 +81,8 @@ func Overdue(err error) error {
 	return ErrNoAnswer
 }
 
-// GivenUp is [driver.ContextError] for a call whose time limit was also the connection's: that may come a moment before the context's.
+// GivenUp is [driver.ContextError] for a call whose time limit was also the connection's. The
+// connection's limit may end a moment before the context's.
 func GivenUp(ctx context.Context) error {
 	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
 		<-ctx.Done()
@@ -85,13 +90,13 @@ func GivenUp(ctx context.Context) error {
 	return driver.ContextError(ctx)
 }
 
-// Silent reports whether err says no more than that nothing was heard in time.
+// Silent reports whether err says only that nothing was heard in time.
 func Silent(err error) bool {
 	var network net.Error
 	return errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrClosing) || errors.As(err, &network) && network.Timeout()
 }
 
-// Sleep is false when ctx was over first.
+// Sleep waits for d. It is false if ctx was over first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d == 0 {
 		return ctx.Err() == nil
@@ -104,4 +109,16 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// MayBeTLS reports whether err may mean that only one side speaks TLS. A server with TLS ends a
+// connection without TLS. A server without TLS waits for the rest of a command, or ends the
+// connection as well.
+func MayBeTLS(err error, usesTLS bool) bool {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+	if !usesTLS {
+		return ended
+	}
+	heardNothing := Silent(err) && !errors.Is(err, kit.ErrNotSent) // on a connection that may exist
+	return ended || heardNothing || errors.As(err, new(tls.RecordHeaderError))
 }

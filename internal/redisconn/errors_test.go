@@ -2,6 +2,7 @@ package redisconn_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -28,10 +29,10 @@ func TestErrors(t *testing.T) {
 	op := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
 	timeout := os.ErrDeadlineExceeded
 	for _, c := range []struct {
-		err             error
-		certain, broken bool
+		err                 error
+		notExecuted, broken bool
 	}{
-		// Refused, before anything was carried out. The texts are those of servers.
+		// Refused, before anything was executed. The texts are those of servers.
 		{serverError("NOSCRIPT No matching script. Please use EVAL."), true, false},
 		{serverError("MOVED 3999 127.0.0.1:6381"), true, false},
 		{serverError("ASK 3999 127.0.0.1:6381"), true, false},
@@ -49,7 +50,7 @@ func TestErrors(t *testing.T) {
 		{serverError("NOAUTH Authentication required."), true, false},
 		{serverError("NOPERM User joe has no permissions to run the 'evalsha' command"), true, false},
 		{serverError("ERR max number of clients reached"), true, false},
-		// Redis 6.2 hands on the error of a command in a script like this.
+		// Redis 6.2 passes on the error of a command in a script like this.
 		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -OOM command not allowed when used memory > 'maxmemory'. "), true, false},
 		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -READONLY You can't write against a read only replica. "), true, false},
 		{fmt.Errorf("hook: %w", serverError("READONLY You can't write against a read only replica.")), true, false},
@@ -66,7 +67,7 @@ func TestErrors(t *testing.T) {
 		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: user_script:48: attempt to compare number with nil"), false, false},
 		{serverError("ERR The user executing the script can't run this command or subcommand script: 3c2f, on @user_script:48."), false, false},
 
-		// The connection has ended, and the request may have been carried out.
+		// The connection has ended, and the request may have been executed.
 		{io.EOF, false, true},
 		{io.ErrUnexpectedEOF, false, true},
 		{op("read", syscall.ECONNRESET), false, true},
@@ -78,27 +79,27 @@ func TestErrors(t *testing.T) {
 		{redisconn.Overdue(context.DeadlineExceeded), false, false},
 		{redisconn.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
 	} {
-		if got := redisconn.Certain(c.err); got != c.certain {
-			t.Errorf("%v: it is certain that nothing was carried out: %v, want %v", c.err, got, c.certain)
+		if got := redisconn.NotExecuted(c.err); got != c.notExecuted {
+			t.Errorf("%v: NotExecuted = %v, want %v", c.err, got, c.notExecuted)
 		}
 		if got := redisconn.Broken(c.err); got != c.broken {
-			t.Errorf("%v: the connection is broken: %v, want %v", c.err, got, c.broken)
+			t.Errorf("%v: Broken = %v, want %v", c.err, got, c.broken)
 		}
 	}
 }
 
-// An error of a context would say that the caller gave up, and it was the driver's own time limit.
-func TestOwnTimeLimitIsNoCallers(t *testing.T) {
+// A context's error would say that the caller gave up, but it was our own timeout.
+func TestOwnTimeoutIsNoContextError(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
 		got := redisconn.Overdue(errors.Join(kit.ErrNotSent, err))
 		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
 			t.Errorf("%v became %v, which still matches the error of a context", err, got)
 		}
-		if !redisconn.Certain(got) {
+		if !redisconn.NotExecuted(got) {
 			t.Errorf("%v became %v, which hides that nothing was sent", err, got)
 		}
-		if redisconn.Certain(redisconn.Overdue(err)) {
-			t.Errorf("%v became certain", err)
+		if redisconn.NotExecuted(redisconn.Overdue(err)) {
+			t.Errorf("%v became a proof that nothing was executed", err)
 		}
 	}
 	if got := redisconn.Overdue(io.EOF); !errors.Is(got, io.EOF) {
@@ -106,5 +107,28 @@ func TestOwnTimeLimitIsNoCallers(t *testing.T) {
 	}
 	if got := redisconn.Overdue(nil); got != nil {
 		t.Errorf("Overdue(nil) = %v", got)
+	}
+}
+
+func TestMayBeTLS(t *testing.T) {
+	for _, c := range []struct {
+		what       string
+		err        error
+		plain, tls bool // on a client without TLS, and with
+	}{
+		{"ended", io.EOF, true, true},
+		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true, true},
+		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false, false},
+		{"no answer", redisconn.ErrNoAnswer, false, true},
+		{"not sent", redisconn.Overdue(errors.Join(kit.ErrNotSent, context.DeadlineExceeded)), false, false},
+		{"a record that isn't TLS", tls.RecordHeaderError{Msg: "x"}, false, true},
+		{"an error reply", serverError("NOAUTH Authentication required."), false, false},
+	} {
+		if got := redisconn.MayBeTLS(c.err, false); got != c.plain {
+			t.Errorf("%s, without TLS: %v, want %v", c.what, got, c.plain)
+		}
+		if got := redisconn.MayBeTLS(c.err, true); got != c.tls {
+			t.Errorf("%s, with TLS: %v, want %v", c.what, got, c.tls)
+		}
 	}
 }

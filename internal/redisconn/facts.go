@@ -13,20 +13,21 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Facts is what a server says of itself in INFO; what it doesn't say is empty.
+// Facts is what a server says about itself in INFO. What it doesn't say is empty.
 type Facts struct {
 	Run     string // the process
 	Version string // of Redis; Valkey names the one that it is compatible with
 	Mode    string // standalone, cluster or sentinel
-	Policy  string // maxmemory-policy: what it drops when its memory is short
+	Policy  string // maxmemory-policy: what it drops when its memory is full
 	Role    string // master, or slave: a replica
 	History string // the replication id: another one after each promotion
+	Denied  error  // INFO, or some of it, isn't permitted
 }
 
 // oldest is the first version that the scripts were made for.
 var oldest = []int{6, 2}
 
-// Read takes in a section of INFO.
+// Read reads a section of INFO.
 func (f *Facts) Read(info string) {
 	for line := range strings.Lines(info) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
@@ -35,7 +36,7 @@ func (f *Facts) Read(info string) {
 			f.Run = value
 		case "redis_version":
 			f.Version = value
-		case "redis_mode", "server_mode": // Valkey has the second name from 8.0 on, unless it shall look like Redis
+		case "redis_mode", "server_mode": // Valkey has the second name from 8.0 on, unless it is to look like Redis
 			f.Mode = value
 		case "maxmemory_policy":
 			f.Policy = value
@@ -47,42 +48,34 @@ func (f *Facts) Read(info string) {
 	}
 }
 
-// Ping finds out whether PING is permitted, which a subscription needs.
-func Ping(ctx context.Context, c redis.Cmdable) error {
-	return permitted(c.Ping(ctx).Err(), "+ping")
+// AskFacts asks a server, which client reaches, for its facts. It also checks that PING is permitted,
+// which a [Listener] needs. Where INFO isn't permitted there is no error, but Facts.Denied says so.
+func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (f Facts, err error) {
+	if left := c.Call(ctx, func() { f, err = askFacts(ctx, client) }); left != nil {
+		return Facts{}, left
+	}
+	return f, err
 }
 
-// AskFacts reads INFO. After an error the facts are what was read all the same: not all of it may be permitted.
-func AskFacts(ctx context.Context, c redis.Cmdable) (Facts, error) {
+func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 	var f Facts
-	var denied error
-	for _, section := range []string{"server", "memory", "replication"} {
-		info, err := c.Info(ctx, section).Result()
-		if err = permitted(err, "+info"); err != nil && !Says(err, "NOPERM") {
+	if err := client.Ping(ctx).Err(); err != nil {
+		return f, permitted(err, "+ping")
+	}
+	for _, section := range []string{"server", "memory", "replication"} { // some of them may be permitted
+		info, err := client.Info(ctx, section).Result()
+		if Says(err, "NOPERM") {
+			f.Denied = denied(err, "+info")
+		} else if err != nil {
 			return f, err
-		}
-		if err != nil {
-			denied = err
 		}
 		f.Read(info)
 	}
-	return f, denied
+	return f, nil
 }
 
-// permitted says what is missing where err is that of a missing permission.
-func permitted(err error, missing string) error {
-	if Says(err, "NOPERM") {
-		return Denied(err, missing)
-	}
-	return err
-}
-
-// Denied says what an operator has to permit.
-func Denied(err error, missing string) error {
-	return fmt.Errorf("a permission is missing (ACL: %s): %w", missing, err)
-}
-
-// CheckVersion refuses a server that is too old. It lets versions pass that can't be read: trying the scripts decides about those.
+// CheckVersion refuses a server that is too old. It accepts a version that can't be read: whether the
+// server fits is decided by trying the scripts.
 func (f Facts) CheckVersion() error {
 	var version []int
 	for part := range strings.SplitSeq(f.Version, ".") {
@@ -98,25 +91,26 @@ func (f Facts) CheckVersion() error {
 	return nil
 }
 
-// CheckRole refuses a replica, also one that can be written to: what is written there is gone when it follows its master
-// the next time. It lets servers pass that don't say what they are: only a replica that can be written to has to be known.
+// CheckRole refuses a replica, even one that can be written to: what is written there is gone when it
+// follows its master the next time. It accepts a server that doesn't say what it is. A replica that
+// can't be written to fails the probe.
 func (f Facts) CheckRole() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil
 	}
-	return fmt.Errorf("%w: the server is a replica (role:%s), and locks are made on its master", locker.ErrOption, f.Role)
+	return fmt.Errorf("%w: the server is a replica (role:%s); give the address of its master", locker.ErrOption, f.Role)
 }
 
-// CheckEviction refuses a server that may drop a lock while somebody holds it.
+// CheckEviction refuses a server that may drop a key before the key expires.
 func (f Facts) CheckEviction() error {
-	const allow = "or accept that (AllowEviction; in a URL: allow_eviction=true)"
+	const accept = "or accept it with WithEviction (in a URL: allow_eviction=true)"
 	switch f.Policy {
 	case "noeviction":
 		return nil
 	case "":
-		return fmt.Errorf("%w: whether the server drops locks when its memory is short can't be read from INFO memory; "+
-			"permit that command (ACL: +info), %s", locker.ErrOption, allow)
+		return fmt.Errorf("%w: INFO memory can't be read, so the server may drop keys when its memory is full; "+
+			"permit that command (ACL: +info), %s", locker.ErrOption, accept)
 	}
-	return fmt.Errorf("%w: the server's maxmemory-policy is %s, so it drops locks when its memory is short; "+
-		"set it to noeviction, %s", locker.ErrOption, f.Policy, allow)
+	return fmt.Errorf("%w: invalid maxmemory-policy %s, by which the server drops keys when its memory is full: "+
+		"want noeviction on the server, %s", locker.ErrOption, f.Policy, accept)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Listener is a subscription to one channel, on one connection at a time. It begins with Start, in a goroutine that ends with Close, and is
-// made anew when its connection has ended.
+// Listener is a subscription to one channel, on one connection at a time. It begins with Start, in a
+// goroutine that ends with Close. When its connection ends it subscribes again on a new one.
 type Listener struct {
 	client  Subscriber
 	channel string
@@ -20,13 +20,13 @@ type Listener struct {
 	end  context.CancelFunc
 	all  sync.WaitGroup // goroutines: run, and short-lived ones
 
-	mu      sync.Mutex
-	started bool
-	pubsub  *redis.PubSub // the present connection; nil: none
-	stands  bool          // the server has confirmed the subscription
-	since   time.Time     // when it did
-	watch   *time.Timer   // looks at it
-	quiet   int           // looks since something was heard
+	mu         sync.Mutex
+	started    bool
+	pubsub     *redis.PubSub // the present connection; nil: there is none
+	subscribed bool          // the server has confirmed the subscription
+	since      time.Time     // when it did
+	check      *time.Timer   // calls checkConn
+	unheard    int           // checks since something was heard
 }
 
 // Subscriber is a client of any kind.
@@ -34,29 +34,35 @@ type Subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
-// Events are called while no mutex of the Listener is held. Those with a context are called one after the other; it ends with Close.
+// Events are called while no mutex of the Listener is held. Those with a context are called one after
+// the other, and the context ends with Close.
 type Events struct {
-	Waiting func() bool           // reports whether anybody waits; where nobody does, it doesn't matter whether the connection is dead
-	Stands  func(context.Context) // the subscription stands, for the first time or anew: messages may have been missed before
-	Hears   func(ctx context.Context, message string)
+	// Waiting reports whether anybody waits for a message. If not, a dead connection does no harm.
+	Waiting func() bool
+
+	// Subscribed is called when the server has confirmed a subscription, the first time or again.
+	// Earlier messages may have been missed.
+	Subscribed func(context.Context)
+
+	Message func(ctx context.Context, text string)
 }
 
 const (
-	watchEvery    = 5 * time.Second
-	watchPatience = 3 // looks without a sound, two of them after a ping, until a connection counts as dead
-	pingLimit     = 2 * time.Second
-	firstPause    = 10 * time.Millisecond
-	longestPause  = time.Second
+	checkEvery   = 5 * time.Second
+	maxUnheard   = 3 // checks without a sound, two of them after a ping, until a connection counts as dead
+	pingLimit    = 2 * time.Second
+	firstPause   = 10 * time.Millisecond // before it subscribes again; doubled with each failure
+	longestPause = time.Second
 )
 
-// NewListener makes a Listener that has yet to be started.
+// NewListener makes a Listener that is not started.
 func NewListener(client Subscriber, channel string, events Events) *Listener {
 	l := &Listener{client: client, channel: channel, events: events}
 	l.life, l.end = context.WithCancel(context.Background())
 	return l
 }
 
-// Start begins to listen. It does so once, and not after Close.
+// Start begins to listen. A second call does nothing, nor does one after Close.
 func (l *Listener) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,33 +72,34 @@ func (l *Listener) Start() {
 	}
 }
 
-// Channel is what it listens to.
+// Channel returns the channel.
 func (l *Listener) Channel() string { return l.channel }
 
-// Stands reports whether a message would be heard, as far as is known.
-func (l *Listener) Stands() bool {
+// Subscribed reports whether a message would be heard, as far as is known.
+func (l *Listener) Subscribed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.stands
+	return l.subscribed
 }
 
-// Distrust makes a subscription anew that seems to stand, and that the server doesn't see; but not again and again.
-func (l *Listener) Distrust() {
+// Resubscribe replaces a subscription that the server doesn't see though it was confirmed, but at
+// most about once a second.
+func (l *Listener) Resubscribe() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stands && time.Since(l.since) > longestPause {
-		l.hangUp()
+	if l.subscribed && time.Since(l.since) > longestPause {
+		l.disconnect()
 	}
 }
 
-// Go runs f aside; Close waits for it. It is called by Events alone.
+// Go runs f in a goroutine that Close waits for. Only Events call it.
 func (l *Listener) Go(f func(ctx context.Context)) { l.all.Go(func() { f(l.life) }) }
 
 // Close ends the subscription. It returns when all goroutines have ended, or ctx is over.
 func (l *Listener) Close(ctx context.Context) error {
 	l.mu.Lock()
 	l.end()
-	l.hangUp()
+	l.disconnect()
 	l.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
@@ -107,13 +114,13 @@ func (l *Listener) Close(ctx context.Context) error {
 	}
 }
 
-// hangUp ends the present connection, which listen notices. Closing may have to wait for a dial that is under way, and
-// callers have mutexes.
-func (l *Listener) hangUp() {
-	l.stands = false
+// disconnect ends the present connection, which listen notices. go-redis may wait for a connect that
+// is in progress, and callers hold mutexes, so the connection is closed in a goroutine.
+func (l *Listener) disconnect() {
+	l.subscribed = false
 	if pubsub := l.pubsub; pubsub != nil {
 		l.pubsub = nil
-		l.watch.Stop()
+		l.check.Stop()
 		l.all.Go(func() { _ = pubsub.Close() })
 	}
 }
@@ -122,7 +129,7 @@ func (l *Listener) hangUp() {
 func (l *Listener) run() {
 	pause := firstPause
 	for {
-		if stood := l.listen(); stood {
+		if confirmed := l.listen(); confirmed {
 			pause = firstPause
 		}
 		if !Sleep(l.life, pause/2+rand.N(pause)) {
@@ -132,74 +139,75 @@ func (l *Listener) run() {
 	}
 }
 
-// listen hears what comes on one connection until that ends. It reports whether the subscription had stood.
-func (l *Listener) listen() (stood bool) {
+// listen reads one connection until it ends. It reports whether the subscription was confirmed.
+func (l *Listener) listen() (confirmed bool) {
 	pubsub := l.client.Subscribe(l.life, l.channel)
-	l.begin(pubsub)
+	l.connected(pubsub)
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.pubsub == pubsub {
-			l.hangUp()
+			l.disconnect()
 		}
 	}()
 	for {
 		message, err := pubsub.Receive(l.life)
 		if err != nil {
-			return stood // go-redis has already tried another connection, but not told anybody
+			return confirmed // go-redis has already tried another connection, and notified nobody
 		}
 		_, confirms := message.(*redis.Subscription)
 		l.heard(pubsub, confirms)
 		if confirms {
-			stood = true
-			l.events.Stands(l.life)
+			confirmed = true
+			l.events.Subscribed(l.life)
 		}
 		if m, ok := message.(*redis.Message); ok {
-			l.events.Hears(l.life, m.Payload)
+			l.events.Message(l.life, m.Payload)
 		}
 	}
 }
 
-func (l *Listener) begin(pubsub *redis.PubSub) {
+func (l *Listener) connected(pubsub *redis.PubSub) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pubsub, l.quiet = pubsub, 0
-	l.watch = time.AfterFunc(watchEvery, func() { l.look(pubsub) })
+	l.pubsub, l.unheard = pubsub, 0
+	l.check = time.AfterFunc(checkEvery, func() { l.checkConn(pubsub) })
 	if l.life.Err() != nil {
-		l.hangUp()
+		l.disconnect()
 	}
 }
 
 func (l *Listener) heard(pubsub *redis.PubSub, confirms bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.quiet = 0
+	l.unheard = 0
 	if confirms && l.pubsub == pubsub {
-		l.stands, l.since = true, time.Now()
+		l.subscribed, l.since = true, time.Now()
 	}
 }
 
-// look looks after a connection while somebody waits: one that was cut silently looks like one on which nothing happens.
-func (l *Listener) look(pubsub *redis.PubSub) {
+// checkConn pings a connection while somebody waits, and replaces it when it doesn't answer. A
+// connection that was cut silently looks like one on which nothing happens.
+func (l *Listener) checkConn(pubsub *redis.PubSub) {
 	waiting := l.events.Waiting()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.pubsub != pubsub { // it has ended
 		return
 	}
-	if l.quiet++; !waiting {
-		l.quiet = 0
+	if l.unheard++; !waiting {
+		l.unheard = 0
 	}
 	switch {
-	case l.quiet == watchPatience:
-		l.hangUp()
+	case l.unheard == maxUnheard:
+		l.disconnect()
 		return
-	case l.quiet > 0:
-		l.all.Go(func() { // what comes of it is seen at the next look
+	case l.unheard > 0:
+		l.all.Go(func() { // the answer is seen by the next check
 			ctx, cancel := context.WithTimeout(l.life, pingLimit)
 			defer cancel()
 			_ = pubsub.Ping(ctx)
 		})
 	}
-	l.watch.Reset(watchEvery)
+	l.check.Reset(checkEvery)
 }

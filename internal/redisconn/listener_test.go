@@ -1,12 +1,9 @@
 package redisconn_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,15 +13,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/internal/redisconn"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
 )
 
-// server knows SUBSCRIBE and PING, on pipes, which a fake clock knows.
+// server knows SUBSCRIBE and PING. Its connections are pipes, so that they work with a fake clock.
 type server struct {
 	mu    sync.Mutex
 	conns []net.Conn // that have subscribed
 	all   []net.Conn
 	open  int      // of them
-	cut   net.Conn // nothing gets through on it any more
+	cut   net.Conn // nothing gets through on it
 }
 
 func (s *server) dial(context.Context, string, string) (net.Conn, error) {
@@ -44,58 +42,20 @@ func (s *server) serve(c net.Conn) {
 		defer s.mu.Unlock()
 		s.open--
 	}()
-	for r := bufio.NewReader(c); ; {
-		command, err := readCommand(r)
-		if err != nil {
-			return
-		}
-		answer := "-ERR unknown command\r\n"
-		switch strings.ToLower(command[0]) {
-		case "subscribe":
-			answer = fmt.Sprintf("*3\r\n$9\r\nsubscribe\r\n$%d\r\n%s\r\n:1\r\n", len(command[1]), command[1])
-		case "ping":
-			answer = "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
-		}
+	redistest.Serve(c, func(command []string) string {
 		s.mu.Lock()
-		cut := s.cut == c
-		if command[0] == "subscribe" && !cut {
+		defer s.mu.Unlock()
+		switch verb := strings.ToLower(command[0]); {
+		case s.cut == c:
+			return redistest.Silence
+		case verb == "subscribe":
 			s.conns = append(s.conns, c)
+			return redistest.Confirm(command[1])
+		case verb == "ping":
+			return "*2\r\n$4\r\npong\r\n$0\r\n\r\n" // to a subscriber
 		}
-		s.mu.Unlock()
-		if cut {
-			continue
-		}
-		if _, err := io.WriteString(c, answer); err != nil {
-			return
-		}
-	}
-}
-
-func readCommand(r *bufio.Reader) ([]string, error) {
-	line := func(prefix string) (int, error) {
-		text, err := r.ReadString('\n')
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(text), prefix))
-	}
-	n, err := line("*")
-	if err != nil {
-		return nil, err
-	}
-	words := make([]string, n)
-	for i := range words {
-		size, err := line("$")
-		if err != nil {
-			return nil, err
-		}
-		data := make([]byte, size+2)
-		if _, err := io.ReadFull(r, data); err != nil {
-			return nil, err
-		}
-		words[i] = string(data[:size])
-	}
-	return words, nil
+		return "-ERR unknown command\r\n"
+	})
 }
 
 func (s *server) subscriptions() int {
@@ -108,7 +68,7 @@ func (s *server) subscriptions() int {
 func (s *server) say(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = fmt.Fprintf(s.conns[len(s.conns)-1], "*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$%d\r\n%s\r\n", len(message), message)
+	_, _ = io.WriteString(s.conns[len(s.conns)-1], redistest.Message("c", message))
 }
 
 func (s *server) change(f func(s *server)) {
@@ -117,33 +77,33 @@ func (s *server) change(f func(s *server)) {
 	f(s)
 }
 
-// heard is what a Listener has told.
+// heard counts the events of a Listener.
 type heard struct {
-	mu       sync.Mutex
-	waits    bool
-	stood    int
-	messages []string
+	mu        sync.Mutex
+	waits     bool
+	confirmed int
+	messages  []string
 }
 
-func (h *heard) count() (stood, messages int) {
+func (h *heard) count() (confirmed, messages int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.stood, len(h.messages)
+	return h.confirmed, len(h.messages)
 }
 
-// listen runs a test with a Listener that has been started, on a clock of its own.
+// listen runs a test with a Listener that was started, on a fake clock.
 func listen(t *testing.T, waits bool, test func(s *server, l *redisconn.Listener, h *heard)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, h := &server{}, &heard{waits: waits}
 		client := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: s.dial, Protocol: 2, DisableIdentity: true, MaxRetries: -1})
 		l := redisconn.NewListener(client, "c", redisconn.Events{
 			Waiting: func() bool { return h.waits },
-			Stands: func(context.Context) {
+			Subscribed: func(context.Context) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
-				h.stood++
+				h.confirmed++
 			},
-			Hears: func(_ context.Context, message string) {
+			Message: func(_ context.Context, message string) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				h.messages = append(h.messages, message)
@@ -156,8 +116,8 @@ func listen(t *testing.T, waits bool, test func(s *server, l *redisconn.Listener
 		if err := l.Close(t.Context()); err != nil {
 			t.Errorf("Close = %v, want nil", err)
 		}
-		if l.Start(); l.Stands() {
-			t.Error("it stands after Close")
+		if l.Start(); l.Subscribed() {
+			t.Error("it is subscribed after Close")
 		}
 		_ = client.Close()
 		synctest.Wait()
@@ -172,16 +132,16 @@ func listen(t *testing.T, waits bool, test func(s *server, l *redisconn.Listener
 	})
 }
 
-func TestListenerHearsAgainAfterABreak(t *testing.T) {
+func TestListenerSubscribesAgain(t *testing.T) {
 	listen(t, true, func(s *server, l *redisconn.Listener, h *heard) {
 		for round := 1; round <= 3; round++ {
-			if !l.Stands() {
-				t.Fatalf("in round %d the subscription doesn't stand", round)
+			if !l.Subscribed() {
+				t.Fatalf("in round %d it isn't subscribed", round)
 			}
 			s.say("hello")
 			synctest.Wait()
-			if stood, messages := h.count(); stood != round || messages != round {
-				t.Errorf("in round %d: told %d times that it stands, and %d messages", round, stood, messages)
+			if confirmed, messages := h.count(); confirmed != round || messages != round {
+				t.Errorf("in round %d: %d subscriptions were confirmed and %d messages were heard, want one each a round", round, confirmed, messages)
 			}
 			s.change(func(s *server) { _ = s.conns[len(s.conns)-1].Close() })
 			time.Sleep(time.Second)
@@ -189,7 +149,7 @@ func TestListenerHearsAgainAfterABreak(t *testing.T) {
 	})
 }
 
-// A connection that was cut in silence is noticed while somebody waits.
+// A connection that was cut silently is noticed while somebody waits.
 func TestListenerNoticesSilence(t *testing.T) {
 	for _, waits := range []bool{true, false} {
 		listen(t, waits, func(s *server, l *redisconn.Listener, h *heard) {
@@ -203,29 +163,29 @@ func TestListenerNoticesSilence(t *testing.T) {
 			if waits {
 				want = 2
 			}
-			if n := s.subscriptions(); n != want || !l.Stands() {
-				t.Errorf("20 s after the cut, while somebody waits (%v): %d subscriptions were made, want %d; it stands: %v", waits, n, want, l.Stands())
+			if n := s.subscriptions(); n != want || !l.Subscribed() {
+				t.Errorf("20 s after the cut, while somebody waits (%v): %d subscriptions were made, want %d; it is subscribed: %v", waits, n, want, l.Subscribed())
 			}
 		})
 	}
 }
 
-// Whoever sees that messages don't arrive has the subscription made anew, but not one that was made just now.
-func TestListenerIsDistrusted(t *testing.T) {
+// A caller that sees that messages don't arrive has the subscription made again, but not one that was made just now.
+func TestListenerResubscribes(t *testing.T) {
 	listen(t, true, func(s *server, l *redisconn.Listener, h *heard) {
 		for range 100 {
-			l.Distrust()
+			l.Resubscribe()
 		}
-		if !l.Stands() {
+		if !l.Subscribed() {
 			t.Error("a subscription that has just been made was ended")
 		}
 		time.Sleep(2 * time.Second)
 		for range 100 {
-			l.Distrust()
+			l.Resubscribe()
 		}
 		time.Sleep(time.Second)
-		if n := s.subscriptions(); n != 2 || !l.Stands() {
-			t.Errorf("%d subscriptions, stands: %v, want a second one", n, l.Stands())
+		if n := s.subscriptions(); n != 2 || !l.Subscribed() {
+			t.Errorf("%d subscriptions, subscribed: %v, want a second one", n, l.Subscribed())
 		}
 	})
 }

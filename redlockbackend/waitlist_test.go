@@ -94,7 +94,7 @@ func TestWaiterLeaves(t *testing.T) {
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("Acquire = %v, want the context's end", err)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
@@ -253,7 +253,7 @@ func TestFailedOneLeaves(t *testing.T) {
 	if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, driver.ErrQueued) {
 		t.Fatalf("Acquire = %v, want an error that is not ErrHeld", err)
 	}
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
@@ -276,7 +276,7 @@ func TestDeafOneLeaves(t *testing.T) {
 		s.mu.Unlock()
 	}
 	l := waiter(t, c)
-	redlockbackend.Settle(t.Context(), c.Driver)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	if err := l.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
@@ -294,7 +294,7 @@ func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	for _, rank := range []int{0, 5, 20, 100} {
 		for range 100 {
 			held := redlockbackend.Reply{Text: fmt.Sprintf("held %d %d A", expiry.Milliseconds(), rank)}
-			after := redlockbackend.LookAfter([]redlockbackend.Reply{held, held, held})
+			after := redlockbackend.PollAfter([]redlockbackend.Reply{held, held, held})
 			if after > expiry+slack {
 				t.Fatalf("rank %d asks %v after the expiry, want %v at most", rank, after-expiry, slack)
 			}

@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 // A request is repeated by the driver alone, which remembers it, whatever the client's settings are.
 func TestClientDoesNotRepeat(t *testing.T) {
 	f := newFake(t)
-	f.answers("")
+	f.answers(silence)
 	d := f.driver(t, func(o *redis.Options) {
 		o.MaxRetries, o.ReadTimeout = 3, 20*time.Millisecond
 	})
@@ -150,7 +150,7 @@ func TestCallsReturnInTime(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
-			f.answers("")
+			f.answers(silence)
 			d := f.driver(t, change)
 			const ttl, slack = 200 * time.Millisecond, 2 * time.Second
 			l := newLock(t, d, ttl)

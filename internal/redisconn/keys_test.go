@@ -1,0 +1,31 @@
+package redisconn_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+// What is in the keys of two backends has golden values there, too.
+func TestKey(t *testing.T) {
+	for name, want := range map[string]string{"a": "p:{a}", "{a}b": "p:{%7Ba%7Db}", "%7D": "p:{%257D}", "a:token": "p:{a:token}"} {
+		if got := redisconn.Key("p:", name); got != want {
+			t.Errorf("Key(%q) = %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestCheckPrefix(t *testing.T) {
+	for _, prefix := range []string{"", "locker:", "a/b", "a b/", "é ", "é:", "%7B", "*"} {
+		if err := redisconn.CheckPrefix(prefix); err != nil {
+			t.Errorf("prefix %q: %v, want nil", prefix, err)
+		}
+	}
+	for _, prefix := range []string{"{", "a}", "{x}", "a\n", "\x00", "\xff"} {
+		if err := redisconn.CheckPrefix(prefix); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("prefix %q: %v, want ErrOption", prefix, err)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+// Package redisconn is go-redis as the backends with Redis servers need it. It reads the URL of a
+// server, makes calls that end in time, sends scripts, says what an error proves about a request,
+// checks what a server is and permits, and keeps a subscription alive.
+//
+// It works around the following behaviour of go-redis. The places are those of
+// github.com/redis/go-redis/v9 v9.22.0.
+//
+//   - Commands are sent again without the caller's knowledge (baseClient.process in redis.go,
+//     ClusterClient.process in osscluster.go). A caller must know that an earlier copy of a request
+//     may still arrive. A [Command] therefore says NoRetry, which Cmder in command.go defines. The
+//     clients of [Target.Universal] also have MaxRetries -1 and DialerRetries 1.
+//   - A Cluster still sends a command to another server after MOVED, ASK, READONLY and errors of
+//     the pool (ClusterClient.process and processPipelineNodeConn in osscluster.go). NoRetry doesn't
+//     prevent it. If the second server's connection breaks, the command keeps the error of the
+//     first, which would prove that nothing was executed; and the commands of a pipeline that were
+//     answered get the error of one that follows them (setCmdsErr in command.go). See
+//     [Command.SetErr].
+//   - A context doesn't interrupt a call. Without ContextTimeoutEnabled its deadline doesn't bound
+//     one either (baseClient.context in redis.go). See [Conn.Call].
+//   - An error of a time limit doesn't say which server was asked, unlike those of connections. See
+//     [Conn.NameServer].
+//   - A subscription connects again without a word, and messages are lost meanwhile (PubSub.conn in
+//     pubsub.go). A connection that was cut silently looks like one without messages. PubSub.Close
+//     waits for a connect that is in progress. See [Listener].
+//   - A call needs more stack than a new goroutine has. See [GrowStack].
+package redisconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver/kit"
+)
+
+// Conn makes calls with a client that return in time. The caller owns the client.
+type Conn struct {
+	Client  redis.UniversalClient
+	Cluster *redis.ClusterClient // the same client, if it is of a Cluster; otherwise nil
+
+	bounded bool          // contexts bound calls: ContextTimeoutEnabled is set
+	limit   time.Duration // the client's own timeouts for reading and writing; 0: any
+	closing chan struct{} // closed by Close
+}
+
+// NewConn makes a Conn. Where limit is positive, a client of one server gets timeouts for reading
+// and writing that are no longer, so that most calls need no goroutine to end in time.
+func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
+	c := &Conn{Client: client, closing: make(chan struct{})}
+	switch client := client.(type) {
+	case *redis.Client:
+		o := client.Options()
+		c.bounded, c.limit = o.ContextTimeoutEnabled, limit
+		tooLong := func(timeout time.Duration) bool { return timeout <= 0 || timeout > limit }
+		if limit > 0 && (tooLong(o.ReadTimeout) || tooLong(o.WriteTimeout)) {
+			c.Client = client.WithTimeout(limit) // shares the connections
+		}
+	case *redis.ClusterClient:
+		c.Cluster, c.bounded = client, client.Options().ContextTimeoutEnabled
+	}
+	return c
+}
+
+// Close makes calls return that wait for an answer. It doesn't close the client. It is called once.
+func (c *Conn) Close() { close(c.closing) }
+
+// Closed reports whether Close was called.
+func (c *Conn) Closed() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// Call makes a call of go-redis, and returns when ctx is over, or a little later. After an error the
+// call may still be running, so its results must not be read.
+//
+// If nothing else bounds the call, it is made in a goroutine. That goroutine is left alone when the
+// time is up, and ends by the client's own timeouts.
+func (c *Conn) Call(ctx context.Context, call func()) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
+	}
+	until, ends := ctx.Deadline()
+	// The client's own timeouts are too long for a context with little time.
+	if c.bounded && ends || c.limit > 0 && (!ends || time.Until(until) > c.limit/2) {
+		call()
+		return nil
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		call()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ErrNoAnswer
+	case <-c.closing:
+		return ErrClosing
+	}
+}
+
+// Send sends commands in one message and waits for their results, which each command then has.
+// After an error the commands must not be read.
+func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
+	return c.Call(ctx, func() {
+		if len(cmds) == 1 && c.Cluster == nil {
+			_ = c.Client.Process(ctx, cmds[0])
+			return
+		}
+		pipe := c.Client.Pipeline()
+		_ = pipe.BatchProcess(ctx, cmds...)
+		_, _ = pipe.Exec(ctx)
+	})
+}
+
+// sentinelAddr is the address that every client has which finds its server through Sentinels
+// (NewFailoverClient in sentinel.go).
+const sentinelAddr = "FailoverClient"
+
+// UsesSentinels reports whether a client finds its server through Sentinels.
+func UsesSentinels(client redis.UniversalClient) bool {
+	c, ok := client.(*redis.Client)
+	return ok && c.Options().Addr == sentinelAddr
+}
+
+// UsesTLS reports whether a client speaks TLS.
+func UsesTLS(client redis.UniversalClient) bool {
+	switch c := client.(type) {
+	case *redis.Client:
+		return c.Options().TLSConfig != nil
+	case *redis.ClusterClient:
+		return c.Options().TLSConfig != nil
+	}
+	return false
+}
+
+// AddressOf names the server that a client reaches, without secrets; "" if it isn't known.
+func AddressOf(client any) string {
+	switch c := client.(type) {
+	case *redis.Client:
+		if UsesSentinels(c) {
+			return "the master behind the Sentinels"
+		}
+		return c.Options().Addr
+	case *redis.ClusterClient:
+		return "the Cluster of " + strings.Join(c.Options().Addrs, ", ")
+	}
+	return ""
+}
+
+// Shard returns the address of the server that has a key, as far as it is known; "" without a
+// Cluster.
+func (c *Conn) Shard(ctx context.Context, key string) string {
+	if c.Cluster == nil {
+		return ""
+	}
+	node, err := c.Cluster.MasterForKey(ctx, key)
+	if err != nil {
+		return ""
+	}
+	return node.Options().Addr
+}
+
+// NameServer is [Overdue] for a request about a key. Its error names the server that didn't answer.
+func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
+	if err == nil {
+		return nil
+	}
+	if addr := c.Shard(ctx, key); addr != "" {
+		return OverdueFrom(addr, err)
+	}
+	return OverdueFrom(AddressOf(c.Client), err)
+}
+
+// OverdueFrom is [Overdue], and names the server at addr if the error says that it didn't answer.
+func OverdueFrom(addr string, err error) error {
+	err = Overdue(err)
+	unheard := Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
+	if err == nil || !unheard || addr == "" || strings.Contains(err.Error(), addr) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", addr, err)
+}

@@ -1,0 +1,95 @@
+package redisconn
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"io/fs"
+	"regexp"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Script is a Lua text that a server executes as a whole. A server that has seen it knows it by its
+// digest.
+type Script struct{ Text, Digest string }
+
+// LoadScript reads a script that is built in. It panics if a file is missing. A line
+// "-- include FILE" stands for that file.
+func LoadScript(files fs.FS, name string) *Script {
+	text := include(files, name)
+	sum := sha1.Sum([]byte(text))
+	return &Script{text, hex.EncodeToString(sum[:])}
+}
+
+var includeLine = regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
+
+func include(files fs.FS, name string) string {
+	text, err := fs.ReadFile(files, name)
+	if err != nil {
+		panic(err)
+	}
+	return includeLine.ReplaceAllStringFunc(string(text), func(line string) string {
+		return include(files, includeLine.FindStringSubmatch(line)[1])
+	})
+}
+
+// Args begins the words of a call: by digest, or with the whole text. The caller appends as many
+// keys as it says, and then the arguments: room words in all.
+func (s *Script) Args(whole bool, keys, room int) []any {
+	words := make([]any, 0, 3+room)
+	if whole {
+		return append(words, "eval", s.Text, keys)
+	}
+	return append(words, "evalsha", s.Digest, keys)
+}
+
+// Command is a command that go-redis doesn't send again by itself.
+type Command struct {
+	*redis.Cmd
+	answered bool
+	passedOn error // why a Cluster sent it to another server, until that server's result is known
+}
+
+// NewCommand makes a command of words.
+func NewCommand(ctx context.Context, words ...any) *Command {
+	return &Command{Cmd: redis.NewCmd(ctx, words...)}
+}
+
+// NoRetry switches the retries of go-redis off for this command.
+func (*Command) NoRetry() bool { return true }
+
+// SetErr is called by go-redis. It distinguishes errors after which go-redis tries another server of
+// a Cluster from errors that end a command:
+//
+//   - go-redis gives a command whose connection breaks no new error if the command has one. An error
+//     of an earlier server would then say that the command was not executed.
+//   - go-redis gives the answered commands of a pipeline the error of one that follows them. They
+//     keep their answer here. They don't get a second answer, because there are no retries.
+func (c *Command) SetErr(err error) {
+	if c.answered {
+		return
+	}
+	c.answered = err == nil && c.Val() != nil // all scripts answer something; nil also comes without an answer
+	c.passedOn = nil
+	if err != nil && (Unsent(err) || Says(err, "MOVED", "ASK")) {
+		c.passedOn, err = err, nil
+	}
+	c.Cmd.SetErr(err)
+}
+
+// Err returns the error of the command.
+func (c *Command) Err() error {
+	if c.passedOn != nil {
+		return c.passedOn
+	}
+	return c.Cmd.Err()
+}
+
+// Result returns the answer.
+func (c *Command) Result() (any, error) {
+	if err := c.Err(); err != nil {
+		return nil, err
+	}
+	return c.Val(), nil
+}

@@ -1,0 +1,189 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+const (
+	messageTimeout = 2 * time.Second // of one message and its answers
+	batchSize      = 512             // requests in one message
+	maxTries       = 4               // of a message whose repetition is harmless
+	inlineSends    = 4               // requests to one server that go out by themselves before others join
+)
+
+// router sends each request to the server that has its lock. go-redis repeats nothing here, because a
+// caller that repeats a request has to remember that the first copy may still arrive. What is repeated
+// is repeated by the router.
+type router struct {
+	conn *redisconn.Conn
+
+	mu    sync.Mutex
+	lanes map[string]*lane // by address; "" without a Cluster
+}
+
+// lane is the way to one server. Each server has its own, so that a server that doesn't answer delays
+// no other.
+type lane struct {
+	inline atomic.Int32                // requests that are being sent by themselves
+	group  *kit.Group[request, answer] // in which requests join while more than those few are being sent
+}
+
+// answer is a server's reply to a request, or the error that came instead.
+type answer struct {
+	reply
+	err error
+
+	// copyInFlight: the request was sent more than once, and only the last copy was answered. Another
+	// copy may still arrive.
+	copyInFlight bool
+}
+
+func newRouter(client redis.UniversalClient) *router {
+	return &router{conn: redisconn.NewConn(client, messageTimeout), lanes: make(map[string]*lane)}
+}
+
+// ask sends one request, together with others if many are being sent. ctx covers all of it. The
+// answer's error is that of the request.
+func (s *router) ask(ctx context.Context, r request) answer {
+	l := s.lane(ctx, r.key)
+	defer l.inline.Add(-1)
+	if l.inline.Add(1) <= inlineSends { // without the detour through the group's goroutine
+		redisconn.GrowStack()
+		return s.send(ctx, []request{r})[0]
+	}
+	a, err := l.group.Do(ctx, r)
+	if err != nil { // the message goes on without this caller, and may be sent again
+		a.err, a.copyInFlight = s.conn.NameServer(ctx, err, r.key), !errors.Is(err, kit.ErrNotSent)
+	}
+	return a
+}
+
+func (s *router) lane(ctx context.Context, key string) *lane {
+	addr := s.conn.Shard(ctx, key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.lanes[addr]
+	if l == nil {
+		l = &lane{group: kit.NewGroup(func(ctx context.Context, reqs []request) ([]answer, error) {
+			return s.send(ctx, reqs), nil
+		}, messageTimeout, batchSize)}
+		s.lanes[addr] = l
+	}
+	return l
+}
+
+// askAll sends many requests in few messages, to all servers at the same time. It calls report with
+// each answer as it comes, from several goroutines.
+func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, a answer)) {
+	shards := make(map[string][]int)
+	for i, r := range reqs {
+		addr := s.conn.Shard(ctx, r.key)
+		shards[addr] = append(shards[addr], i)
+	}
+	var all sync.WaitGroup
+	for _, part := range shards {
+		all.Go(func() {
+			for len(part) > 0 {
+				n := min(len(part), batchSize)
+				some := make([]request, n)
+				for j, i := range part[:n] {
+					some[j] = reqs[i]
+				}
+				for j, a := range s.send(ctx, some) {
+					report(part[j], a)
+				}
+				part = part[n:]
+			}
+		})
+	}
+	all.Wait()
+}
+
+// send sends requests in one message, and sends those again that can be answered better then. All
+// scripts may be repeated.
+//   - NOSCRIPT: nothing was executed. It is sent again with the whole text. The answer may come late:
+//     from the new server of a slot.
+//   - A server that has just become a replica, or a slot on the move: refused. It is sent again a little
+//     later. Slots take their time: a request that is alone, and keeps no other waiting, goes on for
+//     three quarters of its time. It doesn't use all of its time, because a refusal says more than a
+//     timeout: that nothing was executed.
+//   - A broken connection: nobody knows. It is sent again at once, and the answer says that a copy may
+//     be in flight.
+func (s *router) send(ctx context.Context, reqs []request) []answer {
+	answers := make([]answer, len(reqs))
+	open := make([]int, len(reqs)) // the requests without an answer
+	for i := range open {
+		open[i] = i
+	}
+	end, limited := ctx.Deadline()
+	end = end.Add(-time.Until(end) / 4)
+	whole := false
+	for try := 1; ; try++ {
+		var again []int
+		pause, learns := time.Duration(0), false
+		for j, result := range s.exchange(ctx, reqs, open, whole) {
+			i := open[j]
+			a := &answers[i]
+			if a.err != nil && errors.Is(result.err, kit.ErrNotSent) {
+				continue // the time was up before the repetition; the earlier error says more
+			}
+			if a.err = redisconn.Overdue(result.err); a.err == nil {
+				a.reply, a.err = parseReply(result.answer)
+				continue
+			}
+			persist := len(reqs) == 1 && !reqs[0].polling && redisconn.Says(a.err, "TRYAGAIN") && (!limited || time.Now().Before(end))
+			unknown := redisconn.Says(a.err, "NOSCRIPT")
+			switch {
+			case ctx.Err() != nil || try >= maxTries && !persist && (whole || !unknown):
+			case unknown:
+				learns = true
+				again = append(again, i)
+			case redisconn.Says(a.err, "READONLY", "TRYAGAIN"):
+				pause = time.Duration(min(try*try, 10)) * 10 * time.Millisecond
+				again = append(again, i)
+			case redisconn.Broken(a.err):
+				a.copyInFlight = true
+				again = append(again, i)
+			}
+		}
+		whole = whole || learns
+		if open = again; len(open) == 0 || !redisconn.Sleep(ctx, pause) {
+			break
+		}
+	}
+	for i := range answers {
+		answers[i].err = s.conn.NameServer(ctx, answers[i].err, reqs[i].key)
+	}
+	return answers
+}
+
+// result is what a command brought.
+type result struct {
+	answer any
+	err    error
+}
+
+// exchange sends some of the requests in one message, once.
+func (s *router) exchange(ctx context.Context, reqs []request, which []int, whole bool) []result {
+	results := make([]result, len(which))
+	cmds := make([]redis.Cmder, len(which))
+	for j, i := range which {
+		cmds[j] = redisconn.NewCommand(ctx, reqs[i].words(whole)...)
+	}
+	err := s.conn.Send(ctx, cmds...)
+	for j := range results {
+		if results[j].err = err; err == nil {
+			results[j].answer, results[j].err = cmds[j].(*redisconn.Command).Result()
+		}
+	}
+	return results
+}

@@ -1,0 +1,196 @@
+package redlockbackend
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+const (
+	pollEvery    = time.Second           // the first waiter asks that often, the second half as often, and so on
+	stagger      = 50 * time.Millisecond // by which each waiter is later than the one before, when a lease has expired
+	maxStaggered = 8                     // those that came before may be dead
+	gatherFor    = 5 * time.Millisecond  // from the first message that a lock is free, for those of the other servers
+)
+
+// waitlist is where a Locker hears that locks are free for which it waits: on one connection to each
+// server, from the first wait until close.
+//
+// A release notifies one waiter, on each server, and keeps the lock for it for a moment. Usually that is
+// the same waiter, because all servers order them by their tickets. The waiter asks when a majority have
+// notified it. Messages may get lost, and the waiter that was notified may be dead. So all waiters also
+// ask from time to time, and the later they came the less often.
+type waitlist struct {
+	d       *redlock
+	channel string
+
+	mu      sync.Mutex
+	started bool
+	byKey   map[string]*waiter
+}
+
+// waiter is one acquisition that waits.
+type waiter struct {
+	list     *waitlist
+	key      string
+	free     chan int      // servers that say that the lock is free
+	missed   chan struct{} // messages may have been missed
+	nextPoll time.Time     // when to ask again without a message
+}
+
+func newWaitlist(d *redlock) *waitlist {
+	return &waitlist{d: d, channel: channelOf(d.prefix, driver.NewOwner()), byKey: make(map[string]*waiter)}
+}
+
+// start begins to listen. A second call does nothing.
+func (l *waitlist) start() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.started = true
+	for _, n := range l.d.nodes {
+		n.listener.Start()
+	}
+}
+
+// isStarted reports whether messages may come.
+func (l *waitlist) isStarted() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.started
+}
+
+// enter registers an acquisition that may have to wait. The engine has at most one for each name, but
+// the previous one may still be registered.
+func (l *waitlist) enter(key string) *waiter {
+	n := len(l.d.nodes)
+	w := &waiter{list: l, key: key, free: make(chan int, 2*n), missed: make(chan struct{}, 1)}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.byKey[key] = w
+	return w
+}
+
+// leave removes w; nil is allowed.
+func (l *waitlist) leave(w *waiter) {
+	if w == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.byKey[w.key] == w {
+		delete(l.byKey, w.key)
+	}
+}
+
+// listener is the subscription on one server.
+func (l *waitlist) listener(server int, client redisconn.Subscriber) *redisconn.Listener {
+	return redisconn.NewListener(client, l.channel, redisconn.Events{
+		Waiting:    l.isWaiting,
+		Subscribed: func(context.Context) { l.wakeAll() },
+		Message:    func(_ context.Context, key string) { l.wake(server, key) },
+	})
+}
+
+func (l *waitlist) isWaiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.byKey) > 0
+}
+
+// wake is called when a server says that a lock is free.
+func (l *waitlist) wake(server int, key string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w := l.byKey[key]; w != nil {
+		select {
+		case w.free <- server:
+		default: // it has heard enough
+		}
+	}
+}
+
+// wakeAll is called when a subscription is confirmed again. Messages may have been missed, and that
+// server may not know the waiters.
+func (l *waitlist) wakeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, w := range l.byKey {
+		select {
+		case w.missed <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// wait returns when it is time to ask.
+func (w *waiter) wait(ctx context.Context) error {
+	var free servers
+	timer := time.NewTimer(time.Until(w.nextPoll))
+	defer timer.Stop()
+	soon := func() {
+		w.pollWithin(gatherFor)
+		timer.Reset(time.Until(w.nextPoll))
+	}
+	for {
+		select {
+		case i := <-w.free:
+			if free = free.with(i); free.size() >= majority(len(w.list.d.nodes)) {
+				return nil
+			}
+			soon()
+		case <-w.missed:
+			soon()
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// pollWithin brings the next poll forward.
+func (w *waiter) pollWithin(d time.Duration) {
+	if by := time.Now().Add(d); by.Before(w.nextPoll) {
+		w.nextPoll = by
+	}
+}
+
+// schedulePoll takes from the answers to an attempt that failed when to ask again: when the lease has
+// expired on so many servers that they can be a majority, or after a while.
+func (w *waiter) schedulePoll(all answers) {
+	var left []time.Duration
+	rank := -1 // the smallest; servers may differ
+	for _, r := range all {
+		switch {
+		case r.err != nil || r.verdict != held && r.verdict != waits:
+			continue
+		case r.verdict == held:
+			if rank < 0 || r.rank < rank {
+				rank = r.rank
+			}
+		}
+		if r.left < 0 {
+			r.left = math.MaxInt64 // somebody has removed the key's expiry
+		}
+		left = append(left, r.left)
+	}
+	rank = min(max(rank, 0), 100)
+	poll := time.Duration(rank+1) * pollEvery
+	after := poll*3/4 + rand.N(poll/2)
+	slices.Sort(left)
+	if needed := majority(len(all)) - all.count(raised, granted); needed > 0 && needed <= len(left) {
+		if rank > maxStaggered {
+			rank = maxStaggered/2 + rand.N(maxStaggered/2+1)
+		}
+		if expiry := left[needed-1]; expiry < after {
+			after = min(after, expiry+time.Millisecond+time.Duration(rank)*stagger+rand.N(stagger/4))
+		}
+	}
+	w.nextPoll = time.Now().Add(after)
+}
