@@ -3,13 +3,13 @@ package redisbackend
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // redisDriver is what one Locker has of Redis.
@@ -32,44 +32,26 @@ var (
 	_ driver.Lock   = (*lock)(nil)
 )
 
-const (
-	minTTL = 10 * time.Millisecond      // the allowance for clocks takes 2 ms, and Redis counts in milliseconds
-	maxTTL = 100 * 365 * 24 * time.Hour // far from where numbers overflow
-)
+var ttls = kit.TTL{
+	Min:  10 * time.Millisecond,      // the allowance for clocks takes 2 ms
+	Max:  100 * 365 * 24 * time.Hour, // far from where numbers overflow
+	Unit: time.Millisecond,
+}
 
 func (d *redisDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
-	if err := checkTTL(req.TTL); err != nil {
+	if err := ttls.Check(req.TTL); err != nil {
 		return nil, err
 	}
 	return &lock{
 		d:        d,
 		key:      lockKey(d.prefix, req.Name),
 		owner:    driver.NewOwner(),
-		ttl:      roundUp(req.TTL),
+		ttl:      ttls.RoundUp(req.TTL),
 		noWait:   req.NoWait || d.grants == nil,
 		tellLost: lost,
 	}, nil
-}
-
-func checkTTL(ttl time.Duration) error {
-	switch {
-	case ttl < minTTL:
-		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, minTTL)
-	case ttl > maxTTL:
-		return fmt.Errorf("%w: TTL %v is longer than %v", locker.ErrOption, ttl, maxTTL)
-	}
-	return nil
-}
-
-// roundUp makes whole milliseconds of d.
-func roundUp(d time.Duration) time.Duration {
-	const ms = time.Millisecond
-	if rest := d % ms; rest > 0 {
-		d += ms - rest
-	}
-	return d
 }
 
 // Renew sends one request for each lock, many in a message. The answer about a place in the queue may

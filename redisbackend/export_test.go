@@ -8,10 +8,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-const MessageTimeout = messageTimeout
+const (
+	MessageTimeout = messageTimeout
+	LanesWidth     = lanesWidth
+)
 
 var (
 	LockKey   = lockKey
@@ -82,14 +86,14 @@ func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
 // then a reply which says that the holder's lease lasts for left. The request was sent before the message
 // came, or after it.
 func RecheckOf(notified, left time.Duration, before bool) time.Duration {
-	l := &lock{ttl: time.Hour, rescheduled: make(chan struct{}, 1)}
+	l := &lock{ttl: time.Hour, changed: kit.NewSignal()}
 	sent := driver.Stamp()
 	l.notifyRecheck(notified)
 	if !before {
 		sent = driver.Stamp().Add(time.Millisecond)
 	}
 	l.scheduleRecheck(reply{left: left}, sent)
-	return l.untilRecheck()
+	return l.recheckAt.Sub(driver.Stamp())
 }
 
 // SetUnsentLimit changes unsentLimit until the function that it returns is called.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -35,8 +36,8 @@ func (g *grantListener) expect(l *lock) bool {
 	subscribed := g.Subscribed()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if subscribed && l.ready == nil {
-		l.ready, l.rescheduled = make(chan struct{}), make(chan struct{}, 1)
+	if subscribed && l.changed == nil {
+		l.changed = kit.NewSignal()
 		g.expected[l.owner] = l
 	}
 	return subscribed

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -40,8 +41,7 @@ type lock struct {
 	notifiedAt driver.Instant // when a message last said that
 	tokenKept  driver.Instant // in a Cluster: when the request was sent that last renewed the last token
 
-	ready       chan struct{} // closed when the grant has come while it was queued; nil: it can't be queued
-	rescheduled chan struct{} // recheckAt was set; buffered
+	changed kit.Signal // the grant has come, or recheckAt was set; nil: it can't be queued
 }
 
 // residue is what an acquisition may have left on the server.
@@ -148,28 +148,20 @@ func (l *lock) isQueued() bool {
 // wait waits for the grant of a place. When the holder's time is up, the first in the queue asks the
 // server: there may be nobody else who notices it.
 func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
 	for {
-		timer.Reset(l.untilRecheck())
-		select {
-		case <-l.ready:
-			return l.grant(), nil
-		case <-l.rescheduled:
-			continue
-		case <-timer.C:
-			if err := l.recheck(ctx); err != nil {
-				l.tellLost(err) // the wait goes on, with a new acquisition
+		grant, recheckAt := l.state()
+		if grant.Token != 0 {
+			return grant, nil
+		}
+		if left := recheckAt.Sub(driver.Stamp()); left > 0 {
+			if err := l.changed.Wait(ctx, left); err != nil {
 				return driver.Grant{}, err
 			}
 			continue
-		case <-ctx.Done():
 		}
-		select {
-		case <-l.ready: // at the same time
-			return l.grant(), nil
-		default:
-			return driver.Grant{}, context.Cause(ctx)
+		if err := l.recheck(ctx); err != nil {
+			l.tellLost(err) // the wait goes on, with a new acquisition
+			return driver.Grant{}, err
 		}
 	}
 }
@@ -211,9 +203,7 @@ func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	switch l.token {
 	case 0:
 		l.token, l.known, l.base = token, driver.Stamp(), base
-		if l.ready != nil {
-			close(l.ready)
-		}
+		l.changed.Set()
 	case token:
 		l.base = max(l.base, base)
 	default:
@@ -230,10 +220,11 @@ func (l *lock) grantedBefore(sent driver.Instant) bool {
 	return l.token != 0 && sent >= l.known
 }
 
-func (l *lock) grant() driver.Grant {
+// state returns the grant, which has no token if none has come, and when to ask about the place.
+func (l *lock) state() (driver.Grant, driver.Instant) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return driver.Grant{Token: l.token, Base: l.base, TTL: l.ttl}
+	return driver.Grant{Token: l.token, Base: l.base, TTL: l.ttl}, l.recheckAt
 }
 
 // isWaiting reports whether l has a place in the queue and no grant.

@@ -23,15 +23,14 @@ func init() {
 func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 	c, options, err := parseURL(u)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+		return nil, kit.OpenError(backend, err)
 	}
 	client := redis.NewUniversalClient(&options)
 	l, err := newLocker(ctx, client, c, client.Close)
 	if err != nil {
 		_ = client.Close()
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
 	}
-	return l, nil
+	return l, kit.OpenError(backend, err)
 }
 
 func parseURL(u *url.URL) (config, redis.UniversalOptions, error) {

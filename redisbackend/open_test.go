@@ -108,7 +108,7 @@ func TestURLRefused(t *testing.T) {
 		"redis://h?pool_size=-1":                 "not negative",
 		"redis://h?db=sesame":                    `"db"`,
 		"redis://h?ttl=0s":                       `"ttl"`,
-		"redis://h?ttl=1ms":                      "shorter than 10ms",
+		"redis://h?ttl=1ms":                      "want 10ms",
 		"redis://h?prefix=%7Bx":                  "brace",
 		"redis://h?prefix=x%0A":                  "control character",
 		"redis://h?db=1&db=2":                    "twice",

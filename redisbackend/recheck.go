@@ -63,16 +63,7 @@ func soonAfter(d time.Duration) driver.Instant { return driver.Stamp().Add(d + t
 // setRecheck sets when to ask. l.mu is held.
 func (l *lock) setRecheck(at driver.Instant) {
 	l.recheckAt = at
-	select {
-	case l.rescheduled <- struct{}{}:
-	default:
-	}
-}
-
-func (l *lock) untilRecheck() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return max(l.recheckAt.Sub(driver.Stamp()), 0)
+	l.changed.Set()
 }
 
 // recheck renews the place, which advances the queue. Its error says that the place is gone.

@@ -89,6 +89,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -139,14 +140,11 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
 	l, err := newLocker(ctx, client, newConfig(opts), nil)
-	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
-	}
-	return l, nil
+	return l, kit.OpenError(backend, err)
 }
 
 func newLocker(ctx context.Context, client redis.UniversalClient, c config, done func() error) (locker.Locker, error) {
-	if err := errors.Join(redisconn.CheckPrefix(c.prefix), checkTTL(c.ttl)); err != nil {
+	if err := errors.Join(redisconn.CheckPrefix(c.prefix), ttls.Check(c.ttl)); err != nil {
 		return nil, err
 	}
 	switch client.(type) {
@@ -156,14 +154,12 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported)
 	}
 	d := newDriver(client, c.prefix, done)
-	limited, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	if err := d.open(limited, c.allowEviction); err != nil {
-		err = redisconn.OverdueFrom(redisconn.AddressOf(client), err)
-		if over := redisconn.GivenUp(ctx); over != nil {
-			return nil, fmt.Errorf("%w: %w", over, err)
-		}
-		return nil, hint(err, redisconn.UsesTLS(client))
+	if err := kit.Opening(ctx, openTimeout, func(ctx context.Context) error {
+		return redisconn.OverdueFrom(redisconn.AddressOf(client), d.open(ctx, c.allowEviction))
+	}, func(err error) error {
+		return hint(err, redisconn.UsesTLS(client))
+	}); err != nil {
+		return nil, err
 	}
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }

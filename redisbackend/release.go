@@ -31,7 +31,7 @@ func (l *lock) Release(ctx context.Context) error {
 			}
 		}
 	}
-	if l.ready != nil {
+	if l.changed != nil {
 		l.d.grants.forget(l)
 	}
 	l.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +16,7 @@ const (
 	messageTimeout = 2 * time.Second // of one message and its answers
 	batchSize      = 512             // requests in one message
 	maxTries       = 4               // of a message whose repetition is harmless
-	inlineSends    = 4               // requests to one server that go out by themselves before others join
+	lanesWidth     = 8               // messages to one server that are being sent; then requests join
 )
 
 // router sends each request to the server that has its lock. go-redis repeats nothing here, because a
@@ -27,15 +26,12 @@ type router struct {
 	conn *redisconn.Conn
 
 	mu    sync.Mutex
-	lanes map[string]*lane // by address; "" without a Cluster
+	lanes map[string]*lanes // by address; "" without a Cluster
 }
 
-// lane is the way to one server. Each server has its own, so that a server that doesn't answer delays
+// lanes are the way to one server. Each server has its own, so that a server that doesn't answer delays
 // no other.
-type lane struct {
-	inline atomic.Int32                // requests that are being sent by themselves
-	group  *kit.Group[request, answer] // in which requests join while more than those few are being sent
-}
+type lanes = kit.Lanes[request, answer]
 
 // answer is a server's reply to a request, or the error that came instead.
 type answer struct {
@@ -48,34 +44,29 @@ type answer struct {
 }
 
 func newRouter(client redis.UniversalClient) *router {
-	return &router{conn: redisconn.NewConn(client, messageTimeout), lanes: make(map[string]*lane)}
+	return &router{conn: redisconn.NewConn(client, messageTimeout), lanes: make(map[string]*lanes)}
 }
 
 // ask sends one request, together with others if many are being sent. ctx covers all of it. The
 // answer's error is that of the request.
 func (s *router) ask(ctx context.Context, r request) answer {
-	l := s.lane(ctx, r.key)
-	defer l.inline.Add(-1)
-	if l.inline.Add(1) <= inlineSends { // without the detour through the group's goroutine
-		redisconn.GrowStack()
-		return s.send(ctx, []request{r})[0]
-	}
-	a, err := l.group.Do(ctx, r)
+	a, err := s.lanesFor(ctx, r.key).Do(ctx, r)
 	if err != nil { // the message goes on without this caller, and may be sent again
 		a.err, a.copyInFlight = s.conn.NameServer(ctx, err, r.key), !errors.Is(err, kit.ErrNotSent)
 	}
 	return a
 }
 
-func (s *router) lane(ctx context.Context, key string) *lane {
+func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 	addr := s.conn.Shard(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.lanes[addr]
 	if l == nil {
-		l = &lane{group: kit.NewGroup(func(ctx context.Context, reqs []request) ([]answer, error) {
+		l = kit.NewLanes(func(ctx context.Context, reqs []request) ([]answer, error) {
+			redisconn.GrowStack()
 			return s.send(ctx, reqs), nil
-		}, messageTimeout, batchSize)}
+		}, kit.LaneOptions{Width: lanesWidth, Size: batchSize, Limit: messageTimeout, CallersSend: true})
 		s.lanes[addr] = l
 	}
 	return l
@@ -136,7 +127,7 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 			if a.err != nil && errors.Is(result.err, kit.ErrNotSent) {
 				continue // the time was up before the repetition; the earlier error says more
 			}
-			if a.err = redisconn.Overdue(result.err); a.err == nil {
+			if a.err = kit.Overdue(result.err); a.err == nil {
 				a.reply, a.err = parseReply(result.answer)
 				continue
 			}
@@ -156,7 +147,7 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 			}
 		}
 		whole = whole || learns
-		if open = again; len(open) == 0 || !redisconn.Sleep(ctx, pause) {
+		if open = again; len(open) == 0 || !kit.Sleep(ctx, pause) {
 			break
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -112,7 +113,7 @@ func (d *redlock) expect() (all answers, doubted servers) {
 	all = make(answers, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			all[i].err, doubted = redisconn.ErrNoAnswer, doubted.with(i)
+			all[i].err, doubted = kit.ErrNoAnswer, doubted.with(i)
 		}
 	}
 	if all.outstanding() < majority(len(all)) {

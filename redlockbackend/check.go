@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -55,7 +56,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 			switch {
 			case err == nil:
 			case isUnreachable(err):
-				away[i] = redisconn.Overdue(err)
+				away[i] = kit.Overdue(err)
 			default:
 				unfit[i] = err
 			}

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -22,16 +22,13 @@ type redlock struct {
 	nodes    []*node
 	clock    clock
 	waitlist *waitlist
+	tasks    *kit.Tasks
 	done     func() error // called when the driver is closed; nil: nothing
-
-	mu    sync.Mutex
-	going int           // goroutines
-	idle  chan struct{} // closed when the last one ends; nil: nobody waits for it
 }
 
 func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
-	c.maxTTL = roundUp(c.maxTTL)
-	d := &redlock{config: c, done: done}
+	c.maxTTL = c.ttls().RoundUp(c.maxTTL)
+	d := &redlock{config: c, tasks: kit.NewTasks(), done: done}
 	d.waitlist = newWaitlist(d)
 	for i, client := range clients {
 		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout)
@@ -49,64 +46,29 @@ var (
 func (d *redlock) Guarantees() locker.Guarantees { return Guarantees() }
 
 func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error) {
-	if err := d.checkTTL(req.TTL); err != nil {
+	if err := d.ttls().Check(req.TTL); err != nil {
 		return nil, err
 	}
-	l := &lock{d: d, key: lockKey(d.prefix, req.Name), ttl: roundUp(req.TTL)}
+	l := &lock{d: d, key: lockKey(d.prefix, req.Name), ttl: d.ttls().RoundUp(req.TTL)}
 	if !req.NoWait {
 		l.ticket = time.Now().UnixMicro()
 	}
 	return l, nil
 }
 
-// roundUp makes whole milliseconds of d.
-func roundUp(d time.Duration) time.Duration {
-	const ms = time.Millisecond
-	if rest := d % ms; rest > 0 {
-		d += ms - rest
-	}
-	return d
-}
-
 // timeoutFor bounds a request to one server. An answer that takes half of the TTL is of little use, and
 // the engine renews a lease that is that old before it hands it out.
 func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
-// spawn starts a goroutine, which close waits for.
+// spawn starts a goroutine, which Close waits for. An operation that has begun starts goroutines after
+// Close as well, because it needs their results.
 func (d *redlock) spawn(f func()) {
-	d.mu.Lock()
-	d.going++
-	d.mu.Unlock()
-	go func() {
-		defer d.ended()
-		redisconn.GrowStack() // each server is asked in a new goroutine
+	task := func(context.Context) {
+		redisconn.GrowStack()
 		f()
-	}()
-}
-
-func (d *redlock) ended() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.going--; d.going == 0 && d.idle != nil {
-		close(d.idle)
-		d.idle = nil
 	}
-}
-
-func (d *redlock) wait(ctx context.Context) error {
-	d.mu.Lock()
-	if d.going == 0 {
-		d.mu.Unlock()
-		return nil
-	}
-	idle := make(chan struct{})
-	d.idle = idle
-	d.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if !d.tasks.Go(task) {
+		go task(d.tasks.Context())
 	}
 }
 
@@ -116,7 +78,8 @@ func (d *redlock) Close(ctx context.Context) error {
 	for _, n := range d.nodes {
 		n.conn.Close()
 	}
-	errs := []error{d.wait(ctx)}
+	errs := []error{d.tasks.Wait(ctx)}
+	d.tasks.Stop(kit.ErrClosing)
 	for _, n := range d.nodes {
 		errs = append(errs, n.listener.Close(ctx))
 	}
@@ -172,7 +135,7 @@ func (d *redlock) failure(what string, why map[int]error) error {
 	for i, n := range d.nodes {
 		if err, ok := why[i]; ok {
 			if err == nil {
-				err = redisconn.ErrNoAnswer
+				err = kit.ErrNoAnswer
 			}
 			e.causes = append(e.causes, fmt.Errorf("%s: %w", n.name(), err))
 		}

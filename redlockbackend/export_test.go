@@ -147,7 +147,7 @@ func Hold(d driver.Driver, name string) driver.Lock {
 }
 
 // AwaitIdle waits until no request is being sent.
-func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).wait(ctx) }
+func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).tasks.Wait(ctx) }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {

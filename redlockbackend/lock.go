@@ -9,7 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisconn"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // lock is one acquisition: several attempts, of which the last may win.
@@ -103,7 +103,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, all answers) {
 	pause := firstBackOff
 	for range maxSplitVotes {
-		if a, outcome, all = l.try(); outcome != split || !redisconn.Sleep(ctx, rand.N(pause)) {
+		if a, outcome, all = l.try(); outcome != split || !kit.Sleep(ctx, rand.N(pause)) {
 			break
 		}
 		pause *= 2

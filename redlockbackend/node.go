@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	batchSize   = 128 // locks in one request
-	inlineSends = 4   // requests of one kind to one server that go out by themselves before others join
+	batchSize  = 128 // locks in one request
+	lanesWidth = 8   // requests of one kind to one server that are being sent; then locks join
 )
 
 // node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a minority,
@@ -27,43 +27,33 @@ type node struct {
 
 	silent atomic.Bool // the latest request was not answered in time
 
-	lanes    map[*redisconn.Script]*lane // of requests about one lock
-	listener *redisconn.Listener         // where it hears that a lock is free
-}
-
-// lane is the way of one kind of requests. Requests that join go out as one call of one script, so each
-// script has its own lane. A second phase that went out as a first phase would win nothing, and could
-// create a lock again that is over.
-type lane struct {
-	inline atomic.Int32            // requests that are being sent by themselves
-	group  *kit.Group[item, reply] // in which requests join while more than those few are being sent
+	// lanes are the ways of requests about one lock. Requests that join go out as one call of one script,
+	// so each script has its own lanes. A second phase that went out as a first phase would win nothing,
+	// and could create a lock again that is over.
+	lanes    map[*redisconn.Script]*kit.Lanes[item, reply]
+	listener *redisconn.Listener // where it hears that a lock is free
 }
 
 func newNode(client *redis.Client, memory string, maxTTL, timeout time.Duration) *node {
 	n := &node{client: client, conn: redisconn.NewConn(client, 0), memory: memory, maxTTL: maxTTL}
-	n.lanes = make(map[*redisconn.Script]*lane)
+	n.lanes = make(map[*redisconn.Script]*kit.Lanes[item, reply])
 	for _, s := range []*redisconn.Script{acquireScript, raiseScript, releaseScript} {
-		n.lanes[s] = n.newLane(s, timeout)
+		n.lanes[s] = n.newLanes(s, timeout)
 	}
 	return n
 }
 
-func (n *node) newLane(s *redisconn.Script, timeout time.Duration) *lane {
-	return &lane{group: kit.NewGroup(func(ctx context.Context, items []item) ([]reply, error) {
+func (n *node) newLanes(s *redisconn.Script, timeout time.Duration) *kit.Lanes[item, reply] {
+	return kit.NewLanes(func(ctx context.Context, items []item) ([]reply, error) {
 		return n.run(ctx, s, items...), nil
-	}, timeout, batchSize)}
+	}, kit.LaneOptions{Width: lanesWidth, Size: batchSize, Limit: timeout, CallersSend: true})
 }
 
 // ask sends one request, together with others of its kind if many are being sent. ctx covers all of it.
 func (n *node) ask(ctx context.Context, s *redisconn.Script, it item) reply {
-	l := n.lanes[s]
-	defer l.inline.Add(-1)
-	if l.inline.Add(1) <= inlineSends { // without the detour through the group's goroutine
-		return n.run(ctx, s, it)[0]
-	}
-	r, err := l.group.Do(ctx, it)
+	r, err := n.lanes[s].Do(ctx, it)
 	if err != nil { // the message goes on without this caller
-		r.err = redisconn.Overdue(err)
+		r.err = kit.Overdue(err)
 	}
 	return r
 }
@@ -97,13 +87,13 @@ func (n *node) channel() string {
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
 	if !errors.Is(err, kit.ErrNotSent) {
-		n.silent.Store(redisconn.Silent(redisconn.Overdue(err)))
+		n.silent.Store(redisconn.Silent(kit.Overdue(err)))
 	}
 	if redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
 	if err != nil {
-		return nil, redisconn.Overdue(err)
+		return nil, kit.Overdue(err)
 	}
 	return parseReplies(val, max(len(c.items), 1))
 }

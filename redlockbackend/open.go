@@ -35,7 +35,7 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 		}
 		_ = closeAll(clients)
 	}
-	return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+	return nil, kit.OpenError(backend, err)
 }
 
 func closeAll(clients []*redis.Client) error {

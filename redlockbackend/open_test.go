@@ -150,7 +150,7 @@ func TestURLRefused(t *testing.T) {
 		"redlock://a,b,c/1?db=2":                       "different databases",
 		"redlock://a,b,c?db=-1":                        "not negative",
 		"redlock://a,b,c?pool_size=-1":                 "not negative",
-		"redlock://a,b,c?ttl=1ms":                      "shorter than 20ms",
+		"redlock://a,b,c?ttl=1ms":                      "want 20ms",
 		"redlock://a,b,c?ttl=61s":                      "max_ttl",
 		"redlock://a,b,c?max_ttl=25h":                  "24h",
 		"redlock://a,b,c?max_ttl=1ms&ttl=1ms":          "20ms",
@@ -269,7 +269,7 @@ func TestInfo(t *testing.T) {
 		"redis_version:8.0.2":           "",
 		"redis_version:6.2.0":           "",
 		"redis_version:unstable":        "",
-		"redis_version:6.0.9":           "older than 6.2",
+		"redis_version:6.0.9":           "want 6.2",
 		"redis_mode:cluster":            "independent",
 		"redis_mode:sentinel":           "Sentinel",
 		"server_mode:cluster":           "independent", // as Valkey calls it

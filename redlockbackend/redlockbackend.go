@@ -101,6 +101,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -185,10 +186,7 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
 	l, err := newLocker(ctx, servers, newConfig(opts), nil)
-	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
-	}
-	return l, nil
+	return l, kit.OpenError(backend, err)
 }
 
 func newLocker(ctx context.Context, clients []*redis.Client, c config, done func() error) (locker.Locker, error) {
@@ -203,14 +201,11 @@ func newLocker(ctx context.Context, clients []*redis.Client, c config, done func
 		return nil, err
 	}
 	d := newDriver(clients, c, done)
-	limited, cancel := context.WithTimeout(ctx, openTimeout)
-	defer cancel()
-	if err := d.open(limited); err != nil {
+	if err := kit.Opening(ctx, openTimeout, d.open, nil); err != nil {
 		d.done = nil // the caller closes what it gave
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.nodeTimeout)
+		defer cancel()
 		_ = d.Close(limited)
-		if over := redisconn.GivenUp(ctx); over != nil {
-			return nil, fmt.Errorf("%w: %w", over, err)
-		}
 		return nil, err
 	}
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
@@ -223,22 +218,16 @@ func (c config) check() error {
 	case c.nodeTimeout < time.Millisecond:
 		return fmt.Errorf("%w: invalid time for a server to answer, %v: want 1ms or more, for example 1s", locker.ErrOption, c.nodeTimeout)
 	}
-	return errors.Join(redisconn.CheckPrefix(c.prefix), c.checkTTL(c.ttl))
+	return errors.Join(redisconn.CheckPrefix(c.prefix), c.ttls().Check(c.ttl))
 }
 
 // longestMaxTTL is the largest longest TTL: a server that has forgotten something takes no part for that
 // time.
 const longestMaxTTL = 24 * time.Hour
 
-func (c config) checkTTL(ttl time.Duration) error {
-	switch {
-	case ttl < minTTL:
-		return fmt.Errorf("%w: TTL %v is shorter than %v", locker.ErrOption, ttl, minTTL)
-	case ttl > c.maxTTL:
-		return fmt.Errorf("%w: TTL %v is longer than %v, the longest of these servers (WithMaxTTL; in a URL: max_ttl)",
-			locker.ErrOption, ttl, c.maxTTL)
-	}
-	return nil
+// ttls are the TTLs that leases may have.
+func (c config) ttls() kit.TTL {
+	return kit.TTL{Min: minTTL, Max: c.maxTTL, Unit: time.Millisecond, Why: "the longest of these servers: WithMaxTTL, in a URL max_ttl"}
 }
 
 // checkServers refuses a number of servers with which Redlock makes no sense.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -39,9 +40,11 @@ type waitlist struct {
 type waiter struct {
 	list     *waitlist
 	key      string
-	free     chan int      // servers that say that the lock is free
-	missed   chan struct{} // messages may have been missed
-	nextPoll time.Time     // when to ask again without a message
+	nextPoll time.Time  // when to ask again without a message
+	changed  kit.Signal // free or missed was set
+
+	free   servers // that say that the lock is free; list.mu is held
+	missed bool    // messages may have been missed; list.mu is held
 }
 
 func newWaitlist(d *redlock) *waitlist {
@@ -68,8 +71,7 @@ func (l *waitlist) isStarted() bool {
 // enter registers an acquisition that may have to wait. The engine has at most one for each name, but
 // the previous one may still be registered.
 func (l *waitlist) enter(key string) *waiter {
-	n := len(l.d.nodes)
-	w := &waiter{list: l, key: key, free: make(chan int, 2*n), missed: make(chan struct{}, 1)}
+	w := &waiter{list: l, key: key, changed: kit.NewSignal()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.byKey[key] = w
@@ -108,10 +110,8 @@ func (l *waitlist) wake(server int, key string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if w := l.byKey[key]; w != nil {
-		select {
-		case w.free <- server:
-		default: // it has heard enough
-		}
+		w.free = w.free.with(server)
+		w.changed.Set()
 	}
 }
 
@@ -121,37 +121,41 @@ func (l *waitlist) wakeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.byKey {
-		select {
-		case w.missed <- struct{}{}:
-		default:
-		}
+		w.missed = true
+		w.changed.Set()
 	}
 }
 
 // wait returns when it is time to ask.
 func (w *waiter) wait(ctx context.Context) error {
-	var free servers
-	timer := time.NewTimer(time.Until(w.nextPoll))
-	defer timer.Stop()
-	soon := func() {
-		w.pollWithin(gatherFor)
-		timer.Reset(time.Until(w.nextPoll))
-	}
+	defer w.heard(true)
 	for {
-		select {
-		case i := <-w.free:
-			if free = free.with(i); free.size() >= majority(len(w.list.d.nodes)) {
-				return nil
-			}
-			soon()
-		case <-w.missed:
-			soon()
-		case <-timer.C:
+		free, missed := w.heard(false)
+		if free.size() >= majority(len(w.list.d.nodes)) {
 			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		}
+		if free != 0 || missed {
+			w.pollWithin(gatherFor)
+		}
+		left := time.Until(w.nextPoll)
+		if left <= 0 {
+			return nil
+		}
+		if err := w.changed.Wait(ctx, left); err != nil {
+			return err
 		}
 	}
+}
+
+// heard returns what messages have said. If it is used up, they don't count any more.
+func (w *waiter) heard(usedUp bool) (free servers, missed bool) {
+	w.list.mu.Lock()
+	defer w.list.mu.Unlock()
+	free, missed = w.free, w.missed
+	if usedUp {
+		w.free, w.missed = 0, false
+	}
+	return free, missed
 }
 
 // pollWithin brings the next poll forward.

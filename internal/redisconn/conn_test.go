@@ -52,7 +52,7 @@ func TestCloseEndsCalls(t *testing.T) {
 		<-asked
 		c.Close()
 	}()
-	if _, err := ask(t.Context(), c); !errors.Is(err, redisconn.ErrClosing) || !c.Closed() {
+	if _, err := ask(t.Context(), c); !errors.Is(err, kit.ErrClosing) || !c.Closed() {
 		t.Errorf("a call during Close = %v, want ErrClosing", err)
 	}
 }

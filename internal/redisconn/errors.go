@@ -1,25 +1,16 @@
 package redisconn
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
-)
-
-var (
-	ErrNoAnswer = errors.New("no answer in time")
-	ErrClosing  = errors.New("no answer before the locker was closed")
 )
 
 // refusals are the first words of errors by which a server says that it has executed nothing. It
@@ -69,46 +60,10 @@ func Broken(err error) bool {
 	return !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
 }
 
-// Overdue replaces a context error caused by one of our own timeouts with [ErrNoAnswer], because to
-// callers a context error means that they gave up.
-func Overdue(err error) error {
-	switch {
-	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.Is(err, kit.ErrNotSent):
-		return fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
-	}
-	return ErrNoAnswer
-}
-
-// GivenUp is [driver.ContextError] for a call whose time limit was also the connection's. The
-// connection's limit may end a moment before the context's.
-func GivenUp(ctx context.Context) error {
-	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
-		<-ctx.Done()
-	}
-	return driver.ContextError(ctx)
-}
-
 // Silent reports whether err says only that nothing was heard in time.
 func Silent(err error) bool {
 	var network net.Error
-	return errors.Is(err, ErrNoAnswer) || errors.Is(err, ErrClosing) || errors.As(err, &network) && network.Timeout()
-}
-
-// Sleep waits for d. It is false if ctx was over first.
-func Sleep(ctx context.Context, d time.Duration) bool {
-	if d == 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || errors.As(err, &network) && network.Timeout()
 }
 
 // MayBeTLS reports whether err may mean that only one side speaks TLS. A server with TLS ends a

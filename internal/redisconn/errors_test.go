@@ -76,8 +76,8 @@ func TestErrors(t *testing.T) {
 
 		// Nothing was heard.
 		{op("read", timeout), false, false},
-		{redisconn.Overdue(context.DeadlineExceeded), false, false},
-		{redisconn.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
+		{kit.Overdue(context.DeadlineExceeded), false, false},
+		{kit.Overdue(fmt.Errorf("pool: %w", context.Canceled)), false, false},
 	} {
 		if got := redisconn.NotExecuted(c.err); got != c.notExecuted {
 			t.Errorf("%v: NotExecuted = %v, want %v", c.err, got, c.notExecuted)
@@ -91,21 +91,21 @@ func TestErrors(t *testing.T) {
 // A context's error would say that the caller gave up, but it was our own timeout.
 func TestOwnTimeoutIsNoContextError(t *testing.T) {
 	for _, err := range []error{context.DeadlineExceeded, context.Canceled, fmt.Errorf("get a connection: %w", context.DeadlineExceeded)} {
-		got := redisconn.Overdue(errors.Join(kit.ErrNotSent, err))
+		got := kit.Overdue(errors.Join(kit.ErrNotSent, err))
 		if errors.Is(got, context.DeadlineExceeded) || errors.Is(got, context.Canceled) {
 			t.Errorf("%v became %v, which still matches the error of a context", err, got)
 		}
 		if !redisconn.NotExecuted(got) {
 			t.Errorf("%v became %v, which hides that nothing was sent", err, got)
 		}
-		if redisconn.NotExecuted(redisconn.Overdue(err)) {
+		if redisconn.NotExecuted(kit.Overdue(err)) {
 			t.Errorf("%v became a proof that nothing was executed", err)
 		}
 	}
-	if got := redisconn.Overdue(io.EOF); !errors.Is(got, io.EOF) {
+	if got := kit.Overdue(io.EOF); !errors.Is(got, io.EOF) {
 		t.Errorf("Overdue(EOF) = %v", got)
 	}
-	if got := redisconn.Overdue(nil); got != nil {
+	if got := kit.Overdue(nil); got != nil {
 		t.Errorf("Overdue(nil) = %v", got)
 	}
 }
@@ -119,8 +119,8 @@ func TestMayBeTLS(t *testing.T) {
 		{"ended", io.EOF, true, true},
 		{"reset", &net.OpError{Op: "read", Err: syscall.ECONNRESET}, true, true},
 		{"refused", &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}, false, false},
-		{"no answer", redisconn.ErrNoAnswer, false, true},
-		{"not sent", redisconn.Overdue(errors.Join(kit.ErrNotSent, context.DeadlineExceeded)), false, false},
+		{"no answer", kit.ErrNoAnswer, false, true},
+		{"not sent", kit.Overdue(errors.Join(kit.ErrNotSent, context.DeadlineExceeded)), false, false},
 		{"a record that isn't TLS", tls.RecordHeaderError{Msg: "x"}, false, true},
 		{"an error reply", serverError("NOAUTH Authentication required."), false, false},
 	} {

@@ -2,15 +2,13 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Facts is what a server says about itself in INFO. What it doesn't say is empty.
@@ -23,9 +21,6 @@ type Facts struct {
 	History string // the replication id: another one after each promotion
 	Denied  error  // INFO, or some of it, isn't permitted
 }
-
-// oldest is the first version that the scripts were made for.
-var oldest = []int{6, 2}
 
 // Read reads a section of INFO.
 func (f *Facts) Read(info string) {
@@ -76,20 +71,7 @@ func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 
 // CheckVersion refuses a server that is too old. It accepts a version that can't be read: whether the
 // server fits is decided by trying the scripts.
-func (f Facts) CheckVersion() error {
-	var version []int
-	for part := range strings.SplitSeq(f.Version, ".") {
-		n, err := strconv.Atoi(part)
-		if err != nil {
-			return nil
-		}
-		version = append(version, n)
-	}
-	if slices.Compare(version, oldest) < 0 {
-		return fmt.Errorf("%w: Redis %s is older than %d.%d", errors.ErrUnsupported, f.Version, oldest[0], oldest[1])
-	}
-	return nil
-}
+func (f Facts) CheckVersion() error { return kit.CheckVersion("Redis", f.Version, 6, 2) }
 
 // CheckRole refuses a replica, even one that can be written to: what is written there is gone when it
 // follows its master the next time. It accepts a server that doesn't say what it is. A replica that

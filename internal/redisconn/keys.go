@@ -3,10 +3,9 @@ package redisconn
 import (
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // A key is PREFIX{NAME}, and other keys about the same name have more after the brace. So all keys of
@@ -20,11 +19,8 @@ func Key(prefix, name string) string { return prefix + "{" + escape(name) + "}" 
 
 // CheckPrefix refuses a prefix that would make keys ambiguous or unreadable.
 func CheckPrefix(prefix string) error {
-	switch {
-	case strings.ContainsAny(prefix, "{}"):
-		return fmt.Errorf("%w: invalid prefix: want one without a brace, which would change the keys' hash tag, for example billing:", locker.ErrOption)
-	case !utf8.ValidString(prefix), strings.ContainsFunc(prefix, unicode.IsControl):
-		return fmt.Errorf("%w: invalid prefix: want UTF-8 without a control character, for example billing:", locker.ErrOption)
+	if strings.ContainsAny(prefix, "{}") {
+		return fmt.Errorf("%w: prefix: want no brace, which would change the keys' hash tag, for example %q", locker.ErrOption, "billing:")
 	}
-	return nil
+	return kit.CheckPrefix(prefix)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Listener is a subscription to one channel, on one connection at a time. It begins with Start, in a
@@ -16,9 +18,7 @@ type Listener struct {
 	channel string
 	events  Events
 
-	life context.Context // until Close
-	end  context.CancelFunc
-	all  sync.WaitGroup // goroutines: run, and short-lived ones
+	tasks *kit.Tasks // run, and short-lived ones
 
 	mu         sync.Mutex
 	started    bool
@@ -57,18 +57,15 @@ const (
 
 // NewListener makes a Listener that is not started.
 func NewListener(client Subscriber, channel string, events Events) *Listener {
-	l := &Listener{client: client, channel: channel, events: events}
-	l.life, l.end = context.WithCancel(context.Background())
-	return l
+	return &Listener{client: client, channel: channel, events: events, tasks: kit.NewTasks()}
 }
 
 // Start begins to listen. A second call does nothing, nor does one after Close.
 func (l *Listener) Start() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.started && l.life.Err() == nil {
-		l.started = true
-		l.all.Go(l.run)
+	if !l.started {
+		l.started = l.tasks.Go(l.run)
 	}
 }
 
@@ -93,46 +90,39 @@ func (l *Listener) Resubscribe() {
 }
 
 // Go runs f in a goroutine that Close waits for. Only Events call it.
-func (l *Listener) Go(f func(ctx context.Context)) { l.all.Go(func() { f(l.life) }) }
+func (l *Listener) Go(f func(ctx context.Context)) { l.tasks.Go(f) }
 
 // Close ends the subscription. It returns when all goroutines have ended, or ctx is over.
 func (l *Listener) Close(ctx context.Context) error {
 	l.mu.Lock()
-	l.end()
 	l.disconnect()
+	l.tasks.Stop(kit.ErrClosing) // under the mutex, or listen could make another connection in between
 	l.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.all.Wait()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return l.tasks.Wait(ctx)
 }
 
-// disconnect ends the present connection, which listen notices. go-redis may wait for a connect that
-// is in progress, and callers hold mutexes, so the connection is closed in a goroutine.
+// disconnect ends the present connection, which listen notices. l.mu is held. go-redis may wait for a
+// connect that is in progress, so the connection is closed in a goroutine. After Close only listen has
+// a connection that is left, and no connect.
 func (l *Listener) disconnect() {
 	l.subscribed = false
 	if pubsub := l.pubsub; pubsub != nil {
 		l.pubsub = nil
 		l.check.Stop()
-		l.all.Go(func() { _ = pubsub.Close() })
+		if !l.tasks.Go(func(context.Context) { _ = pubsub.Close() }) {
+			_ = pubsub.Close()
+		}
 	}
 }
 
 // run keeps a connection open.
-func (l *Listener) run() {
+func (l *Listener) run(ctx context.Context) {
 	pause := firstPause
 	for {
-		if confirmed := l.listen(); confirmed {
+		if confirmed := l.listen(ctx); confirmed {
 			pause = firstPause
 		}
-		if !Sleep(l.life, pause/2+rand.N(pause)) {
+		if !kit.Sleep(ctx, pause/2+rand.N(pause)) {
 			return
 		}
 		pause = min(2*pause, longestPause)
@@ -140,9 +130,9 @@ func (l *Listener) run() {
 }
 
 // listen reads one connection until it ends. It reports whether the subscription was confirmed.
-func (l *Listener) listen() (confirmed bool) {
-	pubsub := l.client.Subscribe(l.life, l.channel)
-	l.connected(pubsub)
+func (l *Listener) listen(ctx context.Context) (confirmed bool) {
+	pubsub := l.client.Subscribe(ctx, l.channel)
+	l.connected(ctx, pubsub)
 	defer func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -151,7 +141,7 @@ func (l *Listener) listen() (confirmed bool) {
 		}
 	}()
 	for {
-		message, err := pubsub.Receive(l.life)
+		message, err := pubsub.Receive(ctx)
 		if err != nil {
 			return confirmed // go-redis has already tried another connection, and notified nobody
 		}
@@ -159,20 +149,20 @@ func (l *Listener) listen() (confirmed bool) {
 		l.heard(pubsub, confirms)
 		if confirms {
 			confirmed = true
-			l.events.Subscribed(l.life)
+			l.events.Subscribed(ctx)
 		}
 		if m, ok := message.(*redis.Message); ok {
-			l.events.Message(l.life, m.Payload)
+			l.events.Message(ctx, m.Payload)
 		}
 	}
 }
 
-func (l *Listener) connected(pubsub *redis.PubSub) {
+func (l *Listener) connected(ctx context.Context, pubsub *redis.PubSub) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pubsub, l.unheard = pubsub, 0
 	l.check = time.AfterFunc(checkEvery, func() { l.checkConn(pubsub) })
-	if l.life.Err() != nil {
+	if ctx.Err() != nil {
 		l.disconnect()
 	}
 }
@@ -203,8 +193,8 @@ func (l *Listener) checkConn(pubsub *redis.PubSub) {
 		l.disconnect()
 		return
 	case l.unheard > 0:
-		l.all.Go(func() { // the answer is seen by the next check
-			ctx, cancel := context.WithTimeout(l.life, pingLimit)
+		l.tasks.Go(func(ctx context.Context) { // the answer is seen by the next check
+			ctx, cancel := context.WithTimeout(ctx, pingLimit)
 			defer cancel()
 			_ = pubsub.Ping(ctx)
 		})

@@ -85,7 +85,7 @@ func (c *Conn) Closed() bool {
 // time is up, and ends by the client's own timeouts.
 func (c *Conn) Call(ctx context.Context, call func()) error {
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
+		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
 	}
 	until, ends := ctx.Deadline()
 	// The client's own timeouts are too long for a context with little time.
@@ -102,9 +102,9 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return ErrNoAnswer
+		return kit.ErrNoAnswer
 	case <-c.closing:
-		return ErrClosing
+		return kit.ErrClosing
 	}
 }
 
@@ -170,7 +170,7 @@ func (c *Conn) Shard(ctx context.Context, key string) string {
 	return node.Options().Addr
 }
 
-// NameServer is [Overdue] for a request about a key. Its error names the server that didn't answer.
+// NameServer is [kit.Overdue] for a request about a key. Its error names the server that didn't answer.
 func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	if err == nil {
 		return nil
@@ -181,9 +181,9 @@ func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	return OverdueFrom(AddressOf(c.Client), err)
 }
 
-// OverdueFrom is [Overdue], and names the server at addr if the error says that it didn't answer.
+// OverdueFrom is [kit.Overdue], and names the server at addr if the error says that it didn't answer.
 func OverdueFrom(addr string, err error) error {
-	err = Overdue(err)
+	err = kit.Overdue(err)
 	unheard := Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
 	if err == nil || !unheard || addr == "" || strings.Contains(err.Error(), addr) {
 		return err
