@@ -1,9 +1,9 @@
--- How each script is called. A script is carried out as a whole, so all of it happens at one moment; but nothing
--- is undone when it fails in the middle. Whoever changes a script keeps to this: what may fail comes before the first
--- write.
+-- How each script is called. A script is executed as a whole, so all of it happens at one moment.
+-- But nothing is undone when it fails in the middle. So in each script, what may fail comes before
+-- the first write.
 --
--- In a Cluster the scripts whose names end with "_one" take the place of renew and release. They get one of these keys each, as
--- KEYS[1], and the same arguments.
+-- In a Cluster the scripts whose names end with "_one" replace renew and release. Each gets one of
+-- these keys, as KEYS[1], and the same arguments.
 --
 -- KEYS[1]  lock     "OWNER TOKEN", expires with the lease; no key: the lock is free
 -- KEYS[2]  token    the last token of the name; expires an hour after the last lease
@@ -13,15 +13,16 @@
 --
 -- ARGV[1]  owner    of the acquisition that asks, a random id
 -- ARGV[2]  ttl      of its lease, in milliseconds
--- ARGV[3]  stamp    the client's mark on this request. A grant says on which refresh it rests by giving its stamp back;
---                   nothing is read in it here
--- ARGV[4]  channel  on which its Locker listens for grants; '' where it doesn't, and must not be queued
---                   (release has no use for these two, and is called with others)
+-- ARGV[3]  stamp    the client's mark on this request. A grant returns the stamp of the refresh that it
+--                   counts from. The scripts don't read it
+-- ARGV[4]  channel  on which its Locker listens for grants; '' if it doesn't listen, and must not be queued
+--                   (release doesn't use these two, and is called with others)
 --
--- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or {GRANTED, token}.
--- pttl: the milliseconds that the holder's lease has left, as things stand. listeners: how many this server sees on
--- the channel. The two that come most often are shorter, because a table costs a script as much as a command does: a number
--- alone is the first of a table, and text alone is the token of a grant.
+-- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or
+-- {GRANTED, token}. pttl: the milliseconds that the holder's lease has left if nobody renews it.
+-- listeners: how many this server sees on the channel. The two most frequent answers are shorter,
+-- because a table costs a script as much as a command does: a number alone stands for a table with
+-- that number, and text alone is the token of a grant.
 local GONE, REFUSED, QUEUED, GRANTED = 0, 1, 2, 3
 
 local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

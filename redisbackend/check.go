@@ -13,9 +13,9 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// A server that doesn't fit is found when a Locker is opened, and not when the first lock is lost. The
-// server must have a version that can execute the scripts, keep its keys, and permit all commands; and
-// the client must be of the right kind.
+// A server that doesn't fit is found when a Locker is opened, and not when the first lock is lost.
+// The server must have a version that can execute the scripts, keep its keys, and permit all
+// commands; and the client must be of the right kind.
 
 // open checks the servers, and finds out what can be promised.
 func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
@@ -95,7 +95,8 @@ func checkMode(mode string, cluster bool) error {
 }
 
 // seesSubscription reports whether the server that executes the scripts sees a subscription of this
-// client. It doesn't where the client subscribes on a replica. An error says that nobody can subscribe.
+// client. It doesn't where the client subscribes on a replica. An error says that nobody can
+// subscribe.
 func (d *redisDriver) seesSubscription(ctx context.Context, channel string) (bool, error) {
 	conn := d.router.conn
 	var seen map[string]int64

@@ -8,11 +8,11 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// In a Cluster the keys of a slot may be moving to another server for some time. Meanwhile both servers
-// refuse a script with several keys (TRYAGAIN) if only some of the keys are there, and there is hardly a
-// lock that has all five. A script with one key is always executed: where the key is, or by the new
-// server if it is nowhere. So leases are renewed and released by scripts with one key each. Nothing is
-// lost by that, because nobody queues in a Cluster.
+// In a Cluster the keys of a slot may be moving to another server for some time. Meanwhile both
+// servers refuse a script with several keys (TRYAGAIN) if only some of the keys are there, and
+// there is hardly a lock that has all five. A script with one key is always executed: where the key
+// is, or by the new server if it is nowhere. So leases are renewed and released by scripts with one
+// key each. Nothing is lost by that, because nobody queues in a Cluster.
 //
 // To acquire takes several keys at one moment. That is refused until the slot has moved.
 
@@ -23,12 +23,12 @@ var (
 	buryOneScript    = &script{redisconn.LoadScript(files, "bury_one.lua"), 5}
 )
 
-// keepEvery is how often the last token of a lease is renewed. Each time it gets a minute more than it
-// needs (kept.lua), and ten seconds of that are for requests that are slow.
+// keepEvery is how often the last token of a lease is renewed. Each time it gets a minute more than
+// it needs (kept.lua), and ten seconds of that are for requests that are slow.
 const keepEvery = 50 * time.Second
 
-// movingPause is between the requests of a waiter while the slot of its lock is on the move, in addition
-// to the pauses of send.
+// movingPause is between the requests of a waiter while the slot of its lock is on the move, in
+// addition to the pauses of send.
 const movingPause = 100 * time.Millisecond
 
 func (d *redisDriver) renewScript() *script {

@@ -40,8 +40,9 @@ func (f *fake) clusterDriver(t *testing.T) driver.Driver {
 	return d
 }
 
-// In a Cluster go-redis sends what a server has refused to another one, and when that one's connection breaks, some of the
-// requests still have the error of the refusal. That doesn't say that they were not carried out.
+// In a Cluster go-redis sends what a server has refused to another one, and when that one's
+// connection breaks, some of the requests still have the error of the refusal. That doesn't say
+// that they were not carried out.
 func TestRefusedThenBroken(t *testing.T) {
 	f := newFake(t)
 	client := f.cluster(t)
@@ -84,8 +85,9 @@ func TestRefusedThenBroken(t *testing.T) {
 
 const tryAgain = "-TRYAGAIN Multiple keys request during rehashing of slot\r\n"
 
-// What holds a lease, and ends it, asks for one key at a time: a slot on the move refuses scripts with several. Where a request that
-// acquires may still arrive, the tombstone comes before the removal.
+// What holds a lease, and ends it, asks for one key at a time: a slot on the move refuses scripts
+// with several. Where a request that acquires may still arrive, the tombstone comes before the
+// removal.
 func TestClusterAsksForOneKey(t *testing.T) {
 	const gone = ":0\r\n"
 	for _, c := range []struct {
@@ -162,8 +164,8 @@ func TestClusterKeepsTheLastToken(t *testing.T) {
 	}
 }
 
-// A waiter goes on waiting while the slot is on the move. One that asks for the first time gets an error that says nothing of
-// a holder.
+// A waiter goes on waiting while the slot is on the move. One that asks for the first time gets an
+// error that says nothing of a holder.
 func TestClusterWaiterOutlastsMove(t *testing.T) {
 	f := newFake(t)
 	d := f.clusterDriver(t)
@@ -190,7 +192,8 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 	}
 }
 
-// A slot on the move is what a caller hears of, and not that its time was up in the middle of the last request.
+// A slot on the move is what a caller hears of, and not that its time was up in the middle of the
+// last request.
 func TestClusterMoveIsNoTimeout(t *testing.T) {
 	f := newFake(t)
 	l := newLock(t, f.clusterDriver(t), 2*time.Second)

@@ -54,8 +54,8 @@ func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, e
 	}, nil
 }
 
-// Renew sends one request for each lock, many in a message. The answer about a place in the queue may
-// be that the lock was granted: then the message was lost.
+// Renew sends one request for each lock, many in a message. The answer about a place in the queue
+// may be that the lock was granted: then the message was lost.
 func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	sent := driver.Stamp()
 	reqs := make([]request, len(locks))
@@ -68,8 +68,8 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	d.keepTokens(ctx, locks)
 }
 
-// releaseGhost releases a lock that was granted to an acquisition that is over. If that fails, the lock
-// ends with its TTL.
+// releaseGhost releases a lock that was granted to an acquisition that is over. If that fails, the
+// lock ends with its TTL.
 func (d *redisDriver) releaseGhost(ctx context.Context, key, owner string) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()

@@ -82,9 +82,9 @@ func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
 	return d
 }
 
-// RecheckOf is in how long a waiter asks about its place that gets a message to ask in notified, and
-// then a reply which says that the holder's lease lasts for left. The request was sent before the message
-// came, or after it.
+// RecheckOf is in how long a waiter asks about its place that gets a message to ask in notified,
+// and then a reply which says that the holder's lease lasts for left. The request was sent before
+// the message came, or after it.
 func RecheckOf(notified, left time.Duration, before bool) time.Duration {
 	l := &lock{ttl: time.Hour, changed: kit.NewSignal()}
 	sent := driver.Stamp()

@@ -82,7 +82,8 @@ func (f *fake) does(script func(command []string) string) {
 	f.calls, f.script = nil, script
 }
 
-// called returns the calls since answers, in words: which script, and whether its whole text was sent.
+// called returns the calls since answers, in words: which script, and whether its whole text was
+// sent.
 func (f *fake) called() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +111,8 @@ func describe(call []string) string {
 	return "unknown"
 }
 
-// driver makes a driver with a client of its own, whose requests to the fake are bounded by contexts.
+// driver makes a driver with a client of its own, whose requests to the fake are bounded by
+// contexts.
 func (f *fake) driver(t *testing.T, change func(*redis.Options)) driver.Driver {
 	t.Helper()
 	o := &redis.Options{Addr: f.addr, ContextTimeoutEnabled: true}

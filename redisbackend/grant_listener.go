@@ -11,11 +11,12 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// grantListener is where a Locker hears that a lock was granted to it: one channel, on one connection.
+// grantListener is where a Locker hears that a lock was granted to it: one channel, on one
+// connection.
 //
-// It starts when somebody has to wait for the first time. Until the subscription is confirmed waiters
-// poll, because a waiter that can't be notified must not queue. When the subscription has come back
-// after a break all places are renewed at once, which finds grants that were missed.
+// It starts when somebody has to wait for the first time. Until the subscription is confirmed
+// waiters poll, because a waiter that can't be notified must not queue. When the subscription has
+// come back after a break all places are renewed at once, which finds grants that were missed.
 type grantListener struct {
 	*redisconn.Listener
 	d *redisDriver
@@ -43,8 +44,8 @@ func (g *grantListener) expect(l *lock) bool {
 	return subscribed
 }
 
-// forget is called when nothing of l exists any more. Until then its grant must not be mistaken for a
-// ghost's.
+// forget is called when nothing of l exists any more. Until then its grant must not be mistaken for
+// a ghost's.
 func (g *grantListener) forget(l *lock) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -38,7 +38,8 @@ func TestKeysGolden(t *testing.T) {
 	}
 }
 
-// hashTag is what decides in a Cluster on which server a key is: Redis Cluster Specification, "Hash tags".
+// hashTag is what decides in a Cluster on which server a key is: Redis Cluster Specification, "Hash
+// tags".
 func hashTag(key string) string {
 	if _, rest, ok := strings.Cut(key, "{"); ok {
 		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {

@@ -68,11 +68,11 @@ func (l *lock) request(s *script, sent driver.Instant) request {
 	return r
 }
 
-// Acquire sends a request. If the lock is granted, it returns. If a place in the queue is taken, the
-// next call waits for the grant.
+// Acquire sends a request. If the lock is granted, it returns. If a place in the queue is taken,
+// the next call waits for the grant.
 //
-// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up than
-// a moment.
+// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up
+// than a moment.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.isQueued() {
 		return l.wait(ctx)
@@ -145,8 +145,8 @@ func (l *lock) isQueued() bool {
 	return l.queued || l.token != 0 // the grant of a place may come before the answer that it was taken
 }
 
-// wait waits for the grant of a place. When the holder's time is up, the first in the queue asks the
-// server: there may be nobody else who notices it.
+// wait waits for the grant of a place. When the holder's time is up, the first in the queue asks
+// the server: there may be nobody else who notices it.
 func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	for {
 		grant, recheckAt := l.state()
@@ -193,10 +193,10 @@ func (l *lock) renewed(a answer, sent driver.Instant) error {
 	}
 }
 
-// granted processes a grant that came while the acquisition was queued, in a message or with a renewal.
-// The grant may be known already. base is when the refresh was sent from which the server counts the
-// TTL. The error says that the lease is lost: the server has granted the lock again, and may have
-// granted it to others in between.
+// granted processes a grant that came while the acquisition was queued, in a message or with a
+// renewal. The grant may be known already. base is when the refresh was sent from which the server
+// counts the TTL. The error says that the lease is lost: the server has granted the lock again, and
+// may have granted it to others in between.
 func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

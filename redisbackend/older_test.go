@@ -10,8 +10,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// A server that was started on older data, or a replica that takes over, may know a holder as one that waits, and grant
-// the lock to somebody else and then to it again. Neither is the lease that its holder believes in.
+// A server that was started on older data, or a replica that takes over, may know a holder as one
+// that waits, and grant the lock to somebody else and then to it again. Neither is the lease that
+// its holder believes in.
 func TestLeaseOfOlderData(t *testing.T) {
 	for _, c := range []struct{ what, reply string }{
 		{"the holder waits", queued},

@@ -13,7 +13,8 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// counting is a driver that counts the acquisitions which the engine keeps because their removal is not confirmed.
+// counting is a driver that counts the acquisitions which the engine keeps because their removal is
+// not confirmed.
 type counting struct {
 	driver.Driver
 	kept atomic.Int64
@@ -51,7 +52,8 @@ func (l *counted) Release(ctx context.Context) error {
 	return err
 }
 
-// A server that accepts requests and never answers must not make a Locker keep what it has tried for ever: time ends it.
+// A server that accepts requests and never answers must not make a Locker keep what it has tried
+// for ever: time ends it.
 func TestNothingIsKeptForEver(t *testing.T) {
 	defer redisbackend.SetUnsentLimit(10 * time.Millisecond)()
 	f := newFake(t)

@@ -1,7 +1,7 @@
 -- What a script needs where somebody waits, or holds the lock.
 
--- holder returns the owner and the token of the lease that stands. What somebody else has written to the key, of
--- whatever type, holds the lock as well.
+-- holder returns the owner and the token of the lease that exists. What somebody else has written
+-- to the key, of any type, holds the lock as well.
 local function holder()
   local held = redis.pcall('GET', KEYS[1])
   if not held then return nil end
@@ -10,28 +10,30 @@ local function holder()
   return who or '', token
 end
 
--- listeners counts who listens to a channel, on this server: those on its replicas are not seen.
+-- listeners counts the subscribers of a channel on this server. Those on its replicas are not seen.
 local function listeners(c)
   if c == '' then return 0 end
   return redis.call('PUBSUB', 'NUMSUB', c)[2]
 end
 
--- leave takes an owner's place out of the queue, and says whether it had one.
+-- leave removes an owner's place from the queue, and says whether it had one.
 local function leave(who)
   redis.call('HDEL', KEYS[4], who)
   return redis.call('ZREM', KEYS[3], who) == 1
 end
 
--- Messages to Lockers, which finish sends: {channel, text}.
+-- Messages to Lockers, which finish sends: {channel, text}. The text is "OWNER TOKEN STAMP KEY" for
+-- a grant, or "OWNER MILLISECONDS" for when to ask.
 local messages = {}
 
--- The four parts of what KEYS[4] has about a place.
+-- The four parts of what KEYS[4] has about a place: TTL REFRESHED STAMP CHANNEL.
 local pattern = '^(%d+) (%d+) (%S+) (.+)$'
 
--- alert tells those who come next when to ask again: when the lease that has just begun is over, of which they know
--- nothing. Nobody else may be there to see it end. It is for those alone that won't renew their place before: those
--- with a longer TTL than the holder. More than one is told, because the first may be dead, and each a little later, by
--- the step of look.go.
+-- alert notifies the next waiters when to ask: when the lease that has just begun is over. They
+-- know nothing of that lease, and there may be nobody else to see it end. Only waiters that won't
+-- renew their place before that are notified: those with a longer TTL than the holder. More than
+-- one is notified, because the first may be dead. Each is to ask a little later than the one
+-- before, by the stagger of recheck.go.
 local function alert(left)
   local next = redis.call('ZRANGE', KEYS[3], 0, 3)
   if #next == 0 then return end
@@ -43,17 +45,19 @@ local function alert(left)
   end
 end
 
--- advance hands a lock that is free to the first waiter that is alive, and returns the holder and its token. Every
--- script calls it, so nobody takes a lock past the queue, and a lease that has expired is followed up by whoever asks
--- next.
+-- advance hands a lock that is free to the first live waiter, and returns the holder and its token.
+-- Every script calls it. So nobody takes a lock past the queue, and the next request after the end
+-- of a lease makes the next waiter the holder.
 --
--- Alive is who asks right now, or who has refreshed its place within two thirds of its TTL and listens: a process
--- that was killed is passed over at once, because its connection has ended. Who doesn't listen keeps its place until
--- it is stale: its connection may be on its way back.
+-- A waiter is alive if it is the caller, or if it has refreshed its place within two thirds of its
+-- TTL and listens. A process that was killed is passed over at once, because its connection has
+-- ended. A waiter that doesn't listen keeps its place until it is stale: it may be connecting
+-- again.
 --
--- The new holder can't prove at this moment that it is alive, so its lease rests on its last refresh: it ends a TTL
--- after that. The stamp tells it which refresh that was; it counts its deadline from when it sent that one. So a
--- server that has taken over and missed the latest refresh grants less time, and both know it.
+-- The new holder can't prove at this moment that it is alive, so its lease counts from its last
+-- refresh: it ends a TTL after that. The stamp says which refresh that was, and the holder counts
+-- its deadline from when it sent that one. So a server that has taken over and missed the latest
+-- refresh grants less time, and both know it.
 local function advance()
   local who, token = holder()
   local skipped = 0
@@ -84,9 +88,9 @@ local function advance()
   return who, token
 end
 
--- finish sends the messages, last of all and without failing: what they say is done, whether they get through or not.
--- Nor does it matter how many get them: a new holder that hears nothing finds out when it renews its place, and
--- listeners on a replica aren't counted.
+-- finish sends the messages, last of all and without failing: what they say is done, whether they
+-- arrive or not. It doesn't matter how many subscribers get them: a new holder that hears nothing
+-- finds out when it renews its place, and subscribers on a replica aren't counted.
 local function finish(answer)
   for _, m in ipairs(messages) do redis.pcall('PUBLISH', m[1], m[2]) end
   return answer
@@ -96,15 +100,15 @@ local function keep(key, time)
   if redis.call('PTTL', key) < time then redis.call('PEXPIRE', key, time) end
 end
 
--- rearm starts the TTL of the caller's lease again, and with it the time for which the last token is kept.
+-- rearm starts the TTL of the caller's lease again, and the time for which the last token is kept.
 local function rearm()
   redis.call('PEXPIRE', KEYS[1], ttl)
   keep_token(KEYS[2], ttl)
 end
 
--- place writes down the caller's place in the queue, which is new if a ticket is given, or that it still wants it. The
--- queue goes when its last waiter must be dead. The hash comes first: it may be of another type, and then nothing was written.
--- (That KEYS[3] is of its type is known by then.)
+-- place writes the caller's place in the queue, which is new if a ticket is given, or refreshes it.
+-- The queue expires when its last waiter must be dead. The hash is written first: it may be of
+-- another type, and then nothing was written. (KEYS[3] is known to be of its type by then.)
 local function place(ticket)
   redis.call('HSET', KEYS[4], owner, string.format('%.0f %.0f %s %s', ttl, millis(), stamp, channel))
   if ticket then redis.call('ZADD', KEYS[3], ticket, owner) end
@@ -112,12 +116,14 @@ local function place(ticket)
   keep(KEYS[4], ttl)
 end
 
--- sweep takes out the dead among the eight right before a rank, and returns what is left of the rank. While somebody
--- holds the lock nobody's turn comes, and those who live keep the queue alive, so the dead would stay in it. Dead is who
--- has not refreshed its place for its TTL: whatever it were granted would be over. Eight at a time keep a renewal short,
--- and the next ones have their turn with the next renewal.
+-- sweep removes the dead among the eight waiters right before a rank, and returns the rank without
+-- them. While somebody holds the lock nobody is granted it, and live waiters keep the queue alive,
+-- so the dead would stay in it. A waiter is dead if it has not refreshed its place for its TTL:
+-- whatever it was granted would be over. Eight at a time keep a renewal short, and the next renewal
+-- looks at the next ones.
 --
--- It comes after place, when KEYS[3] and KEYS[4] are known to be of their types: nothing in it can fail.
+-- It comes after place, when KEYS[3] and KEYS[4] are known to be of their types: nothing in it can
+-- fail.
 local function sweep(rank)
   if rank == 0 then return 0 end
   local before = redis.call('ZRANGE', KEYS[3], math.max(rank - 8, 0), rank - 1)

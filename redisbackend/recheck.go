@@ -15,8 +15,8 @@ const (
 	maxStaggered = 4                     // Guarantees says how late a lock may be granted, and all that came before may be dead
 )
 
-// remainingLease is how long the holder's lease still lasts. If somebody has removed the key's expiry
-// nobody knows that, and a TTL of l's own is as good a guess as any.
+// remainingLease is how long the holder's lease still lasts. If somebody has removed the key's
+// expiry nobody knows that, and a TTL of l's own is as good a guess as any.
 func (l *lock) remainingLease(r reply) time.Duration {
 	if r.left < 0 {
 		return l.ttl
@@ -24,12 +24,12 @@ func (l *lock) remainingLease(r reply) time.Duration {
 	return r.left
 }
 
-// scheduleRecheck takes from a reply when to ask about the place. The first in the queue asks when the
-// holder's lease is over. The others ask a little later, in case those before them are dead. Usually
-// their own renewals are earlier, and bring a new time.
+// scheduleRecheck takes from a reply when to ask about the place. The first in the queue asks when
+// the holder's lease is over. The others ask a little later, in case those before them are dead.
+// Usually their own renewals are earlier, and bring a new time.
 //
-// A reply to a request that was sent before a message came may know less than the message. Such a reply
-// may bring the time forward, and doesn't put it off.
+// A reply to a request that was sent before a message came may know less than the message. Such a
+// reply may bring the time forward, and doesn't put it off.
 func (l *lock) scheduleRecheck(r reply, sent driver.Instant) {
 	at := soonAfter(l.remainingLease(r) + staggerOf(r.rank))
 	l.mu.Lock()
@@ -48,8 +48,8 @@ func (l *lock) notifyRecheck(left time.Duration) {
 	l.setRecheck(soonAfter(left))
 }
 
-// staggerOf is how much later than the first in the queue another one asks. Those far behind are spread
-// over the same time, so that they don't all come at once.
+// staggerOf is how much later than the first in the queue another one asks. Those far behind are
+// spread over the same time, so that they don't all come at once.
 func staggerOf(rank int) time.Duration {
 	if rank < maxStaggered {
 		return time.Duration(rank) * stagger

@@ -9,7 +9,8 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// Those who came before may be dead: whoever asks when a lease has expired does it within the time that Guarantees names.
+// Those who came before may be dead: whoever asks when a lease has expired does it within the time
+// that Guarantees names.
 func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	const answer = 10 * time.Millisecond // for the request itself, and what Redis rounds
 	slack := redisbackend.Guarantees().Expiry.Slack
@@ -22,7 +23,8 @@ func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	}
 }
 
-// Where somebody has taken the expiry off a lock's key nobody knows when it ends. That is no reason to ask all the time.
+// Where somebody has taken the expiry off a lock's key nobody knows when it ends. That is no reason
+// to ask all the time.
 func TestPollOfUnlimitedLock(t *testing.T) {
 	f := newFake(t)
 	const ttl = time.Minute
@@ -41,8 +43,9 @@ func TestPollOfUnlimitedLock(t *testing.T) {
 	}
 }
 
-// A message that a lease has begun which ends soon may overtake the reply from before it, which knows of another one that ends
-// later. Who went by the latter would ask when its place is renewed, a third of its TTL later.
+// A message that a lease has begun which ends soon may overtake the reply from before it, which
+// knows of another one that ends later. Who went by the latter would ask when its place is renewed,
+// a third of its TTL later.
 func TestReplyDoesNotPutOffWhatWasToldSince(t *testing.T) {
 	const soon, late = time.Minute, 10 * time.Minute
 	for _, c := range []struct {

@@ -1,37 +1,38 @@
-// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels and
-// in a Cluster. It is opened by URL, or by [New] with a client of the caller's.
+// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels
+// and in a Cluster. It is opened by URL, or by [New] with a client of the caller's.
 //
 //	l, err := locker.Open(ctx, "redis://user:password@redis.example:6379/0?prefix=billing:&ttl=30s")
 //
 // # What it promises
 //
-// One server decides, in scripts that it executes as a whole. A lease is a key with a TTL. Its holder
-// renews it, and learns by that when an operator has deleted it. Tokens are max(last + 1, the server's
-// clock in µs). So they rise over restarts, failovers and the loss of all data, unless the clock is set
-// back meanwhile, or a replica that takes over has a clock that is behind.
+// One server decides, in scripts that it executes as a whole. A lease is a key with a TTL. Its
+// holder renews it, and learns by that when an operator has deleted it. Tokens are max(last + 1,
+// the server's clock in µs). So they rise over restarts, failovers and the loss of all data, unless
+// the clock is set back meanwhile, or a replica that takes over has a clock that is behind.
 //
-// What the server forgets it can grant again. A restart without persistence, a failover to a replica
-// that had missed the latest writes, FLUSHALL, and a clock that jumps ahead let a second holder in
-// while the first believes in its lease, until the first's next renewal. It takes longer where a former
-// master lives on with some of the clients, cut off from the replica that has taken its place: both
-// grant locks and renew them until the split is over, or until the former master refuses writes
-// (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds for products with
-// several active masters. So without fencing these locks are for efficiency ([locker.Efficiency]). If
-// the token is checked where the data lives, no stale write gets in as long as tokens rise.
+// What the server forgets it can grant again. A restart without persistence, a failover to a
+// replica that had missed the latest writes, FLUSHALL, and a clock that jumps ahead let a second
+// holder in while the first believes in its lease, until the first's next renewal. It takes longer
+// where a former master lives on with some of the clients, cut off from the replica that has taken
+// its place: both grant locks and renew them until the split is over, or until the former master
+// refuses writes (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds
+// for products with several active masters. So without fencing these locks are for efficiency
+// ([locker.Efficiency]). If the token is checked where the data lives, no stale write gets in as
+// long as tokens rise.
 //
 // # Waiting
 //
-// Waiters of all Lockers are in a queue on the server, first come, first served. The release of a lock
-// makes the first live waiter the next holder in the same step, and notifies its Locker: one round
-// trip from holder to holder, and nobody can take the lock in between. A Locker that has to wait keeps
-// one connection for these messages, with one goroutine, from its first wait until Close. A message
-// that gets lost is found at the next renewal. Without waiting there are no goroutines but those of
-// go-redis and of the engine.
+// Waiters of all Lockers are in a queue on the server, first come, first served. The release of a
+// lock makes the first live waiter the next holder in the same step, and notifies its Locker: one
+// round trip from holder to holder, and nobody can take the lock in between. A Locker that has to
+// wait keeps one connection for these messages, with one goroutine, from its first wait until
+// Close. A message that gets lost is found at the next renewal. Without waiting there are no
+// goroutines but those of go-redis and of the engine.
 //
-// In a Cluster waiters poll, without an order. They also do so where a client's subscriptions lead to
-// another server than its scripts (a replica). The Locker's Guarantees say so. While a slot of the
-// Cluster moves to another server, leases in it are renewed and released, but nobody can acquire a lock
-// in it: see docs/redis.md.
+// In a Cluster waiters poll, without an order. They also do so where a client's subscriptions lead
+// to another server than its scripts (a replica). The Locker's Guarantees say so. While a slot of
+// the Cluster moves to another server, leases in it are renewed and released, but nobody can
+// acquire a lock in it: see docs/redis.md.
 //
 // # URLs
 //
@@ -41,8 +42,9 @@
 //	redis://HOST:26379/DB?master_name=NAME          through Sentinels; USER:PASSWORD are then theirs
 //	redis://HOST:PORT?cluster=true                  a Cluster
 //
-// These are the URLs of go-redis, except for unix://, which could be any backend's: it is redis+unix://
-// here. valkey:// and valkeys:// mean the same as redis:// and rediss://. The parameters, all optional:
+// These are the URLs of go-redis, except for unix://, which could be any backend's: it is
+// redis+unix:// here. valkey:// and valkeys:// mean the same as redis:// and rediss://. The
+// parameters, all optional:
 //
 //	prefix           what keys and channels begin with: "locker:"
 //	ttl              of leases that don't ask for one: 30s
@@ -60,23 +62,23 @@
 //
 // # What is checked when it is opened
 //
-// That the server answers, has a version that is supported, is not a replica, executes the scripts, and
-// permits this user what they do: an error names what is missing. That its maxmemory-policy is
-// noeviction, because any other policy drops locks when memory is full ([WithEviction] accepts that).
-// All of it takes about ten requests.
+// That the server answers, has a version that is supported, is not a replica, executes the scripts,
+// and permits this user what they do: an error names what is missing. That its maxmemory-policy is
+// noeviction, because any other policy drops locks when memory is full ([WithEviction] accepts
+// that). All of it takes about ten requests.
 //
 // # Clients
 //
-// A client that New is given keeps its settings, and other parts of a program may use it at the same
-// time. Its retries don't apply here: requests are repeated where the driver knows that it is harmless.
-// Set ContextTimeoutEnabled if you can. Otherwise a request to a server that doesn't answer may keep
-// its connection until the client's own timeouts.
+// A client that New is given keeps its settings, and other parts of a program may use it at the
+// same time. Its retries don't apply here: requests are repeated where the driver knows that it is
+// harmless. Set ContextTimeoutEnabled if you can. Otherwise a request to a server that doesn't
+// answer may keep its connection until the client's own timeouts.
 //
-// go-redis writes lines of its own about connections to standard error. It has one logger for the whole
-// program, so this package leaves it alone. A program turns it off with Disable of
-// github.com/redis/go-redis/v9/logging, or gives it another one with [redis.SetLogger], before it makes
-// a client or opens a Locker: neither is safe while clients are used. What matters to a Locker's caller
-// comes back as an error.
+// go-redis writes lines of its own about connections to standard error. It has one logger for the
+// whole program, so this package leaves it alone. A program turns it off with Disable of
+// github.com/redis/go-redis/v9/logging, or gives it another one with [redis.SetLogger], before it
+// makes a client or opens a Locker: neither is safe while clients are used. What matters to a
+// Locker's caller comes back as an error.
 package redisbackend
 
 import (
@@ -124,18 +126,18 @@ func newConfig(opts []Option) config {
 // Locker that shares these locks must use the same prefix. It has no braces.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up
-// to milliseconds, and refused below 10 ms.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is
+// rounded up to milliseconds, and refused below 10 ms.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
-// WithEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy other
-// than noeviction), and a server whose policy can't be read because INFO is not permitted.
+// WithEviction accepts a server that may drop locks when its memory is full (a maxmemory-policy
+// other than noeviction), and a server whose policy can't be read because INFO is not permitted.
 func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 
-// New makes a Locker that uses a client of the caller's. The caller closes the client after the Locker.
-// New checks whether the servers fit (see the package comment), for up to 10 s. A [redis.Ring], which
-// moves keys to other servers when one fails, and a [redis.AutoPipeliner] are refused with an error that
-// matches [errors.ErrUnsupported].
+// New makes a Locker that uses a client of the caller's. The caller closes the client after the
+// Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A
+// [redis.Ring], which moves keys to other servers when one fails, and a [redis.AutoPipeliner] are
+// refused with an error that matches [errors.ErrUnsupported].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {

@@ -7,13 +7,13 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// unsentLimit is for how long a request that was given up may still be on its way out of this process:
-// a message that it is part of (messageTimeout), and the time that go-redis gives itself to write it
-// (3 s unless its options say otherwise).
+// unsentLimit is for how long a request that was given up may still be on its way out of this
+// process: a message that it is part of (messageTimeout), and the time that go-redis gives itself
+// to write it (3 s unless its options say otherwise).
 var unsentLimit = messageTimeout + 3*time.Second
 
-// Release sends nothing if the server has said that nothing is there, or if what may have been there
-// has ended by itself.
+// Release sends nothing if the server has said that nothing is there, or if what may have been
+// there has ended by itself.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	residue, granted := l.residue, l.token != 0
@@ -43,16 +43,17 @@ func (l *lock) Release(ctx context.Context) error {
 // hasExpired reports whether whatever l may have left has ended by itself. A service that doesn't
 // answer for hours must not make a Locker keep everything that it has tried meanwhile.
 //
-// What the last request has set or renewed ends a TTL after it was executed, and it was executed within
-// another TTL. A request that was delayed even longer makes something that ends by itself as well, and
-// the removals that were sent since are executed after it. l.mu is held.
+// What the last request has set or renewed ends a TTL after it was executed, and it was executed
+// within another TTL. A request that was delayed even longer makes something that ends by itself as
+// well, and the removals that were sent since are executed after it. l.mu is held.
 func (l *lock) hasExpired() bool {
 	return driver.Now().Sub(l.ended) > 2*l.ttl+unsentLimit
 }
 
 // removal lists the scripts that remove what an acquisition has left. A tombstone is needed where a
-// request that acquires may still arrive: none was answered with a grant, or another copy of the one
-// that was is in flight. The tombstone comes before the removal, so that nothing can arrive in between.
+// request that acquires may still arrive: none was answered with a grant, or another copy of the
+// one that was is in flight. The tombstone comes before the removal, so that nothing can arrive in
+// between.
 func (l *lock) removal(granted bool, residue residue) []*script {
 	switch {
 	case l.d.router.conn.Cluster == nil:

@@ -1,11 +1,12 @@
--- release removes whatever stands of an owner, and hands the lock on if it had it. It may be carried out any number of
--- times, at any time.
+-- release removes whatever exists of an owner, and hands the lock on if the owner had it. It may be
+-- executed any number of times, at any time.
 --
--- ARGV[3]  'late': a request of this owner may still arrive though nothing is known to be missing
+-- ARGV[3]  'late': a request of this owner may still arrive though all that is known was answered
 --
--- If there is nothing to remove, the request that acquires may still be on its way, and would make a lock that nobody
--- knows of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a
--- request that was on its way for longer. (No request is for more than a day.)
+-- If there is nothing to remove, the request that acquires may still be on its way, and would
+-- create a lock that nobody knows of. So the owner gets a tombstone, which acquire looks for. It
+-- lasts for a TTL, and so would the lock of a request that was on its way for longer. (No tombstone
+-- lasts for more than a day.)
 
 -- include args.lua
 
@@ -14,12 +15,12 @@ local held = type(lease) == 'string' and string.match(lease, '^%S+') == owner
 if held then
   redis.call('DEL', KEYS[1])
 end
--- What somebody else has put in the place of the queue, of another type, is no queue: nobody can be handed the lock then, but
--- its holder can release it.
+-- If somebody else has put a key of another type in the place of the queue, there is no queue: the
+-- lock can't be handed to anybody then, but its holder can release it.
 local places = redis.pcall('ZCARD', KEYS[3])
 local waits = type(places) == 'number' and places > 0 and type(redis.pcall('HGET', KEYS[4], owner)) ~= 'table'
 if held and not waits and ARGV[3] == '' then
-  return GONE -- most often so
+  return GONE -- the usual case
 end
 
 -- include token.lua
@@ -30,6 +31,6 @@ if not held and not waited or ARGV[3] == 'late' then
   redis.call('SET', KEYS[5], '', 'PX', math.min(ttl, 24 * hour))
 end
 if waits and advance() and waited and #messages == 0 then
-  alert(redis.call('PTTL', KEYS[1])) -- somebody may have become the first by this
+  alert(redis.call('PTTL', KEYS[1])) -- another waiter may have become the first by this
 end
 return finish({GONE})

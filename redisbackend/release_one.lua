@@ -1,4 +1,5 @@
--- release_one is release with one key, for a Cluster: see cluster.go. The tombstone is made by bury_one.
+-- release_one is release with one key, for a Cluster: see cluster.go. The tombstone is made by
+-- bury_one.
 --
 -- KEYS[1]  lock
 

@@ -1,5 +1,5 @@
--- renew starts the TTL of a lease or of a place in the queue anew, and never makes one. A waiter that has missed the
--- message learns here that it has the lock.
+-- renew starts the TTL of a lease or of a place in the queue again, and never creates one. A waiter
+-- that has missed the message learns here that it has the lock.
 
 -- include args.lua
 -- include token.lua

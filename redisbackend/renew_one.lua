@@ -1,4 +1,5 @@
--- renew_one is renew with one key, for a Cluster: see cluster.go. The last token is renewed by keep_one.
+-- renew_one is renew with one key, for a Cluster: see cluster.go. The last token is renewed by
+-- keep_one.
 --
 -- KEYS[1]  lock
 

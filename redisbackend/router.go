@@ -19,9 +19,9 @@ const (
 	lanesWidth     = 8               // messages to one server that are being sent; then requests join
 )
 
-// router sends each request to the server that has its lock. go-redis repeats nothing here, because a
-// caller that repeats a request has to remember that the first copy may still arrive. What is repeated
-// is repeated by the router.
+// router sends each request to the server that has its lock. go-redis repeats nothing here, because
+// a caller that repeats a request has to remember that the first copy may still arrive. What is
+// repeated is repeated by the router.
 type router struct {
 	conn *redisconn.Conn
 
@@ -29,8 +29,8 @@ type router struct {
 	lanes map[string]*lanes // by address; "" without a Cluster
 }
 
-// lanes are the way to one server. Each server has its own, so that a server that doesn't answer delays
-// no other.
+// lanes are the way to one server. Each server has its own, so that a server that doesn't answer
+// delays no other.
 type lanes = kit.Lanes[request, answer]
 
 // answer is a server's reply to a request, or the error that came instead.
@@ -38,8 +38,8 @@ type answer struct {
 	reply
 	err error
 
-	// copyInFlight: the request was sent more than once, and only the last copy was answered. Another
-	// copy may still arrive.
+	// copyInFlight: the request was sent more than once, and only the last copy was answered.
+	// Another copy may still arrive.
 	copyInFlight bool
 }
 

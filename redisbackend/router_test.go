@@ -26,8 +26,8 @@ func digest(text string) string {
 
 const noScript = "-NOSCRIPT No matching script. Please use EVAL.\r\n"
 
-// Each row is what a server answers, one after the other, and what must come of it: how often a request is sent, and
-// whether Release then has anything to do.
+// Each row is what a server answers, one after the other, and what must come of it: how often a
+// request is sent, and whether Release then has anything to do.
 func TestAcquireAndRelease(t *testing.T) {
 	for _, c := range []struct {
 		what     string
@@ -119,7 +119,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A request is repeated by the driver alone, which remembers it, whatever the client's settings are.
+// A request is repeated by the driver alone, which remembers it, whatever the client's settings
+// are.
 func TestClientDoesNotRepeat(t *testing.T) {
 	f := newFake(t)
 	f.answers(silence)
@@ -142,7 +143,8 @@ func TestClientDoesNotRepeat(t *testing.T) {
 	}
 }
 
-// The caller's context bounds nothing in go-redis unless it is told so. The driver's calls return all the same.
+// The caller's context bounds nothing in go-redis unless it is told so. The driver's calls return
+// all the same.
 func TestCallsReturnInTime(t *testing.T) {
 	for what, change := range map[string]func(*redis.Options){
 		"a client that minds contexts":      nil,
@@ -308,8 +310,8 @@ func TestClientsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A message from the queue goes on when its caller gives up, and may be repeated after that caller's
-// clean-up.
+// A message from the queue goes on when its caller gives up, and may be repeated after that
+// caller's clean-up.
 func TestGivenUpInQueue(t *testing.T) {
 	for try := 1; !givesUpInQueue(t); try++ {
 		if try == 5 {
@@ -318,8 +320,8 @@ func TestGivenUpInQueue(t *testing.T) {
 	}
 }
 
-// givesUpInQueue is false if the request was not released as one that may arrive late. That is right if
-// this process was so slow that the request came when a lane was free, and didn't wait.
+// givesUpInQueue is false if the request was not released as one that may arrive late. That is
+// right if this process was so slow that the request came when a lane was free, and didn't wait.
 func givesUpInQueue(t *testing.T) bool {
 	f := newFake(t)
 	d := f.driver(t, nil)

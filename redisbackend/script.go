@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// The records in Redis, the arguments of the scripts and their answers are described in args.lua. Go
-// reads and writes them in this file only.
+// The records in Redis, the arguments of the scripts and their answers are described in args.lua.
+// Go reads and writes them in this file only.
 
 //go:embed *.lua
 var files embed.FS

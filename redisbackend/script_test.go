@@ -60,7 +60,8 @@ func TestDocsListAllCommands(t *testing.T) {
 	}
 }
 
-// A Cluster moves keys by what scripts declare, some services refuse anything else, and permissions go by it.
+// A Cluster moves keys by what scripts declare, some services refuse anything else, and permissions
+// go by it.
 func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 	for name, text := range redisbackend.Scripts() {
 		text = comment.ReplaceAllString(text, "")

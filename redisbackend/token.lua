@@ -2,9 +2,9 @@
 
 -- include kept.lua
 
--- now is the server's clock, one reading a script: microseconds since 1970, as text and as a number. Lua counts in
--- doubles, which hold integers exactly up to 2^53: as microseconds that is 285 years, so the number is exact until the
--- year 2255.
+-- now is the server's clock, read once a script: microseconds since 1970, as text and as a number.
+-- Lua counts in doubles, which hold integers exactly up to 2^53: as microseconds that is 285 years,
+-- so the number is exact until the year 2255.
 local text, number
 local function now()
   if not text then
@@ -20,14 +20,16 @@ local function millis()
   return math.floor(micros / 1000)
 end
 
-local century = 876000 * hour -- for ever, and far from what Redis takes for an expiry
+local century = 876000 * hour -- longer than needed, and far below the longest expiry that Redis accepts
 
--- mint makes the next token, for a lease of the given length: the clock, or the last token + 1 where the clock is not
--- past that. The clock keeps tokens rising when the data is lost, the last token when the clock is set back.
+-- mint makes the next token, for a lease of the given length: the clock, or the last token + 1 if
+-- the clock has not passed that. The clock keeps tokens rising when the data is lost, the last
+-- token when the clock is set back.
 --
--- Tokens stay text, since Lua would write 1.795e+15. The last one may be any int64, beyond what Lua counts exactly: the
--- comparison can't go wrong, as rounding doesn't carry it past a clock below 2^53, and it is Redis that adds 1. At the
--- end of int64 INCR fails, and with it the acquisition; the last token is as it was then, and nothing else has happened.
+-- Tokens stay text, because Lua would write 1.795e+15. The last token may be any int64, beyond what
+-- Lua counts exactly. The comparison can't go wrong, because rounding doesn't move it past a clock
+-- below 2^53, and it is Redis that adds 1. At the end of int64 INCR fails, and with it the
+-- acquisition; the last token is unchanged then, and nothing else has happened.
 local function mint(lease)
   local token, micros = now()
   local last = redis.call('SET', KEYS[2], token, 'PX', kept(lease), 'GET')

@@ -1,15 +1,15 @@
--- acquire takes a lock that is free for an owner, and raises the counter to the token that it proposes. It is the only
--- script that creates. It answers
+-- acquire takes a free lock for an owner, and raises the counter to the token that the owner
+-- proposes. It is the only script that creates. It answers
 --
 -- raised          the lock is the owner's, and the counter was raised to its token
 -- granted C MAX   the lock is the owner's, but the counter is C, so the token was too small, or larger than MAX
 -- held LEFT RANK WHO
---                 another owner has it, for LEFT milliseconds as things stand; RANK came to wait before
--- gone            it was released already; this request was long on its way
+--                 another owner has it, for LEFT milliseconds if nobody renews it; RANK waiters came before
+-- gone            it was released already; this request was delayed
 --
--- A repeated request of an owner is never answered with raised: neither what stands, nor what has expired and is made
--- again (the counter is not below its token then), so it can't be counted for a token. And a lock that was made again
--- says TOKEN 0, so it is none that a lease can be renewed by.
+-- A repeated request of an owner is never answered with raised, whether the lock exists, or has
+-- expired and is created again (the counter is not below its token then). So it can't be counted
+-- for a token. And a lock that was created again says TOKEN 0, so no lease can be renewed by it.
 
 -- include args.lua
 -- include memory.lua

@@ -17,16 +17,16 @@ var (
 	errNotAsked = errors.New("it was not asked")
 )
 
-// attempt is one try to get the lock on a majority of the servers, with its own owner and its own token.
-// So a late answer to one attempt can't count for another, and what stops late requests of one attempt
-// doesn't stop the next.
+// attempt is one try to get the lock on a majority of the servers, with its own owner and its own
+// token. So a late answer to one attempt can't count for another, and what stops late requests of
+// one attempt doesn't stop the next.
 type attempt struct {
 	l     *lock
 	owner string
 	sent  driver.Instant // when it began: no request was sent before
 
-	// Every lease keeps its attempt, so the slices have room for the servers that exist, and not for the
-	// most that can exist.
+	// Every lease keeps its attempt, so the slices have room for the servers that exist, and not
+	// for the most that can exist.
 	mu       sync.Mutex
 	state    attemptState
 	token    locker.Token     // proposed, or won
@@ -68,8 +68,8 @@ func (l *lock) newAttempt() *attempt {
 	return a
 }
 
-// try makes an attempt. An attempt that fails leaves nothing on the servers that have answered. It is
-// removed from the others as they answer.
+// try makes an attempt. An attempt that fails leaves nothing on the servers that have answered. It
+// is removed from the others as they answer.
 func (l *lock) try() (*attempt, decision, answers) {
 	a := l.newAttempt()
 	l.add(a)
@@ -91,8 +91,8 @@ func (a *attempt) acquire() (decision, answers) {
 		r := <-coming
 		all[r.i], doubted = r.reply, doubted.minus(r.i)
 		outcome = all.afterAcquire()
-		// A failure, and "held" to a caller that doesn't ask again, is not returned before the doubted
-		// servers had their time as well.
+		// A failure, and "held" to a caller that doesn't ask again, is not returned before the
+		// doubted servers had their time as well.
 		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) {
 			for doubted != 0 {
 				all[doubted.next()] = reply{}
@@ -106,9 +106,9 @@ func (a *attempt) acquire() (decision, answers) {
 	return outcome, all
 }
 
-// expect returns the answers before any has come, and which servers are doubted: nobody waits for servers
-// that were silent the last time, as long as the others can decide. If the others are no majority, all
-// servers have been cut off, and may be back by now.
+// expect returns the answers before any has come, and which servers are doubted: nobody waits for
+// servers that were silent the last time, as long as the others can decide. If the others are no
+// majority, all servers have been cut off, and may be back by now.
 func (d *redlock) expect() (all answers, doubted servers) {
 	all = make(answers, len(d.nodes))
 	for i, n := range d.nodes {
@@ -123,7 +123,8 @@ func (d *redlock) expect() (all answers, doubted servers) {
 	return all, doubted
 }
 
-// raise is the second phase: the servers that have granted the lock are asked to agree to a larger token.
+// raise is the second phase: the servers that have granted the lock are asked to agree to a larger
+// token.
 func (a *attempt) raise(granted answers) (decision, answers) {
 	var which servers
 	all := make(answers, len(granted))
@@ -165,8 +166,8 @@ type serverReply struct {
 	reply
 }
 
-// ask sends a script to some servers, all at the same time, and returns where the replies come. A server
-// that doesn't answer counts as failed when its time is up, so all goroutines end by then.
+// ask sends a script to some servers, all at the same time, and returns where the replies come. A
+// server that doesn't answer counts as failed when its time is up, so all goroutines end by then.
 func (a *attempt) ask(s *redisconn.Script, which servers, token locker.Token) <-chan serverReply {
 	replies := make(chan serverReply, which.size())
 	it := item{key: a.l.key, owner: a.owner, token: token, ttl: a.l.ttl, ticket: a.l.ticket}
@@ -187,9 +188,9 @@ func (a *attempt) ask(s *redisconn.Script, which servers, token locker.Token) <-
 	return replies
 }
 
-// each does something with some servers, all at the same time. Its goroutines end within the time that a
-// server has. They have no caller's context, because a caller that gives up must not leave behind what
-// nobody has looked at.
+// each does something with some servers, all at the same time. Its goroutines end within the time
+// that a server has. They have no caller's context, because a caller that gives up must not leave
+// behind what nobody has looked at.
 //
 //nolint:contextcheck // for that reason
 func (a *attempt) each(which servers, do func(context.Context, int)) {
@@ -229,8 +230,8 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.left = a.left.minus(i)
 		}
 	case r.verdict == raised:
-		// A lease that was granted without waiting for this server is attached to it as well, if the
-		// token is the same.
+		// A lease that was granted without waiting for this server is attached to it as well, if
+		// the token is the same.
 		a.agreed[i] = token
 		if a.state == leased && token == a.token {
 			a.backers.set = a.backers.set.with(i)
@@ -244,8 +245,8 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 	return a.state == rejected && a.left.has(i)
 }
 
-// rollBack ends a failed attempt, and removes what has been granted. Where a server has not answered,
-// the goroutine that waits for it does that.
+// rollBack ends a failed attempt, and removes what has been granted. Where a server has not
+// answered, the goroutine that waits for it does that.
 func (a *attempt) rollBack() {
 	a.mu.Lock()
 	a.state = rejected
@@ -293,7 +294,8 @@ func (a *attempt) remove(ctx context.Context, i int) {
 	}
 }
 
-// remains returns the servers on which something of a may exist. If errs is given, it gets the reasons.
+// remains returns the servers on which something of a may exist. If errs is given, it gets the
+// reasons.
 func (a *attempt) remains(errs *[mostServers]error) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -302,10 +304,11 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	}
 	now := driver.Now()
 	for which := a.left &^ a.asked; which != 0; {
-		// What the last request has set or renewed ends a TTL after that request was executed. If its
-		// answer was not heard, it was executed within another TTL, or there was nothing left to renew. A
-		// request that creates, and is executed even later, was delayed by a server that had stopped. What
-		// it sets ends by itself as well, and the removals that failed are executed after it.
+		// What the last request has set or renewed ends a TTL after that request was executed. If
+		// its answer was not heard, it was executed within another TTL, or there was nothing left
+		// to renew. A request that creates, and is executed even later, was delayed by a server
+		// that had stopped. What it sets ends by itself as well, and the removals that failed are
+		// executed after it.
 		if i := which.next(); now.Sub(a.last[i]) > 2*a.l.ttl {
 			a.left = a.left.minus(i)
 		}
@@ -319,8 +322,8 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 	return a.left
 }
 
-// includePlaces has the removal go to the servers, too, where the acquisition may have nothing but a
-// place among the waiters.
+// includePlaces has the removal go to the servers, too, where the acquisition may have nothing but
+// a place among the waiters.
 func (a *attempt) includePlaces() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -21,8 +21,8 @@ import (
 // openTimeout bounds all requests when a Locker is opened.
 const openTimeout = 10 * time.Second
 
-// open checks all servers at the same time. A server that can't be reached is one of a minority that
-// may fail. A server that is reached and doesn't fit is a mistake.
+// open checks all servers at the same time. A server that can't be reached is one of a minority
+// that may fail. A server that is reached and doesn't fit is a mistake.
 func (d *redlock) open(ctx context.Context) error {
 	runs := make([]string, len(d.nodes))
 	if err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) (err error) {

@@ -7,9 +7,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// clock proposes tokens: the wall clock in microseconds, and each token is larger than the one before. A
-// proposal that is too small costs a second phase and nothing else, so the clock need not be right. After
-// a second phase it learns how far it is off from what a majority has agreed to.
+// clock proposes tokens: the wall clock in microseconds, and each token is larger than the one
+// before. A proposal that is too small costs a second phase and nothing else, so the clock need not
+// be right. After a second phase it learns how far it is off from what a majority has agreed to.
 type clock struct {
 	mu   sync.Mutex
 	last locker.Token

@@ -56,12 +56,12 @@ func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error
 	return l, nil
 }
 
-// timeoutFor bounds a request to one server. An answer that takes half of the TTL is of little use, and
-// the engine renews a lease that is that old before it hands it out.
+// timeoutFor bounds a request to one server. An answer that takes half of the TTL is of little use,
+// and the engine renews a lease that is that old before it hands it out.
 func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
-// spawn starts a goroutine, which Close waits for. An operation that has begun starts goroutines after
-// Close as well, because it needs their results.
+// spawn starts a goroutine, which Close waits for. An operation that has begun starts goroutines
+// after Close as well, because it needs their results.
 func (d *redlock) spawn(f func()) {
 	task := func(context.Context) {
 		redisconn.GrowStack()
@@ -72,8 +72,8 @@ func (d *redlock) spawn(f func()) {
 	}
 }
 
-// Close ends the subscriptions. It waits for requests that are still to be answered, for as long as a
-// server may take.
+// Close ends the subscriptions. It waits for requests that are still to be answered, for as long as
+// a server may take.
 func (d *redlock) Close(ctx context.Context) error {
 	for _, n := range d.nodes {
 		n.conn.Close()
@@ -89,8 +89,8 @@ func (d *redlock) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// explain makes an error of the answers to an attempt in which too few servers took part. Servers that
-// nobody waited for in the end are not in it.
+// explain makes an error of the answers to an attempt in which too few servers took part. Servers
+// that nobody waited for in the end are not in it.
 func (d *redlock) explain(all answers) error {
 	why, wait := make(map[int]error), ""
 	for i, r := range all {
@@ -129,7 +129,8 @@ func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
 	return err
 }
 
-// failure is an error with the errors of some servers, in one line. errors.Is holds for each of them.
+// failure is an error with the errors of some servers, in one line. errors.Is holds for each of
+// them.
 func (d *redlock) failure(what string, why map[int]error) error {
 	e := &failure{text: what}
 	for i, n := range d.nodes {

@@ -71,7 +71,8 @@ func TestMajorityGrants(t *testing.T) {
 	}
 }
 
-// A server that was asked and has answered too late has the lease as well, if it has agreed to the token.
+// A server that was asked and has answered too late has the lease as well, if it has agreed to the
+// token.
 func TestLateAnswerBacksTheLease(t *testing.T) {
 	c := newCluster(t, 3, 5*time.Second)
 	c.answer("acquire", raised, raised)
@@ -190,8 +191,8 @@ func TestRaise(t *testing.T) {
 	}
 }
 
-// Nobody waits for a minority that was silent the last time. A majority that was is asked as if nothing had been: the network was
-// cut, and is back.
+// Nobody waits for a minority that was silent the last time. A majority that was is asked as if
+// nothing had been: the network was cut, and is back.
 func TestSilentMajorityIsHeardAgain(t *testing.T) {
 	c := newCluster(t, 3, 50*time.Millisecond)
 	c.answer("acquire", raised, silent, silent)
@@ -205,8 +206,9 @@ func TestSilentMajorityIsHeardAgain(t *testing.T) {
 	}
 }
 
-// One server has agreed to tokens that another can't be raised to. As long as a third can still answer, it may agree with one of
-// them; without it the service has failed, and nobody holds the lock.
+// One server has agreed to tokens that another can't be raised to. As long as a third can still
+// answer, it may agree with one of them; without it the service has failed, and nobody holds the
+// lock.
 func TestApart(t *testing.T) {
 	ahead := text("granted 1000000009000000000 1000000009060000000")
 	c := newCluster(t, 3, 50*time.Millisecond)
@@ -227,7 +229,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// Held is said only when a majority has answered; otherwise the service has failed, and the error names each server.
+// Held is said only when a majority has answered; otherwise the service has failed, and the error
+// names each server.
 func TestFailedIsNotHeld(t *testing.T) {
 	c := newCluster(t, 3, 50*time.Millisecond)
 	c.answer("acquire", heldByA, hangUp, silent)

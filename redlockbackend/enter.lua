@@ -6,9 +6,10 @@
 -- new          it has no memory; only with 'look'
 -- known        it has one; only with 'look'
 --
--- ARGV[4]  'look'    change nothing, as one whose longest TTL is another will be refused: answer new, known or differs
+-- ARGV[4]  'look'    change nothing, because a Locker with another longest TTL will be refused: answer new,
+--                    known or differs
 --          'waive'   take part at once if there is no memory: an operator says that there never was one
---          ''        as the other scripts do
+--          ''        do what the other scripts do
 
 -- include args.lua
 -- include memory.lua

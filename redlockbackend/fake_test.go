@@ -177,7 +177,8 @@ const (
 	ttl     = 20 * time.Second
 )
 
-// newCluster makes n servers that know their memory and grant nothing yet, each with this time to answer.
+// newCluster makes n servers that know their memory and grant nothing yet, each with this time to
+// answer.
 func newCluster(t *testing.T, n int, nodeTimeout time.Duration) *cluster {
 	t.Helper()
 	c := new(cluster)

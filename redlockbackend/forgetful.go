@@ -9,14 +9,14 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Servers that may have forgotten leases take no part for a while. What they remember is checked last
-// when a Locker is opened, when it is known that they fit.
+// Servers that may have forgotten leases take no part for a while. What they remember is checked
+// last when a Locker is opened, when it is known that they fit.
 
 var errForgetful = errors.New("the server may have forgotten leases, and grants nothing until they are over")
 
-// join asks the servers whether they take part. A server that doesn't starts to wait. That is no error
-// here: Acquire says so. The servers are only looked at first, because a Locker that one of them refuses
-// must not have set the longest TTL of another.
+// join asks the servers whether they take part. A server that doesn't starts to wait. That is no
+// error here: Acquire says so. The servers are only looked at first, because a Locker that one of
+// them refuses must not have set the longest TTL of another.
 func (d *redlock) join(ctx context.Context) error {
 	replies, err := d.askAll(ctx, "look")
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// What the driver keeps of a lease is small: with what the engine keeps, and the connections, 10,000 leases on five servers are to take
-// no more than 12 MB of heap.
+// What the driver keeps of a lease is small: with what the engine keeps, and the connections,
+// 10,000 leases on five servers are to take no more than 12 MB of heap.
 func TestHeldLeaseIsSmall(t *testing.T) {
 	const many, most = 10_000, 600
 	c := newCluster(t, 5, 0)

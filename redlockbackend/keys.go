@@ -2,8 +2,8 @@ package redlockbackend
 
 import "github.com/fencedlock/locker/internal/redisconn"
 
-// lockKey is the key of a lock, and has the same form as in package redisbackend, so that tools can be
-// shared. The scripts make the other keys from it.
+// lockKey is the key of a lock, and has the same form as in package redisbackend, so that tools can
+// be shared. The scripts make the other keys from it.
 func lockKey(prefix, name string) string { return redisconn.Key(prefix, name) }
 
 // memoryKey is where a server remembers what it has to. It has no braces, so it is no lock's key.

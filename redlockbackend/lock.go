@@ -34,17 +34,17 @@ const (
 	// stragglerTimeout is how long a Release waits for servers that are slower than the majority.
 	stragglerTimeout = 20 * time.Millisecond
 
-	// maxAttempts is how many attempts may have left something: more than are made in two TTLs of the
-	// usual length. With a longer TTL and a server that never answers there would be thousands. What the
-	// oldest may have left there ends by itself.
+	// maxAttempts is how many attempts may have left something: more than are made in two TTLs of
+	// the usual length. With a longer TTL and a server that never answers there would be thousands.
+	// What the oldest may have left there ends by itself.
 	maxAttempts = 100
 )
 
-// Acquire makes attempts until one wins, or somebody has the lock. Then it waits until it may ask again,
-// which messages or time decide.
+// Acquire makes attempts until one wins, or somebody has the lock. Then it waits until it may ask
+// again, which messages or time decide.
 //
-// What was sent is not given up when ctx ends, because its outcome is worth more to the clean-up than a
-// moment. Requests to servers have their own timeout.
+// What was sent is not given up when ctx ends, because its outcome is worth more to the clean-up
+// than a moment. Requests to servers have their own timeout.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var failing time.Time // since when no majority answers
 	if l.waiter == nil && l.ticket != 0 && l.d.waitlist.isStarted() {
@@ -96,8 +96,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// vote retries while attempts end in a split vote (several clients each won some servers). The pauses
-// are random, so that one of the clients gets ahead.
+// vote retries while attempts end in a split vote (several clients each won some servers). The
+// pauses are random, so that one of the clients gets ahead.
 //
 //nolint:contextcheck // an attempt has its own timeout
 func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, all answers) {
@@ -144,8 +144,8 @@ func (l *lock) isReleased() bool {
 	return l.released
 }
 
-// Release removes what all attempts have left, from all servers. When a majority has confirmed that, the
-// lock is free, and Release doesn't wait long for the rest.
+// Release removes what all attempts have left, from all servers. When a majority has confirmed
+// that, the lock is free, and Release doesn't wait long for the rest.
 //
 //nolint:contextcheck // a removal that was sent is not given up
 func (l *lock) Release(ctx context.Context) error {

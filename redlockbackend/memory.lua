@@ -1,20 +1,21 @@
--- What a server remembers of itself, and when that is enough to take part.
+-- What a server remembers about itself, and when that is enough to take part.
 --
--- A majority excludes others only as long as its servers remember whom they have granted what. One that has lost data
--- could grant a lock again that somebody holds. So it grants nothing until all leases must be over that it may have
--- forgotten: for the longest TTL. KEYS[1] is the server's note of what its data belongs to:
+-- A majority excludes others only as long as its servers remember what they have granted. A server
+-- that has lost data could grant a lock again that somebody holds. So it grants nothing until all
+-- leases that it may have forgotten must be over: for the longest TTL. KEYS[1] is the server's note
+-- of what its data belongs to:
 --
 -- RUN      the process that wrote it. After a restart there is another process, which may have loaded an old snapshot
--- HISTORY  the replication id. It changes when a replica becomes a master: a server that was made a replica lives on,
---          with the data of another server, which may be an older copy of its own
+-- HISTORY  the replication id. It changes when a replica becomes a master: a server that was made a replica
+--          continues with the data of another server, which may be an older copy of its own
 -- DB       the number of the database. After SWAPDB the note of another database is found here
--- SINCE    when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
--- MAX      the longest TTL, in milliseconds. All who use the database must agree on it
+-- SINCE    since when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
+-- MAX      the longest TTL, in milliseconds. All Lockers of the database must agree on it
 local db = ARGV[3]
 
--- now is the server's clock, one reading a script, in microseconds since 1970. Lua counts in doubles, which hold
--- integers exactly up to 2^53: as microseconds that is the year 2255. Numbers are written by text, as Lua itself would
--- write 1.795e+15.
+-- now is the server's clock, read once a script, in microseconds since 1970. Lua counts in doubles,
+-- which hold integers exactly up to 2^53: as microseconds that is the year 2255. Numbers are
+-- written by text, because Lua itself would write 1.795e+15.
 local reading
 local function now()
   if not reading then
@@ -26,11 +27,11 @@ end
 
 local function text(n) return string.format('%.0f', n) end
 
--- since is when the present memory began; what came before may be forgotten.
+-- since is when the present memory began. What was granted before may be forgotten.
 local since = 0
 
--- remembered returns what the note begins with, "RUN HISTORY DB", then SINCE and MAX; or nothing. MAX is nil in the note of
--- another database, whose users may have agreed on another.
+-- remembered returns the beginning of the note, "RUN HISTORY DB", then SINCE and MAX; or nothing.
+-- MAX is nil for the note of another database, whose users may have agreed on another one.
 local function remembered()
   local note = redis.pcall('GET', KEYS[1])
   local noted, began, max = string.match(type(note) == 'string' and note or '', '^(%x+ %x+ %d+) (%d+) (%d+)$')
@@ -38,16 +39,16 @@ local function remembered()
   return noted, began, max
 end
 
--- present is how the note of what is here now begins. A replica's data is not its own, even where it can be written to,
--- so its note never fits.
+-- present is the beginning of a note about what is here now. A replica's data is not its own, even
+-- if it can be written to, so its note never fits.
 local function present()
   local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
   local run, history = string.match(server, 'run_id:(%x+)'), string.match(replication, 'master_replid:(%x+)')
   return run .. ' ' .. history .. ' ' .. db, string.find(replication, 'role:master', 1, true)
 end
 
--- remember writes the note. What another database has of this one's must not count any more when SWAPDB brings it back,
--- because it knows nothing of what is granted from now on.
+-- remember writes the note. A note of this database that is found in another one must not count any
+-- more when SWAPDB brings it back, because it knows nothing of what is granted from now on.
 local function remember(identity, began, max)
   local other = 0
   while not redis.pcall('SELECT', other).err do
@@ -61,8 +62,9 @@ local function remember(identity, began, max)
   redis.call('SET', KEYS[1], identity .. ' ' .. began .. ' ' .. max)
 end
 
--- forgetful returns nil if the server remembers all that it must, or why not. It finds a loss and writes down that the
--- wait has begun. A clock that was set back behind SINCE is a loss too: nobody knows when the wait is over by it.
+-- forgetful returns nil if the server remembers all that it must, or else why not. It notices a
+-- loss, and writes that the wait has begun. A clock that was set back behind SINCE is a loss too:
+-- by that clock nobody knows when the wait is over.
 local function forgetful()
   local noted, began, max = remembered()
   local identity, master = present()

@@ -17,8 +17,8 @@ const (
 	lanesWidth = 8   // requests of one kind to one server that are being sent; then locks join
 )
 
-// node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a minority,
-// or the attempt fails.
+// node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a
+// minority, or the attempt fails.
 type node struct {
 	client *redis.Client
 	conn   *redisconn.Conn
@@ -27,9 +27,9 @@ type node struct {
 
 	silent atomic.Bool // the latest request was not answered in time
 
-	// lanes are the ways of requests about one lock. Requests that join go out as one call of one script,
-	// so each script has its own lanes. A second phase that went out as a first phase would win nothing,
-	// and could create a lock again that is over.
+	// lanes are the ways of requests about one lock. Requests that join go out as one call of one
+	// script, so each script has its own lanes. A second phase that went out as a first phase would
+	// win nothing, and could create a lock again that is over.
 	lanes    map[*redisconn.Script]*kit.Lanes[item, reply]
 	listener *redisconn.Listener // where it hears that a lock is free
 }
@@ -49,7 +49,8 @@ func (n *node) newLanes(s *redisconn.Script, timeout time.Duration) *kit.Lanes[i
 	}, kit.LaneOptions{Width: lanesWidth, Size: batchSize, Limit: timeout, CallersSend: true})
 }
 
-// ask sends one request, together with others of its kind if many are being sent. ctx covers all of it.
+// ask sends one request, together with others of its kind if many are being sent. ctx covers all of
+// it.
 func (n *node) ask(ctx context.Context, s *redisconn.Script, it item) reply {
 	r, err := n.lanes[s].Do(ctx, it)
 	if err != nil { // the message goes on without this caller
@@ -82,8 +83,8 @@ func (n *node) channel() string {
 	return n.listener.Channel()
 }
 
-// call sends a script. If the server doesn't know the script, nothing was executed, and it is sent once
-// more with its whole text.
+// call sends a script. If the server doesn't know the script, nothing was executed, and it is sent
+// once more with its whole text.
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
 	if !errors.Is(err, kit.ErrNotSent) {

@@ -23,7 +23,8 @@ func parse(t *testing.T, raw string) (redlockbackend.Settings, error) {
 	return redlockbackend.ParseURL(u)
 }
 
-// describe lists servers in words: address, user, password, database, and whether by TLS or through a socket.
+// describe lists servers in words: address, user, password, database, and whether by TLS or through
+// a socket.
 func describe(servers []*redis.Options) string {
 	var words []string
 	for _, o := range servers {
@@ -198,7 +199,8 @@ func TestURLRefused(t *testing.T) {
 	}
 }
 
-// A fail-over group is no server that could have a vote: what its former master grants, the promoted one doesn't know.
+// A fail-over group is no server that could have a vote: what its former master grants, the
+// promoted one doesn't know.
 func TestSentinelsRefused(t *testing.T) {
 	group := func() *redis.Client {
 		return redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})

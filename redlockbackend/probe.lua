@@ -1,9 +1,9 @@
--- probe runs each command that the other scripts run, once and without effect, and returns those that fail, each
--- followed by its error.
+-- probe runs each command that the other scripts run, once and without effect. It returns the
+-- commands that fail, each followed by its error.
 --
 -- KEYS[1]  of a lock that nobody uses
 -- KEYS[2]  memory, as in args.lua
--- ARGV[1]  a channel that nobody hears
+-- ARGV[1]  a channel without subscribers
 -- ARGV[2]  the number of the database, as the client's options say
 local failed = {}
 local function try(name, ...)
@@ -28,7 +28,7 @@ if #failed == 0 and redis.call('EXISTS', counter) == 0 then
   return {'', "the client's options say database " .. ARGV[2] .. ', and its connections use another'}
 end
 try('DEL', counter)
-try('ZADD', waiters, 'XX', 1, ARGV[1]) -- makes nothing that would stay where ZREM is forbidden
+try('ZADD', waiters, 'XX', 1, ARGV[1]) -- creates nothing that would be left if ZREM is forbidden
 try('ZSCORE', waiters, ARGV[1])
 try('ZRANK', waiters, ARGV[1])
 try('ZREM', waiters, ARGV[1])

@@ -7,33 +7,33 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// What the answers of the servers prove is decided in this file, without a server or a clock: answers
-// in, decision out.
+// What the answers of the servers prove is decided in this file, without a server or a clock:
+// answers in, decision out.
 //
 // # Exclusion
 //
-// An owner that has the lock on a majority has the lock: two majorities share a server, and a server
-// has one owner for a lock. The key on a server expires a TTL after the server got the request that set
-// it or renewed it last, so not before a TTL after that request was sent. Each of a lease's servers has
-// the stamp of the last request that it acknowledged. The newest quorum of them holds until a TTL after
-// the oldest stamp among that quorum: until then every majority contains a server that has the lock.
-// That stamp is the lease's base.
+// An owner that has the lock on a majority has the lock: two majorities share a server, and a
+// server has one owner for a lock. The key on a server expires a TTL after the server got the
+// request that set it or renewed it last, so not before a TTL after that request was sent. Each of
+// a lease's servers has the stamp of the last request that it acknowledged. The newest quorum of
+// them holds until a TTL after the oldest stamp among that quorum: until then every majority
+// contains a server that has the lock. That stamp is the lease's base.
 //
 // # Tokens
 //
-// A token is won when a majority of servers have raised their counter to it for this owner. Two winners
-// share a server on which each raised the counter. The later of the two raised it above what the earlier
-// had left there, so tokens are unique; and an owner that won before another began has the smaller
-// token. No clock is used, and no expiry. It is required that a raise is counted once, for the attempt
-// that asked, and that counters are not lost.
+// A token is won when a majority of servers have raised their counter to it for this owner. Two
+// winners share a server on which each raised the counter. The later of the two raised it above
+// what the earlier had left there, so tokens are unique; and an owner that won before another began
+// has the smaller token. No clock is used, and no expiry. It is required that a raise is counted
+// once, for the attempt that asked, and that counters are not lost.
 //
-// A lease is renewed on a server only if its key exists there with the very token that the owner raised
-// the counter to. If a larger token was won meanwhile, it was won on a majority, under keys of its
-// owner: each of those servers had dropped the lease by then, and doesn't know it again. So a majority
-// that renews proves that no larger token had been won.
+// A lease is renewed on a server only if its key exists there with the very token that the owner
+// raised the counter to. If a larger token was won meanwhile, it was won on a majority, under keys
+// of its owner: each of those servers had dropped the lease by then, and doesn't know it again. So
+// a majority that renews proves that no larger token had been won.
 
-// majority is how many of n servers must agree. Two such sets share a server. (Not ceil(n/2)+1, as some
-// write it: that is 4 of 5.)
+// majority is how many of n servers must agree. Two such sets share a server. (Not ceil(n/2)+1, as
+// some write it: that is 4 of 5.)
 func majority(n int) int { return n/2 + 1 }
 
 // decision is what the answers to a request of all servers come to.
@@ -48,8 +48,8 @@ const (
 	failed                    // too few servers took part
 )
 
-// answers are the replies to one attempt, by server. A reply that is still to come has no verdict and no
-// error.
+// answers are the replies to one attempt, by server. A reply that is still to come has no verdict
+// and no error.
 type answers []reply
 
 // count returns how many servers gave one of these verdicts.
@@ -103,8 +103,8 @@ func (a answers) afterAcquire() decision {
 	return split
 }
 
-// mostHeld is how many servers say that the lock is held by the same other owner, for the owner of whom
-// most say so.
+// mostHeld is how many servers say that the lock is held by the same other owner, for the owner of
+// whom most say so.
 func (a answers) mostHeld() (most int) {
 	count := make(map[string]int)
 	for _, r := range a {
@@ -116,8 +116,8 @@ func (a answers) mostHeld() (most int) {
 	return most
 }
 
-// afterRaise is what the answers to raise come to. A server that has not been asked counts as one that
-// has failed.
+// afterRaise is what the answers to raise come to. A server that has not been asked counts as one
+// that has failed.
 func (a answers) afterRaise() decision {
 	quorum, coming := majority(len(a)), a.outstanding()
 	switch yes, no := a.count(raised), a.count(granted, gone); {
@@ -131,24 +131,24 @@ func (a answers) afterRaise() decision {
 	return failed
 }
 
-// mayRecover reports whether a majority answers and could agree, but some have forgotten who has the
-// lock: somebody may have it. Servers that are still to answer count as well, because a decision may be
-// made before they do.
+// mayRecover reports whether a majority answers and could agree, but some have forgotten who has
+// the lock: somebody may have it. Servers that are still to answer count as well, because a
+// decision may be made before they do.
 func (a answers) mayRecover() bool {
 	return a.count(raised, granted, held, waits)+a.outstanding() >= majority(len(a)) && !a.clocksTooFarApart()
 }
 
-// clocksTooFarApart reports whether a majority has granted the lock, but could never agree to a token: a
-// server whose clock was far ahead has a counter that the others can't be raised to, and too few are
-// left without it.
+// clocksTooFarApart reports whether a majority has granted the lock, but could never agree to a
+// token: a server whose clock was far ahead has a counter that the others can't be raised to, and
+// too few are left without it.
 func (a answers) clocksTooFarApart() bool {
 	_, most := a.secondPhaseToken()
 	return most < majority(len(a)) && a.count(raised, granted) >= majority(len(a))
 }
 
-// secondPhaseToken is the token of the second phase, and how many servers can be raised to it. It is one
-// more than a counter, not behind that server's clock, and such that these servers are most. (It isn't
-// simply larger than all counters: see clocksTooFarApart.)
+// secondPhaseToken is the token of the second phase, and how many servers can be raised to it. It
+// is one more than a counter, not behind that server's clock, and such that these servers are most.
+// (It isn't simply larger than all counters: see clocksTooFarApart.)
 func (a answers) secondPhaseToken() (best locker.Token, most int) {
 	for _, r := range a {
 		if !r.isOurs() {

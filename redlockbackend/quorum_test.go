@@ -13,8 +13,8 @@ import (
 
 var errDown = errors.New("down")
 
-// replies makes answers of words: r raised, g granted, m granted with a counter that the others can't be raised to, A and B held
-// by those, w waits, d differs, ! an error, . none yet.
+// replies makes answers of words: r raised, g granted, m granted with a counter that the others
+// can't be raised to, A and B held by those, w waits, d differs, ! an error, . none yet.
 func replies(words string) (list []redlockbackend.Reply) {
 	texts := map[rune]redlockbackend.Reply{
 		'r': {Text: "raised"}, 'g': {Text: "granted 170 200"}, 'm': {Text: "granted 5000 200"},
@@ -43,7 +43,8 @@ func TestFirstPhase(t *testing.T) {
 		// The lock is ours, but not all have agreed to the token.
 		"rg.": "short", "gg.": "short", "rrg..": "short", "rggA!": "short", "ggg": "short",
 
-		// As long as no majority of those could agree to another, it waits for those that are still to answer.
+		// As long as no majority of those could agree to another, it waits for those that are still
+		// to answer.
 		"rrm..": "undecided", "rrmg.": "short", "rrmr.": "won", "rrm!.": "undecided", "rm.": "undecided", "rmg": "short",
 		"rrm!!": "failed", "rm!": "failed", "rmA": "failed",
 
@@ -76,8 +77,8 @@ func TestSecondPhase(t *testing.T) {
 	}
 }
 
-// A verdict never changes when the answers that are still to come arrive, except that the service is found to have failed
-// or the lock to be split instead of taken; and in the end there is one.
+// A verdict never changes when the answers that are still to come arrive, except that the service
+// is found to have failed or the lock to be split instead of taken; and in the end there is one.
 func TestVerdictsStand(t *testing.T) {
 	const words = "rgmABwd!"
 	random := rand.New(rand.NewPCG(1, 2))

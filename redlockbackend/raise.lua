@@ -1,11 +1,13 @@
--- raise is the second phase: for an owner that has the lock on a majority, but whose token was too small for some. It
--- comes with a larger one. It answers
+-- raise is the second phase: for an owner that has the lock on a majority, but whose token was too
+-- small for some servers. It proposes a larger token. It answers
 --
--- raised          the lock is the owner's still, and the counter was below the token and has been raised to it
--- granted C MAX   the lock is the owner's still, but the counter is C, so the token was too small, or larger than MAX
+-- raised          the lock is still the owner's, and the counter was below the token and was raised to it
+-- granted C MAX   the lock is still the owner's, but the counter is C, so the token was too small, or larger
+--                 than MAX
 -- gone            it is not the owner's any more
 --
--- A repeated request is never answered with raised, because the counter is not below its token any more.
+-- A repeated request is never answered with raised, because the counter is not below its token any
+-- more.
 
 -- include args.lua
 -- include memory.lua

@@ -10,9 +10,10 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// Servers whose counters differ grant the lock, but none has its counter below what the client proposes: each acquisition needs
-// its second phase. Where many ask at the same time, requests join, and a second phase that goes out among first ones is answered
-// as a repeated one: it wins nothing, and one that is late makes a lock that nobody knows of.
+// Servers whose counters differ grant the lock, but none has its counter below what the client
+// proposes: each acquisition needs its second phase. Where many ask at the same time, requests
+// join, and a second phase that goes out among first ones is answered as a repeated one: it wins
+// nothing, and one that is late makes a lock that nobody knows of.
 func TestRaisesOfMany(t *testing.T) {
 	const locks, counter = 64, 1_000_000_000_000_000_000
 	c := newCluster(t, 3, 10*time.Second)

@@ -1,14 +1,14 @@
--- release removes whatever stands of an owner, and wakes who comes next. It may be carried out any
+-- release removes whatever exists of an owner, and notifies the next waiter. It may be executed any
 -- number of times, at any time, also by a server that must not take part. It answers
 --
--- released       nothing of the owner stands, and nothing that is on its way can make it stand
--- refused ERROR  the tombstone could not be set: the memory is full, say
+-- released       nothing of the owner exists, and nothing that is on its way can make it exist
+-- refused ERROR  the tombstone could not be set, for example because the memory is full
 --
--- The token is 1 if those who wait are to be told. What an attempt has got in vain is no news to them.
+-- The token is 1 if waiters are to be notified. They aren't when an attempt has failed.
 --
--- If there is no lock to remove, the request that acquires may still be on its way, and would make one that nobody knows
--- of. So the owner gets a tombstone, which acquire looks for. It lasts for a TTL, and so would the lock of a request that
--- was on its way for longer.
+-- If there is no lock to remove, the request that acquires may still be on its way, and would
+-- create one that nobody knows of. So the owner gets a tombstone, which acquire looks for. It lasts
+-- for a TTL, and so would the lock of a request that was on its way for longer.
 
 -- include args.lua
 -- include waiters.lua
@@ -22,7 +22,7 @@ return each(function(lock, owner, tell, ttl, ticket)
     local done = redis.pcall('SET', lock .. ':tomb:' .. owner, '', 'PX', ttl)
     if done.err then return 'refused ' .. done.err end
     if who and who == me and ticket ~= '' then
-      redis.call('DEL', lock) -- it is our turn, and we don't want it any more
+      redis.call('DEL', lock) -- it is kept for us, and we don't want it any more
       who = nil
     end
   end

@@ -11,9 +11,9 @@ import (
 
 var errExpired = fmt.Errorf("%w: a majority of the servers don't have it any more", locker.ErrLost)
 
-// Renew asks each server about all leases that are attached to it, many in a request, all servers at the
-// same time. A lease is reported as soon as a majority has renewed it, or can't any more. A waiter has
-// nothing on the servers that could be renewed.
+// Renew asks each server about all leases that are attached to it, many in a request, all servers
+// at the same time. A lease is reported as soon as a majority has renewed it, or can't any more. A
+// waiter has nothing on the servers that could be renewed.
 func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), done: make(chan struct{})}
 	byServer := make([][]int, len(d.nodes))
@@ -28,9 +28,9 @@ func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(in
 			byServer[server] = append(byServer[server], i)
 		}
 	}
-	// The engine's context ends when Renew returns. Servers that are slower than the majority are asked to
-	// the end all the same. Otherwise leases would end there one by one, and be attached to the others
-	// alone.
+	// The engine's context ends when Renew returns. Servers that are slower than the majority are
+	// asked to the end all the same. Otherwise leases would end there one by one, and be attached
+	// to the others alone.
 	ongoing, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
 		ongoing, cancel = context.WithDeadline(ongoing, end)
@@ -120,8 +120,8 @@ func (r *round) heard(i, server int, answer reply) {
 	}
 }
 
-// reportOnce reports a lease, unless that was done, or the round has ended. r.mu is held, or nothing was
-// asked yet.
+// reportOnce reports a lease, unless that was done, or the round has ended. r.mu is held, or
+// nothing was asked yet.
 func (r *round) reportOnce(i int, base driver.Instant, err error) {
 	l := r.leases[i]
 	if l.reported || r.ended {
@@ -160,9 +160,9 @@ func (a *attempt) renewal() item {
 	return item{key: a.l.key, owner: a.owner, token: a.token, ttl: a.l.ttl}
 }
 
-// renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive if no
-// majority has it, or if its base is older than one that was reported: then a majority may drop it
-// earlier than the engine thinks.
+// renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive
+// if no majority has it, or if its base is older than one that was reported: then a majority may
+// drop it earlier than the engine thinks.
 func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, alive bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

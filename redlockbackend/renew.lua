@@ -1,4 +1,4 @@
--- renew starts the TTL of leases anew, and never makes one. It answers
+-- renew starts the TTL of leases again, and never creates one. It answers
 --
 -- renewed  the lock is the owner's, and has been since it raised the counter to this very token
 -- gone     it is not

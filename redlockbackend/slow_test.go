@@ -12,7 +12,8 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// A server that is slower than the majority, or was silent for a moment, is one of those that bear the loss of others.
+// A server that is slower than the majority, or was silent for a moment, is one of those that bear
+// the loss of others.
 
 // late answers after a while, each time.
 func late(answer string) func() string {
@@ -22,7 +23,8 @@ func late(answer string) func() string {
 	}
 }
 
-// A lease that the slowest server isn't asked to renew ends there, and then hangs on the others alone.
+// A lease that the slowest server isn't asked to renew ends there, and then hangs on the others
+// alone.
 func TestSlowServerRenewsAll(t *testing.T) {
 	const leases = 300 // in several requests
 	c := newCluster(t, 3, 5*time.Second)
@@ -56,7 +58,8 @@ func TestSlowServerRenewsAll(t *testing.T) {
 	}
 }
 
-// Nobody waits for a server that was silent the last time, as long as the others can decide without it.
+// Nobody waits for a server that was silent the last time, as long as the others can decide without
+// it.
 func TestServerThatWasSilentDecides(t *testing.T) {
 	for _, tc := range []struct {
 		other  string
@@ -78,8 +81,9 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 	}
 }
 
-// Attempts that may have left something are not collected without end where one server never answers. It hangs up, so that nothing
-// here is a matter of time: what was sent may have been carried out all the same.
+// Attempts that may have left something are not collected without end where one server never
+// answers. It hangs up, so that nothing here is a matter of time: what was sent may have been
+// carried out all the same.
 func TestAttemptsAreBounded(t *testing.T) {
 	const most = 100
 	c := newCluster(t, 3, ttl/2)

@@ -1,18 +1,21 @@
--- Those who wait. It is a courtesy, on which nothing rests: who isn't told asks again a little later.
+-- Waiters. This only saves time, and no guarantee depends on it: a waiter that isn't notified asks
+-- again a little later.
 
--- me is how a lock names the Locker that asks, where it is kept for it.
+-- me is how a lock that is kept for the Locker that asks names this Locker.
 local me = string.match(ARGV[2], '%x+$')
 
--- turn is for how many milliseconds a lock is kept for who was told that it is free, so that nobody else comes first.
+-- turn is for how many milliseconds a lock is kept for the waiter that was notified, so that nobody
+-- else comes first.
 local turn = 100
 
--- standing is the ticket that a Locker has a place with: that of the one of its acquisitions that waits. Those that
--- don't wait any more come here too, to release, or late, and leave that place alone.
+-- standing is the ticket of a Locker's place: the ticket of its acquisition that waits.
+-- Acquisitions that don't wait any more are handled here too, when they release or come late, and
+-- leave that place alone.
 local function standing(waiters)
   return tonumber(redis.pcall('ZSCORE', waiters, ARGV[2]) or nil)
 end
 
--- place writes down that somebody waits, and returns how many came before.
+-- place notes that somebody waits, and returns how many waiters came before.
 local function place(lock, ttl, ticket)
   if ticket == '' or not me then return 0 end
   local waiters = lock .. ':waiters'
@@ -32,8 +35,8 @@ local function leave(lock, ticket)
   if ticket ~= '' and me and standing(waiters) == tonumber(ticket) then redis.call('ZREM', waiters, ARGV[2]) end
 end
 
--- wake tells the first of those who wait, and still listen, that the lock is free, and keeps it for that one for a moment.
--- It is told once: then it asks, and takes its old place if the lock is held all the same.
+-- wake notifies the first waiter that still listens, and keeps the lock for it for a moment. The
+-- waiter is notified once: then it asks, and takes its old place if the lock is held again.
 local function wake(lock)
   while true do
     local first = redis.pcall('ZPOPMIN', lock .. ':waiters')[1]

@@ -20,13 +20,13 @@ const (
 	gatherFor    = 5 * time.Millisecond  // from the first message that a lock is free, for those of the other servers
 )
 
-// waitlist is where a Locker hears that locks are free for which it waits: on one connection to each
-// server, from the first wait until close.
+// waitlist is where a Locker hears that locks are free for which it waits: on one connection to
+// each server, from the first wait until close.
 //
-// A release notifies one waiter, on each server, and keeps the lock for it for a moment. Usually that is
-// the same waiter, because all servers order them by their tickets. The waiter asks when a majority have
-// notified it. Messages may get lost, and the waiter that was notified may be dead. So all waiters also
-// ask from time to time, and the later they came the less often.
+// A release notifies one waiter, on each server, and keeps the lock for it for a moment. Usually
+// that is the same waiter, because all servers order them by their tickets. The waiter asks when a
+// majority have notified it. Messages may get lost, and the waiter that was notified may be dead.
+// So all waiters also ask from time to time, and the later they came the less often.
 type waitlist struct {
 	d       *redlock
 	channel string
@@ -68,8 +68,8 @@ func (l *waitlist) isStarted() bool {
 	return l.started
 }
 
-// enter registers an acquisition that may have to wait. The engine has at most one for each name, but
-// the previous one may still be registered.
+// enter registers an acquisition that may have to wait. The engine has at most one for each name,
+// but the previous one may still be registered.
 func (l *waitlist) enter(key string) *waiter {
 	w := &waiter{list: l, key: key, changed: kit.NewSignal()}
 	l.mu.Lock()
@@ -165,8 +165,8 @@ func (w *waiter) pollWithin(d time.Duration) {
 	}
 }
 
-// schedulePoll takes from the answers to an attempt that failed when to ask again: when the lease has
-// expired on so many servers that they can be a majority, or after a while.
+// schedulePoll takes from the answers to an attempt that failed when to ask again: when the lease
+// has expired on so many servers that they can be a majority, or after a while.
 func (w *waiter) schedulePoll(all answers) {
 	var left []time.Duration
 	rank := -1 // the smallest; servers may differ

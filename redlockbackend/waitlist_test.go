@@ -47,7 +47,8 @@ func placed(t *testing.T, c *cluster) {
 	})
 }
 
-// Who waits subscribes, asks again so that all know of it, and then when a majority says that the lock is free.
+// Who waits subscribes, asks again so that all know of it, and then when a majority says that the
+// lock is free.
 func TestWaiterIsTold(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
 	l := waiter(t, c)
@@ -123,7 +124,8 @@ func TestWaiterAndFailingService(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
 
-// Connections that end now and then, between one look and the next, are no service that fails all the time.
+// Connections that end now and then, between one look and the next, are no service that fails all
+// the time.
 func TestWaiterWhoseConnectionsEnd(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
 	l, err := c.Lock(request(4*time.Second), func(error) {})
@@ -162,8 +164,8 @@ func TestWaiterWhoseConnectionsEnd(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
 
-// A service that fails for a moment, recovers, and fails for another moment, doesn't fail for all the time between. It has recovered
-// when a majority answers, also if that takes no part yet.
+// A service that fails for a moment, recovers, and fails for another moment, doesn't fail for all
+// the time between. It has recovered when a majority answers, also if that takes no part yet.
 func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
 	const ttl = time.Second
 	c := newCluster(t, 3, time.Second)
@@ -287,7 +289,8 @@ func TestDeafOneLeaves(t *testing.T) {
 	}
 }
 
-// Those who came before may be dead: who wants a lock whose lease has expired asks within the time that Guarantees names.
+// Those who came before may be dead: who wants a lock whose lease has expired asks within the time
+// that Guarantees names.
 func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	const expiry = 500 * time.Millisecond
 	slack := redlockbackend.Guarantees().Expiry.Slack

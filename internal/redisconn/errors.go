@@ -14,16 +14,16 @@ import (
 )
 
 // refusals are the first words of errors by which a server says that it has executed nothing. It
-// refuses the command, or the first write in it, before which nothing was written. (A script runs in
-// one piece, so what forbids its first write was true from its beginning.)
+// refuses the command, or the first write in it, before which nothing was written. (A script runs
+// in one piece, so what forbids its first write was true from its beginning.)
 var refusals = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "OOM",
 	"NOREPLICAS", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
 }
 
-// Says reports whether err is an error reply that begins with one of words. Redis 6 puts the error of
-// a command in a script at the end of an error of its own: "ERR Error running script (call to …): …
-// -READONLY You can't write …".
+// Says reports whether err is an error reply that begins with one of words. Redis 6 puts the error
+// of a command in a script at the end of an error of its own: "ERR Error running script (call to
+// …): … -READONLY You can't write …".
 func Says(err error, words ...string) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {
@@ -40,9 +40,9 @@ func Says(err error, words ...string) bool {
 }
 
 // NotExecuted reports whether err proves that a request was not executed, and won't be: it was not
-// sent, or the server has refused it. After any other error nobody knows. An error reply that is not
-// one of the refusals is such an error, because a script that fails in the middle has done its first
-// half.
+// sent, or the server has refused it. After any other error nobody knows. An error reply that is
+// not one of the refusals is such an error, because a script that fails in the middle has done its
+// first half.
 func NotExecuted(err error) bool { return Unsent(err) || Says(err, refusals...) }
 
 // Unsent reports whether err happened before anything was sent.
@@ -53,8 +53,8 @@ func Unsent(err error) bool {
 }
 
 // Broken reports whether err says that the connection has ended. Another connection may work, for
-// example after a restart of the server during which this one was idle. A connection on which nothing
-// is heard is not broken.
+// example after a restart of the server during which this one was idle. A connection on which
+// nothing is heard is not broken.
 func Broken(err error) bool {
 	var reply redis.Error
 	return !errors.As(err, &reply) && !Unsent(err) && !Silent(err)

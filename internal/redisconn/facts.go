@@ -43,8 +43,9 @@ func (f *Facts) Read(info string) {
 	}
 }
 
-// AskFacts asks a server, which client reaches, for its facts. It also checks that PING is permitted,
-// which a [Listener] needs. Where INFO isn't permitted there is no error, but Facts.Denied says so.
+// AskFacts asks a server, which client reaches, for its facts. It also checks that PING is
+// permitted, which a [Listener] needs. Where INFO isn't permitted there is no error, but
+// Facts.Denied says so.
 func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (f Facts, err error) {
 	if left := c.Call(ctx, func() { f, err = askFacts(ctx, client) }); left != nil {
 		return Facts{}, left
@@ -69,13 +70,13 @@ func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 	return f, nil
 }
 
-// CheckVersion refuses a server that is too old. It accepts a version that can't be read: whether the
-// server fits is decided by trying the scripts.
+// CheckVersion refuses a server that is too old. It accepts a version that can't be read: whether
+// the server fits is decided by trying the scripts.
 func (f Facts) CheckVersion() error { return kit.CheckVersion("Redis", f.Version, 6, 2) }
 
-// CheckRole refuses a replica, even one that can be written to: what is written there is gone when it
-// follows its master the next time. It accepts a server that doesn't say what it is. A replica that
-// can't be written to fails the probe.
+// CheckRole refuses a replica, even one that can be written to: what is written there is gone when
+// it follows its master the next time. It accepts a server that doesn't say what it is. A replica
+// that can't be written to fails the probe.
 func (f Facts) CheckRole() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil

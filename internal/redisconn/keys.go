@@ -8,10 +8,10 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// A key is PREFIX{NAME}, and other keys about the same name have more after the brace. So all keys of
-// a name have the same hash tag, and a Cluster keeps them on one server. A brace in the name would end
-// the tag early, so braces are escaped, and the escape character too. Therefore different names never
-// share a key, and no name's key is the beginning of a longer name's key.
+// A key is PREFIX{NAME}, and other keys about the same name have more after the brace. So all keys
+// of a name have the same hash tag, and a Cluster keeps them on one server. A brace in the name
+// would end the tag early, so braces are escaped, and the escape character too. Therefore different
+// names never share a key, and no name's key is the beginning of a longer name's key.
 var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace
 
 // Key is the key of a name.

@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Listener is a subscription to one channel, on one connection at a time. It begins with Start, in a
-// goroutine that ends with Close. When its connection ends it subscribes again on a new one.
+// Listener is a subscription to one channel, on one connection at a time. It begins with Start, in
+// a goroutine that ends with Close. When its connection ends it subscribes again on a new one.
 type Listener struct {
 	client  Subscriber
 	channel string
@@ -34,8 +34,8 @@ type Subscriber interface {
 	Subscribe(ctx context.Context, channels ...string) *redis.PubSub
 }
 
-// Events are called while no mutex of the Listener is held. Those with a context are called one after
-// the other, and the context ends with Close.
+// Events are called while no mutex of the Listener is held. Those with a context are called one
+// after the other, and the context ends with Close.
 type Events struct {
 	// Waiting reports whether anybody waits for a message. If not, a dead connection does no harm.
 	Waiting func() bool
@@ -101,9 +101,9 @@ func (l *Listener) Close(ctx context.Context) error {
 	return l.tasks.Wait(ctx)
 }
 
-// disconnect ends the present connection, which listen notices. l.mu is held. go-redis may wait for a
-// connect that is in progress, so the connection is closed in a goroutine. After Close only listen has
-// a connection that is left, and no connect.
+// disconnect ends the present connection, which listen notices. l.mu is held. go-redis may wait for
+// a connect that is in progress, so the connection is closed in a goroutine. After Close only
+// listen has a connection that is left, and no connect.
 func (l *Listener) disconnect() {
 	l.subscribed = false
 	if pubsub := l.pubsub; pubsub != nil {

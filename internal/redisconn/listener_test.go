@@ -170,7 +170,8 @@ func TestListenerNoticesSilence(t *testing.T) {
 	}
 }
 
-// A caller that sees that messages don't arrive has the subscription made again, but not one that was made just now.
+// A caller that sees that messages don't arrive has the subscription made again, but not one that
+// was made just now.
 func TestListenerResubscribes(t *testing.T) {
 	listen(t, true, func(s *server, l *redisconn.Listener, h *heard) {
 		for range 100 {

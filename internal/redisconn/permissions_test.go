@@ -57,8 +57,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// connect makes a Conn with a client of a server that answers scripts, and subscriptions, as the test
-// says. The client minds contexts, or not.
+// connect makes a Conn with a client of a server that answers scripts, and subscriptions, as the
+// test says. The client minds contexts, or not.
 func connect(t *testing.T, bounded bool, answer func(command []string) string) *redisconn.Conn {
 	t.Helper()
 	addr := redistest.Listen(t, func(conn net.Conn) {

@@ -10,10 +10,10 @@
 //     may still arrive. A [Command] therefore says NoRetry, which Cmder in command.go defines. The
 //     clients of [Target.Universal] also have MaxRetries -1 and DialerRetries 1.
 //   - A Cluster still sends a command to another server after MOVED, ASK, READONLY and errors of
-//     the pool (ClusterClient.process and processPipelineNodeConn in osscluster.go). NoRetry doesn't
-//     prevent it. If the second server's connection breaks, the command keeps the error of the
-//     first, which would prove that nothing was executed; and the commands of a pipeline that were
-//     answered get the error of one that follows them (setCmdsErr in command.go). See
+//     the pool (ClusterClient.process and processPipelineNodeConn in osscluster.go). NoRetry
+//     doesn't prevent it. If the second server's connection breaks, the command keeps the error of
+//     the first, which would prove that nothing was executed; and the commands of a pipeline that
+//     were answered get the error of one that follows them (setCmdsErr in command.go). See
 //     [Command.SetErr].
 //   - A context doesn't interrupt a call. Without ContextTimeoutEnabled its deadline doesn't bound
 //     one either (baseClient.context in redis.go). See [Conn.Call].
@@ -78,8 +78,8 @@ func (c *Conn) Closed() bool {
 	}
 }
 
-// Call makes a call of go-redis, and returns when ctx is over, or a little later. After an error the
-// call may still be running, so its results must not be read.
+// Call makes a call of go-redis, and returns when ctx is over, or a little later. After an error
+// the call may still be running, so its results must not be read.
 //
 // If nothing else bounds the call, it is made in a goroutine. That goroutine is left alone when the
 // time is up, and ends by the client's own timeouts.
@@ -170,7 +170,8 @@ func (c *Conn) Shard(ctx context.Context, key string) string {
 	return node.Options().Addr
 }
 
-// NameServer is [kit.Overdue] for a request about a key. Its error names the server that didn't answer.
+// NameServer is [kit.Overdue] for a request about a key. Its error names the server that didn't
+// answer.
 func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	if err == nil {
 		return nil
@@ -181,7 +182,8 @@ func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	return OverdueFrom(AddressOf(c.Client), err)
 }
 
-// OverdueFrom is [kit.Overdue], and names the server at addr if the error says that it didn't answer.
+// OverdueFrom is [kit.Overdue], and names the server at addr if the error says that it didn't
+// answer.
 func OverdueFrom(addr string, err error) error {
 	err = kit.Overdue(err)
 	unheard := Silent(err) || errors.Is(err, redis.ErrPoolTimeout)

@@ -59,11 +59,11 @@ func NewCommand(ctx context.Context, words ...any) *Command {
 // NoRetry switches the retries of go-redis off for this command.
 func (*Command) NoRetry() bool { return true }
 
-// SetErr is called by go-redis. It distinguishes errors after which go-redis tries another server of
-// a Cluster from errors that end a command:
+// SetErr is called by go-redis. It distinguishes errors after which go-redis tries another server
+// of a Cluster from errors that end a command:
 //
-//   - go-redis gives a command whose connection breaks no new error if the command has one. An error
-//     of an earlier server would then say that the command was not executed.
+//   - go-redis gives a command whose connection breaks no new error if the command has one. An
+//     error of an earlier server would then say that the command was not executed.
 //   - go-redis gives the answered commands of a pipeline the error of one that follows them. They
 //     keep their answer here. They don't get a second answer, because there are no retries.
 func (c *Command) SetErr(err error) {

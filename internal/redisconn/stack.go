@@ -1,8 +1,8 @@
 package redisconn
 
-// GrowStack gives a goroutine the stack that go-redis needs, at once. The backends make most calls in
-// new goroutines. A stack that grows during a call is copied several times, with all the frames that
-// are on it by then: that was a sixth of what acquire and release cost a client.
+// GrowStack gives a goroutine the stack that go-redis needs, at once. The backends make most calls
+// in new goroutines. A stack that grows during a call is copied several times, with all the frames
+// that are on it by then: that was a sixth of what acquire and release cost a client.
 func GrowStack() { _ = grow(0) }
 
 //go:noinline

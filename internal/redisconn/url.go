@@ -155,8 +155,8 @@ func database(path string, param int) (int, error) {
 	return n, nil
 }
 
-// Universal returns the settings of a client of all these servers. It repeats nothing by itself, and
-// contexts bound its calls.
+// Universal returns the settings of a client of all these servers. It repeats nothing by itself,
+// and contexts bound its calls.
 func (t Target) Universal() redis.UniversalOptions {
 	return redis.UniversalOptions{
 		Addrs: t.Addrs, Username: t.User, Password: t.Password, DB: t.DB, PoolSize: t.PoolSize, TLSConfig: t.TLS,

@@ -9,14 +9,18 @@ import (
 	model "github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// exclusion is a model of Redlock with time. The promise: no two leases are valid at once, as long as clocks run at nearly the same speed.
+// exclusion is a model of Redlock with time. The promise: no two leases are valid at once, as long
+// as clocks run at nearly the same speed.
 //
-// Time goes on in ticks, as often as it likes between any two moves. A TTL, less what is taken off for drift, is some ticks. For so long
-// a client trusts its lease, from when it has sent what the lease rests on (the base of quorum.go). After that, and not before, a server
-// may let a key expire and end its wait after a loss: drift is the allowance for its clock. It may be slow, too, and do so much later.
+// Time goes on in ticks, as often as it likes between any two moves. A TTL, less what is taken off
+// for drift, is some ticks. For so long a client trusts its lease, from when it has sent what the
+// lease rests on (the base of quorum.go). After that, and not before, a server may let a key expire
+// and end its wait after a loss: drift is the allowance for its clock. It may be slow, too, and do
+// so much later.
 //
-// Left out is what only keeps others out for longer, or ends a lease earlier: answers that are lost, requests that are carried out when
-// their attempt is over, renewals that are sent long before they are carried out. Nor do counters matter that are lost.
+// Left out is what only keeps others out for longer, or ends a lease earlier: answers that are
+// lost, requests that are carried out when their attempt is over, renewals that are sent long
+// before they are carried out. Nor do counters matter that are lost.
 type exclusion struct {
 	nodes, attempts int
 	ttl             uint8 // in ticks, less drift
@@ -217,7 +221,8 @@ func (w *exclusion) apply(s leaseState, m move) (leaseState, string) {
 	return s, bad
 }
 
-// expire takes away a key that would keep an owner out, if it is old enough. Before somebody else comes that makes no difference.
+// expire takes away a key that would keep an owner out, if it is old enough. Before somebody else
+// comes that makes no difference.
 func (w *exclusion) expire(n *model.Node, owner model.Owner) bool {
 	return n.Age >= w.ttl && expire(n, owner)
 }

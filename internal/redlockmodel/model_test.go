@@ -9,14 +9,16 @@ import (
 	model "github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// What is proved, and what breaks it. What that means for users is in docs/redlock.md, "What the model checker proves".
+// What is proved, and what breaks it. What that means for users is in docs/redlock.md, "What the
+// model checker proves".
 
 // soak makes the worlds larger.
 var soak = os.Getenv("LOCKER_SOAK") != ""
 
 // The worlds in which the shipped scripts keep their promises. Each call makes a new one.
 var (
-	// Two attempts on three servers, with two values of the clients' clocks and three of second tokens.
+	// Two attempts on three servers, with two values of the clients' clocks and three of second
+	// tokens.
 	plain = func() *tokens { return &tokens{nodes: 3, attempts: 2, proposals: 2, seconds: 3} }
 
 	// The library sends acquire again by itself, as often as it likes.
@@ -119,8 +121,9 @@ func TestEveryOrder(t *testing.T) {
 	}
 }
 
-// Each of these breaks a promise: a condition of the scripts that is left out, something that a client does otherwise, or a clock
-// that is not as it is claimed to be. The worlds are those of TestEveryOrder, with that one difference.
+// Each of these breaks a promise: a condition of the scripts that is left out, something that a
+// client does otherwise, or a clock that is not as it is claimed to be. The worlds are those of
+// TestEveryOrder, with that one difference.
 func TestBroken(t *testing.T) {
 	const (
 		twice    = "was issued twice"
@@ -198,8 +201,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A server raises its counter to a number once, so the token in a key tells the owner as well as the owner's name does. To compare both
-// costs nothing and is what a reader expects.
+// A server raises its counter to a number once, so the token in a key tells the owner as well as
+// the owner's name does. To compare both costs nothing and is what a reader expects.
 func TestNotNeeded(t *testing.T) {
 	for _, w := range []modelled{
 		&tokens{nodes: 3, attempts: 2, proposals: 2, seconds: 3, out: model.Rules{RenewOwner: true}},

@@ -26,7 +26,8 @@ const (
 	over
 )
 
-// move is something that happens: to an attempt, on a server, with a token; where it has no meaning, each is 0.
+// move is something that happens: to an attempt, on a server, with a token; where it has no
+// meaning, each is 0.
 type move struct {
 	kind    kind
 	attempt uint8

@@ -1,20 +1,23 @@
 // Package redlockmodel is what one server of Redlock does with one request about one lock, in Go.
 //
-// It is tied at both ends, so that none can drift from the other: the model checker in the tests of redlockbackend is built on these
-// steps, and a test in integration compares them, answer by answer and key by key, with the scripts on a real Redis.
+// It is connected at both ends, so that neither can drift from the other: the model checker in this
+// package's tests is built on these steps, and a test in integration compares them, answer by
+// answer and key by key, with the scripts on a real Redis.
 //
-// Those who wait are left out. A lock that is kept for one of them was free, and is like one that somebody else has got and lets expire
-// when that one comes: it keeps all others out, and is nobody's lease. That all who use a server agree on the longest TTL is
-// taken for granted: the scripts refuse who doesn't.
+// Waiters are left out. A lock that is kept for a waiter was free. It is like a lock that somebody
+// else has got, and that expires when the waiter comes: it keeps all others out, and is nobody's
+// lease. The model assumes that all Lockers of a server agree on the longest TTL: the scripts
+// refuse a Locker that doesn't.
 package redlockmodel
 
 // Owner is an attempt to acquire, from 1 on; 0 is nobody.
 type Owner uint8
 
-// Token is a fencing token, from 1 on; 0 is none. The model has small numbers: what counts is their order, and which is the next.
+// Token is a fencing token, from 1 on; 0 is none. The model has small numbers: what counts is their
+// order, and which is the next.
 type Token uint8
 
-// Node is what a server knows of one lock.
+// Node is what a server knows about one lock.
 type Node struct {
 	Holder Owner // of the lock's key, which may expire at any time: Expire
 	Raised Token // in the lock's key: to what its holder has raised the counter; 0: not at all
@@ -31,9 +34,9 @@ type Memory uint8
 
 const (
 	Whole    Memory = iota
-	Lost            // the memory's key is gone, or is of another process, and nobody has noticed
+	Lost            // the memory's key is gone, or is from another process, and nobody has noticed
 	Waiting         // it was noticed less than the longest TTL ago
-	Replaced        // as Lost, but the process is the one that wrote the key: its data was replaced while it lived on
+	Replaced        // as Lost, but the process wrote the key itself: its data was replaced while it ran
 )
 
 // Clock is what a server's clock says to tokens.
@@ -54,30 +57,31 @@ const (
 	Granted  Answer = "granted"  // the lock is the owner's, but the counter was not raised
 	Raised   Answer = "raised"   // it was raised
 	Renewed  Answer = "renewed"  // the expiry was restarted
-	Released Answer = "released" // nothing of the owner stands, or will
+	Released Answer = "released" // nothing of the owner exists, or will
 )
 
-// Rules names the conditions of the scripts, to leave one out and see what breaks. None is left out in what is shipped.
+// Rules names the conditions of the scripts, to leave one out and see what breaks. None is left out
+// in what is shipped.
 type Rules struct {
 	AcquireForgetful, RaiseForgetful, RenewForgetful bool // takes part whatever it has forgotten
-	Replaced                                         bool // doesn't notice a loss in a process that lives on
+	Replaced                                         bool // doesn't notice a loss in a process that continues
 	Aside                                            bool // leaves the memory's key of another database as it is
 	CounterSince                                     bool // what was forgotten doesn't count
 	CounterAhead                                     bool // it counts to the clock alone, and not to what a counter could be raised to
 	CounterFloor                                     bool // a counter that has expired doesn't count
 	AcquireTomb, ReleaseTomb                         bool // no look for a tombstone, no tombstone
 	AcquireOwn                                       bool // a repeated request is answered as the first was
-	AcquireHeld                                      bool // takes what is somebody else's
+	AcquireHeld                                      bool // takes what somebody else holds
 	AcquireCompare, RaiseCompare                     bool // the counter is set without a look at it
 	Limit                                            bool // the counter is raised as far as a client likes
 	AcquireZero                                      bool // the token is noted though the counter wasn't raised
-	RaiseOwner, RenewOwner, ReleaseOwner             bool // whose the key is doesn't matter
-	RenewToken                                       bool // by which token it is doesn't matter
+	RaiseOwner, RenewOwner, ReleaseOwner             bool // the key's owner doesn't matter
+	RenewToken                                       bool // the key's token doesn't matter
 	RenewExists                                      bool // a renewal sets the key if there is none
 	PlainCounters                                    bool // the second phase sets counters alone, and keys don't tell their token
 }
 
-// Expire ends the lease that stands.
+// Expire ends the lease that exists.
 func (n *Node) Expire() { n.Holder, n.Raised, n.Age = 0, 0, 0 }
 
 // forgetful is memory.lua.
@@ -95,7 +99,8 @@ func (n *Node) forgetful(out Rules, c Clock) bool {
 // Notice is a request about another lock.
 func (n *Node) Notice(out Rules, c Clock) { n.forgetful(out, c) }
 
-// Swap is SWAPDB: other is what the other database has. A memory's key there counts only if n says so.
+// Swap is SWAPDB: other is what the other database has. A memory's key there counts only if n says
+// so.
 func (n *Node) Swap(other *Node) {
 	if !n.Aside {
 		other.Memory = Lost

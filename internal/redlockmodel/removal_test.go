@@ -6,11 +6,11 @@ import (
 	model "github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// A model of one server: what a release leaves behind, what it takes along, and how far counters go. What holds on each server holds on
-// all of them.
+// A model of one server: what a release leaves behind, what it takes along, and how far counters
+// go. What holds on each server holds on all of them.
 //
-// Requests come in any order, those of an attempt that is over too. Tombstones don't expire: what is promised is promised for as long
-// as they live.
+// Requests come in any order, those of an attempt that is over too. Tombstones don't expire: what
+// is promised is promised for as long as they live.
 type removal struct {
 	attempts int
 	resends  bool // acquire may be carried out more than once

@@ -37,7 +37,8 @@ func (f *failure) String() string {
 // mostStates ends a search that would need too much memory.
 const mostStates = 30_000_000
 
-// exhaust tries all moves in all orders, breadth first: so the first failure is a shortest one. It returns how many states there are.
+// exhaust tries all moves in all orders, breadth first: so the first failure is a shortest one. It
+// returns how many states there are.
 func exhaust[S comparable](t *testing.T, w world[S]) (states int, f *failure) {
 	t.Helper()
 	first := w.canonical(w.begin())
@@ -74,7 +75,8 @@ func exhaust[S comparable](t *testing.T, w world[S]) (states int, f *failure) {
 	return len(parent), nil
 }
 
-// retell finds the moves that go along a path of states and then break a promise. The servers keep their names on the way.
+// retell finds the moves that go along a path of states and then break a promise. The servers keep
+// their names on the way.
 func retell[S comparable](w world[S], number map[S]int32, path []int32, bad string) *failure {
 	f := &failure{bad: bad}
 	s := w.begin()
@@ -96,8 +98,8 @@ func retell[S comparable](w world[S], number map[S]int32, path []int32, bad stri
 	return f
 }
 
-// walk makes random moves until nothing can happen any more, n times. Of a walk that breaks a promise what isn't needed for that is
-// taken out, one move after the other.
+// walk makes random moves until nothing can happen any more, n times. Of a walk that breaks a
+// promise what isn't needed for that is taken out, one move after the other.
 func walk[S comparable](w world[S], rng *rand.Rand, n int) (steps int, f *failure) {
 	var made, moves []move
 	for range n {
@@ -117,7 +119,8 @@ func walk[S comparable](w world[S], rng *rand.Rand, n int) (steps int, f *failur
 	return steps, nil
 }
 
-// weights make each walk another mixture: with many keys that expire and few, with much time that goes by and little.
+// weights make each walk another mixture: with many keys that expire and few, with much time that
+// goes by and little.
 type weights [kinds]int
 
 func draw(rng *rand.Rand) (w weights) {

@@ -11,21 +11,26 @@ import (
 
 // tokens is a model of Redlock without time: what holds of tokens whatever the clocks do.
 //
-// Some attempts are made to get one lock, each with an owner of its own. Clients' clocks show anything. Every request is carried out
-// at any later time, once, or never; a second phase and renewals any number of times. Every answer may be lost. Keys expire whenever
-// they like, on each server by itself. Servers lose their data.
+// Some attempts are made to get one lock, each with an owner of its own. Clients' clocks show
+// anything. Every request is carried out at any later time, once, or never; a second phase and
+// renewals any number of times. Every answer may be lost. Keys expire whenever they like, on each
+// server by itself. Servers lose their data.
 //
-// What an attempt does is what attempt.go does: ask all servers; if a majority has raised its counter to the proposal, that is the
-// token; if a majority has granted, but not that, ask for another token in a second phase. An answer counts in the phase of its request.
-// Which token the second phase asks for makes no difference to what is promised, so it is any.
+// What an attempt does is what attempt.go does: ask all servers; if a majority has raised its
+// counter to the proposal, that is the token; if a majority has granted, but not that, ask for
+// another token in a second phase. An answer counts in the phase of its request. Which token the
+// second phase asks for makes no difference to what is promised, so it is any.
 //
-// The promises: no token is returned twice; one that is returned is larger than those that had been returned when its attempt began;
-// and once a larger token has been returned, no majority renews a lease.
+// The promises: no token is returned twice; one that is returned is larger than those that had been
+// returned when its attempt began; and once a larger token has been returned, no majority renews a
+// lease.
 //
-// Some things are left out, because what is there covers them. A key that expires makes a difference only where somebody else acquires
-// next: so it expires then. (That a raise or a renewal finds none is like a request that never arrives.) An attempt that gives up is like
-// one whose answers are lost. A release is like keys that expire and requests that never arrive. An answer that comes late is like a
-// request that is carried out late, or like an answer that is lost, if it comes after the decision.
+// Some things are left out, because what is there covers them. A key that expires makes a
+// difference only where somebody else acquires next: so it expires then. (That a raise or a renewal
+// finds none is like a request that never arrives.) An attempt that gives up is like one whose
+// answers are lost. A release is like keys that expire and requests that never arrive. An answer
+// that comes late is like a request that is carried out late, or like an answer that is lost, if it
+// comes after the decision.
 type tokens struct {
 	nodes, attempts int
 	proposals       model.Token // clients' clocks show anything from 1 to this
@@ -54,7 +59,8 @@ type tokenState struct {
 	losses   int8
 }
 
-// column is all that belongs to one server, so that states in which the servers have changed places can be told to be the same.
+// column is all that belongs to one server, so that states in which the servers have changed places
+// can be told to be the same.
 type column struct {
 	node, saved, aside model.Node          // saved: the snapshot; aside: the other database
 	forgot             model.Token         // the highest counter that was lost: the server's clock is no less
@@ -244,8 +250,8 @@ func replace(n *model.Node) {
 	}
 }
 
-// clock is a server's, as it is at the worst: so that what has expired or was lost had been raised as far as it could be, by a client
-// whose clock was ahead.
+// clock is a server's, as it is at the worst: so that what has expired or was lost had been raised
+// as far as it could be, by a client whose clock was ahead.
 func (w *tokens) clock(c *column) model.Clock {
 	clock := model.Clock{Now: max(c.forgot, 1) - 1, Ahead: c.forgot, Floor: c.floor, Limit: most}
 	if w.setBack || c.back {
@@ -331,7 +337,8 @@ func (w *tokens) snapshotsLeft(s *tokenState) bool {
 	return left > 0
 }
 
-// canonical sorts the servers. They are all alike, so what can happen after two states that differ in their order is the same.
+// canonical sorts the servers. They are all alike, so what can happen after two states that differ
+// in their order is the same.
 func (w *tokens) canonical(s tokenState) tokenState {
 	c := s.columns[:w.nodes]
 	for i := 1; i < len(c); i++ {

@@ -70,7 +70,8 @@ func Serve(conn net.Conn, answer func(command []string) string) {
 	}
 }
 
-// Handshake answers the commands of a client that connects, and those that a test doesn't care about.
+// Handshake answers the commands of a client that connects, and those that a test doesn't care
+// about.
 func Handshake(command []string) string {
 	switch strings.ToLower(command[0]) {
 	case "hello":
