@@ -42,7 +42,7 @@ func (f *fake) clusterDriver(t *testing.T) driver.Driver {
 
 // In a Cluster go-redis sends what a server has refused to another one, and when that one's
 // connection breaks, some of the requests still have the error of the refusal. That doesn't say
-// that they were not carried out.
+// that they were not executed.
 func TestRefusedThenBroken(t *testing.T) {
 	f := newFake(t)
 	client := f.cluster(t)
@@ -56,7 +56,7 @@ func TestRefusedThenBroken(t *testing.T) {
 	errs := redisbackend.Exchange(t.Context(), client, 3)
 	for i, err := range errs {
 		if err == nil || redisconn.NotExecuted(err) {
-			t.Errorf("request %d of a message that was sent: %v, want an error that leaves in doubt whether it was carried out", i, err)
+			t.Errorf("request %d of a message that was sent: %v, want an error that leaves in doubt whether it was executed", i, err)
 		}
 	}
 	if n := calls.Load(); n < 4 {
@@ -78,7 +78,7 @@ func TestRefusedThenBroken(t *testing.T) {
 	})
 	for i, err := range redisbackend.Exchange(t.Context(), client, 3) {
 		if err != nil {
-			t.Errorf("request %d: %v, want nil: it was carried out in the end", i, err)
+			t.Errorf("request %d: %v, want nil: it was executed in the end", i, err)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 var _ driver.TokenReader = (*redisDriver)(nil)
 
-// readScript reads a lock's key. It is a script because a client may have been told to read from
+// readScript reads a lock's key. It is a script because a client may be set to read from
 // replicas, which are behind.
 var readScript = redis.NewScript(`return redis.call('GET', KEYS[1])`)
 

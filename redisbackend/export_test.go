@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
@@ -58,6 +59,21 @@ func (s Settings) Config() (prefix string, ttl string, allowEviction bool) {
 func ParseReply(answer any) ([4]int64, bool, error) {
 	r, err := parseReply(answer)
 	return [4]int64{int64(r.outcome), int64(r.token), r.left.Milliseconds(), int64(r.rank)}, r.heard, err
+}
+
+// Message is what a message says.
+type Message struct {
+	Owner   string
+	Grant   bool
+	Token   locker.Token
+	Stamp   driver.Instant
+	Key     string
+	Recheck time.Duration
+}
+
+func ParseMessage(text string) (Message, bool) {
+	m, ok := parseMessage(text)
+	return Message{m.owner, m.grant, m.token, m.stamp, m.key, m.recheck}, ok
 }
 
 // Exchange sends some requests in one message, once, and returns what becomes of each.

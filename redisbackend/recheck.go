@@ -16,7 +16,7 @@ const (
 )
 
 // remainingLease is how long the holder's lease still lasts. If somebody has removed the key's
-// expiry nobody knows that, and a TTL of l's own is as good a guess as any.
+// expiry nobody knows that, so it guesses a TTL of l's own.
 func (l *lock) remainingLease(r reply) time.Duration {
 	if r.left < 0 {
 		return l.ttl

@@ -46,21 +46,21 @@ func TestPollOfUnlimitedLock(t *testing.T) {
 // A message that a lease has begun which ends soon may overtake the reply from before it, which
 // knows of another one that ends later. Who went by the latter would ask when its place is renewed,
 // a third of its TTL later.
-func TestReplyDoesNotPutOffWhatWasToldSince(t *testing.T) {
+func TestEarlierReplyDoesNotPutOffRecheck(t *testing.T) {
 	const soon, late = time.Minute, 10 * time.Minute
 	for _, c := range []struct {
-		told, left time.Duration
-		before     bool
-		want       time.Duration
+		notified, left time.Duration
+		before         bool
+		want           time.Duration
 	}{
 		{soon, late, true, soon},
 		{late, soon, true, soon},
 		{soon, late, false, late},
 		{late, soon, false, soon},
 	} {
-		if got := redisbackend.RecheckOf(c.told, c.left, c.before); got > c.want+time.Second || got < c.want-30*time.Second {
-			t.Errorf("told to ask in %v, with a reply that says %v to a request from before that: %v: asks in %v, want %v",
-				c.told, c.left, c.before, got, c.want)
+		if got := redisbackend.RecheckOf(c.notified, c.left, c.before); got > c.want+time.Second || got < c.want-30*time.Second {
+			t.Errorf("notified to ask in %v, with a reply that says %v to a request from before that: %v: asks in %v, want %v",
+				c.notified, c.left, c.before, got, c.want)
 		}
 	}
 }

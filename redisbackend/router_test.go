@@ -143,13 +143,13 @@ func TestClientDoesNotRepeat(t *testing.T) {
 	}
 }
 
-// The caller's context bounds nothing in go-redis unless it is told so. The driver's calls return
+// The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's calls return
 // all the same.
 func TestCallsReturnInTime(t *testing.T) {
 	for what, change := range map[string]func(*redis.Options){
-		"a client that minds contexts":      nil,
-		"a client that doesn't":             func(o *redis.Options) { o.ContextTimeoutEnabled = false },
-		"a client that would wait for ever": func(o *redis.Options) { o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout = false, -1, -1 },
+		"a client that minds contexts":     nil,
+		"a client that doesn't":            func(o *redis.Options) { o.ContextTimeoutEnabled = false },
+		"a client that would wait forever": func(o *redis.Options) { o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout = false, -1, -1 },
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
@@ -188,7 +188,7 @@ func TestCallsReturnInTime(t *testing.T) {
 	}
 }
 
-// A message that hangs must not keep the others in this process from the server.
+// A message that is not answered must not keep the others in this process from the server.
 func TestCancelledCallerCostsNoOther(t *testing.T) {
 	f := newFake(t)
 	f.answers(granted)
@@ -233,7 +233,7 @@ func TestRenewIsOneMessage(t *testing.T) {
 	f.answers(gone)
 	d.Renew(t.Context(), locks[:1], func(_ int, _ driver.Instant, err error) {
 		if !errors.Is(err, locker.ErrLost) {
-			t.Errorf("a lock of which nothing stands: %v, want ErrLost", err)
+			t.Errorf("a lock of which nothing exists: %v, want ErrLost", err)
 		}
 	})
 	f.answers("-LOADING Redis is loading the dataset in memory\r\n")

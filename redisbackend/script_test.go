@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -94,7 +95,7 @@ func TestScriptsAreWhole(t *testing.T) {
 	global := regexp.MustCompile(`(?m)^(function|[a-z_]+ =)`)
 	for name, text := range redisbackend.Scripts() {
 		if strings.Contains(text, "-- include") {
-			t.Errorf("%s has an include that was not carried out", name)
+			t.Errorf("%s has an include that was not replaced", name)
 		}
 		if c := global.FindString(text); c != "" {
 			t.Errorf("%s: %q makes a global variable, which Redis refuses", name, c)
@@ -129,6 +130,26 @@ func TestParseReply(t *testing.T) {
 		got, heard, err := redisbackend.ParseReply(c.values)
 		if (err != nil) != c.bad || !c.bad && (got != c.want || heard != c.heard) {
 			t.Errorf("the answer %v is %v, heard %v, %v, want %v, %v", c.values, got, heard, err, c.want, c.heard)
+		}
+	}
+}
+
+func TestParseMessage(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want redisbackend.Message // the zero value: an invalid one
+	}{
+		{"0f 42 7 locker:{a b}", redisbackend.Message{Owner: "0f", Grant: true, Token: 42, Stamp: 7, Key: "locker:{a b}"}},
+		{"0f 250", redisbackend.Message{Owner: "0f", Recheck: 250 * time.Millisecond}},
+		{"", redisbackend.Message{}}, // the probe's
+		{"0f x", redisbackend.Message{}},
+		{"0f 42 7", redisbackend.Message{}},
+		{"0f x 7 k", redisbackend.Message{}},
+		{"0f 42 x k", redisbackend.Message{}},
+	} {
+		got, ok := redisbackend.ParseMessage(c.text)
+		if want := c.want != (redisbackend.Message{}); ok != want || ok && got != c.want {
+			t.Errorf("%q was read as %+v, %v, want %+v, %v", c.text, got, ok, c.want, want)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestLateGrantIsRemoved(t *testing.T) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}
 	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 0}) {
-		t.Errorf("release was sent to %v, and nothing stands there", got)
+		t.Errorf("release was sent to %v, and nothing exists there", got)
 	}
 	answer <- raised
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
@@ -209,7 +209,7 @@ func TestSilentMajorityIsHeardAgain(t *testing.T) {
 // One server has agreed to tokens that another can't be raised to. As long as a third can still
 // answer, it may agree with one of them; without it the service has failed, and nobody holds the
 // lock.
-func TestApart(t *testing.T) {
+func TestClocksTooFarApart(t *testing.T) {
 	ahead := text("granted 1000000009000000000 1000000009060000000")
 	c := newCluster(t, 3, 50*time.Millisecond)
 	c.answer("acquire", text("granted 1000000000000000000 1000000000060000000"), ahead, hangUp)
@@ -220,7 +220,7 @@ func TestApart(t *testing.T) {
 		}
 	}
 	if got := c.called("raise"); !slices.Equal(got, []int{0, 0, 0}) {
-		t.Errorf("raise was sent %v times, in vain", got)
+		t.Errorf("raise was sent %v times, which can't succeed", got)
 	}
 	c.servers[2].answers("acquire", text("granted 1000000000000000000 1000000000060000000")) // whether before or after the others
 	c.answer("raise", raised, ahead, raised)
@@ -246,7 +246,7 @@ func TestFailedIsNotHeld(t *testing.T) {
 		}
 	}
 
-	// Servers that have lost their memory don't know: who waits goes on.
+	// Servers that have lost their memory don't know: a waiter goes on waiting.
 	c.answer("acquire", waits, waits, raised)
 	if _, err := c.lock(t, true).Acquire(t.Context()); errors.Is(err, locker.ErrHeld) || !strings.Contains(err.Error(), "forgotten") {
 		t.Errorf("TryAcquire = %v, want it to say that leases may have been forgotten", err)
@@ -272,9 +272,9 @@ func TestRenewals(t *testing.T) {
 		{"all", [][]string{{renewed, renewed, renewed}}, []bool{false}, []bool{true}},
 		{"a majority", [][]string{{renewed, hangUp, renewed}}, []bool{false}, []bool{true}},
 		{"a minority: not lost yet", [][]string{{renewed, hangUp, hangUp}, {renewed, renewed, hangUp}}, []bool{false, false}, []bool{false, true}},
-		{"two have let go", [][]string{{renewed, gone, gone}}, []bool{true}, []bool{false}},
+		{"two have dropped it", [][]string{{renewed, gone, gone}}, []bool{true}, []bool{false}},
 		{"who has let go never counts again", [][]string{{hangUp, gone, renewed}, {hangUp, renewed, renewed}}, []bool{false, false}, []bool{false, false}},
-		{"one has let go, one has lost its memory", [][]string{{gone, waits, renewed}}, []bool{true}, []bool{false}},
+		{"one has dropped it, one has lost its memory", [][]string{{gone, waits, renewed}}, []bool{true}, []bool{false}},
 		{"what is left proves less", [][]string{{renewed, hangUp, renewed}, {hangUp, hangUp, gone}}, []bool{false, true}, []bool{true, false}},
 	} {
 		t.Run(c.what, func(t *testing.T) {

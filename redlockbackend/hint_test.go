@@ -15,7 +15,7 @@ import (
 )
 
 // The error of servers that can't be reached speaks of TLS only where that may be the reason.
-func TestHint(t *testing.T) {
+func TestHintAtTLS(t *testing.T) {
 	const (
 		with    = "; a server that speaks TLS needs redlocks:// or rediss://"
 		without = "; a server that doesn't speak TLS needs redlock:// or redis://"

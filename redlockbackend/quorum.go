@@ -103,8 +103,7 @@ func (a answers) afterAcquire() decision {
 	return split
 }
 
-// mostHeld is how many servers say that the lock is held by the same other owner, for the owner of
-// whom most say so.
+// mostHeld takes the other owner that most servers name as the holder, and returns how many name it.
 func (a answers) mostHeld() (most int) {
 	count := make(map[string]int)
 	for _, r := range a {

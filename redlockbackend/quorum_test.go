@@ -79,7 +79,7 @@ func TestSecondPhase(t *testing.T) {
 
 // A verdict never changes when the answers that are still to come arrive, except that the service
 // is found to have failed or the lock to be split instead of taken; and in the end there is one.
-func TestVerdictsStand(t *testing.T) {
+func TestDecisionsAreFinal(t *testing.T) {
 	const words = "rgmABwd!"
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {
@@ -103,7 +103,7 @@ func TestVerdictsStand(t *testing.T) {
 	}
 }
 
-func TestLargerToken(t *testing.T) {
+func TestSecondPhaseToken(t *testing.T) {
 	granted := func(text string) redlockbackend.Reply { return redlockbackend.Reply{Text: "granted " + text} }
 	const minute = 60_000_000
 	raised, away := redlockbackend.Reply{Text: "raised"}, redlockbackend.Reply{Err: errDown}
@@ -130,7 +130,7 @@ func TestBase(t *testing.T) {
 	for _, c := range []struct {
 		stamps []driver.Instant
 		want   driver.Instant
-		stands bool
+		exists bool
 	}{
 		{[]driver.Instant{5, 5, 5}, 5, true},
 		{[]driver.Instant{5, 5, no}, 5, true},
@@ -144,8 +144,8 @@ func TestBase(t *testing.T) {
 		{[]driver.Instant{no, 2, no, 4, no}, 0, false},
 		{[]driver.Instant{0, 0, 0}, 0, true},
 	} {
-		if base, ok := redlockbackend.Base(c.stamps); base != c.want || ok != c.stands {
-			t.Errorf("of stamps %d the base is %d, %v, want %d, %v", c.stamps, base, ok, c.want, c.stands)
+		if base, ok := redlockbackend.Base(c.stamps); base != c.want || ok != c.exists {
+			t.Errorf("of stamps %d the base is %d, %v, want %d, %v", c.stamps, base, ok, c.want, c.exists)
 		}
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// A server that is slower than the majority, or was silent for a moment, is one of those that bear
-// the loss of others.
+// A server that is slower than the majority, or was silent for a moment, still counts when others
+// fail.
 
 // late answers after a while, each time.
 func late(answer string) func() string {
@@ -23,8 +23,8 @@ func late(answer string) func() string {
 	}
 }
 
-// A lease that the slowest server isn't asked to renew ends there, and then hangs on the others
-// alone.
+// If the slowest server isn't asked to renew a lease, the lease ends there, and is attached to the
+// others alone.
 func TestSlowServerRenewsAll(t *testing.T) {
 	const leases = 300 // in several requests
 	c := newCluster(t, 3, 5*time.Second)
@@ -83,7 +83,7 @@ func TestServerThatWasSilentDecides(t *testing.T) {
 
 // Attempts that may have left something are not collected without end where one server never
 // answers. It hangs up, so that nothing here is a matter of time: what was sent may have been
-// carried out all the same.
+// executed all the same.
 func TestAttemptsAreBounded(t *testing.T) {
 	const most = 100
 	c := newCluster(t, 3, ttl/2)

@@ -24,7 +24,7 @@ func waiter(t *testing.T, c *cluster) driver.Lock {
 	return l
 }
 
-// waiting has an acquisition wait, beside the test.
+// waiting has an acquisition wait, in a goroutine.
 func waiting(ctx context.Context, l driver.Lock) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -49,7 +49,7 @@ func placed(t *testing.T, c *cluster) {
 
 // Who waits subscribes, asks again so that all know of it, and then when a majority says that the
 // lock is free.
-func TestWaiterIsTold(t *testing.T) {
+func TestWaiterIsNotified(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
 	l := waiter(t, c)
 	done := waiting(t.Context(), l)
@@ -106,7 +106,7 @@ func TestWaiterLeaves(t *testing.T) {
 	}
 }
 
-// Who waits bears a service that fails for a moment, and not for long.
+// A waiter survives a service that fails for a moment, but not for long.
 func TestWaiterAndFailingService(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
 	l, err := c.Lock(request(400*time.Millisecond), func(error) {})
@@ -189,7 +189,7 @@ func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
 				first = time.Now()
 				failures++
 				return hangUp
-			case time.Since(first) < ttl*3/4: // longer than a waiter bears a service that fails
+			case time.Since(first) < ttl*3/4: // longer than a waiter survives a service that fails
 				return fmt.Sprintf("$%d\r\n%s\r\n", len("waits 60000"), "waits 60000")
 			case failures == 1:
 				failures++
@@ -204,8 +204,8 @@ func TestWaiterWhoseServiceFailsTwice(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
 
-// Servers that know of a Locker's place may tell it before it has been told to wait.
-func TestWaiterIsToldAtOnce(t *testing.T) {
+// Servers that know a Locker's place may notify it before it has to wait.
+func TestWaiterIsNotifiedAtOnce(t *testing.T) {
 	c := newCluster(t, 3, 5*time.Second)
 	first := waiter(t, c)
 	done := waiting(t.Context(), first)
@@ -269,7 +269,7 @@ func TestFailedOneLeaves(t *testing.T) {
 	eventually(t, func() error { return first.Release(t.Context()) })
 }
 
-// A place is given up while the subscription is being made anew, too.
+// A place is also given up while the Locker subscribes again.
 func TestDeafOneLeaves(t *testing.T) {
 	c := newCluster(t, 3, time.Second)
 	for _, s := range c.servers {
@@ -284,7 +284,7 @@ func TestDeafOneLeaves(t *testing.T) {
 	}
 	for i, s := range c.servers {
 		if !slices.ContainsFunc(s.list(), func(c call) bool { return c.script == "release" && c.waits }) {
-			t.Errorf("server %d was not told whose place it is: %+v", i, s.list())
+			t.Errorf("server %d was not asked to remove the place: %+v", i, s.list())
 		}
 	}
 }

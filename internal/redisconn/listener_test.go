@@ -64,7 +64,7 @@ func (s *server) subscriptions() int {
 	return len(s.conns)
 }
 
-// say sends a message to the last one who has subscribed.
+// say sends a message to the last subscriber.
 func (s *server) say(message string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 // so much later.
 //
 // Left out is what only keeps others out for longer, or ends a lease earlier: answers that are
-// lost, requests that are carried out when their attempt is over, renewals that are sent long
-// before they are carried out. Nor do counters matter that are lost.
+// lost, requests that are executed when their attempt is over, renewals that are sent long
+// before they are executed. Nor do counters matter that are lost.
 type exclusion struct {
 	nodes, attempts int
 	ttl             uint8 // in ticks, less drift

@@ -178,8 +178,8 @@ func TestBroken(t *testing.T) {
 
 		// Of renew. That it looks whose the key is has no row: see TestNotNeeded.
 		{"renew doesn't look at the token", out(plain(), model.Rules{RenewToken: true}), renewed},
-		{"renew sets the key anew (tokens)", out(plain(), model.Rules{RenewExists: true}), renewed},
-		{"renew sets the key anew (removal)", &removal{attempts: 2, out: model.Rules{RenewExists: true}}, stands},
+		{"renew sets the key again (tokens)", out(plain(), model.Rules{RenewExists: true}), renewed},
+		{"renew sets the key again (removal)", &removal{attempts: 2, out: model.Rules{RenewExists: true}}, stands},
 
 		// Of release.
 		{"release doesn't look whose the key is (leases)", timedOut(timedThree(), model.Rules{ReleaseOwner: true}), both},
@@ -264,7 +264,7 @@ func TestWalksFind(t *testing.T) {
 	}{
 		{"acquire doesn't compare with the counter", out(model.Rules{AcquireCompare: true})},
 		{"raise doesn't compare with the counter", out(model.Rules{RaiseCompare: true})},
-		{"renew sets the key anew", out(model.Rules{RenewExists: true})},
+		{"renew sets the key again", out(model.Rules{RenewExists: true})},
 		{"acquire takes what somebody has", timedOut(model.Rules{AcquireHeld: true})},
 		{"a server that has forgotten grants", timedOut(model.Rules{AcquireForgetful: true})},
 	} {

@@ -60,8 +60,8 @@ const (
 	Released Answer = "released" // nothing of the owner exists, or will
 )
 
-// Rules names the conditions of the scripts, to leave one out and see what breaks. None is left out
-// in what is shipped.
+// Rules names the conditions of the scripts, so that a test can leave one out and see what breaks.
+// None is left out in what is shipped.
 type Rules struct {
 	AcquireForgetful, RaiseForgetful, RenewForgetful bool // takes part whatever it has forgotten
 	Replaced                                         bool // doesn't notice a loss in a process that continues

@@ -13,7 +13,7 @@ import (
 // is promised is promised for as long as they live.
 type removal struct {
 	attempts int
-	resends  bool // acquire may be carried out more than once
+	resends  bool // acquire may be executed more than once
 	out      model.Rules
 }
 

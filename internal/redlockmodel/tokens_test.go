@@ -12,7 +12,7 @@ import (
 // tokens is a model of Redlock without time: what holds of tokens whatever the clocks do.
 //
 // Some attempts are made to get one lock, each with an owner of its own. Clients' clocks show
-// anything. Every request is carried out at any later time, once, or never; a second phase and
+// anything. Every request is executed at any later time, once, or never; a second phase and
 // renewals any number of times. Every answer may be lost. Keys expire whenever they like, on each
 // server by itself. Servers lose their data.
 //
@@ -29,7 +29,7 @@ import (
 // difference only where somebody else acquires next: so it expires then. (That a raise or a renewal
 // finds none is like a request that never arrives.) An attempt that gives up is like one whose
 // answers are lost. A release is like keys that expire and requests that never arrive. An answer
-// that comes late is like a request that is carried out late, or like an answer that is lost, if it
+// that comes late is like a request that is executed late, or like an answer that is lost, if it
 // comes after the decision.
 type tokens struct {
 	nodes, attempts int
@@ -48,7 +48,7 @@ type tokens struct {
 
 // client is what clients do otherwise, to see what breaks.
 type client struct {
-	resends    bool // acquire may be carried out more than once
+	resends    bool // acquire may be executed more than once
 	countsLate bool // answers to acquire still count in the second phase, and for renewals
 	countsAny  bool // all that have granted count
 }
@@ -72,7 +72,7 @@ type column struct {
 type flags uint8
 
 const (
-	carried flags = 1 << iota // acquire was carried out
+	carried flags = 1 << iota // acquire was executed
 	granted                   // and its answer has come
 	raised                    // the counter was raised to our token, and the answer has come
 	renewed                   // since a higher token was issued

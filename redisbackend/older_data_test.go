@@ -16,7 +16,7 @@ import (
 func TestLeaseOfOlderData(t *testing.T) {
 	for _, c := range []struct{ what, reply string }{
 		{"the holder waits", queued},
-		{"the lock was granted anew", granted2},
+		{"the lock was granted again", granted2},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := newFake(t)

@@ -52,9 +52,9 @@ func (l *counted) Release(ctx context.Context) error {
 	return err
 }
 
-// A server that accepts requests and never answers must not make a Locker keep what it has tried
-// for ever: time ends it.
-func TestNothingIsKeptForEver(t *testing.T) {
+// A server that accepts requests and never answers must not make a Locker keep forever what it has
+// tried: time ends it.
+func TestNothingIsKeptForever(t *testing.T) {
 	defer redisbackend.SetUnsentLimit(10 * time.Millisecond)()
 	f := newFake(t)
 	d := &counting{Driver: f.driver(t, nil)}
