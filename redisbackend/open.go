@@ -61,7 +61,7 @@ func parseURL(u *url.URL) (config, redis.UniversalOptions, error) {
 	case sentinels && cluster:
 		err = errors.New("a Cluster has no Sentinels; give cluster or master_name")
 	case t.Socket && (sentinels || cluster):
-		err = errors.New("Sentinels and a Cluster are not reached through a socket; give redis://HOST:PORT")
+		err = errors.New("a socket reaches neither Sentinels nor a Cluster; give redis://HOST:PORT")
 	case len(t.Addrs) > 1 && !sentinels && !cluster:
 		err = errors.New("several servers are for Sentinels (with master_name) and for a Cluster (with cluster=true)")
 	case (username != "" || password != "") && !sentinels:

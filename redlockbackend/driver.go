@@ -63,12 +63,12 @@ func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nod
 // spawn starts a goroutine, which Close waits for. An operation that has begun starts goroutines
 // after Close as well, because it needs their results.
 func (d *redlock) spawn(f func()) {
-	task := func(context.Context) {
+	task := func() {
 		redisconn.GrowStack()
 		f()
 	}
-	if !d.tasks.Go(task) {
-		go task(d.tasks.Context())
+	if !d.tasks.Go(func(context.Context) { task() }) {
+		go task()
 	}
 }
 

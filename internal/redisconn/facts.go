@@ -81,7 +81,7 @@ func (f Facts) CheckRole() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil
 	}
-	return fmt.Errorf("%w: the server is a replica (role:%s); give the address of its master", locker.ErrOption, f.Role)
+	return fmt.Errorf("%w: the server is a replica (role:%s), and keys are written on its master; give the master's address", locker.ErrOption, f.Role)
 }
 
 // CheckEviction refuses a server that may drop a key before the key expires.

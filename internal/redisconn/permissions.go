@@ -93,7 +93,7 @@ func (p Permissions) Explain(err error, commands ...string) error {
 	text := err.Error()
 	switch {
 	case strings.Contains(text, "READONLY"):
-		return fmt.Errorf("the server is a replica; give the address of its master: %w", err)
+		return fmt.Errorf("the server is a replica, and keys are written on its master; give the master's address: %w", err)
 	case slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(text, words) }):
 		if len(commands) == 0 {
 			commands = []string{"see " + p.Doc + " for the commands"}
