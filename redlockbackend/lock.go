@@ -31,9 +31,6 @@ const (
 	maxSplitVotes = 6                    // attempts in a row that lose a split vote
 	firstBackOff  = 2 * time.Millisecond // longest pause after the first of these, doubled with each
 
-	// stragglerTimeout is how long a Release waits for servers that are slower than the majority.
-	stragglerTimeout = 20 * time.Millisecond
-
 	// maxAttempts is how many attempts may have left something: more than are made in two TTLs of
 	// the usual length. With a longer TTL and a server that never answers there would be thousands.
 	// What the oldest may have left there ends by itself.
@@ -142,57 +139,4 @@ func (l *lock) isReleased() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.released
-}
-
-// Release removes what all attempts have left, from all servers. When a majority has confirmed
-// that, the lock is free, and Release doesn't wait long for the rest.
-//
-//nolint:contextcheck // a removal that was sent is not given up
-func (l *lock) Release(ctx context.Context) error {
-	l.mu.Lock()
-	l.released = true
-	attempts := l.attempts
-	l.mu.Unlock()
-	l.d.waitlist.leave(l.waiter)
-	for _, a := range attempts {
-		a.includePlaces()
-	}
-	pending := 0
-	done := make(chan struct{}, len(attempts)*len(l.d.nodes))
-	for _, a := range attempts {
-		if which := a.remains(nil); which != 0 {
-			pending += which.size()
-			a.each(which, func(ctx context.Context, i int) {
-				a.remove(ctx, i)
-				done <- struct{}{}
-			})
-		}
-	}
-	var enough <-chan time.Time
-	for ; pending > 0; pending-- {
-		if enough == nil && l.remains(nil).size() < majority(len(l.d.nodes)) {
-			timer := time.NewTimer(stragglerTimeout)
-			defer timer.Stop()
-			enough = timer.C
-		}
-		select {
-		case <-done:
-			continue
-		case <-enough:
-		case <-ctx.Done():
-		}
-		break
-	}
-	var errs [mostServers]error
-	return l.d.remaining(l.remains(&errs), &errs)
-}
-
-// remains returns the servers on which something may exist. If errs is given, it gets the reasons.
-func (l *lock) remains(errs *[mostServers]error) (left servers) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.attempts {
-		left |= a.remains(errs)
-	}
-	return left
 }
