@@ -16,7 +16,7 @@ const (
 	messageTimeout = 2 * time.Second // of one message and its answers
 	batchSize      = 512             // requests in one message
 	maxTries       = 4               // of a message whose repetition is harmless
-	lanesWidth     = 8               // messages to one server that are being sent; then requests join
+	lanesWidth     = 4               // messages to one server that are being sent; then requests join
 )
 
 // router sends each request to the server that has its lock. go-redis repeats nothing here, because

@@ -14,7 +14,7 @@ import (
 
 const (
 	batchSize  = 128 // locks in one request
-	lanesWidth = 8   // requests of one kind to one server that are being sent; then locks join
+	lanesWidth = 4   // requests of one kind to one server that are being sent; then locks join
 )
 
 // node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a
