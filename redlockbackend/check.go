@@ -33,7 +33,7 @@ func (d *redlock) open(ctx context.Context) error {
 	}
 	for i, run := range runs {
 		if same := slices.Index(runs, run); run != "" && same < i {
-			return fmt.Errorf("%w: %s and %s are the same server: want servers that are independent of each other", locker.ErrOption,
+			return fmt.Errorf("%w: %s and %s are one server: want servers that are independent of each other", locker.ErrOption,
 				d.nodes[same].name(), d.nodes[i].name())
 		}
 	}
