@@ -72,7 +72,7 @@ func TestCheckPrefix(t *testing.T) {
 
 func TestCheckVersion(t *testing.T) {
 	for version, fits := range map[string]bool{
-		"3.5.0": true, "3.5": true, "3.10.2": true, "4.0": true, "3.5.0-rc.1": true,
+		"3.5.0": true, "3.5": true, "3.6.0": true, "3.10.2": true, "4.0": true, "4.0.0": true, "3.5.0-rc.1": true,
 		"3.4.99": false, "2.9": false, "3.4.0-rc.1": false, "0.0": false,
 		"": true, "3": true, "unknown": true, "v3.4": true, // can't be judged
 	} {
