@@ -27,18 +27,22 @@ type fake struct {
 	version  int
 	standby  bool
 	readOnly bool
-	keyPID   int // added to the number by which a connection introduces itself
-	taken    int // locks in the lock table, of others
-	pids     int // that were given out
+	protocol string // of the schema; "" where the column is missing
+	keyPID   int    // added to the number by which a connection introduces itself
+	taken    int    // locks in the lock table, of others
+	pids     int    // that were given out
 	seq      int
 	reached  int
-	raised   int                     // by how much the epoch was raised
-	local    bool                    // it says that clients are on its machine
-	noTCP    bool                    // it has no tcp_user_timeout
-	greeting *pgproto3.ErrorResponse // to each client
-	locks    map[string]*fakeConn
+	raised   int                           // by how much the epoch was raised
+	local    bool                          // it says that clients are on its machine
+	noTCP    bool                          // it has no tcp_user_timeout
+	greeting *pgproto3.ErrorResponse       // to each client
+	locks    map[string]*fakeConn          // by key: who holds the lock exclusively
+	shared   map[string]map[*fakeConn]bool // by key: who holds it in shared mode
+	gates    map[string]*fakeConn          // by the key of the lock
 	conns    map[*fakeConn]bool
 	waited   *fakeConn               // the last one that has waited for a lock
+	mute     *fakeConn               // one that is never answered
 	seen     []string                // statements
 	asked    string                  // the last statement by which a connection makes sure that it has its session for itself
 	shown    string                  // what is shown instead, if anything
@@ -83,7 +87,8 @@ func newFake(t *testing.T) *fake {
 
 // newFakeOn is a server that serves nobody yet.
 func newFakeOn(addr string) *fake {
-	return &fake{addr: addr, version: 170000, locks: make(map[string]*fakeConn), conns: make(map[*fakeConn]bool)}
+	return &fake{addr: addr, version: 170000, protocol: "2", conns: make(map[*fakeConn]bool),
+		locks: make(map[string]*fakeConn), shared: make(map[string]map[*fakeConn]bool), gates: make(map[string]*fakeConn)}
 }
 
 // piped is a configuration whose connections are pipes, which a fake clock knows.
@@ -131,11 +136,48 @@ func (f *fake) endAll(code string) {
 
 // free gives up the locks of a session.
 func (f *fake) free(c *fakeConn) {
-	for key, holder := range f.locks {
-		if holder == c {
-			delete(f.locks, key)
+	isHolder := func(_ string, holder *fakeConn) bool { return holder == c }
+	maps.DeleteFunc(f.locks, isHolder)
+	maps.DeleteFunc(f.gates, isHolder)
+	for key := range f.shared {
+		f.unshare(c, key)
+	}
+}
+
+// unshare gives up a lock that is held in shared mode. It is false if it isn't.
+func (f *fake) unshare(c *fakeConn, key string) bool {
+	held := f.shared[key][c]
+	delete(f.shared[key], c)
+	if len(f.shared[key]) == 0 {
+		delete(f.shared, key)
+	}
+	return held
+}
+
+// share takes a lock in shared mode. It is false if another session holds it exclusively.
+func (f *fake) share(c *fakeConn, key string) bool {
+	if holder := f.locks[key]; holder != nil && holder != c {
+		return false
+	}
+	if f.shared[key] == nil {
+		f.shared[key] = make(map[*fakeConn]bool)
+	}
+	f.shared[key][c] = true
+	return true
+}
+
+// lock takes a lock exclusively. It is false if another session holds it in any mode.
+func (f *fake) lock(c *fakeConn, key string) bool {
+	if holder := f.locks[key]; holder != nil && holder != c {
+		return false
+	}
+	for holder := range f.shared[key] {
+		if holder != c {
+			return false
 		}
 	}
+	f.locks[key] = c // reentrant, as in a session of Postgres
+	return true
 }
 
 // statements counts those that were seen and contain a text.
@@ -144,6 +186,18 @@ func (f *fake) statements(text string) (n int) {
 	defer f.mu.Unlock()
 	for _, sql := range f.seen {
 		if strings.Contains(sql, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// matching counts those that match a pattern.
+func (f *fake) matching(pattern *regexp.Regexp) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, sql := range f.seen {
+		if pattern.MatchString(sql) {
 			n++
 		}
 	}
@@ -217,6 +271,9 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 	time.Sleep(wait)
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.mute == c {
+		what = "silence"
+	}
 	switch what {
 	case "silence":
 		return nil
@@ -265,8 +322,12 @@ var (
 	fakeTCP    = regexp.MustCompile(`'tcp_user_timeout', '(\d+)'`)
 	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
 	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN set_config\(.*pg_advisory_lock\('(-?\d+)'::bigint`)
-	fakeShare  = regexp.MustCompile(`pg_(?:try_)?advisory_lock_shared\('(-?\d+)'::bigint\)`)
-	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(?:_shared)?\('(-?\d+)'::bigint\)`)
+	fakeStep1  = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock_shared\('(-?\d+)'::bigint\)`)
+	fakeStep2  = regexp.MustCompile(`pg_try_advisory_lock_shared\('(-?\d+)'::bigint\)`)
+	fakeStep3  = regexp.MustCompile(`^SELECT pg_advisory_unlock_shared\('(-?\d+)'::bigint\)$`)
+	fakeStep4  = regexp.MustCompile(`^SELECT CASE WHEN pg_try_advisory_lock\('(-?\d+)'::bigint\) THEN pg_advisory_unlock_shared`)
+	fakeStep5  = regexp.MustCompile(`^SELECT pg_advisory_unlock\('(-?\d+)'::integer, '(-?\d+)'::integer\)$`)
+	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(_shared)?\('(-?\d+)'::bigint\)`)
 	fakeReach  = regexp.MustCompile(`ELSE reached END THEN setval\(.*?, reached \+ (\d+)\)`)
 	fakeMove   = regexp.MustCompile(`greatest\(reached, (\d+)\) \+ (\d+)\)`)
 )
@@ -302,7 +363,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t"}}
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1"}}
+		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
 	case fakeReach.MatchString(sql): // there is no mark
 		n, _ := strconv.Atoi(fakeReach.FindStringSubmatch(sql)[1])
 		f.seq = max(f.seq, f.reached+n)
@@ -326,13 +387,32 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)
-		f.waited = c
+		f.waited, f.gates[key] = c, c
 		return [][]string{{f.try(c, key), cmp.Or(c.tcp, "0")}}
-	case fakeShare.MatchString(sql): // of the two who have it then the last one counts
-		f.locks[fakeShare.FindStringSubmatch(sql)[1]] = c
-		return [][]string{{"t"}}
-	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock_shared("):
-		return [][]string{{"t", "t"}}
+	case fakeStep1.MatchString(sql):
+		key := fakeStep1.FindStringSubmatch(sql)[1]
+		held := f.locks[key] == c
+		f.share(c, key)
+		delete(f.locks, key)
+		return [][]string{{yes(held)}}
+	case fakeStep2.MatchString(sql):
+		return [][]string{{yes(f.share(c, fakeStep2.FindStringSubmatch(sql)[1]))}}
+	case fakeStep3.MatchString(sql):
+		return [][]string{{yes(f.unshare(c, fakeStep3.FindStringSubmatch(sql)[1]))}}
+	case fakeStep4.MatchString(sql):
+		key := fakeStep4.FindStringSubmatch(sql)[1]
+		if !f.lock(c, key) {
+			return [][]string{{""}}
+		}
+		return [][]string{{yes(f.unshare(c, key))}}
+	case fakeStep5.MatchString(sql):
+		m := fakeStep5.FindStringSubmatch(sql)
+		high, _ := strconv.ParseInt(m[1], 10, 32)
+		low, _ := strconv.ParseInt(m[2], 10, 32)
+		key := fmt.Sprint(high<<32 | int64(uint32(low))) //nolint:gosec // the low half, as it is
+		held := f.gates[key] == c
+		delete(f.gates, key)
+		return [][]string{{yes(held)}}
 	case strings.HasPrefix(sql, "SELECT i, CASE WHEN k IS NULL"): // a token alone
 		f.seq++
 		return [][]string{{"1", strconv.Itoa(f.seq)}}
@@ -343,8 +423,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{"t"}}
 	case strings.HasPrefix(sql, "SELECT 0, "), strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
 		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
-			if f.locks[m[1]] == c {
-				delete(f.locks, m[1])
+			if m[1] != "" {
+				f.unshare(c, m[2])
+			} else if f.locks[m[2]] == c {
+				delete(f.locks, m[2])
+				if f.gates[m[2]] == c { // which the same statement gives back
+					delete(f.gates, m[2])
+				}
 			}
 		}
 		return [][]string{{"0"}}
@@ -355,10 +440,9 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 }
 
 func (f *fake) try(c *fakeConn, key string) string {
-	if f.locks[key] != nil && f.locks[key] != c {
+	if !f.lock(c, key) {
 		return ""
 	}
-	f.locks[key] = c // reentrant, as in a session of Postgres
 	f.seq++
 	return fmt.Sprint(f.seq)
 }

@@ -27,7 +27,7 @@ type lock struct {
 	bound   bool         // the name is in use by it
 	queued  bool         // it waits, or is about to, on a connection of its own
 	at      *conn        // the shared connection on which it may be held
-	shared  bool         // there in shared mode
+	atHas   holding      // what that may have of it
 	own     *conn        // the waiter's connection on which it may be held, and its gate
 	blocked *call        // the statement on it that waits, or has waited
 	floor   locker.Token // and the largest token before it
@@ -35,18 +35,33 @@ type lock struct {
 	moving  *call        // the step of a move whose answer has not come in time
 	unseen  bool         // the server didn't find it waiting at the last look, and had not answered either
 	hangs   *conn        // whichever of the two the lease hangs on; nil: there is none
-	heir    *conn        // the shared one, while the lease is about to hang on it and may do so already
+	heir    *conn        // the shared one, from step 3 of a move on: the lease hangs on that as well
 }
 
-// mode is what a waiter's connection has of its lock.
+// mode is what a waiter's connection has of its lock. From handingOver on, the shared connection has the lock, too, and the lease hangs on
+// both.
 type mode int
 
 const (
-	unknown   mode = iota // nothing, or anything
-	exclusive             // the lock and its gate
-	becoming              // the same, or already what follows
-	sharing               // the lock in shared mode and its gate
-	leaving               // the same, or nothing any more: the shared connection has the lock
+	unknown     mode = iota // nothing, or anything
+	exclusive               // the lock and its gate
+	downgrading             // the same, or already what follows: step 1 has no answer yet
+	sharing                 // the lock in shared mode and its gate
+	handingOver             // the same, or the gate alone: step 3 has no answer yet
+	handedOver              // the gate alone; the shared connection has the lock in shared mode
+	upgrading               // the gate alone; step 4 has no answer yet
+	undecided               // the gate alone; step 4 has failed, so the shared connection has the lock in shared mode, exclusively, or in both
+	upgraded                // the gate alone; the shared connection has the lock exclusively
+	openingGate             // the same, or nothing: step 5 has no answer yet
+)
+
+// holding is what a shared connection may have of a lock.
+type holding int
+
+const (
+	exclusively  holding = iota
+	inSharedMode         // from step 2 of a move on
+	inEitherMode         // from step 4 on, until its answer
 )
 
 // maxTries is how often something is asked for when the connection turns out to be broken.
@@ -119,7 +134,7 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 		return g, true, err
 	}
 	l.mu.Lock()
-	l.at, l.shared = c, false
+	l.at, l.atHas = c, exclusively
 	l.mu.Unlock()
 	token, sent, err := c.try(l.key)
 	switch {
@@ -201,8 +216,8 @@ func (l *lock) drop() {
 	}
 }
 
-// inherits notes that the lease hangs on c from the moment on at which the other connection gives the lock back. It fails if c has
-// ended meanwhile: then that must not be asked to.
+// inherits notes that the lease hangs on c as well, because the other connection is about to give the lock back. It fails if c has
+// ended meanwhile: then the other one must not be asked to.
 func (l *lock) inherits(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,7 +225,7 @@ func (l *lock) inherits(c *conn) error {
 		return err
 	}
 	c.leases.Add(1)
-	l.mode, l.heir = leaving, c
+	l.mode, l.heir = handingOver, c
 	return nil
 }
 
@@ -219,7 +234,7 @@ func (l *lock) letGo(c *conn) {
 	c.unclaim(l)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.at, l.shared = nil, false
+	l.at = nil
 }
 
 // connectionEnded is called when a connection that l claims a key of has ended.
@@ -265,12 +280,12 @@ func (l *lock) settled() { <-l.settling }
 // that connection meanwhile, because it is claimed.
 func (l *lock) leaveShared(ctx context.Context) error {
 	l.mu.Lock()
-	c, shared := l.at, l.shared
+	c, has := l.at, l.atHas
 	l.mu.Unlock()
 	if c == nil {
 		return nil
 	}
-	err := c.unlock(l.key, shared)
+	err := c.unlock(l.key, has)
 	if err != nil && c.err() != nil {
 		err = l.bury(ctx, c)
 	}

@@ -1,5 +1,5 @@
--- What locker keeps in a database: the sequence of fencing tokens, and the epoch beside it. Locks themselves are
--- advisory locks, in the server's memory. To execute this again changes nothing.
+-- What locker keeps in a database: the sequence of fencing tokens, and a table with their epoch. The locks themselves are
+-- advisory locks, in the server's memory. It is safe to execute this script again.
 
 CREATE SCHEMA IF NOT EXISTS "locker";
 
@@ -16,9 +16,15 @@ CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 	sequence bigint NOT NULL DEFAULT 0,
 	timeline bigint NOT NULL DEFAULT 0,
 	reached  bigint NOT NULL DEFAULT 0,
-	written  bigint NOT NULL DEFAULT 0 -- the transaction that wrote the row: not so in a row that a restore brought back
+	written  bigint NOT NULL DEFAULT 0, -- the transaction that wrote the row: not so in a row that a restore brought back
+	protocol int    NOT NULL DEFAULT 1
 ) USING heap;
-INSERT INTO "locker".locker_epoch DEFAULT VALUES ON CONFLICT DO NOTHING;
+
+-- The protocol is 1 where versions of locker may be in use that leave a lock in shared mode on a connection, and 2 where none
+-- is. A schema that is older than the column begins with 1. It is raised by hand, with all Lockers stopped, as the epoch is:
+-- UPDATE locker_epoch SET protocol = 2.
+ALTER TABLE "locker".locker_epoch ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;
+INSERT INTO "locker".locker_epoch (protocol) VALUES (2) ON CONFLICT DO NOTHING;
 
 -- Roles that use locks but don't own these objects need:
 --   GRANT USAGE ON SCHEMA "locker" TO …;

@@ -3,6 +3,8 @@ package pgbackend_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,32 +17,36 @@ import (
 // A lease moves from its waiter's connection to the shared one, whatever goes wrong on the way; but only when its waiter's session says that
 // it had the lock until then: if that had ended before, somebody else may have had the lock meanwhile.
 func TestMove(t *testing.T) {
-	const (
-		ttl   = time.Second // whose renewals are shorter than a connection without leases may be silent
-		share = "SELECT CASE WHEN pg_advisory_lock_shared("
-		take  = "pg_try_advisory_lock_shared("
-		leave = "SELECT pg_advisory_unlock_shared("
-		again = "CASE WHEN pg_advisory_unlock_shared("
-	)
+	const ttl = time.Second // whose renewals are shorter than a connection without leases may be silent
+	share, take, leave, only, gate := fakeStep1, fakeStep2, fakeStep3, fakeStep4, fakeStep5
+	again := regexp.MustCompile(`CASE WHEN pg_advisory_unlock_shared\(`)
 	for name, c := range map[string]struct {
-		step string
+		step *regexp.Regexp
 		is   string // what becomes of it, the first time
 		lost string
 
-		repeats string // the statement that is sent once more than otherwise
+		repeats *regexp.Regexp // the statement that is sent once more than otherwise
 	}{
-		"nothing goes wrong":                     {},
-		"the first step is refused":              {step: share, is: "no", lost: "any more"},
-		"the first step's answer is late":        {step: share, is: "late"},
-		"the connection ends with the first":     {step: share, is: "hang up", lost: "lost"},
-		"the second step is refused":             {step: take, is: "no"},
-		"the second step fails":                  {step: take, is: "53200 out of shared memory", repeats: again},
-		"the second step's answer is late":       {step: take, is: "late", repeats: again},
-		"the second step is never answered":      {step: take, is: "silence"},
-		"the last step's answer is late":         {step: leave, is: "late"},
-		"the last step fails":                    {step: leave, is: "57014 canceling statement due to user request", repeats: leave},
-		"the waiter's session had not the lock":  {step: leave, is: "no", lost: "any more"},
-		"the waiter's session has ended by then": {step: leave, is: "hang up", lost: "lost"},
+		"nothing goes wrong":                      {},
+		"the first step is refused":               {step: share, is: "no", lost: "any more"},
+		"the first step's answer is late":         {step: share, is: "late"},
+		"the connection ends with the first":      {step: share, is: "hang up", lost: "lost"},
+		"the second step is refused":              {step: take, is: "no"},
+		"the second step fails":                   {step: take, is: "53200 out of shared memory", repeats: again},
+		"the second step's answer is late":        {step: take, is: "late", repeats: again},
+		"the second step is never answered":       {step: take, is: "silence"},
+		"the third step's answer is late":         {step: leave, is: "late"},
+		"the third step fails":                    {step: leave, is: "57014 canceling statement due to user request", repeats: leave},
+		"the waiter's session had not the lock":   {step: leave, is: "no", lost: "any more"},
+		"the waiter's session has ended by then":  {step: leave, is: "hang up", lost: "lost"},
+		"the fourth step's answer is late":        {step: only, is: "late"},
+		"the fourth step is never answered":       {step: only, is: "silence", lost: "lost"},
+		"the shared session had not the lock":     {step: only, is: "no", lost: "any more"},
+		"the shared session has ended by then":    {step: only, is: "hang up", lost: "lost"},
+		"the fifth step's answer is late":         {step: gate, is: "late"},
+		"the fifth step fails":                    {step: gate, is: "57014 canceling statement due to user request", repeats: gate},
+		"the waiter's session had not the gate":   {step: gate, is: "no", lost: "any more"},
+		"the waiter's session ends with the gate": {step: gate, is: "hang up", lost: "lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -54,7 +60,7 @@ func TestMove(t *testing.T) {
 				f.change(func(f *fake) {
 					f.late = ttl * 4 / 10 // a renewal may take a quarter
 					f.before = func(sql string) string {
-						if c.step == "" || done || !strings.Contains(sql, c.step) {
+						if c.step == nil || done || !c.step.MatchString(sql) {
 							return ""
 						}
 						done = true
@@ -77,15 +83,15 @@ func TestMove(t *testing.T) {
 						t.Errorf("when it has moved, and its waiter's connection has ended: %v, want nil", err)
 					}
 				}
-				for sql, most := range map[string]int{share: 1, again: 0, leave: 1} {
+				for sql, most := range map[*regexp.Regexp]int{share: 1, again: 0, leave: 1, only: 1, gate: 1} {
 					if sql == c.repeats {
 						most++
 					}
-					if n := f.statements(sql); n > most || n < most && sql == c.repeats {
+					if n := f.matching(sql); n > most || n < most && sql == c.repeats {
 						t.Errorf("%q was sent %d times, want %d", sql, n, most)
 					}
 				}
-				if c.step != "" && !done {
+				if c.step != nil && !done {
 					t.Error("the step was never taken: this test proves nothing")
 				}
 				_ = lease.Release(t.Context())
@@ -94,6 +100,262 @@ func TestMove(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// steps are the statements of a move, in their order, and whether the waiter's session executes them.
+var steps = []struct {
+	is       *regexp.Regexp
+	onWaiter bool
+}{
+	{fakeStep1, true}, {fakeStep2, false}, {fakeStep3, true}, {fakeStep4, false}, {fakeStep5, true},
+}
+
+// moving opens a Locker, and acquires a lock that somebody else has until then. at is called, with the server's mutex held, when a step (1 to 5)
+// arrives at the server for the first time, before it is executed. It returns what to do, see fake.before.
+func moving(t *testing.T, ttl time.Duration, at func(f *fake, step int) string) (*fake, locker.Locker, locker.Lease) {
+	t.Helper()
+	f, config := piped(t)
+	l, err := pgbackend.New(t.Context(), config, pgbackend.WithDefaultTTL(ttl))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.somebodyHas("a")
+	seen := make([]bool, len(steps))
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			for i, step := range steps {
+				if step.is.MatchString(sql) && !seen[i] {
+					seen[i] = true
+					return at(f, i+1)
+				}
+			}
+			return ""
+		}
+	})
+	lease, err := l.Acquire(t.Context(), "a")
+	if err != nil {
+		t.Fatalf("Acquire = %v, want a lease", err)
+	}
+	return f, l, lease
+}
+
+// third is the answers that a third session would get which asks for a lock without waiting: exclusively, and in shared mode, for which it
+// needs the gate first.
+func (f *fake) third(key string) (exclusive, inSharedMode bool) {
+	return f.locks[key] == nil && len(f.shared[key]) == 0, f.locks[key] == nil && f.gates[key] == nil
+}
+
+// kill ends a session. f.mu is held.
+func (f *fake) kill(c *fakeConn) {
+	_ = c.Close()
+	f.free(c)
+}
+
+// sharedConn is the session that is not the waiter's.
+func (f *fake) sharedConn() *fakeConn {
+	for c := range f.conns {
+		if c != f.waited {
+			return c
+		}
+	}
+	return nil
+}
+
+var keyOfA = fmt.Sprint(int64(pgbackend.KeyOf("locker", "locker:", "a")))
+
+// In every state of a move a third session is refused the lock in both modes, and the end of either session is the end of the lease
+// from the moment on at which the waiter's gives the lock back; before that only the waiter's is.
+func TestMoveWhoseSessionsEnd(t *testing.T) {
+	const ttl = time.Second
+	for before := range len(steps) + 1 {
+		for _, ends := range []string{"no", "the waiter's", "the shared"} {
+			if before == 0 && ends != "no" {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s session ends before step %d", ends, before), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					reached, mustStay := 0, true // until a session is ended on which the lease depends
+					refused := func(f *fake, when string) {
+						if exclusive, inSharedMode := f.third(keyOfA); mustStay && (exclusive || inSharedMode) {
+							t.Errorf("%s a third session is granted the lock exclusively: %v, in shared mode: %v, want neither", when, exclusive, inSharedMode)
+						}
+					}
+					f, l, lease := moving(t, ttl, func(f *fake, step int) string {
+						reached = max(reached, step)
+						refused(f, fmt.Sprintf("before step %d", step))
+						if step != before || ends == "no" {
+							return ""
+						}
+						session := f.waited
+						if ends == "the shared" {
+							session = f.sharedConn()
+						}
+						mustStay = step < 3 && ends == "the shared"
+						f.kill(session)
+						if onWaiter := session == f.waited; onWaiter == steps[step-1].onWaiter {
+							return "hang up"
+						}
+						return ""
+					})
+					time.Sleep(3 * ttl)
+					f.change(func(f *fake) { refused(f, "after all steps") })
+					if err := lease.Err(); mustStay && err != nil || !mustStay && !errors.Is(err, locker.ErrLost) {
+						t.Errorf("Err = %v, and the lease must stay: %v", err, mustStay)
+					}
+					if mustStay && reached < len(steps) || reached < before {
+						t.Errorf("the move has come to step %d: this test proves nothing", reached)
+					}
+					_ = lease.Release(t.Context())
+					time.Sleep(ttl)
+					f.isFree(t)
+					if err := l.Close(); err != nil {
+						t.Errorf("Close = %v, want nil", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// isFree fails unless nobody holds anything.
+func (f *fake) isFree(t *testing.T) {
+	t.Helper()
+	f.change(func(f *fake) {
+		if len(f.locks)+len(f.shared)+len(f.gates) > 0 {
+			t.Errorf("when it is released: %d locks are held exclusively, %d in shared mode, %d gates, want none", len(f.locks), len(f.shared), len(f.gates))
+		}
+	})
+}
+
+// If somebody uses the same advisory key, the gate stays closed, the lease goes on, and the move is over when they have given it back.
+func TestMoveBesideAStranger(t *testing.T) {
+	const ttl = time.Second
+	for _, releases := range []string{"after", "before"} {
+		t.Run("the lease is released "+releases+" the stranger has left", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stranger := new(fakeConn)
+				f, l, lease := moving(t, ttl, func(f *fake, step int) string {
+					if step == 4 {
+						f.share(stranger, keyOfA)
+					}
+					return ""
+				})
+				time.Sleep(10 * ttl)
+				if err := lease.Err(); err != nil {
+					t.Errorf("Err = %v, want nil", err)
+				}
+				f.change(func(f *fake) {
+					if exclusive, inSharedMode := f.third(keyOfA); exclusive || inSharedMode || f.gates[keyOfA] != f.waited {
+						t.Errorf("a third session is granted the lock exclusively: %v, in shared mode: %v, and the gate is closed: %v",
+							exclusive, inSharedMode, f.gates[keyOfA] == f.waited)
+					}
+				})
+				if n := f.statements("SELECT CASE WHEN pg_try_advisory_lock("); n < 10 {
+					t.Errorf("step 4 was taken %d times in 10 TTLs, want once in each renewal", n)
+				}
+				leave := func() { f.change(func(f *fake) { f.unshare(stranger, keyOfA) }) }
+				if releases == "after" {
+					leave()
+					time.Sleep(ttl)
+					f.change(func(f *fake) {
+						if f.locks[keyOfA] != f.sharedConn() || len(f.shared) > 0 || len(f.gates) > 0 {
+							t.Error("the stranger has left, and the lease has not moved")
+						}
+						f.kill(f.waited)
+					})
+					time.Sleep(2 * ttl)
+				}
+				if err := lease.Release(t.Context()); err != nil {
+					t.Errorf("Release = %v, want nil", err)
+				}
+				if releases == "before" {
+					leave()
+				}
+				f.isFree(t)
+				if err := l.Close(); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+			})
+		})
+	}
+}
+
+// If step 4 fails, nobody knows in which mode the shared session has the lock. The lease goes on, on both, and its release frees all of it.
+func TestMoveThatCantBeDecided(t *testing.T) {
+	const ttl = time.Second
+	for _, executed := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			f, l, lease := moving(t, ttl, func(f *fake, step int) string {
+				if step != 4 {
+					return ""
+				}
+				if executed {
+					f.lock(f.sharedConn(), keyOfA)
+				}
+				return "57014 canceling statement due to user request"
+			})
+			time.Sleep(5 * ttl)
+			if err := lease.Err(); err != nil {
+				t.Errorf("Err = %v, want nil", err)
+			}
+			f.change(func(f *fake) {
+				if exclusive, inSharedMode := f.third(keyOfA); exclusive || inSharedMode {
+					t.Errorf("a third session is granted the lock exclusively: %v, in shared mode: %v, want neither", exclusive, inSharedMode)
+				}
+			})
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			f.isFree(t)
+			if err := l.Close(); err != nil {
+				t.Errorf("Close = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// While a lease is attached to both sessions, the end of either is known at once, and its base is the older one of theirs: the silence of either
+// ends it in time.
+func TestMoveThatStopsBetweenItsSessions(t *testing.T) {
+	const ttl = time.Second
+	for _, which := range []string{"the waiter's", "the shared"} {
+		for _, what := range []string{"falls silent", "ends"} {
+			t.Run(which+" session "+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					stranger := new(fakeConn)
+					f, l, lease := moving(t, ttl, func(f *fake, step int) string {
+						if step == 4 {
+							f.share(stranger, keyOfA) // so that both are asked from now on
+						}
+						return ""
+					})
+					time.Sleep(3*ttl + ttl/10)
+					since := time.Now()
+					f.change(func(f *fake) {
+						session := f.waited
+						if which == "the shared" {
+							session = f.sharedConn()
+						}
+						if what == "ends" {
+							f.kill(session)
+						} else {
+							f.mute = session
+						}
+					})
+					if what == "falls silent" {
+						time.Sleep(ttl)
+					}
+					synctest.Wait()
+					if err := lease.Err(); !errors.Is(err, locker.ErrLost) || lease.Deadline().After(since.Add(ttl)) {
+						t.Errorf("%v later Err = %v, and the deadline was after %v, want ErrLost at once, or at a deadline within a TTL",
+							time.Since(since), err, lease.Deadline().Sub(since))
+					}
+					_ = lease.Release(t.Context())
+					_ = l.Close()
+				})
+			})
+		}
 	}
 }
 

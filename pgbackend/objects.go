@@ -39,12 +39,17 @@ func (c *conn) makeObjects(ctx context.Context) error {
 	}
 }
 
-// missingObjects is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it makes none.
+// missingObjects is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it makes none; and ALTER TABLE needs the
+// table's owner, and a lock that keeps all new connections waiting, also when it adds nothing.
 func (c *conn) missingObjects(ctx context.Context) (string, error) {
 	sql := Migration(c.d.schema)
-	r, err := c.exec(ctx, "SELECT to_regnamespace("+literal(quoted(c.d.schema))+") IS NOT NULL")
+	r, err := c.exec(ctx, "SELECT to_regnamespace("+literal(quoted(c.d.schema))+") IS NOT NULL, to_regclass("+literal(c.d.table())+") IS NOT NULL")
 	if err == nil && r.bool(0, 0) {
 		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+quoted(c.d.schema)+";", "", 1)
+	}
+	if err == nil && r.bool(0, 1) {
+		sql = strings.Replace(sql, "ALTER TABLE "+c.d.table()+" ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;", "", 1)
+		sql = strings.Replace(sql, "(protocol) VALUES (2)", "DEFAULT VALUES", 1) // the table may be an old one
 	}
 	return sql, err
 }

@@ -92,13 +92,16 @@ func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
 	return sent, int64(sent) > c.base.Load()
 }
 
-// lateAnswer is that of the waiter's connection on which the lease hangs. Once that was told to give the lock back, its answers say nothing
-// of the session that has it from then on, whose timeout runs from an earlier statement.
+// lateAnswer is that of the waiter's connection on which the lease hangs. From step 3 of a move on the lease hangs on the shared connection as
+// well, whose session's timeout may run from an earlier statement: then the older one of both counts.
 func (l *lock) lateAnswer(own *conn) (sent driver.Instant, news bool) {
-	sent, news = own.lateAnswer() // before the mode is looked at
+	sent, _ = own.lateAnswer() // before it is looked at what the lease hangs on
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return sent, news && l.hangs == own && l.mode != leaving
+	if l.heir != nil {
+		sent = min(sent, l.heir.lastAnswered())
+	}
+	return sent, l.hangs == own && int64(sent) > own.base.Load()
 }
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.

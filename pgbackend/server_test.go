@@ -48,12 +48,31 @@ func TestServersRefused(t *testing.T) {
 		"lock table":         {func(f *fake) { f.taken = 3200 }, pgbackend.ErrLockTable, "max_locks_per_transaction"},
 		"too many clients":   {failing("53300 sorry, too many clients already"), nil, "no connection left"},
 		"missing permission": {failing("42501 permission denied"), nil, "Migration"},
+		"newer schema":       {func(f *fake) { f.protocol = "3" }, errors.ErrUnsupported, "protocol 3"},
+		"no protocol":        {func(f *fake) { f.protocol = "0" }, errors.ErrUnsupported, "protocol 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
 			f.change(c.change)
 			refused(t, f, c.want, c.says)
 		})
+	}
+}
+
+// Schemas that were made by an older version are used as they are.
+func TestProtocols(t *testing.T) {
+	for _, protocol := range []string{"", "1", "2"} {
+		f := newFake(t)
+		f.change(func(f *fake) { f.protocol = protocol })
+		if _, err := locker.TryAcquire(t.Context(), open(t, f), "a"); err != nil {
+			t.Errorf("TryAcquire in a schema of protocol %q = %v, want a lease", protocol, err)
+		}
+	}
+	f := newFake(t)
+	l := open(t, f)
+	f.change(func(f *fake) { f.protocol = "3" }) // raised while a Locker is open: its next connection finds out
+	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("TryAcquire on a new connection to a schema of protocol 3 = %v, want ErrUnsupported", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 )
 
 // settle takes the sign of life, and finds out where the sequence is and which epoch it is in.
@@ -33,7 +34,7 @@ func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive 
 		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
 		" "+startOfServer+","+
 		fmt.Sprintf(" pg_try_advisory_lock(%s),", lifePair(c.life))+
-		" e.epoch, e.system, e.database, e.sequence, e.timeline FROM "+c.d.table()+" e")
+		" e.epoch, e.system, e.database, e.sequence, e.timeline, to_jsonb(e) ->> 'protocol' FROM "+c.d.table()+" e")
 	if err != nil {
 		return err
 	}
@@ -44,7 +45,28 @@ func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive 
 	*alive = r.bool(0, 5)
 	*row = epochRow{epoch: r.int(0, 6), origin: origin{system: r.int(0, 7), database: r.int(0, 8), sequence: r.int(0, 9), timeline: r.int(0, 10)}}
 	c.place = place{*now, r.int(0, 4)}
-	return nil
+	return c.checkProtocol(r.value(0, 11))
+}
+
+// The protocols that this version can be used with. In a schema of protocol 1 there may be versions that end a move with the lock in shared
+// mode on the shared connection, and in one of protocol 2 there are none. Both exclude each other as long as nobody asks for shared mode.
+const (
+	oldestProtocol = 1
+	newestProtocol = 2
+)
+
+// checkProtocol refuses a schema that belongs to a version of which this one knows nothing. A schema that was made before there was a
+// protocol has no such column (the value is ""), and is of protocol 1: Migration adds the column, and a Locker doesn't, because that needs
+// the table's owner and a lock that keeps all new connections waiting.
+func (c *conn) checkProtocol(value string) error {
+	if value == "" {
+		return nil
+	}
+	if n, err := strconv.Atoi(value); err == nil && n >= oldestProtocol && n <= newestProtocol {
+		return nil
+	}
+	return fmt.Errorf("%w: the schema %s has protocol %s, and this version of locker knows protocols %d to %d; use a newer version",
+		errors.ErrUnsupported, quoted(c.d.schema), value, oldestProtocol, newestProtocol)
 }
 
 // startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.

@@ -32,6 +32,7 @@ const (
 	takeToken              // a token alone
 	give                   // the lock back
 	giveShared             // the lock back that is held in shared mode
+	giveEither             // the lock back that is held in one of the modes, or in both
 )
 
 const (
@@ -129,12 +130,13 @@ func (c *conn) message(some []*request) string {
 	takes := 0
 	for i, r := range some {
 		switch r.kind {
-		case give, giveShared:
-			function := ", pg_advisory_unlock("
-			if r.kind == giveShared {
-				function = ", pg_advisory_unlock_shared("
+		case give, giveShared, giveEither:
+			if r.kind != give {
+				first.WriteString(", pg_advisory_unlock_shared(" + r.key.lock() + ")")
 			}
-			first.WriteString(function + r.key.lock() + ")")
+			if r.kind != giveShared {
+				first.WriteString(", pg_advisory_unlock(" + r.key.lock() + ")")
+			}
 		default:
 			k := "NULL::bigint"
 			if r.kind == take {
@@ -184,10 +186,13 @@ func (c *conn) try(k key) (locker.Token, driver.Instant, error) {
 }
 
 // unlock gives a lock back. What this session doesn't hold is left alone: then it had been given back before.
-func (c *conn) unlock(k key, shared bool) error {
+func (c *conn) unlock(k key, has holding) error {
 	r := &request{kind: give, key: k}
-	if shared {
+	switch has {
+	case inSharedMode:
 		r.kind = giveShared
+	case inEitherMode:
+		r.kind = giveEither
 	}
 	return c.ask(r)
 }

@@ -97,3 +97,43 @@ func TestPostgresSchema(t *testing.T) {
 	}
 	itest.Release(t, lease)
 }
+
+// A schema has the protocol of the version that made it. One that was made before there was a protocol is used as it is, also by a role that
+// doesn't own it, and counts as protocol 1 from the next migration on. One of a version that isn't known yet is refused.
+func TestPostgresProtocol(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	const role, password = "stranger", "open-sesame"
+	s.exec(t, "create role "+role+" login password '"+password+"'", "drop schema if exists locker cascade")
+	t.Cleanup(func() {
+		s.exec(t, "drop owned by "+role, "drop role "+role, "drop schema if exists locker cascade")
+	})
+	rawURL := itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword(role, password) })
+	protocol := func() int { return admin[int](t, s, "select protocol from locker.locker_epoch") }
+
+	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+	if n := protocol(); n != 2 {
+		t.Errorf("a Locker has made a schema of protocol %d, want 2", n)
+	}
+	s.exec(t, "drop schema locker cascade", pgbackend.Migration("locker"))
+	if n := protocol(); n != 2 {
+		t.Errorf("the migration has made a schema of protocol %d, want 2", n)
+	}
+	s.exec(t, documentedGrants(t, role)...)
+	s.exec(t, "alter table locker.locker_epoch drop column protocol")
+	before := itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	s.exec(t, "grant create on schema locker to "+role, "grant insert on locker.locker_epoch to "+role, "drop sequence locker.locker_token") // that role makes it again, and doesn't own the table
+	token := itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	later(t, before, token)
+	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker"))
+	if n := protocol(); n != 1 {
+		t.Errorf("the migration has made protocol %d of a schema that had none, want 1", n)
+	}
+	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)))
+
+	s.exec(t, "update locker.locker_epoch set protocol = 2") // as docs/postgres.md says
+	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)))
+	s.exec(t, "update locker.locker_epoch set protocol = 3")
+	itest.RefusedAtOpen(t, rawURL, "protocol 3")
+}
