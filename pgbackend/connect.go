@@ -2,56 +2,58 @@ package pgbackend
 
 import (
 	"context"
-	"strings"
 	"time"
-)
 
-// maxStillborn is how often a connection is made whose session the server was just ending. A pooler may have several of those to give.
-const maxStillborn = 10
+	"github.com/fencedlock/locker/internal/pgsession"
+)
 
 // connect makes a connection that is ready for locks: one that is to be shared, or a waiter's.
 func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) (*conn, error) {
 	for try := 1; ; try++ {
-		stream, keyPID, err := d.dial(ctx)
+		made, err := d.dial(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), looking: make(chan struct{}, 1), burial: make(chan struct{}, 1)}
-		outlast(stream, c.tcpLimit())
-		c.wire = newWire(stream, c.ended)
-		c.base.Store(int64(c.lastAnswered()))
+		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), looking: make(chan struct{}, 1)}
+		c.Session = pgsession.Start(made, pgsession.Settings{IdleTimeout: ttl, Blocks: waiter}, c.ended)
+		c.base.Store(int64(c.LastAnswered()))
 		if !d.addConn(c) {
-			c.end(errClosed)
-			return nil, errClosed
+			c.End(pgsession.ErrClosed)
+			return nil, pgsession.ErrClosed
 		}
-		if c.err() != nil { // before it was noted
+		if c.Err() != nil { // before it was noted
 			d.forgetConn(c)
 		}
-		now, err := c.look(ctx)
-		stillborn := isEnd(err)
+		server, err := c.Look(ctx)
+		stillborn := pgsession.Ended(err)
 		if err == nil {
-			err = c.setUp(ctx, now, keyPID, waiter)
+			err = c.setUp(ctx, server, waiter)
 		}
 		if err == nil {
 			return c, nil
 		}
-		c.end(errClosed)
-		if !stillborn || try == maxStillborn {
-			return nil, explain(overdue(err), d.schema)
+		c.End(pgsession.ErrClosed)
+		if !stillborn || try == pgsession.MaxStillborn {
+			return nil, explain(pgsession.Overdue(err), d.schema)
 		}
 	}
 }
 
-func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) error {
-	c.pid, c.version = now.pid, now.version
-	if err := now.check(); err != nil {
+func (d *pgDriver) dial(ctx context.Context) (*pgsession.Conn, error) {
+	return pgsession.Dial(ctx, d.pool)
+}
+
+func (d *pgDriver) connectTime() time.Duration { return pgsession.ConnectLimit(d.pool) }
+
+func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) error {
+	if err := checkServer(server); err != nil {
 		return err
 	}
-	c.d.learn(now)
-	if err := c.checkPooler(ctx, keyPID); err != nil {
+	c.d.learn(server)
+	if err := c.d.poolers.Check(ctx, c.Session, c.d.dial); err != nil {
 		return err
 	}
-	if err := c.set(ctx, waiter); err != nil {
+	if err := c.Prepare(ctx); err != nil {
 		return err
 	}
 	if !waiter {
@@ -65,7 +67,7 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 	if err := c.reach(ctx); err != nil {
 		return err
 	}
-	if err := c.finish(ctx, waiter); err != nil {
+	if err := c.CheckSettings(ctx); err != nil {
 		return err
 	}
 	if !waiter {
@@ -74,14 +76,5 @@ func (c *conn) setUp(ctx context.Context, now facts, keyPID int64, waiter bool) 
 	return nil
 }
 
-func (d *pgDriver) sequence() string { return quoted(d.schema) + ".locker_token" }
-func (d *pgDriver) table() string    { return quoted(d.schema) + ".locker_epoch" }
-
-// literal is a text as SQL.
-func literal(text string) string {
-	quoted := "'" + strings.ReplaceAll(text, "'", "''") + "'"
-	if strings.Contains(text, `\`) {
-		quoted = " E" + strings.ReplaceAll(quoted, `\`, `\\`)
-	}
-	return quoted
-}
+func (d *pgDriver) sequence() string { return pgsession.Quoted(d.schema) + ".locker_token" }
+func (d *pgDriver) table() string    { return pgsession.Quoted(d.schema) + ".locker_epoch" }

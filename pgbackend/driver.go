@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // pgDriver is the contact of one Locker with its database.
@@ -28,11 +29,11 @@ type pgDriver struct {
 	die  context.CancelCauseFunc
 	busy sync.WaitGroup // goroutines that connect
 
+	poolers pgsession.Poolers
 	largest atomic.Int64 // the largest token that this Locker was given
 
 	mu       sync.Mutex // guards the rest
 	closed   bool
-	poolers  map[string]struct{} // addresses at which there is one in session mode
 	names    map[key]*named
 	sessions map[time.Duration]*session
 	conns    map[*conn]struct{} // that have not ended
@@ -59,7 +60,7 @@ var (
 // what idle_session_timeout and tcp_user_timeout can say.
 const (
 	minTTL = 100 * time.Millisecond
-	maxTTL = (1<<31-1)*time.Millisecond - tcpSlack
+	maxTTL = pgsession.MaxIdleTimeout
 )
 
 // maxSessions is how many TTLs may be in use at the same time. Each has a connection of its own.
@@ -213,12 +214,7 @@ func (d *pgDriver) forgetConn(c *conn) {
 		d.waiters--
 	}
 	delete(d.conns, c)
-	for other := range d.conns {
-		if other.pooler == c.pooler {
-			return
-		}
-	}
-	delete(d.poolers, c.pooler)
+	d.poolers.Forget(c.Session)
 }
 
 // begin counts a goroutine that ends by itself once the Locker is closed. It is false when that has happened.
@@ -246,7 +242,7 @@ func (d *pgDriver) Close(ctx context.Context) error {
 	defer cancel()
 	var all sync.WaitGroup
 	for _, c := range conns {
-		all.Go(func() { c.goodbye(ctx) })
+		all.Go(func() { c.Close(ctx) })
 	}
 	all.Wait()
 	d.busy.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 type (
@@ -27,8 +28,8 @@ var (
 	KeyOf       = keyOf
 	CheckPrefix = checkPrefix
 	CheckSchema = checkSchema
-	Quoted      = quoted
-	Literal     = literal
+	Quoted      = pgsession.Quoted
+	Literal     = pgsession.Literal
 	MakeToken   = token
 )
 
@@ -60,7 +61,7 @@ func (s Settings) Config() (prefix, ttl, schema string, waiters int) {
 }
 
 // Hosts counts the servers of a configuration.
-func (s Settings) Hosts() int { return hosts(s.Pool.ConnConfig) }
+func (s Settings) Hosts() int { return pgsession.Hosts(s.Pool.ConnConfig) }
 
 // NewWithKeys is New with other keys.
 func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(schema, prefix, name string) Key) (locker.Locker, error) {

@@ -62,6 +62,3 @@ func checkSchema(schema string) error {
 	}
 	return nil
 }
-
-// quoted is an identifier as SQL.
-func quoted(identifier string) string { return `"` + strings.ReplaceAll(identifier, `"`, `""`) + `"` }

@@ -9,6 +9,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // lock is one acquisition. It may have left something in two places: on the shared connection, where it claims its key, and on a
@@ -23,19 +24,19 @@ type lock struct {
 
 	settling chan struct{} // full while somebody moves the lock, or removes it
 
-	mu      sync.Mutex   // guards the rest
-	bound   bool         // the name is in use by it
-	queued  bool         // it waits, or is about to, on a connection of its own
-	at      *conn        // the shared connection on which it may be held
-	atHas   holding      // what that may have of it
-	own     *conn        // the waiter's connection on which it may be held, and its gate
-	blocked *call        // the statement on it that waits, or has waited
-	floor   locker.Token // and the largest token before it
-	mode    mode         // what it has on its own connection
-	moving  *call        // the step of a move whose answer has not come in time
-	unseen  bool         // the server didn't find it waiting at the last look, and had not answered either
-	hangs   *conn        // whichever of the two the lease hangs on; nil: there is none
-	heir    *conn        // the shared one, from step 3 of a move on: the lease hangs on that as well
+	mu      sync.Mutex      // guards the rest
+	bound   bool            // the name is in use by it
+	queued  bool            // it waits, or is about to, on a connection of its own
+	at      *conn           // the shared connection on which it may be held
+	atHas   holding         // what that may have of it
+	own     *conn           // the waiter's connection on which it may be held, and its gate
+	blocked *pgsession.Call // the statement on it that waits, or has waited
+	floor   locker.Token    // and the largest token before it
+	mode    mode            // what it has on its own connection
+	moving  *pgsession.Call // the step of a move whose answer has not come in time
+	unseen  bool            // the server didn't find it waiting at the last look, and had not answered either
+	hangs   *conn           // whichever of the two the lease hangs on; nil: there is none
+	heir    *conn           // the shared one, from step 3 of a move on: the lease hangs on that as well
 }
 
 // mode is what a waiter's connection has of its lock. From handingOver on, the shared connection has the lock, too, and the lease hangs on
@@ -113,7 +114,7 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 		return g, false, err
 	}
 	if err := c.makeRoom(ctx); err != nil {
-		return g, isEnd(err) || errors.Is(err, errRetired), err
+		return g, pgsession.Ended(err) || errors.Is(err, errRetired), err
 	}
 	limited, cancel := callContext(ctx, maxCall)
 	defer cancel()
@@ -123,7 +124,7 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 	err = c.claim(l)
 	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) { // whoever has claimed it may have no answer yet; this one comes after that
 		if _, err := c.stands(limited); err != nil {
-			return g, c.err() != nil, err
+			return g, c.Err() != nil, err
 		}
 		err = c.claim(l)
 	}
@@ -140,9 +141,9 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.letGo(c)
-		return g, c.err() != nil, err
+		return g, c.Err() != nil, err
 	case err != nil:
-		return g, c.err() != nil || c.isRetired(), err
+		return g, c.Err() != nil || c.isRetired(), err
 	case token == 0:
 		l.letGo(c)
 		return g, false, l.held(ctx)
@@ -184,7 +185,7 @@ func (l *lock) held(ctx context.Context) error {
 func (l *lock) hang(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	c.leases.Add(1)
@@ -221,7 +222,7 @@ func (l *lock) drop() {
 func (l *lock) inherits(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := c.err(); err != nil {
+	if err := c.Err(); err != nil {
 		return err
 	}
 	c.leases.Add(1)
@@ -254,7 +255,7 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.settled()
 	l.unhang()
-	if err := both(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
+	if err := pgsession.Both(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
 		return err
 	}
 	if l.bound {
@@ -270,7 +271,7 @@ func (l *lock) settle(ctx context.Context) error {
 	case l.settling <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errNoAnswer
+		return pgsession.ErrNoAnswer
 	}
 }
 
@@ -286,7 +287,7 @@ func (l *lock) leaveShared(ctx context.Context) error {
 		return nil
 	}
 	err := c.unlock(l.key, has)
-	if err != nil && c.err() != nil {
+	if err != nil && c.Err() != nil {
 		err = l.bury(ctx, c)
 	}
 	if err == nil {
@@ -301,5 +302,5 @@ func (l *lock) bury(ctx context.Context, dead *conn) error {
 	if err != nil {
 		return err
 	}
-	return c.bury(ctx, dead)
+	return dead.Terminate(ctx, c.exec)
 }

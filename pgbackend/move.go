@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // A lease that was waited for hangs on its waiter's connection at first. It moves to the shared connection, so that connections are needed
@@ -94,26 +95,26 @@ func (l *lock) target(ctx context.Context, own, at *conn) *conn {
 }
 
 // step executes a statement of a move on c, or reads its answer if that didn't come in time before.
-func (l *lock) step(ctx context.Context, c *conn, sql string) (*call, error) {
+func (l *lock) step(ctx context.Context, c *conn, sql string) (*pgsession.Call, error) {
 	l.mu.Lock()
 	r := l.moving
 	l.mu.Unlock()
 	if r == nil {
 		var err error
-		if r, err = c.begin(ctx, sql); err != nil {
+		if r, err = c.Begin(ctx, sql); err != nil {
 			return c.watch(nil, err)
 		}
 		l.mu.Lock()
 		l.moving = r
 		l.mu.Unlock()
 	}
-	if _, err := c.watch(r, c.wait(ctx, r)); err != nil && !failed(err) {
+	if _, err := c.watch(r, c.Wait(ctx, r)); err != nil && !pgsession.Refused(err) {
 		return nil, err
 	}
 	l.mu.Lock()
 	l.moving = nil
 	l.mu.Unlock()
-	return r, r.err
+	return r, r.Err()
 }
 
 // share is step 1.
@@ -124,14 +125,14 @@ func (l *lock) share(ctx context.Context, own *conn) error {
 	case errors.Is(err, kit.ErrNotSent):
 		l.setMode(exclusive)
 		return err
-	case failed(err): // it has the lock in one of the modes, or in both
+	case pgsession.Refused(err): // it has the lock in one of the modes, or in both
 		l.setMode(unknown)
 		return err
 	case err != nil:
 		return err
-	case !r.bool(0, 0):
-		own.end(errNotThere)
-		return own.err()
+	case !r.Bool(0, 0):
+		own.End(errNotThere)
+		return own.Err()
 	}
 	l.setMode(sharing)
 	return nil
@@ -166,7 +167,7 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 		return err
 	case err != nil:
 		return err
-	case !r.bool(0, 0): // somebody waits who hasn't come through the gate
+	case !r.Bool(0, 0): // somebody waits who hasn't come through the gate
 		l.letGo(c)
 		return errOver
 	}
@@ -199,7 +200,7 @@ func (l *lock) finishMove(ctx context.Context, own, c *conn) (driver.Instant, er
 		return 0, err
 	}
 	l.giveOwn(own)
-	return c.lastAnswered(), nil
+	return c.LastAnswered(), nil
 }
 
 func (l *lock) modeNow() mode {
@@ -211,9 +212,9 @@ func (l *lock) modeNow() mode {
 // giveOnOwn is step 3, or 5: W gives something back that it has.
 func (l *lock) giveOnOwn(ctx context.Context, own *conn, function, what string) error {
 	r, err := l.step(ctx, own, fmt.Sprintf("SELECT %s(%s)", function, what))
-	if err == nil && !r.bool(0, 0) {
-		own.end(errNotThere)
-		err = own.err()
+	if err == nil && !r.Bool(0, 0) {
+		own.End(errNotThere)
+		err = own.Err()
 	}
 	return err
 }
@@ -225,15 +226,15 @@ func (l *lock) upgrade(ctx context.Context, c *conn) error {
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.setUpgrade(handedOver, inSharedMode)
-	case failed(err):
+	case pgsession.Refused(err):
 		l.setUpgrade(undecided, inEitherMode)
 		return nil
 	case err != nil:
-	case r.value(0, 0) == "":
+	case r.Value(0, 0) == "":
 		l.setUpgrade(handedOver, inSharedMode)
-	case !r.bool(0, 0):
-		c.end(errNotThere)
-		err = c.err()
+	case !r.Bool(0, 0):
+		c.End(errNotThere)
+		err = c.Err()
 	default:
 		l.setUpgrade(upgraded, exclusively)
 	}

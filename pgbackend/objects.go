@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 //go:embed migration.sql
@@ -14,7 +16,7 @@ var migration string
 // Migration is the SQL that makes the sequence and the epoch in a schema, for those who make such things by hand: a Locker makes
 // them itself where its role may. It changes nothing where they are.
 func Migration(schema string) string {
-	return strings.ReplaceAll(migration, quoted(defaultSchema), quoted(schema))
+	return strings.ReplaceAll(migration, pgsession.Quoted(defaultSchema), pgsession.Quoted(schema))
 }
 
 // makeObjects makes what is missing.
@@ -32,9 +34,9 @@ func (c *conn) makeObjects(ctx context.Context) error {
 		_, err = c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, missing))
 		switch {
 		case err == nil:
-		case says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3: // by somebody without that lock
+		case pgsession.Says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3: // by somebody without that lock
 		default:
-			return fmt.Errorf("the schema %s has to be made, by the SQL of pgbackend.Migration: %w", quoted(c.d.schema), err)
+			return fmt.Errorf("the schema %s has to be made, by the SQL of pgbackend.Migration: %w", pgsession.Quoted(c.d.schema), err)
 		}
 	}
 }
@@ -43,11 +45,11 @@ func (c *conn) makeObjects(ctx context.Context) error {
 // table's owner, and a lock that keeps all new connections waiting, also when it adds nothing.
 func (c *conn) missingObjects(ctx context.Context) (string, error) {
 	sql := Migration(c.d.schema)
-	r, err := c.exec(ctx, "SELECT to_regnamespace("+literal(quoted(c.d.schema))+") IS NOT NULL, to_regclass("+literal(c.d.table())+") IS NOT NULL")
-	if err == nil && r.bool(0, 0) {
-		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+quoted(c.d.schema)+";", "", 1)
+	r, err := c.exec(ctx, "SELECT to_regnamespace("+pgsession.Literal(pgsession.Quoted(c.d.schema))+") IS NOT NULL, to_regclass("+pgsession.Literal(c.d.table())+") IS NOT NULL")
+	if err == nil && r.Bool(0, 0) {
+		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+pgsession.Quoted(c.d.schema)+";", "", 1)
 	}
-	if err == nil && r.bool(0, 1) {
+	if err == nil && r.Bool(0, 1) {
 		sql = strings.Replace(sql, "ALTER TABLE "+c.d.table()+" ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;", "", 1)
 		sql = strings.Replace(sql, "(protocol) VALUES (2)", "DEFAULT VALUES", 1) // the table may be an old one
 	}
@@ -61,18 +63,18 @@ func (c *conn) checkObjects(ctx context.Context) (there bool, err error) {
 		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE')"+
 		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch) o"+
 		" LEFT JOIN pg_sequence s ON s.seqrelid = o.sequence LEFT JOIN pg_class c ON c.oid = s.seqrelid",
-		literal(c.d.sequence()), literal(c.d.table())))
+		pgsession.Literal(c.d.sequence()), pgsession.Literal(c.d.table())))
 	switch {
-	case err != nil || !r.bool(0, 0):
+	case err != nil || !r.Bool(0, 0):
 		return false, err
-	case r.value(0, 2) == "":
+	case r.Value(0, 2) == "":
 		err = fmt.Errorf("%s is not a sequence", c.d.sequence())
-	case r.int(0, 2) < 1, r.int(0, 3) != 1, r.bool(0, 4), r.value(0, 5) != "p":
+	case r.Int(0, 2) < 1, r.Int(0, 3) != 1, r.Bool(0, 4), r.Value(0, 5) != "p":
 		err = fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
 			c.d.sequence())
-	case !r.bool(0, 6): // with a mark there no token is taken yet, which would tell as well
+	case !r.Bool(0, 6): // with a mark there no token is taken yet, which would tell as well
 		err = fmt.Errorf("a permission is missing: USAGE or UPDATE on %s, which pgbackend.Migration ends with", c.d.sequence())
-	case !r.bool(0, 1):
+	case !r.Bool(0, 1):
 		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", c.d.table())
 	}
 	return true, err
@@ -83,13 +85,13 @@ func explain(err error, schema string) error {
 	switch {
 	case err == nil || errors.Is(err, ErrPooler):
 		return err
-	case says(err, codePermission):
-		return fmt.Errorf("a permission is missing; pgbackend.Migration ends with those that a role needs in the schema %s: %w", quoted(schema), err)
-	case says(err, codeNoTable, codeNoSchema):
-		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", quoted(schema), err)
-	case says(err, codeReadOnly):
+	case pgsession.Says(err, codePermission):
+		return fmt.Errorf("a permission is missing; pgbackend.Migration ends with those that a role needs in the schema %s: %w", pgsession.Quoted(schema), err)
+	case pgsession.Says(err, codeNoTable, codeNoSchema):
+		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", pgsession.Quoted(schema), err)
+	case pgsession.Says(err, codeReadOnly):
 		return fmt.Errorf("the server takes no writes: %w", err)
-	case says(err, codeTooMany):
+	case pgsession.Says(err, codeTooMany):
 		return fmt.Errorf("the server or its pooler has no connection left: %w", err)
 	}
 	return err

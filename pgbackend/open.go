@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 func init() {
@@ -127,7 +127,6 @@ func newDriver(pool *pgxpool.Config, c config) *pgDriver {
 		keyOf:    keyOf,
 		names:    make(map[key]*named),
 		sessions: make(map[time.Duration]*session),
-		poolers:  make(map[string]struct{}),
 		conns:    make(map[*conn]struct{}),
 		refused:  driver.Stamp().Add(-connectPause),
 	}
@@ -150,30 +149,15 @@ func (d *pgDriver) open(ctx context.Context) error {
 	if d.config.waiters == 0 {
 		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
 	}
-	if hosts(d.pool.ConnConfig) > 1 {
+	if pgsession.Hosts(d.pool.ConnConfig) > 1 {
 		d.guarantees.Tolerance = locker.ToleranceFailover
 	}
 	return nil
 }
 
-// hosts counts the servers that a configuration names.
-func hosts(c *pgx.ConnConfig) int {
-	type addr struct {
-		host string
-		port uint16
-	}
-	all := []addr{{c.Host, c.Port}}
-	for _, f := range c.Fallbacks { // the same host may come twice, with TLS and without
-		if a := (addr{f.Host, f.Port}); !slices.Contains(all, a) {
-			all = append(all, a)
-		}
-	}
-	return len(all)
-}
-
 // learn takes in what a connection says of the server. Later ones may lead elsewhere.
-func (d *pgDriver) learn(f facts) {
+func (d *pgDriver) learn(s pgsession.Server) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.tableSize = f.room()
+	d.tableSize = s.LocksPerTx * (s.Connections + s.Prepared)
 }

@@ -51,9 +51,9 @@ func (c *conn) reach(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last := len(r.rows) - 1
-	c.limit.Store(r.int(last, 0) + reachStep)
-	c.epoch = r.int(last, 1)
+	last := len(r.Rows) - 1
+	c.limit.Store(r.Int(last, 0) + reachStep)
+	c.epoch = r.Int(last, 1)
 	_, err = token(c.epoch, 1)
 	return err
 }
@@ -94,7 +94,7 @@ const (
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	if c.epoch < int64(floor)>>valueBits {
 		if c.leases.Load() == 0 {
-			c.end(errOldEpoch) // so that the next one asks for the epoch again
+			c.End(errOldEpoch) // so that the next one asks for the epoch again
 		}
 		return 0, errOldEpoch
 	}
@@ -127,9 +127,9 @@ func (c *conn) repair(ctx context.Context, floor int64) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	last := len(r.rows) - 1
-	c.limit.Store(r.int(last, 1) + reachStep)
-	return r.int(last, 0), nil
+	last := len(r.Rows) - 1
+	c.limit.Store(r.Int(last, 1) + reachStep)
+	return r.Int(last, 0), nil
 }
 
 // note has it written down that the sequence has reached a value.
@@ -138,7 +138,7 @@ func (c *conn) note(ctx context.Context, value int64) error {
 	if err != nil {
 		return err
 	}
-	limit := r.int(0, 0) + reachStep
+	limit := r.Int(0, 0) + reachStep
 	if value >= limit {
 		return fmt.Errorf("the sequence of fencing tokens was set back while it was at %d", value)
 	}

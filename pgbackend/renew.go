@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // Renew proves leases by one statement for each connection, side by side; a lease that hangs on a waiter's connection is moved off it
@@ -75,8 +76,8 @@ func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Inst
 		return late, nil
 	}
 	base, err := ask(ctx)
-	c.overdue.Store(errors.Is(err, errNoAnswer))
-	if late, news = lateAnswer(); news && errors.Is(err, errNoAnswer) {
+	c.overdue.Store(errors.Is(err, pgsession.ErrNoAnswer))
+	if late, news = lateAnswer(); news && errors.Is(err, pgsession.ErrNoAnswer) {
 		base, err = late, nil
 	}
 	if err == nil {
@@ -88,7 +89,7 @@ func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Inst
 // lateAnswer is when the last statement was sent that was answered on this connection, and so by its session, for whomever. It is news
 // when no renewal has reported it.
 func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
-	sent = c.lastAnswered()
+	sent = c.LastAnswered()
 	return sent, int64(sent) > c.base.Load()
 }
 
@@ -99,7 +100,7 @@ func (l *lock) lateAnswer(own *conn) (sent driver.Instant, news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.heir != nil {
-		sent = min(sent, l.heir.lastAnswered())
+		sent = min(sent, l.heir.LastAnswered())
 	}
 	return sent, l.hangs == own && int64(sent) > own.base.Load()
 }
@@ -140,8 +141,8 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 		return nil, err
 	}
 	blocked := make(map[int64]bool)
-	for i := range r.rows {
-		blocked[r.int(i, 0)] = true
+	for i := range r.Rows {
+		blocked[r.Int(i, 0)] = true
 	}
 	return blocked, nil
 }
@@ -153,7 +154,7 @@ func (l *lock) blockedPID() int64 {
 	if l.own == nil || l.blocked == nil {
 		return 0
 	}
-	return l.own.pid
+	return l.own.PID
 }
 
 // seen takes in which processes are blocked. A waiter that isn't, and has no answer yet, was just granted the lock, as a rule. But
@@ -161,12 +162,12 @@ func (l *lock) blockedPID() int64 {
 func (l *lock) seen(blocked map[int64]bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own == nil || l.blocked == nil || blocked[l.own.pid] {
+	if l.own == nil || l.blocked == nil || blocked[l.own.PID] {
 		l.unseen = false
 		return nil
 	}
 	select {
-	case <-l.blocked.done:
+	case <-l.blocked.Done():
 		return nil
 	default:
 	}
@@ -179,7 +180,7 @@ func (l *lock) seen(blocked map[int64]bool) error {
 
 // final tells an error that leaves hope from the end of a connection.
 func final(err error) error {
-	if err != nil && isEnd(err) {
+	if err != nil && pgsession.Ended(err) {
 		return lostWith(err)
 	}
 	return err

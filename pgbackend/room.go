@@ -3,6 +3,8 @@ package pgbackend
 import (
 	"context"
 	"fmt"
+
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // The lock table is one for all clients of the server, and when it is full, statements of others fail: inserts, even connects. As
@@ -30,7 +32,7 @@ func (c *conn) makeRoom(ctx context.Context) error {
 	case c.looking <- struct{}{}:
 		defer func() { <-c.looking }()
 	case <-ctx.Done():
-		return errNoAnswer
+		return pgsession.ErrNoAnswer
 	}
 	if _, enough := c.d.room(); enough {
 		return nil
@@ -49,7 +51,7 @@ func (c *conn) lookForRoom(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.d.allow(used, int(r.int(0, 0)), int(r.int(0, 1)))
+	return c.d.allow(used, int(r.Int(0, 0)), int(r.Int(0, 1)))
 }
 
 // room returns how many locks this Locker has, with the one that it is about to take, and whether it may have them without a look.

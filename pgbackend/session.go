@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // session is the connections for leases of one TTL: the one that they share, made when it is wanted, and those of waiters.
@@ -42,14 +44,14 @@ func (s *session) conn(ctx context.Context) (*conn, error) {
 	case <-m.done:
 		return m.conn, m.err
 	case <-ctx.Done():
-		return nil, errNoAnswer
+		return nil, pgsession.ErrNoAnswer
 	}
 }
 
 // get returns the shared connection, or the making of it.
 func (s *session) get() (*conn, *making) {
 	s.mu.Lock()
-	if s.shared != nil && s.shared.err() == nil && !s.shared.isRetired() {
+	if s.shared != nil && s.shared.Err() == nil && !s.shared.isRetired() {
 		defer s.mu.Unlock()
 		return s.shared, nil
 	}
@@ -71,7 +73,7 @@ func (s *session) get() (*conn, *making) {
 	case s.d.begin():
 		go s.make(m)
 	default:
-		s.made(m, nil, errClosed)
+		s.made(m, nil, pgsession.ErrClosed)
 	}
 	return nil, m
 }
@@ -112,7 +114,7 @@ func (s *session) retire() ([]*conn, bool) {
 func (c *conn) retire() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	unused := len(c.claims) == 0 || c.err() != nil
+	unused := len(c.claims) == 0 || c.Err() != nil
 	c.retired = c.retired || unused
 	return unused
 }
@@ -134,5 +136,5 @@ func (c *conn) isRetired() bool {
 func (c *conn) inUse() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.claims) > 0 && c.err() == nil
+	return len(c.claims) > 0 && c.Err() == nil
 }

@@ -6,19 +6,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // settle takes the sign of life, and finds out where the sequence is and which epoch it is in.
 func (c *conn) settle(ctx context.Context) error {
 	for {
-		c.life = 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
+		life := 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
+		c.Presence = lifePair(life)
 		var row epochRow
 		var now origin
 		alive := false
 		if err := c.readEpoch(ctx, &row, &now, &alive); err != nil {
 			return err
 		}
-		if int64(c.life) == now.sequence {
+		if int64(life) == now.sequence {
 			return errors.New("the sign of life is the mark of tokens, by chance: this session must end")
 		}
 		if alive { // else somebody has this one
@@ -30,22 +33,22 @@ func (c *conn) settle(ctx context.Context) error {
 func (c *conn) readEpoch(ctx context.Context, row *epochRow, now *origin, alive *bool) error {
 	r, err := c.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
 		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
-		fmt.Sprintf(" %s::regclass::oid,", literal(c.d.sequence()))+
+		fmt.Sprintf(" %s::regclass::oid,", pgsession.Literal(c.d.sequence()))+
 		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
 		" "+startOfServer+","+
-		fmt.Sprintf(" pg_try_advisory_lock(%s),", lifePair(c.life))+
+		fmt.Sprintf(" pg_try_advisory_lock(%s),", c.Presence)+
 		" e.epoch, e.system, e.database, e.sequence, e.timeline, to_jsonb(e) ->> 'protocol' FROM "+c.d.table()+" e")
 	if err != nil {
 		return err
 	}
-	if len(r.rows) != 1 {
-		return fmt.Errorf("%s has %d rows, and must have one", c.d.table(), len(r.rows))
+	if len(r.Rows) != 1 {
+		return fmt.Errorf("%s has %d rows, and must have one", c.d.table(), len(r.Rows))
 	}
-	*now = origin{system: r.int(0, 0), database: r.int(0, 1), sequence: r.int(0, 2), timeline: r.int(0, 3)}
-	*alive = r.bool(0, 5)
-	*row = epochRow{epoch: r.int(0, 6), origin: origin{system: r.int(0, 7), database: r.int(0, 8), sequence: r.int(0, 9), timeline: r.int(0, 10)}}
-	c.place = place{*now, r.int(0, 4)}
-	return c.checkProtocol(r.value(0, 11))
+	*now = origin{system: r.Int(0, 0), database: r.Int(0, 1), sequence: r.Int(0, 2), timeline: r.Int(0, 3)}
+	*alive = r.Bool(0, 5)
+	*row = epochRow{epoch: r.Int(0, 6), origin: origin{system: r.Int(0, 7), database: r.Int(0, 8), sequence: r.Int(0, 9), timeline: r.Int(0, 10)}}
+	c.place = place{*now, r.Int(0, 4)}
+	return c.checkProtocol(r.Value(0, 11))
 }
 
 // The protocols that this version can be used with. In a schema of protocol 1 there may be versions that end a move with the lock in shared
@@ -66,7 +69,7 @@ func (c *conn) checkProtocol(value string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: the schema %s has protocol %s, and this version of locker knows protocols %d to %d; use a newer version",
-		errors.ErrUnsupported, quoted(c.d.schema), value, oldestProtocol, newestProtocol)
+		errors.ErrUnsupported, pgsession.Quoted(c.d.schema), value, oldestProtocol, newestProtocol)
 }
 
 // startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.
@@ -101,7 +104,7 @@ func (c *conn) beginEpoch(ctx context.Context, row epochRow, now origin) error {
 		if err != nil {
 			return err
 		}
-		row = epochRow{epoch: r.int(0, 0), origin: origin{system: r.int(0, 1), database: r.int(0, 2), sequence: r.int(0, 3), timeline: r.int(0, 4)}}
+		row = epochRow{epoch: r.Int(0, 0), origin: origin{system: r.Int(0, 1), database: r.Int(0, 2), sequence: r.Int(0, 3), timeline: r.Int(0, 4)}}
 	}
 	return errors.New("the epoch of the fencing tokens doesn't come to rest: others change it all the time")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // What many leases do on the connection that they share: try for a lock together with its token, and give it back. While a statement
@@ -94,11 +95,11 @@ func (c *conn) askAll(some []*request) {
 	floor := c.d.floor()
 	answer, err := c.exec(ctx, c.message(some))
 	if err != nil {
-		err = c.refused(overdue(err))
+		err = c.refused(pgsession.Overdue(err))
 	}
 	var rows [][]string
-	if err == nil || failed(err) {
-		rows = answer.rows
+	if err == nil || pgsession.Refused(err) {
+		rows = answer.Rows
 	}
 	given := len(rows) > 0 && rows[0][0] == "0" // the first statement was carried out, whatever became of the second
 	for _, r := range some {
@@ -106,7 +107,7 @@ func (c *conn) askAll(some []*request) {
 			continue
 		}
 		if r.err = err; answer != nil {
-			r.sent = answer.sent
+			r.sent = answer.Sent
 		}
 	}
 	if err != nil {
@@ -167,12 +168,12 @@ func (c *conn) message(some []*request) string {
 // another one is made for what is to come.
 func (c *conn) refused(err error) error {
 	switch {
-	case !failed(err):
-	case says(err, codeNoMemory):
+	case !pgsession.Refused(err):
+	case pgsession.Says(err, codeNoMemory):
 		return fmt.Errorf("%w: it is full; raise max_locks_per_transaction: %w", ErrLockTable, err)
-	case c.leases.Load() == 0 && !says(err, codeLockWait):
-		c.end(err)
-	case says(err, codeInternal, codeNoTable): // the sequence is another one now, which this connection will never find
+	case c.leases.Load() == 0 && !pgsession.Says(err, codeLockWait):
+		c.End(err)
+	case pgsession.Says(err, codeInternal, codeNoTable): // the sequence is another one now, which this connection will never find
 		c.resign()
 	}
 	return err
@@ -206,6 +207,6 @@ func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
 	case err := <-asked:
 		return r.token, err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", driver.ContextError(ctx), errNoAnswer)
+		return 0, fmt.Errorf("%w: %w", driver.ContextError(ctx), pgsession.ErrNoAnswer)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // LockTx takes the lock on name for a transaction of the caller's, which holds it until it is committed or rolled back (also to a
@@ -104,7 +105,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
-		if !isEnd(err) && !errors.Is(err, errOldEpoch) || try == maxTries {
+		if !pgsession.Ended(err) && !errors.Is(err, errOldEpoch) || try == maxTries {
 			return token, err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // A waiter has a connection of its own, on which a statement blocks, first at the gate of the name, then at the lock. Whoever is past
@@ -23,7 +24,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	}
 	blocked, err := l.block(ctx, c)
 	if err == nil {
-		err = c.wait(ctx, blocked)
+		err = c.Wait(ctx, blocked)
 	}
 	var grant driver.Grant
 	if err == nil {
@@ -32,8 +33,8 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	switch {
 	case err == nil:
 		return grant, nil
-	case c.err() != nil:
-		l.tellLost(lostWith(c.err()))
+	case c.Err() != nil:
+		l.tellLost(lostWith(c.Err()))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	}
@@ -42,16 +43,14 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 
 // block begins the statement that waits. While it is blocked the server gives a client up that answers no keepalives. From the grant on
 // there may be a lease, so that must not happen any more: it is switched off by the same statement, before the holder can know of the grant.
-func (l *lock) block(ctx context.Context, c *conn) (*call, error) {
+func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
 	if err := c.claim(l); err != nil {
 		return nil, err
 	}
 	floor := l.d.floor()
-	waiting := setting(tcpUserTimeout, "0") + " AND " + setting(keepalivesIdle, c.interval())
-	granted := setting(tcpUserTimeout, milliseconds(c.tcpLimit())) + " AND " + setting(keepalivesIdle, noKeepalives)
-	blocked, err := c.begin(ctx, fmt.Sprintf("SELECT CASE WHEN %s THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
-		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN CASE WHEN %s THEN %s END END END END, current_setting('%s')",
-		waiting, l.key.gate(), l.key.lock(), granted, c.next, tcpUserTimeout))
+	blocked, err := c.Begin(ctx, fmt.Sprintf("SELECT CASE WHEN %s THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
+		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN CASE WHEN %s THEN %s END END END END, %s",
+		c.BeforeBlocking(), l.key.gate(), l.key.lock(), c.AfterBlocking(), c.next, pgsession.TCPUserTimeout))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.blocked, l.floor, l.mode = blocked, floor, unknown
@@ -81,9 +80,9 @@ func (l *lock) takeOwn(ctx context.Context) (*conn, error) {
 // awaited makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
 // that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more, and also if this
 // Locker has seen a larger token since.
-func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, error) {
+func (l *lock) awaited(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
 	var none driver.Grant
-	if err := c.checkTCP(r.int(0, 1)); err != nil {
+	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err
 	}
 	limited, cancel := callContext(ctx, maxCall)
@@ -91,7 +90,7 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *call) (driver.Grant, err
 	l.mu.Lock()
 	floor := l.floor
 	l.mu.Unlock()
-	base, value := r.sent, r.int(0, 0)
+	base, value := r.Sent, r.Int(0, 0)
 	if driver.Stamp().Sub(base) > c.ttl/20 || c.epoch<<valueBits|value < int64(l.d.floor()) {
 		var err error
 		floor = l.d.floor()
@@ -122,17 +121,17 @@ func (l *lock) leaveOwn(ctx context.Context) error {
 		}
 		return nil
 	}
-	if c.err() == nil && blocked != nil {
+	if c.Err() == nil && blocked != nil {
 		if err := l.unblock(ctx, c, blocked); err != nil {
-			c.end(err) // so that the server ends the session
+			c.End(err) // so that the server ends the session
 		}
 	}
-	if c.err() == nil && blocked != nil {
+	if c.Err() == nil && blocked != nil {
 		if err := l.clear(ctx, c, mode); err != nil {
-			c.end(err)
+			c.End(err)
 		}
 	}
-	if c.err() != nil {
+	if c.Err() != nil {
 		if blocked != nil {
 			if err := l.bury(ctx, c); err != nil {
 				return err
@@ -172,10 +171,10 @@ const (
 // unblock ends the wait of a statement. Whether it has won all the same is none of its concern. The server forgets a cancellation whose
 // process has nothing to do at that moment; and one that is slow to read the statement has nothing to do yet. So the cancellation is
 // repeated until the statement has an outcome.
-func (l *lock) unblock(ctx context.Context, c *conn, blocked *call) error {
+func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) error {
 	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
 		select {
-		case <-blocked.done:
+		case <-blocked.Done():
 			return nil
 		default:
 		}
@@ -187,7 +186,7 @@ func (l *lock) unblock(ctx context.Context, c *conn, blocked *call) error {
 		}
 		limited, cancel := context.WithTimeout(ctx, pause)
 		select {
-		case <-blocked.done:
+		case <-blocked.Done():
 		case <-limited.Done():
 		}
 		cancel()
@@ -201,8 +200,7 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	_, err = shared.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)"+
-		" ELSE pg_cancel_backend(%d) END", lifePair(c.life), c.pid))
+	_, err = shared.exec(ctx, fmt.Sprintf("SELECT %s ELSE pg_cancel_backend(%d) END", c.IfGone(), c.PID))
 	return err
 }
 
@@ -211,19 +209,19 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
 	if m == exclusive {
 		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
-		if err == nil || !failed(err) {
+		if err == nil || !pgsession.Refused(err) {
 			return err
 		}
 	}
 	for range 3 {
 		r, err := c.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_unlock_all() IS NOT NULL"+
-			" THEN CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_try_advisory_lock(%s) END END", c.mark(), lifePair(c.life)))
+			" THEN CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_try_advisory_lock(%s) END END", c.mark(), c.Presence))
 		switch {
-		case err == nil && r.bool(0, 0):
+		case err == nil && r.Bool(0, 0):
 			return nil
 		case err == nil:
-			return fmt.Errorf("somebody has the sign of life of process %d", c.pid)
-		case !says(err, codeCancelled): // that was meant for the statement before
+			return fmt.Errorf("somebody has the sign of life of process %d", c.PID)
+		case !pgsession.Says(err, codeCancelled): // that was meant for the statement before
 			return err
 		}
 	}

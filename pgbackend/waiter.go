@@ -4,8 +4,10 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // The connections of waiters, whose number is bounded. When a waiter has gone its connection is for the next one; a few are kept, for a TTL.
@@ -80,7 +82,7 @@ func (d *pgDriver) evictIdle() bool {
 	for _, s := range sessions {
 		if c := s.takeIdle(); c != nil {
 			d.forgetConn(c)
-			c.end(errClosed)
+			c.End(pgsession.ErrClosed)
 			return true
 		}
 	}
@@ -95,9 +97,9 @@ func (s *session) takeIdle() *conn {
 		c := s.idle[len(s.idle)-1]
 		s.idle = s.idle[:len(s.idle)-1]
 		if s.shared == nil || s.shared.place != c.place || s.shared.epoch != c.epoch {
-			c.end(errClosed)
+			c.End(pgsession.ErrClosed)
 		}
-		if c.err() == nil {
+		if c.Err() == nil {
 			return c
 		}
 	}
@@ -107,7 +109,7 @@ func (s *session) takeIdle() *conn {
 // putIdle takes a connection back on which nothing is held. A few are kept, until the server ends them after a TTL.
 func (s *session) putIdle(c *conn) {
 	s.mu.Lock()
-	s.idle = slices.DeleteFunc(s.idle, func(c *conn) bool { return c.err() != nil })
+	s.idle = slices.DeleteFunc(s.idle, func(c *conn) bool { return c.Err() != nil })
 	keep := len(s.idle) < maxIdle && !s.over
 	if keep {
 		s.idle = append(s.idle, c)
@@ -125,7 +127,7 @@ func (s *session) putIdle(c *conn) {
 func (s *session) makeWaiter(ctx context.Context) (*conn, error) {
 	if !s.d.begin() {
 		s.d.unreserveWaiter()
-		return nil, errClosed
+		return nil, pgsession.ErrClosed
 	}
 	made := make(chan *conn)
 	failed := make(chan error, 1)
@@ -158,18 +160,20 @@ func (s *session) makeWaiter(ctx context.Context) (*conn, error) {
 	}
 }
 
+const closeLimit = 5 * time.Second // of the goodbye to a connection that nobody uses any more
+
 // leave ends a connection on which nothing is held. The server's word for it is waited for aside, until the Locker is closed.
 //
 //nolint:contextcheck
 func (c *conn) leave() {
 	if !c.d.begin() {
-		c.end(errClosed)
+		c.End(pgsession.ErrClosed)
 		return
 	}
 	go func() {
 		defer c.d.busy.Done()
-		ctx, cancel := context.WithTimeout(c.d.life, maxWrite)
+		ctx, cancel := context.WithTimeout(c.d.life, closeLimit)
 		defer cancel()
-		c.goodbye(ctx)
+		c.Close(ctx)
 	}()
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package pgbackend
+package pgsession
 
 import (
 	"net"

@@ -1,4 +1,4 @@
-package pgbackend
+package pgsession
 
 import (
 	"errors"
@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// refusal is pgx's error of a connection that couldn't be made, in one line. pgx has a line for each address and way; where TLS is
+// connectError is pgx' error about a connection that couldn't be made, in one line. pgx has a line for each address and way; where TLS is
 // preferred that is two for each address, mostly with the same reason, or with the first saying that there is no TLS.
-type refusal struct {
+type connectError struct {
 	error
 	text string
 }
 
-func (e *refusal) Error() string { return e.text }
-func (e *refusal) Unwrap() error { return e.error }
+func (e *connectError) Error() string { return e.text }
+func (e *connectError) Unwrap() error { return e.error }
 
-// inOneLine makes a refusal of what pgx says; any other error stays as it is.
+// inOneLine makes a connectError of what pgx says; any other error stays as it is.
 func inOneLine(err error) error {
 	var connect *pgconn.ConnectError
 	if !errors.As(err, &connect) {
@@ -41,7 +41,7 @@ func inOneLine(err error) error {
 	if other := slices.DeleteFunc(slices.Clone(lines), func(line string) bool { return strings.HasSuffix(line, noTLS) }); len(other) > 0 {
 		lines = other
 	}
-	return &refusal{err, "no connection for user " + connect.Config.User + " to database " + connect.Config.Database + ": " + strings.Join(lines, "; ")}
+	return &connectError{err, "no connection for user " + connect.Config.User + " to database " + connect.Config.Database + ": " + strings.Join(lines, "; ")}
 }
 
 // reason is what is wrong with one address.
@@ -63,10 +63,10 @@ func reason(err error) string {
 	return where + ": " + what
 }
 
-// both is two errors in one line.
-func both(one, two error) error {
+// Both is two errors in one line.
+func Both(one, two error) error {
 	if one == nil || two == nil {
 		return errors.Join(one, two)
 	}
-	return &refusal{errors.Join(one, two), one.Error() + "; " + two.Error()}
+	return &connectError{errors.Join(one, two), one.Error() + "; " + two.Error()}
 }

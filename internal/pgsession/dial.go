@@ -1,0 +1,90 @@
+package pgsession
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Conn is a connection on which nothing is under way, taken over from pgx.
+type Conn struct {
+	stream net.Conn
+	keyPID int64
+}
+
+// Close ends a connection that no Session was made of.
+func (c *Conn) Close() { _ = c.stream.Close() }
+
+// Dial makes a connection as a pool of this configuration would: with its ConnConfig, BeforeConnect and AfterConnect.
+func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
+	cfg := config.ConnConfig.Copy()
+	if config.BeforeConnect != nil {
+		if err := config.BeforeConnect(ctx, cfg); err != nil {
+			return nil, Overdue(err)
+		}
+	}
+	if cfg.RuntimeParams == nil {
+		cfg.RuntimeParams = make(map[string]string)
+	}
+	if _, named := cfg.RuntimeParams["application_name"]; !named {
+		cfg.RuntimeParams["application_name"] = "locker"
+	}
+	if cfg.ValidateConnect == nil && Hosts(cfg) > 1 { // the first one that answers may be a standby
+		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	shareTime(ctx, cfg)
+	made, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, Overdue(inOneLine(err))
+	}
+	if config.AfterConnect != nil {
+		err = config.AfterConnect(ctx, made)
+	}
+	if err == nil {
+		err = made.PgConn().SyncConn(ctx)
+	}
+	if err != nil {
+		_ = made.PgConn().Conn().Close()
+		return nil, Overdue(err)
+	}
+	return &Conn{made.PgConn().Conn(), int64(made.PgConn().PID())}, nil
+}
+
+// Hosts counts the servers that a configuration names.
+func Hosts(c *pgx.ConnConfig) int {
+	type addr struct {
+		host string
+		port uint16
+	}
+	all := []addr{{c.Host, c.Port}}
+	for _, f := range c.Fallbacks { // the same host may come twice, with TLS and without
+		if a := (addr{f.Host, f.Port}); !slices.Contains(all, a) {
+			all = append(all, a)
+		}
+	}
+	return len(all)
+}
+
+const connectLimit = 5 * time.Second // for each host
+
+// ConnectLimit is how long a connection may take to be made and prepared.
+func ConnectLimit(config *pgxpool.Config) time.Duration {
+	return time.Duration(Hosts(config.ConnConfig)) * connectLimit
+}
+
+// shareTime leaves each of several hosts its part of the time: a host that is cut off must not use up the others' part.
+func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
+	until, limited := ctx.Deadline()
+	n := Hosts(cfg)
+	if !limited || n < 2 {
+		return
+	}
+	if share := time.Until(until) / time.Duration(n); cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
+		cfg.ConnectTimeout = max(share, time.Millisecond) // 0 would be no limit
+	}
+}

@@ -1,0 +1,62 @@
+package pgsession
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Terminate finds out whether the server's session of s, whose connection has ended here, is over as well, and ends it if it
+// isn't: the server may not have noticed. exec executes a statement on another session, of a server of the same configuration.
+//
+// As long as somebody holds the lock of s.Presence, it is that session, so its process can be ended without hitting another session that has got
+// its number. (A pooler in session mode may go on with the process, but has it give up all locks first.) On another server than before,
+// after a failover, nobody holds it.
+func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, sql string) (*Call, error)) error {
+	select {
+	case s.terminating <- struct{}{}:
+		defer func() { <-s.terminating }()
+	case <-ctx.Done():
+		return ErrNoAnswer
+	}
+	if s.terminated {
+		return nil
+	}
+	const lookOnly = " END"
+	look, end := "SELECT "+s.IfGone(), fmt.Sprintf(" WHEN pg_terminate_backend(%d) THEN false END", s.PID)
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		r, err := exec(ctx, look+end)
+		if Says(err, codePermission) && end != lookOnly { // the role has changed (SET ROLE); the server ends the session by itself
+			end = lookOnly
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if r.Bool(0, 0) {
+			s.terminated = true
+			return nil
+		}
+		if !sleep(ctx, pause) {
+			return fmt.Errorf("the session of a broken connection is still there (process %d)", s.PID)
+		}
+	}
+}
+
+// IfGone is SQL: the beginning of a CASE that is true when the session of s is over. What follows it is evaluated while s.PID is the process
+// of that session.
+func (s *Session) IfGone() string {
+	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", s.Presence)
+}
+
+// sleep is false when ctx was over first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
