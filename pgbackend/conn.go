@@ -6,86 +6,101 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// conn is a connection to the database that locks hang on: shared by the leases of one TTL, or a waiter's own. It has one session of
-// the server, and when that ends so do its locks.
+// conn is a connection to the database that leases are attached to: shared by the leases of one TTL, or a waiter's own. It has one
+// session of the server, and when that ends so do its locks.
 type conn struct {
 	*pgsession.Session
-	d     *pgDriver
-	ttl   time.Duration // the server ends the session after this silence
-	epoch int64         // of tokens that are taken here
-	seq   string        // SQL: the sequence
-	next  string        // SQL: its next value
-	limit atomic.Int64  // values from here on may only be used when that was written down (see reach.go)
-	place place
+	d        *pgDriver
+	pool     *pool
+	server   pgsession.Server
+	tokens   *tokenSource
+	requests *kit.Lanes[request, reply]
 
-	waits   bool         // it is a waiter's
-	base    atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
-	overdue atomic.Bool  // the last renewal had no answer in time
-	leases  atomic.Int32 // that hang on this connection
+	isWaiter bool         // the driver's mutex guards it
+	base     atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
+	overdue  atomic.Bool  // the last renewal had no answer in time
+	leases   atomic.Int32 // that are attached to this connection
 
-	looking chan struct{} // full while somebody looks at the lock table
-
-	mu      sync.Mutex
-	claims  map[key]*lock
-	retired bool       // nothing is claimed any more
-	asking  bool       // requests are under way
-	waiting []*request // and these came meanwhile
+	mu       sync.Mutex
+	reserved map[key]*lock // by whom a key is reserved
+	resigned bool          // nothing more is reserved
 }
 
-// place tells servers and their lives apart: what one says has no meaning for another.
-type place struct {
-	origin
-	started int64 // when the server was started, in µs
+func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
+	c := &conn{d: d, pool: p, reserved: make(map[key]*lock)}
+	c.Session = pgsession.Start(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter}, c.ended)
+	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema}
+	c.requests = c.newRequests()
+	c.base.Store(int64(c.LastAnswered()))
+	return c
 }
 
-// claim reserves a key of this connection for l. Advisory locks are reentrant: without that, a second acquisition on the
-// connection would be granted what the first one has, or has left behind. The error is ErrHeld when another has the key, and else says
-// that the connection has ended, or is about to.
-func (c *conn) claim(l *lock) error {
+// reserve reserves a key of this connection for l. Advisory locks are reentrant: without that, a second acquisition on the
+// connection would be granted what the first one has, or has left behind. The error is ErrHeld when another lock has reserved the key, and
+// otherwise says that the connection has ended, or has resigned.
+func (c *conn) reserve(l *lock) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.retired { // and has ended by now, maybe
-		return errRetired
+	if c.resigned { // and has ended by now, maybe
+		return errResigned
 	}
 	if err := c.Err(); err != nil {
 		return err
 	}
-	if other := c.claims[l.key]; other != nil && other != l {
+	if other := c.reserved[l.key]; other != nil && other != l {
 		return locker.ErrHeld
 	}
-	c.claims[l.key] = l
+	c.reserved[l.key] = l
 	return nil
 }
 
-// isLeased reports whether whoever has claimed a key has a lease.
-func (c *conn) isLeased(k key) bool {
-	c.mu.Lock()
-	l := c.claims[k]
-	c.mu.Unlock()
-	return l != nil && l.isHeld()
-}
-
-// unclaim gives a key back when it is certain that the connection doesn't hold it.
-func (c *conn) unclaim(l *lock) {
+// resign makes sure that nothing more will be reserved on a connection. Its leases stay; when all are released, the server
+// ends the session after a TTL.
+func (c *conn) resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.claims[l.key] == l {
-		delete(c.claims, l.key)
+	c.resigned = true
+}
+
+func (c *conn) hasResigned() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.resigned
+}
+
+// isLeased reports whether the lock that has reserved a key is leased.
+func (c *conn) isLeased(k key) bool {
+	c.mu.Lock()
+	l := c.reserved[k]
+	c.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	attached, _, _ := l.attachment()
+	return attached != nil
+}
+
+// unreserve gives a key back when it is certain that the connection doesn't hold it.
+func (c *conn) unreserve(l *lock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reserved[l.key] == l {
+		delete(c.reserved, l.key)
 	}
 }
 
-// ended tells all that hang on the connection.
+// ended notifies all leases that are attached to the connection. Session calls it, when the connection has ended.
 func (c *conn) ended(cause error) {
 	c.mu.Lock()
-	locks := make([]*lock, 0, len(c.claims))
-	for _, l := range c.claims {
+	locks := make([]*lock, 0, len(c.reserved))
+	for _, l := range c.reserved {
 		locks = append(locks, l)
 	}
 	c.mu.Unlock()
@@ -95,35 +110,43 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// exec carries a statement out, and gives the connection up when it has been silent for so long that nothing is lost by that.
+// exec executes a statement, and ends the connection when it has been silent for so long that nothing is lost by that.
 func (c *conn) exec(ctx context.Context, sql string) (*pgsession.Call, error) {
-	return c.watch(c.Exec(ctx, sql))
+	return c.endIfSilent(c.Exec(ctx, sql))
 }
 
 // execUrgent is exec for renewals.
 func (c *conn) execUrgent(ctx context.Context, sql string) (*pgsession.Call, error) {
-	return c.watch(c.ExecUrgent(ctx, sql))
+	return c.endIfSilent(c.ExecUrgent(ctx, sql))
 }
 
-func (c *conn) watch(r *pgsession.Call, err error) (*pgsession.Call, error) {
-	if errors.Is(err, pgsession.ErrNoAnswer) {
-		c.giveUp()
+// endIfSilent ends a connection that has no answer, unless a lease may still be alive on it: those end a TTL after the last statement
+// that was answered, which was sent before the one that has no answer. It returns what it is given.
+func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error) {
+	if errors.Is(err, kit.ErrNoAnswer) {
+		silence := c.Silence()
+		if c.leases.Load() == 0 && silence >= maxCall/2 || silence > c.pool.ttl {
+			c.End(errSilent)
+		}
 	}
 	return r, err
 }
 
-// giveUp ends a connection that doesn't answer, unless a lease may still be alive on it: those end a TTL after the last statement
-// that was answered, which was sent before the one that hangs.
-func (c *conn) giveUp() {
-	silence := c.Silence()
-	if c.leases.Load() == 0 && silence >= maxCall/2 || silence > c.ttl {
-		c.End(errSilent)
+// admit makes a token of a value that the sequence has given on this connection.
+func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
+	token, err := c.tokens.admit(ctx, floor, value)
+	if errors.Is(err, errOldEpoch) && c.leases.Load() == 0 {
+		c.End(errOldEpoch) // so that the next one asks for the epoch again
 	}
+	if err == nil {
+		c.d.largest.saw(token)
+	}
+	return token, err
 }
 
-// stands asks whether the session is still the one that it was, for the price of a round trip. Its answer restarts the server's
-// timeout, so the moment at which it was sent is a base for all locks of the connection.
-func (c *conn) stands(ctx context.Context) (driver.Instant, error) {
+// confirm asks whether the session is still the one that it was, for the price of a round trip. The answer restarts the server's
+// timeout, so the moment at which the statement was sent is a base for all leases of the connection.
+func (c *conn) confirm(ctx context.Context) (driver.Instant, error) {
 	r, err := c.askPID(ctx, "")
 	if err != nil {
 		return 0, err
@@ -131,9 +154,9 @@ func (c *conn) stands(ctx context.Context) (driver.Instant, error) {
 	return r.Sent, nil
 }
 
-// prove is stands with a new value of the sequence.
-func (c *conn) prove(ctx context.Context) (base driver.Instant, value int64, err error) {
-	r, err := c.askPID(ctx, ", "+c.next)
+// confirmAndTake is confirm with a new value of the sequence.
+func (c *conn) confirmAndTake(ctx context.Context) (base driver.Instant, value int64, err error) {
+	r, err := c.askPID(ctx, ", "+c.tokens.next)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -152,5 +175,5 @@ func (c *conn) askPID(ctx context.Context, more string) (*pgsession.Call, error)
 	return r, nil
 }
 
-// lostWith makes a loss of the reason for which a connection has ended.
-func lostWith(cause error) error { return fmt.Errorf("%w: %w", locker.ErrLost, cause) }
+// asLoss makes a loss of the reason for which a connection has ended.
+func asLoss(cause error) error { return fmt.Errorf("%w: %w", locker.ErrLost, cause) }

@@ -2,24 +2,25 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// connect makes a connection that is ready for locks: one that is to be shared, or a waiter's.
-func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) (*conn, error) {
+// connect makes a connection that is ready for the locks of a pool: one that is to be shared, or a waiter's.
+func (d *pgDriver) connect(ctx context.Context, p *pool, waiter bool) (*conn, error) {
 	for try := 1; ; try++ {
 		made, err := d.dial(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{d: d, ttl: ttl, claims: make(map[key]*lock), looking: make(chan struct{}, 1)}
-		c.Session = pgsession.Start(made, pgsession.Settings{IdleTimeout: ttl, Blocks: waiter}, c.ended)
-		c.base.Store(int64(c.LastAnswered()))
+		c := d.newConn(p, made, waiter)
 		if !d.addConn(c) {
-			c.End(pgsession.ErrClosed)
-			return nil, pgsession.ErrClosed
+			c.End(errNotNeeded)
+			return nil, errNotNeeded
 		}
 		if c.Err() != nil { // before it was noted
 			d.forgetConn(c)
@@ -32,24 +33,24 @@ func (d *pgDriver) connect(ctx context.Context, ttl time.Duration, waiter bool) 
 		if err == nil {
 			return c, nil
 		}
-		c.End(pgsession.ErrClosed)
+		c.End(errNotNeeded)
 		if !stillborn || try == pgsession.MaxStillborn {
-			return nil, explain(pgsession.Overdue(err), d.schema)
+			return nil, explain(kit.Overdue(err), d.schema)
 		}
 	}
 }
 
 func (d *pgDriver) dial(ctx context.Context) (*pgsession.Conn, error) {
-	return pgsession.Dial(ctx, d.pool)
+	return pgsession.Dial(ctx, d.config)
 }
 
-func (d *pgDriver) connectTime() time.Duration { return pgsession.ConnectLimit(d.pool) }
+func (d *pgDriver) connectTime() time.Duration { return pgsession.ConnectLimit(d.config) }
 
 func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) error {
 	if err := checkServer(server); err != nil {
 		return err
 	}
-	c.d.learn(server)
+	c.server = server
 	if err := c.d.poolers.Check(ctx, c.Session, c.d.dial); err != nil {
 		return err
 	}
@@ -57,24 +58,32 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 		return err
 	}
 	if !waiter {
-		if err := c.makeObjects(ctx); err != nil {
+		if err := c.d.schema.make(ctx, c.Session); err != nil {
 			return err
 		}
 	}
-	if err := c.settle(ctx); err != nil {
+	if err := c.tokens.begin(ctx); err != nil {
 		return err
 	}
-	if err := c.reach(ctx); err != nil {
+	if err := c.tokens.advance(ctx); err != nil {
 		return err
 	}
-	if err := c.CheckSettings(ctx); err != nil {
-		return err
-	}
-	if !waiter {
-		c.d.forgetRoom()
+	return c.CheckSettings(ctx)
+}
+
+// oldest is the first version that is supported. Before it there is no idle_session_timeout: TCP alone would end the session of a
+// holder that is cut off, and the holder could not know when.
+const oldest = 140000
+
+// checkServer refuses a server that can't be used. It is called for each connection, because a later one may lead elsewhere.
+func checkServer(s pgsession.Server) error {
+	switch {
+	case s.Version < oldest:
+		return fmt.Errorf("%w: the server is Postgres %d, and locks need %d or later", errors.ErrUnsupported, s.Version/10000, oldest/10000)
+	case s.Standby:
+		return errors.New("the server is a standby, which takes no writes; locks are made on the primary (target_session_attrs=read-write finds it)")
+	case s.ReadOnly:
+		return errors.New("the server takes no writes here: default_transaction_read_only is on for the server, the database or the role")
 	}
 	return nil
 }
-
-func (d *pgDriver) sequence() string { return pgsession.Quoted(d.schema) + ".locker_token" }
-func (d *pgDriver) table() string    { return pgsession.Quoted(d.schema) + ".locker_epoch" }

@@ -22,9 +22,10 @@ var (
 )
 
 var (
-	errRetired = errors.New("it gave way to the connection of another TTL")
-	errSilent  = errors.New("nothing was heard for too long")
-	errOver    = errors.New("it is not held here any more")
+	errResigned  = errors.New("no more tokens can be had on this connection")
+	errNotNeeded = errors.New("it was closed")
+	errSilent    = errors.New("nothing was heard for too long")
+	errOver      = errors.New("it is not held here any more")
 )
 
 // SQLSTATE codes of errors that are dealt with.

@@ -3,11 +3,13 @@ package pgbackend
 import (
 	"context"
 	"net/url"
+	"strconv"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -26,11 +28,11 @@ const (
 
 var (
 	KeyOf       = keyOf
-	CheckPrefix = checkPrefix
+	CheckPrefix = kit.CheckPrefix
 	CheckSchema = checkSchema
 	Quoted      = pgsession.Quoted
 	Literal     = pgsession.Literal
-	MakeToken   = token
+	MakeToken   = makeToken
 )
 
 func (k key) Lock() string { return k.lock() }
@@ -53,7 +55,7 @@ func ParseURL(u *url.URL) (Settings, error) {
 
 type Settings struct {
 	Pool *pgxpool.Config
-	c    config
+	c    options
 }
 
 func (s Settings) Config() (prefix, ttl, schema string, waiters int) {
@@ -64,8 +66,8 @@ func (s Settings) Config() (prefix, ttl, schema string, waiters int) {
 func (s Settings) Hosts() int { return pgsession.Hosts(s.Pool.ConnConfig) }
 
 // NewWithKeys is New with other keys.
-func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(schema, prefix, name string) Key) (locker.Locker, error) {
-	d := newDriver(pool, newConfig(nil))
+func NewWithKeys(ctx context.Context, config *pgxpool.Config, keys func(schema, prefix, name string) Key) (locker.Locker, error) {
+	d := newDriver(config, newOptions(nil))
 	d.keyOf = keys
 	if err := d.open(ctx); err != nil {
 		_ = d.Close(ctx)
@@ -74,25 +76,33 @@ func NewWithKeys(ctx context.Context, pool *pgxpool.Config, keys func(schema, pr
 	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
 }
 
-// Message is the statements for some requests: "take 1", "token", "give 2", "giveShared 3" by kind and key.
+// Message is the statements for some requests, by kind and key.
 func Message(kinds []string, keys []Key) string {
-	c := &conn{next: "nextval(7::regclass)"}
-	var some []*request
+	var some []request
 	for i, k := range keys {
-		some = append(some, &request{kind: map[string]kind{"take": take, "token": takeToken, "give": give, "giveShared": giveShared}[kinds[i]], key: k})
+		kind := map[string]kind{"take": take, "token": takeToken, "give": give, "giveShared": giveShared, "giveEither": giveEither}[kinds[i]]
+		some = append(some, request{kind: kind, key: k})
 	}
-	return c.message(some)
+	return message(some, "nextval(7::regclass)")
 }
 
-// Room is the accounting of the lock table: of a server with room for so many locks, of which so many are taken, and so many connections
-// of Lockers, it returns how many a Locker that has used may have before the next look, and how many once it has given some back.
-func Room(room, used, taken, connections, back int) (allowed, then int, err error) {
-	d := &pgDriver{tableSize: room, names: make(map[key]*named)}
-	err = d.allow(used, taken, connections)
-	allowed = d.allowed
-	for i := range used - back {
-		d.names[key(i)] = nil
+// Names takes so many names of a Locker that may have limit locks and has some waiters' connections, gives one back, and takes another. It
+// returns how many it got, and the errors of the next one before and after.
+func Names(limit, waiters int) (got int, full, then error) {
+	n := &names{limit: limit, inUse: make(map[key]*named)}
+	for full == nil {
+		if full = n.join(&lock{key: key(got), name: strconv.Itoa(got)}, waiters); full == nil {
+			got++
+		}
 	}
-	_, _ = d.room()
-	return allowed, d.allowed, err
+	if got > 0 {
+		n.leave(&lock{key: 0, name: "0"})
+		then = n.join(&lock{key: -1, name: "another"}, waiters)
+	}
+	return got, full, then
+}
+
+// LockLimit is how many locks a Locker may have on a server with these settings.
+func LockLimit(perTx, connections, prepared int) int {
+	return lockLimit(pgsession.Server{LocksPerTx: perTx, Connections: connections, Prepared: prepared})
 }

@@ -23,33 +23,34 @@ import (
 type fake struct {
 	addr string
 
-	mu       sync.Mutex
-	version  int
-	standby  bool
-	readOnly bool
-	protocol string // of the schema; "" where the column is missing
-	keyPID   int    // added to the number by which a connection introduces itself
-	taken    int    // locks in the lock table, of others
-	pids     int    // that were given out
-	seq      int
-	reached  int
-	raised   int                           // by how much the epoch was raised
-	local    bool                          // it says that clients are on its machine
-	noTCP    bool                          // it has no tcp_user_timeout
-	greeting *pgproto3.ErrorResponse       // to each client
-	locks    map[string]*fakeConn          // by key: who holds the lock exclusively
-	shared   map[string]map[*fakeConn]bool // by key: who holds it in shared mode
-	gates    map[string]*fakeConn          // by the key of the lock
-	conns    map[*fakeConn]bool
-	waited   *fakeConn               // the last one that has waited for a lock
-	mute     *fakeConn               // one that is never answered
-	seen     []string                // statements
-	asked    string                  // the last statement by which a connection makes sure that it has its session for itself
-	shown    string                  // what is shown instead, if anything
-	before   func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error
-	slow     time.Duration           // for each answer
-	late     time.Duration           // for one that is late
-	last     *pgproto3.ErrorResponse // what is said before the end
+	mu         sync.Mutex
+	version    int
+	standby    bool
+	readOnly   bool
+	locksPerTx int
+	protocol   string // of the schema; "" where the column is missing
+	keyPID     int    // added to the number by which a connection introduces itself
+	taken      int    // locks in the lock table, of others
+	pids       int    // that were given out
+	seq        int
+	reached    int
+	raised     int                           // by how much the epoch was raised
+	local      bool                          // it says that clients are on its machine
+	noTCP      bool                          // it has no tcp_user_timeout
+	greeting   *pgproto3.ErrorResponse       // to each client
+	locks      map[string]*fakeConn          // by key: who holds the lock exclusively
+	shared     map[string]map[*fakeConn]bool // by key: who holds it in shared mode
+	gates      map[string]*fakeConn          // by the key of the lock
+	conns      map[*fakeConn]bool
+	waited     *fakeConn               // the last one that has waited for a lock
+	mute       *fakeConn               // one that is never answered
+	seen       []string                // statements
+	asked      string                  // the last statement by which a connection makes sure that it has its session for itself
+	shown      string                  // what is shown instead, if anything
+	before     func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error
+	slow       time.Duration           // for each answer
+	late       time.Duration           // for one that is late
+	last       *pgproto3.ErrorResponse // what is said before the end
 }
 
 type fakeConn struct {
@@ -87,7 +88,7 @@ func newFake(t *testing.T) *fake {
 
 // newFakeOn is a server that serves nobody yet.
 func newFakeOn(addr string) *fake {
-	return &fake{addr: addr, version: 170000, protocol: "2", conns: make(map[*fakeConn]bool),
+	return &fake{addr: addr, version: 170000, protocol: "2", locksPerTx: 64, conns: make(map[*fakeConn]bool),
 		locks: make(map[string]*fakeConn), shared: make(map[string]map[*fakeConn]bool), gates: make(map[string]*fakeConn)}
 }
 
@@ -345,7 +346,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	pid := strconv.Itoa(c.pid)
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
-		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", "64", "0"}}
+		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
 	case sql == "show transaction_read_only": // by pgx
 		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_catalog.pg_backend_pid()":
@@ -383,7 +384,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		f.reached = f.seq
 		return [][]string{{strconv.Itoa(f.reached)}}
 	case strings.Contains(sql, "FROM pg_locks"):
-		return [][]string{{strconv.Itoa(f.taken + len(f.locks)), strconv.Itoa(len(f.conns))}}
+		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}
 	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)

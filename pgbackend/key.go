@@ -40,25 +40,18 @@ func (k key) gate() string { return pair(int32(k>>32), int32(k)) } //nolint:gose
 func pair(a, b int32) string { return fmt.Sprintf("'%d'::integer, '%d'::integer", a, b) }
 
 // Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the turn to make the objects, or to move the sequence on
-// (see reach.go), and the OID of the sequence is the mark of those who take its values; any other is the sign of life of one connection.
+// (see sequence.go), and the OID of the sequence is the mark of the connections that take its values; any other is the presence lock of one
+// connection.
 const ownSpace = 0x6c6f636b // "lock"
 
-// lifePair is the sign of life of a connection as SQL.
-func lifePair(life uint32) string { return pair(ownSpace, int32(life)) } //nolint:gosec // any 32 bits
-
-// checkPrefix refuses a prefix that would make keys ambiguous.
-func checkPrefix(prefix string) error {
-	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
-		return fmt.Errorf("%w: the prefix is not UTF-8, or has a control character", locker.ErrOption)
-	}
-	return nil
-}
+// presence is the presence lock of a connection as SQL: the server's session exists as long as somebody has the lock.
+func presence(number uint32) string { return pair(ownSpace, int32(number)) } //nolint:gosec // any 32 bits
 
 // checkSchema refuses what Postgres would cut or refuse.
 func checkSchema(schema string) error {
 	const longest = 63 // bytes of an identifier; longer ones are cut
 	if schema == "" || len(schema) > longest || !utf8.ValidString(schema) || strings.ContainsFunc(schema, unicode.IsControl) {
-		return fmt.Errorf("%w: the schema must have 1 to %d bytes of UTF-8 without control characters", locker.ErrOption, longest)
+		return fmt.Errorf("%w: schema: want 1 to %d bytes of UTF-8 without control characters, for example %q", locker.ErrOption, longest, defaultSchema)
 	}
 	return nil
 }

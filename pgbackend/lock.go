@@ -12,77 +12,51 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// lock is one acquisition. It may have left something in two places: on the shared connection, where it claims its key, and on a
-// waiter's connection of its own.
+// lock is one acquisition. It may have left something in two places: on the shared connection, where it has reserved its key, and on a
+// waiter's connection.
 type lock struct {
-	d        *pgDriver
-	key      key
-	name     string
-	ttl      time.Duration
-	noWait   bool
-	tellLost func(cause error)
+	d          *pgDriver
+	key        key
+	name       string
+	ttl        time.Duration
+	noWait     bool
+	notifyLost func(cause error)
 
-	settling chan struct{} // full while somebody moves the lock, or removes it
+	moveLock chan struct{} // full while a goroutine moves the lock, or removes it
 
-	mu      sync.Mutex      // guards the rest
-	bound   bool            // the name is in use by it
-	queued  bool            // it waits, or is about to, on a connection of its own
-	at      *conn           // the shared connection on which it may be held
-	atHas   holding         // what that may have of it
-	own     *conn           // the waiter's connection on which it may be held, and its gate
-	blocked *pgsession.Call // the statement on it that waits, or has waited
-	floor   locker.Token    // and the largest token before it
-	mode    mode            // what it has on its own connection
-	moving  *pgsession.Call // the step of a move whose answer has not come in time
-	unseen  bool            // the server didn't find it waiting at the last look, and had not answered either
-	hangs   *conn           // whichever of the two the lease hangs on; nil: there is none
-	heir    *conn           // the shared one, from step 3 of a move on: the lease hangs on that as well
+	mu           sync.Mutex      // guards the rest
+	pool         *pool           // joined, and the name is in use; nil: neither
+	queued       bool            // it waits on a waiter's connection, or is about to
+	shared       *conn           // the shared connection on which it may be held
+	sharedHas    holding         // what that may have of it
+	waiter       *conn           // the waiter's connection on which it may be held, with its gate
+	blocked      *pgsession.Call // the statement there that waits, or has waited
+	floor        locker.Token    // the largest token before that statement was sent
+	state        state
+	pending      *pgsession.Call // the step of a move whose answer has not come in time
+	missedOnce   bool            // the last check found the statement not blocked, and without a result
+	attached     *conn           // the connection that the lease is attached to; nil: there is no lease
+	alsoAttached *conn           // the shared connection, while the lease is attached to that as well
 }
 
-// mode is what a waiter's connection has of its lock. From handingOver on, the shared connection has the lock, too, and the lease hangs on
-// both.
-type mode int
-
-const (
-	unknown     mode = iota // nothing, or anything
-	exclusive               // the lock and its gate
-	downgrading             // the same, or already what follows: step 1 has no answer yet
-	sharing                 // the lock in shared mode and its gate
-	handingOver             // the same, or the gate alone: step 3 has no answer yet
-	handedOver              // the gate alone; the shared connection has the lock in shared mode
-	upgrading               // the gate alone; step 4 has no answer yet
-	undecided               // the gate alone; step 4 has failed, so the shared connection has the lock in shared mode, exclusively, or in both
-	upgraded                // the gate alone; the shared connection has the lock exclusively
-	openingGate             // the same, or nothing: step 5 has no answer yet
-)
-
-// holding is what a shared connection may have of a lock.
-type holding int
-
-const (
-	exclusively  holding = iota
-	inSharedMode         // from step 2 of a move on
-	inEitherMode         // from step 4 on, until its answer
-)
-
-// maxTries is how often something is asked for when the connection turns out to be broken.
+// maxTries is how often a request is sent when the connection turns out to be broken.
 const maxTries = 2
 
-// Acquire asks once. If somebody has the lock, the next call waits on a connection of its own, if there is one to be had, and else
+// Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection, if there is one to be had, and otherwise
 // the engine asks again and again.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
-	if l.isQueued() {
+	if _, _, queued := l.attachment(); queued {
 		return l.await(ctx)
 	}
 	if ctx.Err() != nil {
 		return driver.Grant{}, context.Cause(ctx)
 	}
-	if err := l.bind(); err != nil {
+	if err := l.join(ctx); err != nil {
 		return driver.Grant{}, err
 	}
 	for tries := 0; ; {
-		grant, again, err := l.try(ctx)
-		if !errors.Is(err, errRetired) { // which may happen any number of times
+		grant, again, err := l.tryShared(ctx)
+		if !errors.Is(err, errResigned) { // which may happen any number of times
 			tries++
 		}
 		if err == nil || !again || tries == maxTries || ctx.Err() != nil {
@@ -91,42 +65,54 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-func (l *lock) isQueued() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.queued
-}
-
-func (l *lock) bind() error {
-	if l.bound {
+// join makes the lock a user of its name and of the pool of its TTL, until leave.
+func (l *lock) join(ctx context.Context) error {
+	if l.pool != nil {
 		return nil
 	}
-	err := l.d.bind(l)
-	l.bound = err == nil
-	return err
+	p, err := l.d.pools.Join(ctx, l.ttl)
+	if err != nil {
+		return err
+	}
+	if err := l.d.names.join(l, l.d.waiterConns()); err != nil {
+		l.d.pools.Leave(p)
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pool = p
+	return nil
 }
 
-// try asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
+func (l *lock) leave() {
+	l.mu.Lock()
+	p := l.pool
+	l.pool = nil
+	l.mu.Unlock()
+	if p != nil {
+		l.d.names.leave(l)
+		l.d.pools.Leave(p)
+	}
+}
+
+// tryShared asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
 // maybe long ago.
-func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) {
-	c, err := l.conn(ctx)
+func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err error) {
+	c, err := l.pool.sharedConn(ctx)
 	if err != nil {
 		return g, false, err
 	}
-	if err := c.makeRoom(ctx); err != nil {
-		return g, pgsession.Ended(err) || errors.Is(err, errRetired), err
-	}
 	limited, cancel := callContext(ctx, maxCall)
 	defer cancel()
-	if err := l.leaveShared(limited); err != nil { // what an earlier try may have left on a connection that broke
+	if err := l.removeFromShared(limited); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
-	err = c.claim(l)
-	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) { // whoever has claimed it may have no answer yet; this one comes after that
-		if _, err := c.stands(limited); err != nil {
+	err = c.reserve(l)
+	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) { // the lock that has reserved it may have no answer yet; this one comes after that
+		if _, err := c.confirm(limited); err != nil {
 			return g, c.Err() != nil, err
 		}
-		err = c.claim(l)
+		err = c.reserve(l)
 	}
 	switch {
 	case errors.Is(err, locker.ErrHeld):
@@ -135,34 +121,20 @@ func (l *lock) try(ctx context.Context) (g driver.Grant, again bool, err error) 
 		return g, true, err
 	}
 	l.mu.Lock()
-	l.at, l.atHas = c, exclusively
+	l.shared, l.sharedHas = c, exclusively
 	l.mu.Unlock()
 	token, sent, err := c.try(l.key)
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
-		l.letGo(c)
+		l.leftShared(c)
 		return g, c.Err() != nil, err
 	case err != nil:
-		return g, c.Err() != nil || c.isRetired(), err
+		return g, c.Err() != nil || c.hasResigned(), err
 	case token == 0:
-		l.letGo(c)
+		l.leftShared(c)
 		return g, false, l.held(ctx)
 	}
-	return driver.Grant{Token: token, Base: sent, TTL: c.ttl}, true, l.hang(c)
-}
-
-// conn returns the shared connection of the lock's TTL.
-func (l *lock) conn(ctx context.Context) (*conn, error) {
-	for {
-		s, err := l.d.session(l.ttl)
-		if err != nil {
-			return nil, err
-		}
-		c, err := s.conn(ctx)
-		if !errors.Is(err, errRetired) {
-			return c, err
-		}
-	}
+	return driver.Grant{Token: token, Base: sent, TTL: l.ttl}, true, l.attach(c)
 }
 
 // held is the answer to a request for a lock that somebody has.
@@ -170,46 +142,52 @@ func (l *lock) held(ctx context.Context) error {
 	if l.noWait {
 		return locker.ErrHeld
 	}
-	own, ok := l.d.waiterFor(ctx, l)
+	c, ok := l.d.waiterFor(ctx, l.pool)
 	if !ok {
 		return &driver.HeldError{RetryAfter: time.Second} // the engine has its own shorter pauses
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queued, l.own = true, own
+	l.queued, l.waiter = true, c
 	return driver.ErrQueued
 }
 
-// hang makes the lease hang on c, where it was granted or has moved to. It fails, and leaves it where it was, if c has ended
-// meanwhile: then nobody else tells.
-func (l *lock) hang(c *conn) error {
+// attach attaches the lease to c alone, where it was granted or has moved to. It fails, and leaves the lease where it was, if c has ended
+// meanwhile: then nobody else notifies the holder.
+func (l *lock) attach(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := c.Err(); err != nil {
 		return err
 	}
 	c.leases.Add(1)
-	l.drop()
-	l.hangs = c
+	l.detachLocked()
+	l.attached = c
 	return nil
 }
 
-// isHeld reports whether there is a lease.
-func (l *lock) isHeld() bool {
+// attachAlso attaches the lease to c as well, because the other connection is about to give the lock back. It fails if c has ended
+// meanwhile: then the other connection must not be asked to.
+func (l *lock) attachAlso(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.hangs != nil
+	if err := c.Err(); err != nil {
+		return err
+	}
+	c.leases.Add(1)
+	l.state, l.alsoAttached = handingOver, c
+	return nil
 }
 
-// unhang is the end of the lease, as far as the connections are concerned.
-func (l *lock) unhang() {
+// detach is the end of the lease, as far as the connections are concerned.
+func (l *lock) detach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drop()
+	l.detachLocked()
 }
 
-func (l *lock) drop() {
-	for _, c := range []**conn{&l.hangs, &l.heir} {
+func (l *lock) detachLocked() {
+	for _, c := range []**conn{&l.attached, &l.alsoAttached} {
 		if *c != nil {
 			(*c).leases.Add(-1)
 			*c = nil
@@ -217,87 +195,78 @@ func (l *lock) drop() {
 	}
 }
 
-// inherits notes that the lease hangs on c as well, because the other connection is about to give the lock back. It fails if c has
-// ended meanwhile: then the other one must not be asked to.
-func (l *lock) inherits(c *conn) error {
+// attachment returns the connection that the lease is attached to, or the first of the two; and what the lock has of a waiter's connection.
+func (l *lock) attachment() (attached, waiter *conn, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := c.Err(); err != nil {
-		return err
-	}
-	c.leases.Add(1)
-	l.mode, l.heir = handingOver, c
-	return nil
+	return l.attached, l.waiter, l.queued
 }
 
-// letGo notes that the shared connection doesn't hold the lock.
-func (l *lock) letGo(c *conn) {
-	c.unclaim(l)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at = nil
-}
-
-// connectionEnded is called when a connection that l claims a key of has ended.
+// connectionEnded is called when a connection on which l has reserved a key has ended.
 func (l *lock) connectionEnded(c *conn, cause error) {
 	l.mu.Lock()
-	dead := l.hangs == c || l.heir == c || l.hangs == nil && l.own == c && l.queued
+	isLost := l.attached == c || l.alsoAttached == c || l.attached == nil && l.waiter == c && l.queued
 	l.mu.Unlock()
-	if dead {
-		l.tellLost(lostWith(cause))
+	if isLost {
+		l.notifyLost(asLoss(cause))
 	}
 }
 
-// Release removes what may stand in either place. Each is settled by an answer of its own session, or by the end of that.
+// Release removes what may be held in either place. Each place is free by an answer of its own session, or by the end of the session.
 func (l *lock) Release(ctx context.Context) error {
-	if err := l.settle(ctx); err != nil {
+	if err := l.lockMove(ctx); err != nil {
 		return err
 	}
-	defer l.settled()
-	l.unhang()
-	if err := pgsession.Both(l.leaveOwn(ctx), l.leaveShared(ctx)); err != nil {
+	defer l.unlockMove()
+	l.detach()
+	if err := pgsession.Both(l.removeFromWaiter(ctx), l.removeFromShared(ctx)); err != nil {
 		return err
 	}
-	if l.bound {
-		l.bound = false
-		l.d.unbind(l)
-	}
+	l.leave()
 	return nil
 }
 
-// settle waits until nobody else moves the lock, or removes it.
-func (l *lock) settle(ctx context.Context) error {
+// lockMove waits until no other goroutine moves the lock, or removes it.
+func (l *lock) lockMove(ctx context.Context) error {
 	select {
-	case l.settling <- struct{}{}:
+	case l.moveLock <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return pgsession.ErrNoAnswer
+		return kit.ErrNoAnswer
 	}
 }
 
-func (l *lock) settled() { <-l.settling }
+func (l *lock) unlockMove() { <-l.moveLock }
 
-// leaveShared gives the lock back on the shared connection. A repetition finds nothing to give back: nobody else has had the key on
-// that connection meanwhile, because it is claimed.
-func (l *lock) leaveShared(ctx context.Context) error {
+// removeFromShared gives the lock back on the shared connection. A repetition finds nothing to give back: nobody else has had the key on
+// that connection meanwhile, because it is reserved.
+func (l *lock) removeFromShared(ctx context.Context) error {
 	l.mu.Lock()
-	c, has := l.at, l.atHas
+	c, has := l.shared, l.sharedHas
 	l.mu.Unlock()
 	if c == nil {
 		return nil
 	}
 	err := c.unlock(l.key, has)
 	if err != nil && c.Err() != nil {
-		err = l.bury(ctx, c)
+		err = l.terminate(ctx, c)
 	}
 	if err == nil {
-		l.letGo(c)
+		l.leftShared(c)
 	}
 	return err
 }
 
-// bury makes sure that the session of a connection that has ended is over, and its locks with it.
-func (l *lock) bury(ctx context.Context, dead *conn) error {
+// leftShared notes that the shared connection doesn't hold the lock.
+func (l *lock) leftShared(c *conn) {
+	c.unreserve(l)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.shared = nil
+}
+
+// terminate makes sure that the session of a connection that has ended is over, and its locks with it.
+func (l *lock) terminate(ctx context.Context, dead *conn) error {
 	c, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// A lease that was waited for hangs on its waiter's connection at first. It moves to the shared connection, so that connections are needed
-// for waiters alone. The move has five steps on two sessions: W, the waiter's, and S, the shared one. A is the lock, G its gate. At the start
-// W has A exclusively, and G.
+// A lease that was waited for is attached to its waiter's connection at first. It moves to the shared connection, so that connections are
+// needed for waiters alone. The move has five steps on two sessions: W, the waiter's, and S, the shared one. A is the lock, G its gate. At
+// the start W has A exclusively, and G.
 //
 //	step  on  statement                                                                 after it
 //	1     W   take A in shared mode, too, and give A back that is held exclusively      W has A in shared mode, and G
@@ -24,71 +24,66 @@ import (
 //	5     W   give G back                                                               S has A exclusively
 //
 // After each step A is held by W or by S, so another session that wants A exclusively is refused, or goes on waiting. A session that wants A
-// in shared mode (no version asks for that yet) is refused as well once the move is over. Until then it must not be granted either: whoever
-// asks for that tries for G first, which W has.
+// in shared mode (no version asks for that yet) must ask for G first. W has G until S has A exclusively, so that session is refused, too.
 //
 // Steps 2 and 4 would fail if somebody waited for A: Postgres lets nobody pass a waiter. The gate prevents that: all who wait, wait for G, and
-// W has G until step 5. If somebody uses the same advisory key for another purpose, step 4 is refused: then the gate stays closed, the
-// lease hangs on both sessions, and the next renewal takes step 4 again.
+// W has G until step 5. If another program uses the same advisory key, step 4 is refused. Then the gate stays closed, the lease stays attached
+// to both sessions, and the next renewal takes step 4 again.
 //
-// Step 2 would also succeed if W's session had ended just before, and somebody else had had A since. So the lease hangs on W until W itself
-// confirms that it gives A back: that answer proves that W had A without a gap until S had it. From W's answer to step 3 on S is in the same
-// position: S has A in shared mode only, and the end of W would open the gate. So from step 3 on until W has answered step 5 the lease hangs
-// on both sessions, the end of either is the end of the lease, and its base is the older one of both.
+// Step 2 would also succeed if W's session had ended just before, and somebody else had had A since. So the lease stays attached to W until W
+// confirms that it gives A back: that answer proves that W had A without a gap until after S had it. From W's answer to step 3 on, the end of W
+// would open the gate while S has A in shared mode only. So from step 3 until W has answered step 5 the lease is attached to both sessions, the
+// end of either is the end of the lease, and the base of the lease is the older one of both.
 //
 // S is asked after W was renewed for the last time, so a base that was reported for W stays true. While a lock moves, the move is its
 // renewal. If the answer to a step doesn't come in time, the step goes on, and the next renewal reads the answer.
 //
-// If step 4 fails (an operator has cancelled the statement, say), nobody knows in which of the modes S has A. Then the move ends there: the
-// lease hangs on both sessions until it is released, and that gives A back in both modes.
+// If step 4 fails (because an operator has cancelled the statement, for example), nobody knows in which of the modes S has A. Then the move stops:
+// the lease stays attached to both sessions until it is released, and the release gives A back in both modes.
 
-// move moves the lease of l, and returns its base. Where it can't be moved now it is renewed where it is.
+// move moves the lease of l, and returns its base. Where the lease can't be moved now it is renewed where it is.
 func (l *lock) move(ctx context.Context) (driver.Instant, error) {
-	if err := l.settle(ctx); err != nil {
+	if err := l.lockMove(ctx); err != nil {
 		return 0, err
 	}
-	defer l.settled()
-	return l.moveSettling(ctx)
+	defer l.unlockMove()
+	return l.moveLocked(ctx)
 }
 
-// moveSettling is move for whoever has l.settling.
-func (l *lock) moveSettling(ctx context.Context) (driver.Instant, error) {
+// moveLocked is move for a goroutine that has l.moveLock.
+func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 	l.mu.Lock()
-	own, hangs, m, at := l.own, l.hangs, l.mode, l.at
+	waiter, attached, state, shared := l.waiter, l.attached, l.state, l.shared
 	l.mu.Unlock()
 	switch {
-	case hangs == nil:
+	case attached == nil:
 		return 0, errOver
-	case hangs != own || m == unknown:
-		return hangs.stands(ctx)
-	case m >= handingOver:
-		return l.finishMove(ctx, own, at)
+	case attached != waiter || state == waitingOrNone:
+		return attached.confirm(ctx)
+	case state >= handingOver:
+		return l.finishMove(ctx, waiter, shared)
 	}
-	c := l.target(ctx, own, at)
+	c := l.target(ctx, waiter, shared)
 	if c == nil {
-		return own.stands(ctx)
+		return waiter.confirm(ctx)
 	}
-	if m != sharing {
-		if err := l.share(ctx, own); err != nil {
-			c.unclaim(l)
+	if state != downgraded {
+		if err := l.downgrade(ctx, waiter); err != nil {
+			c.unreserve(l)
 			return 0, err
 		}
 	}
-	if err := l.takeOver(ctx, c, at == c); err != nil {
-		return own.stands(ctx)
+	if err := l.takeOver(ctx, c, shared == c); err != nil {
+		return waiter.confirm(ctx)
 	}
-	return l.finishMove(ctx, own, c)
+	return l.finishMove(ctx, waiter, c)
 }
 
-// target claims the key on the shared connection, if that leads where l's own one leads; else it is nil, while it is being made, say. at is
-// one on which the lock may be held since an earlier try.
-func (l *lock) target(ctx context.Context, own, at *conn) *conn {
-	s, err := l.d.session(l.ttl)
-	if err != nil {
-		return nil
-	}
-	c, _ := s.get()
-	if c == nil || c.place != own.place || at != nil && at != c && l.leaveShared(ctx) != nil || c.claim(l) != nil {
+// target reserves the key on the shared connection, if that leads where the waiter's connection leads. Otherwise, or while the shared
+// connection is being made, target is nil. before is the one on which the lock may be held since an earlier try.
+func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
+	c := l.pool.sharedNow()
+	if c == nil || c.tokens.place != waiter.tokens.place || before != nil && before != c && l.removeFromShared(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
 	return c
@@ -97,62 +92,56 @@ func (l *lock) target(ctx context.Context, own, at *conn) *conn {
 // step executes a statement of a move on c, or reads its answer if that didn't come in time before.
 func (l *lock) step(ctx context.Context, c *conn, sql string) (*pgsession.Call, error) {
 	l.mu.Lock()
-	r := l.moving
+	r := l.pending
 	l.mu.Unlock()
 	if r == nil {
 		var err error
 		if r, err = c.Begin(ctx, sql); err != nil {
-			return c.watch(nil, err)
+			return c.endIfSilent(nil, err)
 		}
 		l.mu.Lock()
-		l.moving = r
+		l.pending = r
 		l.mu.Unlock()
 	}
-	if _, err := c.watch(r, c.Wait(ctx, r)); err != nil && !pgsession.Refused(err) {
+	if _, err := c.endIfSilent(r, c.Wait(ctx, r)); err != nil && !pgsession.Refused(err) {
 		return nil, err
 	}
 	l.mu.Lock()
-	l.moving = nil
+	l.pending = nil
 	l.mu.Unlock()
 	return r, r.Err()
 }
 
-// share is step 1.
-func (l *lock) share(ctx context.Context, own *conn) error {
-	l.setMode(downgrading)
-	r, err := l.step(ctx, own, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_advisory_unlock(%[1]s) END", l.key.lock()))
+// downgrade is step 1.
+func (l *lock) downgrade(ctx context.Context, waiter *conn) error {
+	l.setState(downgrading)
+	r, err := l.step(ctx, waiter, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_advisory_unlock(%[1]s) END", l.key.lock()))
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
-		l.setMode(exclusive)
+		l.setState(granted)
 		return err
 	case pgsession.Refused(err): // it has the lock in one of the modes, or in both
-		l.setMode(unknown)
+		l.setState(waitingOrNone)
 		return err
 	case err != nil:
 		return err
 	case !r.Bool(0, 0):
-		own.End(errNotThere)
-		return own.Err()
+		waiter.End(errNotThere)
+		return waiter.Err()
 	}
-	l.setMode(sharing)
+	l.setState(downgraded)
 	return nil
 }
 
 var errNotThere = errors.New("it doesn't have the lock any more")
 
-func (l *lock) setMode(m mode) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mode = m
-}
-
 // takeOver is step 2, in half of the time: if S is silent, W has to be renewed. If it is not known whether S has the lock, Release
-// will give it back, or the next try, before it takes it again.
+// gives it back, or the next try, before it takes it again.
 func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
 	l.mu.Lock()
-	l.at, l.atHas = c, inSharedMode
+	l.shared, l.sharedHas = c, inSharedMode
 	l.mu.Unlock()
 	sql := fmt.Sprintf("pg_try_advisory_lock_shared(%s)", l.key.lock())
 	if again {
@@ -162,139 +151,139 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		if !again {
-			l.letGo(c)
+			l.leftShared(c)
 		}
 		return err
 	case err != nil:
 		return err
-	case !r.Bool(0, 0): // somebody waits who hasn't come through the gate
-		l.letGo(c)
+	case !r.Bool(0, 0): // a session waits that hasn't come through the gate
+		l.leftShared(c)
 		return errOver
 	}
-	return l.inherits(c)
+	return l.attachAlso(c)
 }
 
 // finishMove takes the steps 3 to 5, as far as it can. Where a move doesn't end, both sessions are asked, and the base is the older of theirs.
-func (l *lock) finishMove(ctx context.Context, own, c *conn) (driver.Instant, error) {
-	if m := l.modeNow(); m == handingOver {
-		if err := l.giveOnOwn(ctx, own, "pg_advisory_unlock_shared", l.key.lock()); err != nil {
+func (l *lock) finishMove(ctx context.Context, waiter, c *conn) (driver.Instant, error) {
+	if l.currentState() == handingOver {
+		if err := l.giveOnWaiter(ctx, waiter, "pg_advisory_unlock_shared", l.key.lock()); err != nil {
 			return 0, err
 		}
-		l.setMode(handedOver)
+		l.setState(handedOver)
 	}
-	if m := l.modeNow(); m == handedOver || m == upgrading {
+	if s := l.currentState(); s == handedOver || s == upgrading {
 		if err := l.upgrade(ctx, c); err != nil {
 			return 0, err
 		}
 	}
-	if m := l.modeNow(); m == handedOver || m == undecided {
-		return stillBoth(ctx, own, c)
+	if s := l.currentState(); s == handedOver || s == undecided {
+		return confirmBoth(ctx, waiter, c)
 	}
-	l.setMode(openingGate)
-	if err := l.giveOnOwn(ctx, own, "pg_advisory_unlock", l.key.gate()); err != nil {
+	l.setState(openingGate)
+	if err := l.giveOnWaiter(ctx, waiter, "pg_advisory_unlock", l.key.gate()); err != nil {
 		return 0, err
 	}
-	if err := l.hang(c); err != nil {
-		err = lostWith(err)
-		l.tellLost(err)
+	if err := l.attach(c); err != nil {
+		err = asLoss(err)
+		l.notifyLost(err)
 		return 0, err
 	}
-	l.giveOwn(own)
+	l.returnWaiter(waiter)
 	return c.LastAnswered(), nil
 }
 
-func (l *lock) modeNow() mode {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.mode
-}
-
-// giveOnOwn is step 3, or 5: W gives something back that it has.
-func (l *lock) giveOnOwn(ctx context.Context, own *conn, function, what string) error {
-	r, err := l.step(ctx, own, fmt.Sprintf("SELECT %s(%s)", function, what))
+// giveOnWaiter is step 3, or 5: W gives something back that it has.
+func (l *lock) giveOnWaiter(ctx context.Context, waiter *conn, function, what string) error {
+	r, err := l.step(ctx, waiter, fmt.Sprintf("SELECT %s(%s)", function, what))
 	if err == nil && !r.Bool(0, 0) {
-		own.End(errNotThere)
-		err = own.Err()
+		waiter.End(errNotThere)
+		err = waiter.Err()
 	}
 	return err
 }
 
-// upgrade is step 4. If somebody else has the lock as well, or the statement fails, the error is nil, and the mode tells.
+// upgrade is step 4. If another session has the lock as well, or the statement fails, the error is nil, and the state says so.
 func (l *lock) upgrade(ctx context.Context, c *conn) error {
-	l.setUpgrade(upgrading, inEitherMode)
+	l.setStates(upgrading, inEitherMode)
 	r, err := l.step(ctx, c, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock_shared(%[1]s) END", l.key.lock()))
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
-		l.setUpgrade(handedOver, inSharedMode)
+		l.setStates(handedOver, inSharedMode)
 	case pgsession.Refused(err):
-		l.setUpgrade(undecided, inEitherMode)
+		l.setStates(undecided, inEitherMode)
 		return nil
 	case err != nil:
 	case r.Value(0, 0) == "":
-		l.setUpgrade(handedOver, inSharedMode)
+		l.setStates(handedOver, inSharedMode)
 	case !r.Bool(0, 0):
 		c.End(errNotThere)
 		err = c.Err()
 	default:
-		l.setUpgrade(upgraded, exclusively)
+		l.setStates(upgraded, exclusively)
 	}
 	return err
 }
 
-func (l *lock) setUpgrade(m mode, has holding) {
+func (l *lock) setState(s state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.mode, l.atHas = m, has
+	l.state = s
 }
 
-// stillBoth asks both sessions whether they are the same as before. The base is the older one.
-func stillBoth(ctx context.Context, own, c *conn) (driver.Instant, error) {
+func (l *lock) setStates(s state, has holding) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.state, l.sharedHas = s, has
+}
+
+func (l *lock) currentState() state {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state
+}
+
+// confirmBoth asks both sessions whether they are the same as before. The base is the older one.
+func confirmBoth(ctx context.Context, waiter, c *conn) (driver.Instant, error) {
 	var onShared driver.Instant
 	var err error
 	var asked sync.WaitGroup
-	asked.Go(func() { onShared, err = c.stands(ctx) })
-	onOwn, ownErr := own.stands(ctx)
+	asked.Go(func() { onShared, err = c.confirm(ctx) })
+	onWaiter, waiterErr := waiter.confirm(ctx)
 	asked.Wait()
-	return min(onOwn, onShared), cmp.Or(ownErr, err)
+	return min(onWaiter, onShared), cmp.Or(waiterErr, err)
 }
 
-// moveOne moves the lease of some waiter's connection, which is free then. It is false when there is none. A renewal has to wait for that,
+// moveOne moves the lease of a waiter's connection, which is free then. It is false when there is none. A renewal has to wait for that,
 // so it may not take long.
-func (s *session) moveOne(ctx context.Context) bool {
-	ctx, cancel := callContext(ctx, min(maxCall, s.ttl/8))
+func (p *pool) moveOne(ctx context.Context) bool {
+	ctx, cancel := callContext(ctx, min(maxCall, p.ttl/8))
 	defer cancel()
-	for _, l := range s.d.leasesOfWaiters(s) {
+	for _, l := range p.leasesOfWaiters() {
 		select {
-		case l.settling <- struct{}{}:
+		case l.moveLock <- struct{}{}:
 		default: // it is being moved, or released
 			continue
 		}
-		_, err := l.moveSettling(ctx)
-		l.settled()
-		if err == nil && !l.hasOwn() {
+		_, err := l.moveLocked(ctx)
+		l.unlockMove()
+		if _, waiter, _ := l.attachment(); err == nil && waiter == nil {
 			return true
 		}
 	}
 	return false
 }
 
-func (l *lock) hasOwn() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.own != nil
-}
-
-// leasesOfWaiters lists the locks that were granted on waiters' connections of a session and are still there.
-func (d *pgDriver) leasesOfWaiters(s *session) []*lock {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// leasesOfWaiters lists the locks that were granted on waiters' connections of a pool and are still there.
+func (p *pool) leasesOfWaiters() []*lock {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
 	var locks []*lock
-	for c := range d.conns {
-		if !c.waits || c.ttl != s.ttl || c.leases.Load() == 0 {
+	for c := range p.d.conns {
+		if !c.isWaiter || c.pool != p || c.leases.Load() == 0 {
 			continue
 		}
 		c.mu.Lock()
-		for _, l := range c.claims {
+		for _, l := range c.reserved {
 			locks = append(locks, l)
 		}
 		c.mu.Unlock()

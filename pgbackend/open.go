@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -14,7 +13,6 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 func init() {
@@ -23,15 +21,15 @@ func init() {
 	}
 }
 
-// open serves the URLs that the package comment describes.
+// open serves the URLs that the package comment describes. It returns a *Locker.
 func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
-	pool, c, err := parse(u)
-	var l locker.Locker
-	if err == nil {
-		l, err = newLocker(ctx, pool, c)
-	}
+	config, o, err := parse(u)
 	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
+		return nil, kit.OpenError(backend, err)
+	}
+	l, err := newLocker(ctx, config, o)
+	if err != nil { // a nil *Locker would not be a nil locker.Locker
+		return nil, err
 	}
 	return l, nil
 }
@@ -43,9 +41,9 @@ var libpq = []string{
 	"min_protocol_version", "max_protocol_version", "target_session_attrs", "application_name", "options",
 }
 
-func parse(u *url.URL) (*pgxpool.Config, config, error) {
+func parse(u *url.URL) (*pgxpool.Config, options, error) {
 	p := kit.NewParams(u)
-	c := config{
+	o := options{
 		prefix:  p.String("prefix", defaultPrefix),
 		ttl:     p.Duration("ttl", defaultTTL),
 		schema:  p.String("schema", defaultSchema),
@@ -56,10 +54,10 @@ func parse(u *url.URL) (*pgxpool.Config, config, error) {
 	}
 	err := p.Err()
 	if err == nil && (u.Opaque != "" || u.Fragment != "") {
-		err = fmt.Errorf("%w: URL: it is postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE, and only parameters may follow", locker.ErrOption)
+		err = fmt.Errorf("%w: URL: want postgres://[USER[:PASSWORD]@]HOST[:PORT]/DATABASE[?PARAMETERS], for example postgres://joe@pg.example/app?ttl=30s", locker.ErrOption)
 	}
 	if err != nil {
-		return nil, c, err
+		return nil, o, err
 	}
 	query := u.Query()
 	for _, own := range []string{"prefix", "ttl", "schema", "waiter_connections"} {
@@ -72,9 +70,9 @@ func parse(u *url.URL) (*pgxpool.Config, config, error) {
 	}
 	conn, err := pgx.ParseConfig(rest.String())
 	if err != nil {
-		return nil, c, fmt.Errorf("%w: URL: %s", locker.ErrOption, withoutURL(err))
+		return nil, o, fmt.Errorf("%w: URL: %s", locker.ErrOption, withoutURL(err))
 	}
-	return &pgxpool.Config{ConnConfig: conn}, c, nil
+	return &pgxpool.Config{ConnConfig: conn}, o, nil
 }
 
 // withoutURL is what is wrong with a URL. pgx quotes it, with stars for what it takes for the password.
@@ -86,78 +84,24 @@ func withoutURL(err error) string {
 	return "it can't be parsed"
 }
 
-// pgLocker is what New returns. LockTx needs the driver beside the Locker that was made of it.
-type pgLocker struct {
-	locker.Locker
-	d *pgDriver
-}
-
-func newLocker(ctx context.Context, pool *pgxpool.Config, c config) (locker.Locker, error) {
-	if pool == nil || pool.ConnConfig == nil {
-		return nil, fmt.Errorf("%w: there is no configuration", locker.ErrOption)
+func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker, error) {
+	if config == nil || config.ConnConfig == nil {
+		return nil, kit.OpenError(backend, fmt.Errorf("%w: config: want one with a ConnConfig, for example of pgxpool.ParseConfig", locker.ErrOption))
 	}
-	if err := cmp.Or(checkPrefix(c.prefix), checkSchema(c.schema), checkTTL(c.ttl), checkWaiters(c.waiters)); err != nil {
-		return nil, err
+	if err := cmp.Or(kit.CheckPrefix(o.prefix), checkSchema(o.schema), ttls.Check(o.ttl), checkWaiters(o.waiters)); err != nil {
+		return nil, kit.OpenError(backend, err)
 	}
-	d := newDriver(pool, c)
-	limited, cancel := context.WithTimeout(ctx, max(openLimit, d.connectTime()))
-	defer cancel()
-	if err := d.open(limited); err != nil {
+	d := newDriver(config, o)
+	if err := kit.Opening(ctx, max(openLimit, d.connectTime()), d.open, nil); err != nil {
 		_ = d.Close(ctx)
-		if ctx.Err() != nil {
-			return nil, fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
-		}
-		return nil, err
+		return nil, kit.OpenError(backend, err)
 	}
-	cfg := driver.Config{TTL: roundUp(c.ttl), Features: locker.FeatureTTL}
-	return &pgLocker{driver.New(d, cfg), d}, nil
+	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), d}, nil
 }
 
 func checkWaiters(n int) error {
 	if n < 0 {
-		return fmt.Errorf("%w: %d connections for waiters", locker.ErrOption, n)
+		return fmt.Errorf("%w: waiter connections %d: want 0 or more, for example %d", locker.ErrOption, n, defaultWaiters)
 	}
 	return nil
-}
-
-func newDriver(pool *pgxpool.Config, c config) *pgDriver {
-	d := &pgDriver{
-		config:   c,
-		pool:     pool.Copy(),
-		keyOf:    keyOf,
-		names:    make(map[key]*named),
-		sessions: make(map[time.Duration]*session),
-		conns:    make(map[*conn]struct{}),
-		refused:  driver.Stamp().Add(-connectPause),
-	}
-	d.life, d.die = context.WithCancelCause(context.Background())
-	return d
-}
-
-// open makes the first connection, finds out what the server is like, and makes what is missing in the schema.
-func (d *pgDriver) open(ctx context.Context) error {
-	c, err := d.connect(ctx, roundUp(d.ttl), false)
-	if err != nil {
-		return err
-	}
-	if err := c.lookForRoom(ctx); err != nil {
-		return err
-	}
-	d.forgetRoom() // there may be many more Lockers when the first lock is acquired
-	d.guarantees = Guarantees()
-	d.sessions[c.ttl] = &session{d: d, ttl: c.ttl, shared: c}
-	if d.config.waiters == 0 {
-		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
-	}
-	if pgsession.Hosts(d.pool.ConnConfig) > 1 {
-		d.guarantees.Tolerance = locker.ToleranceFailover
-	}
-	return nil
-}
-
-// learn takes in what a connection says of the server. Later ones may lead elsewhere.
-func (d *pgDriver) learn(s pgsession.Server) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.tableSize = s.LocksPerTx * (s.Connections + s.Prepared)
 }

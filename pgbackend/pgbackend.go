@@ -1,5 +1,5 @@
 // Package pgbackend keeps locks in a Postgres database, as advisory locks: session locks behind [locker.Locker], and locks of a
-// transaction of the caller's ([LockTx]). It is opened by URL, or by [New] with a configuration of pgx.
+// transaction of the caller's ([Locker.LockTx]). It is opened by URL, or by [New] with a configuration of pgx.
 //
 //	l, err := locker.Open(ctx, "postgres://user:password@pg.example:5432/app?prefix=billing:&ttl=30s")
 //
@@ -69,49 +69,51 @@ const (
 )
 
 // Option changes what [New] makes.
-type Option func(*config)
+type Option func(*options)
 
-type config struct {
+type options struct {
 	prefix  string
 	ttl     time.Duration
 	schema  string
 	waiters int
 }
 
-func newConfig(opts []Option) config {
-	c := config{prefix: defaultPrefix, ttl: defaultTTL, schema: defaultSchema, waiters: defaultWaiters}
+func newOptions(opts []Option) options {
+	o := options{prefix: defaultPrefix, ttl: defaultTTL, schema: defaultSchema, waiters: defaultWaiters}
 	for _, opt := range opts {
-		opt(&c)
+		opt(&o)
 	}
-	return c
+	return o
 }
 
 // WithPrefix sets what names begin with before they become keys; without it, "locker:". All who exclude each other use the same.
-func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
+func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
 // 100 ms.
-func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
+func WithDefaultTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
 // [Migration] has the SQL. All who share locks use the same: the locks of another schema are others, as its tokens are.
-func WithSchema(schema string) Option { return func(c *config) { c.schema = schema } }
+func WithSchema(schema string) Option { return func(o *options) { o.schema = schema } }
 
 // WithWaiterConnections sets how many connections there are at most for waiters, each of which needs one; without it, 8. Who finds
 // none polls. With 0 all poll, and Guarantees say so.
-func WithWaiterConnections(n int) Option { return func(c *config) { c.waiters = n } }
+func WithWaiterConnections(n int) Option { return func(o *options) { o.waiters = n } }
+
+// Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks for transactions.
+type Locker struct {
+	locker.Locker
+	d *pgDriver
+}
 
 // New makes a Locker with connections of its own, made as those of a pool with this configuration: of it, ConnConfig,
 // BeforeConnect and AfterConnect are used. It connects, and asks the server whether it fits (see the package comment), for up to
 // 10 s.
 //
 // ctx covers the opening alone, not the Locker's life.
-func New(ctx context.Context, pool *pgxpool.Config, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(ctx, pool, newConfig(opts))
-	if err != nil {
-		return nil, &locker.Error{Op: "open", Backend: backend, Err: err}
-	}
-	return l, nil
+func New(ctx context.Context, config *pgxpool.Config, opts ...Option) (*Locker, error) {
+	return newLocker(ctx, config, newOptions(opts))
 }
 
 // Guarantees is what a Locker of one Postgres server promises. One that is opened with several hosts survives failovers

@@ -10,7 +10,7 @@ import (
 )
 
 // takeAll takes tokens in all ways in which there are tokens.
-func takeAll(t *testing.T, f *fake, l locker.Locker) map[string]func() locker.Token {
+func takeAll(t *testing.T, f *fake, l *pgbackend.Locker) map[string]func() locker.Token {
 	acquire := func(opts ...locker.Option) locker.Token {
 		lease, err := l.Acquire(t.Context(), "a", opts...)
 		if err != nil {
@@ -31,9 +31,9 @@ func takeAll(t *testing.T, f *fake, l locker.Locker) map[string]func() locker.To
 	}
 }
 
-func txToken(t *testing.T, l locker.Locker) locker.Token {
+func txToken(t *testing.T, l *pgbackend.Locker) locker.Token {
 	t.Helper()
-	token, err := pgbackend.LockTx(context.Background(), l, &answeringTx{answers: []string{"granted"}}, "b")
+	token, err := l.LockTx(context.Background(), &answeringTx{answers: []string{"granted"}}, "b")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,39 +9,41 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// Renew proves leases by one statement for each connection, side by side; a lease that hangs on a waiter's connection is moved off it
-// by that. For those who wait, whose connections are busy, the shared one asks whether they still do.
+// Renew proves leases by one statement for each connection, at the same time. A lease that is attached to a waiter's connection is moved off
+// it by its renewal. For those that wait, whose connections are busy, the shared connection asks whether they are still blocked.
 func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	leases, moving := make(map[*conn][]int), make(map[int]*conn)
 	var waiting []int
 	for i, l := range locks {
-		hangs, own, queued := l.(*lock).standing()
+		attached, waiter, queued := l.(*lock).attachment()
 		switch {
-		case hangs == nil && queued:
+		case attached == nil && queued:
 			waiting = append(waiting, i)
-		case hangs == nil:
+		case attached == nil:
 			report(i, 0, errOver)
-		case hangs == own:
-			moving[i] = own
+		case attached == waiter:
+			moving[i] = waiter
 		default:
-			leases[hangs] = append(leases[hangs], i)
+			leases[attached] = append(leases[attached], i)
 		}
 	}
 	var all sync.WaitGroup
 	for c, some := range leases {
 		all.Go(func() {
-			base, err := renewOn(ctx, c)
+			base, err := c.renew(ctx, c.confirm, c.lateAnswer)
 			for _, i := range some {
 				report(i, base, err)
 			}
 		})
 	}
-	for i, own := range moving {
+	for i, waiter := range moving {
 		all.Go(func() {
-			base, err := locks[i].(*lock).renewMoving(ctx, own)
+			l := locks[i].(*lock)
+			base, err := waiter.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(waiter) })
 			report(i, base, err)
 		})
 	}
@@ -51,24 +53,8 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	all.Wait()
 }
 
-func (l *lock) standing() (hangs, own *conn, queued bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.hangs, l.own, l.queued
-}
-
-// renewOn asks whether the session of leases stands.
-func renewOn(ctx context.Context, c *conn) (driver.Instant, error) {
-	return c.renew(ctx, c.stands, c.lateAnswer)
-}
-
-// renewMoving moves a lease off its waiter's connection, or renews it there.
-func (l *lock) renewMoving(ctx context.Context, own *conn) (driver.Instant, error) {
-	return own.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(own) })
-}
-
-// renew returns a base for leases that hang on c, by asking the server. A busy server, or a statement that keeps this one waiting, may take
-// longer for the answer than a renewal may take; then it counts when it has come.
+// renew returns a base for leases that are attached to c, by asking the server. A busy server, or a statement that keeps this one waiting,
+// may take longer for the answer than a renewal may take. Then the answer counts when it has come: the next renewal reports it.
 func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Instant, error), lateAnswer func() (driver.Instant, bool)) (driver.Instant, error) {
 	late, news := lateAnswer()
 	if news && c.overdue.Swap(false) {
@@ -76,33 +62,36 @@ func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Inst
 		return late, nil
 	}
 	base, err := ask(ctx)
-	c.overdue.Store(errors.Is(err, pgsession.ErrNoAnswer))
-	if late, news = lateAnswer(); news && errors.Is(err, pgsession.ErrNoAnswer) {
+	c.overdue.Store(errors.Is(err, kit.ErrNoAnswer))
+	if late, news = lateAnswer(); news && errors.Is(err, kit.ErrNoAnswer) {
 		base, err = late, nil
 	}
 	if err == nil {
 		c.base.Store(int64(base))
 	}
-	return base, final(err)
+	if err != nil && pgsession.Ended(err) {
+		err = asLoss(err)
+	}
+	return base, err
 }
 
-// lateAnswer is when the last statement was sent that was answered on this connection, and so by its session, for whomever. It is news
-// when no renewal has reported it.
+// lateAnswer is when the last statement was sent that was answered on this connection, and so by its session, whichever caller sent it. It
+// is news when no renewal has reported it.
 func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
 	sent = c.LastAnswered()
 	return sent, int64(sent) > c.base.Load()
 }
 
-// lateAnswer is that of the waiter's connection on which the lease hangs. From step 3 of a move on the lease hangs on the shared connection as
-// well, whose session's timeout may run from an earlier statement: then the older one of both counts.
-func (l *lock) lateAnswer(own *conn) (sent driver.Instant, news bool) {
-	sent, _ = own.lateAnswer() // before it is looked at what the lease hangs on
+// lateAnswer is the late answer of the waiter's connection that the lease is attached to. From step 3 of a move on the lease is attached to the
+// shared connection as well, whose session's timeout may run from an earlier statement: then the older one of both counts.
+func (l *lock) lateAnswer(waiter *conn) (sent driver.Instant, news bool) {
+	sent, _ = waiter.lateAnswer() // before the look at what the lease is attached to
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.heir != nil {
-		sent = min(sent, l.heir.LastAnswered())
+	if l.alsoAttached != nil {
+		sent = min(sent, l.alsoAttached.LastAnswered())
 	}
-	return sent, l.hangs == own && int64(sent) > own.base.Load()
+	return sent, l.attached == waiter && int64(sent) > waiter.base.Load()
 }
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.
@@ -121,17 +110,17 @@ func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waitin
 	for _, i := range waiting {
 		l := locks[i].(*lock)
 		if err == nil {
-			report(i, sent, l.seen(blocked))
+			report(i, sent, l.checkBlocked(blocked))
 		} else {
 			report(i, 0, err)
 		}
 	}
 }
 
-// blockedAmong returns those of the server's processes that wait for an advisory lock. Of a role that has changed since (SET ROLE)
-// nothing is to be seen but that the process is there.
+// blockedAmong returns those of the server's processes that wait for an advisory lock. If the role of a process has changed since (SET ROLE),
+// the server shows only that the process exists: then it counts as blocked.
 func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (map[int64]bool, error) {
-	c, err := l.conn(ctx)
+	c, err := d.anyConn(ctx, l.ttl)
 	if err != nil {
 		return nil, err
 	}
@@ -151,19 +140,19 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 func (l *lock) blockedPID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own == nil || l.blocked == nil {
+	if l.waiter == nil || l.blocked == nil {
 		return 0
 	}
-	return l.own.PID
+	return l.waiter.PID
 }
 
-// seen takes in which processes are blocked. A waiter that isn't, and has no answer yet, was just granted the lock, as a rule. But
-// when that is still so at the next look, the answer was lost, and the wait begins anew.
-func (l *lock) seen(blocked map[int64]bool) error {
+// checkBlocked takes in which processes are blocked. A waiter that isn't, and has no answer yet, was just granted the lock, as a rule. But
+// when that is still so at the next look, the answer was lost, and the wait begins again.
+func (l *lock) checkBlocked(blocked map[int64]bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own == nil || l.blocked == nil || blocked[l.own.PID] {
-		l.unseen = false
+	if l.waiter == nil || l.blocked == nil || blocked[l.waiter.PID] {
+		l.missedOnce = false
 		return nil
 	}
 	select {
@@ -171,17 +160,9 @@ func (l *lock) seen(blocked map[int64]bool) error {
 		return nil
 	default:
 	}
-	if !l.unseen {
-		l.unseen = true
+	if !l.missedOnce {
+		l.missedOnce = true
 		return nil
 	}
 	return fmt.Errorf("%w: the server's answer to the wait has not come", locker.ErrLost)
-}
-
-// final tells an error that leaves hope from the end of a connection.
-func final(err error) error {
-	if err != nil && pgsession.Ended(err) {
-		return lostWith(err)
-	}
-	return err
 }

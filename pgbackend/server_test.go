@@ -1,8 +1,8 @@
 package pgbackend_test
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-func open(t *testing.T, f *fake, opts ...pgbackend.Option) locker.Locker {
+func open(t *testing.T, f *fake, opts ...pgbackend.Option) *pgbackend.Locker {
 	t.Helper()
 	l, err := pgbackend.New(t.Context(), f.config(t), opts...)
 	if err != nil {
@@ -258,34 +258,95 @@ func TestTTLs(t *testing.T) {
 	}
 }
 
-func TestLockTxNeedsItsOwnLocker(t *testing.T) {
+func TestLockTxName(t *testing.T) {
 	f := newFake(t)
-	l := open(t, f)
-	around := struct{ locker.Locker }{l}
-	if _, err := pgbackend.LockTx(context.Background(), around, nil, "a"); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("LockTx with a Locker around the Locker = %v, want ErrUnsupported", err)
+	l, err := pgbackend.New(t.Context(), f.config(t))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := pgbackend.LockTx(context.Background(), l, nil, ""); !errors.Is(err, locker.ErrName) {
+	defer l.Close()
+	if _, err := l.LockTx(t.Context(), nil, ""); !errors.Is(err, locker.ErrName) {
 		t.Errorf("LockTx without a name = %v, want ErrName", err)
+	}
+	if _, err := l.TryLockTx(t.Context(), nil, ""); !errors.Is(err, locker.ErrName) {
+		t.Errorf("TryLockTx without a name = %v, want ErrName", err)
 	}
 }
 
-func TestRoom(t *testing.T) {
-	for _, c := range []struct{ room, used, taken, connections, allowed, back, then int }{
-		{6400, 0, 0, 1, 400, 0, 400},
-		{6400, 0, 0, 0, 400, 0, 400}, // its own sign of life is hidden, say
-		{6400, 400, 400, 1, 750, 390, 360},
-		{6400, 0, 0, 100, 4, 0, 4},
-		{6400, 10, 3199, 1, 10, 10, 0},
-	} {
-		got, then, err := pgbackend.Room(c.room, c.used, c.taken, c.connections, c.back)
-		if err != nil || got != c.allowed || then != c.then {
-			t.Errorf("of %d locks %d are taken, %d by this Locker: it may have %d, and %d when it has given %d back, %v, want %d and %d",
-				c.room, c.taken, c.used, got, then, c.back, err, c.allowed, c.then)
+// What Open returns is a *Locker, so that its further methods can be found.
+func TestOpenReturnsALocker(t *testing.T) {
+	f := newFake(t)
+	l, err := locker.Open(t.Context(), "postgres://joe:sesame@"+f.addr+"/d?sslmode=disable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if _, ok := l.(*pgbackend.Locker); !ok {
+		t.Errorf("Open = a %T, want a *pgbackend.Locker", l)
+	}
+	if l, err := locker.Open(t.Context(), "postgres://joe@"+f.addr+"/d?ttl=1ns"); err == nil || l != nil {
+		t.Errorf("Open that fails = %v, %v, want nil and an error", l, err)
+	}
+}
+
+// A Locker may have half of the locks for which the server's table has room, as documented. The number is fixed when it is opened.
+func TestLockLimit(t *testing.T) {
+	if got := pgbackend.LockLimit(64, 100, 20); got != 64*120/2 {
+		t.Errorf("LockLimit = %d, want half of max_locks_per_transaction * (max_connections + max_prepared_transactions)", got)
+	}
+	for _, c := range []struct{ limit, waiters, want int }{{100, 0, 100}, {100, 8, 84}, {3, 2, 0}} {
+		got, full, then := pgbackend.Names(c.limit, c.waiters)
+		if got != c.want || !errors.Is(full, pgbackend.ErrLockTable) || !strings.Contains(full.Error(), "max_locks_per_transaction") || then != nil {
+			t.Errorf("with a limit of %d and %d waiters' connections: %d names, then %v, and when one was given back %v, want %d, ErrLockTable, and nil",
+				c.limit, c.waiters, got, full, then, c.want)
 		}
 	}
-	if _, _, err := pgbackend.Room(6400, 0, 3200, 1, 0); !errors.Is(err, pgbackend.ErrLockTable) {
-		t.Errorf("with a table that is half full: %v, want ErrLockTable", err)
+}
+
+// The limit counts names that are in use: what was released makes room.
+func TestLockLimitOfALocker(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.locksPerTx = 1 }) // 100 connections
+	l := open(t, f)
+	var leases []locker.Lease
+	for i := range 50 {
+		lease, err := locker.TryAcquire(t.Context(), l, fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "one more"); !errors.Is(err, pgbackend.ErrLockTable) || errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire beyond half of the table = %v, want ErrLockTable", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "7"); !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire of a lock that this Locker has = %v, want ErrHeld", err)
+	}
+	if err := leases[0].Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "one more"); err != nil {
+		t.Errorf("TryAcquire when another lock was released = %v, want a lease", err)
+	}
+}
+
+// The server's own error about a full table is named like the Locker's.
+func TestFullTableOfTheServer(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	if _, err := locker.TryAcquire(t.Context(), l, "beside"); err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			if fakeTry.MatchString(sql) {
+				return "53200 out of shared memory"
+			}
+			return ""
+		}
+	})
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, pgbackend.ErrLockTable) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
+		t.Errorf("TryAcquire on a server whose table is full = %v, want ErrLockTable and the setting's name", err)
 	}
 }
 
@@ -296,6 +357,7 @@ func TestMessage(t *testing.T) {
 	}{
 		"SELECT 1, CASE WHEN pg_try_advisory_lock('5'::bigint) THEN nextval(7::regclass) END": {[]string{"take"}, []pgbackend.Key{5}},
 		"SELECT 0, pg_advisory_unlock('5'::bigint), pg_advisory_unlock_shared('6'::bigint);":  {[]string{"give", "giveShared"}, []pgbackend.Key{5, 6}},
+		"SELECT 0, pg_advisory_unlock_shared('5'::bigint), pg_advisory_unlock('5'::bigint);":  {[]string{"giveEither"}, []pgbackend.Key{5}},
 		"SELECT 0, pg_advisory_unlock('6'::bigint);SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (1, '5'::bigint), (3, NULL::bigint)) t(i, k)": {
 			[]string{"take", "give", "token"}, []pgbackend.Key{5, 6, 0}},
 	} {
@@ -306,7 +368,7 @@ func TestMessage(t *testing.T) {
 }
 
 // What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last.
-// That of a new Locker looks at the lock table besides, and so does the first acquisition on any.
+// A new Locker also looks at the lock table.
 func TestStatementsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
@@ -322,8 +384,8 @@ func TestStatementsOfAConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := f.statements("") - before; n != 6+2 {
-			t.Errorf("a connection and an acquisition have sent %d messages, want 8", n)
+		if n := f.statements("") - before; n != 6+1 {
+			t.Errorf("a connection and an acquisition have sent %d messages, want 7", n)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -331,11 +393,11 @@ func TestStatementsOfAConnection(t *testing.T) {
 		f.endAll("57P01")
 		synctest.Wait() // for those who hear of it
 		before = f.statements("")
-		if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil { // which makes the connection anew
+		if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil { // which makes the connection again
 			t.Fatal(err)
 		}
-		if n := f.statements("") - before; n != 6+2 {
-			t.Errorf("a connection that was made anew, and an acquisition, have sent %d messages, want 8", n)
+		if n := f.statements("") - before; n != 6+1 {
+			t.Errorf("a connection that was made again, and an acquisition, have sent %d messages, want 7", n)
 		}
 		if err := l.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)

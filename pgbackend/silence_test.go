@@ -60,7 +60,7 @@ func TestLockTxBesideASilentConnection(t *testing.T) {
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := pgbackend.LockTx(ctx, l, &answeringTx{answers: []string{"elsewhere", "granted"}}, "a"); err != nil {
+		if _, err := l.LockTx(ctx, &answeringTx{answers: []string{"elsewhere", "granted"}}, "a"); err != nil {
 			t.Errorf("LockTx = %v, want a token from the next connection", err)
 		}
 		_ = l.Close()
@@ -181,14 +181,14 @@ func TestLockTxGivenUp(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(because)
 	f.silentAbout("SELECT i, CASE") // the token
-	_, err := pgbackend.LockTx(ctx, l, &answeringTx{answers: []string{"granted"}}, "a")
+	_, err := l.LockTx(ctx, &answeringTx{answers: []string{"granted"}}, "a")
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
 		t.Errorf("LockTx of somebody who has given up = %v, want Canceled and its cause", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pgbackend.TryLockTx(t.Context(), l, nil, "a"); !errors.Is(err, locker.ErrClosed) {
+	if _, err := l.TryLockTx(t.Context(), nil, "a"); !errors.Is(err, locker.ErrClosed) {
 		t.Errorf("TryLockTx of a closed Locker = %v, want ErrClosed", err)
 	}
 }

@@ -8,48 +8,49 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// LockTx takes the lock on name for a transaction of the caller's, which holds it until it is committed or rolled back (also to a
-// savepoint of before), and returns the fencing token. It waits until it has the lock or ctx is done, and keeps out the leases of all
-// Lockers with the same database, schema and prefix, and is kept out by them.
+// LockTx takes the lock on name for a transaction of the caller's, which holds it until the transaction is committed or rolled back (also to a
+// savepoint from before the call), and returns the fencing token. It waits until it has the lock or ctx is done. The lock excludes the leases
+// of all Lockers with the same database, schema and prefix, and they exclude it.
 //
-// l is a Locker of this package, as [New] or [locker.Open] returned it, in the same database as tx: the token is taken on a connection
-// of its own, because one that is taken within a transaction may be given out again after a crash. No other connection is needed, so
-// tx may come through PgBouncer in transaction mode, when l doesn't. One with something around it, [locker.TokenBase] say, is refused.
+// The Locker's database must be the one that tx is in: the token is taken on a connection of the Locker, because a token
+// that is taken within a transaction may be given out again after a crash. No other connection is needed, so
+// tx may come through PgBouncer in transaction mode, when the Locker doesn't.
+//
+// A Locker that comes from [locker.Open] is found by [locker.AsLocker], also behind others:
+//
+//	l, _ := locker.Open(ctx, "postgres://pg.example/app")
+//	pg, ok := locker.AsLocker[*pgbackend.Locker](l)
 //
 // The transaction is the holder: to ask again in the same one gives a new, larger token. Its lock_timeout and statement_timeout don't
 // bound the wait, and are what they were when LockTx returns. When ctx ends during the wait, pgx closes the connection of tx. After an
-// error the transaction may hold the lock all the same, and should be rolled back.
+// error the transaction may hold the lock anyway, and should be rolled back.
 //
 // A transaction of the level REPEATABLE READ is refused with [errors.ErrUnsupported]: its snapshot is taken by the first statement, which is
 // the request for the lock, so after a wait it would not see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres
 // ends one of those transactions with a serialization error then.
 //
-// The lock has no TTL. A holder that is stopped or cut off in its transaction keeps all others out until the server ends its session, which
-// may take hours, or for ever. Bound that in the transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or
+// The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others until the server ends its session, which
+// may take hours, or never happen. Bound that in the transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or
 // by transaction_timeout, which Postgres has since 17.
 //
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
-func LockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
-	return lockTx(ctx, l, tx, name, true)
+func (l *Locker) LockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
+	return l.lockTx(ctx, tx, name, true)
 }
 
 // TryLockTx is LockTx without waiting: the error matches [locker.ErrHeld] at once when somebody else has the lock.
-func TryLockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) (locker.Token, error) {
-	return lockTx(ctx, l, tx, name, false)
+func (l *Locker) TryLockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
+	return l.lockTx(ctx, tx, name, false)
 }
 
-func lockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
+func (l *Locker) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
 	token, err := locker.Token(0), locker.ValidName(name)
 	if err == nil {
-		if own, ok := l.(*pgLocker); ok {
-			token, err = own.d.lockTx(ctx, tx, name, wait)
-		} else {
-			err = fmt.Errorf("%w: LockTx needs a Locker as pgbackend made it, with nothing around it", errors.ErrUnsupported)
-		}
+		token, err = l.d.lockTx(ctx, tx, name, wait)
 	}
 	if err != nil {
 		return 0, &locker.Error{Op: "acquire", Backend: backend, Name: name, Err: err}
@@ -58,7 +59,7 @@ func lockTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string, wait b
 }
 
 func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
-	k := d.keyOf(d.schema, d.prefix, name)
+	k := d.keyOf(string(d.schema), d.prefix, name)
 	home, err := d.tryTx(ctx, tx, k)
 	if wait && errors.Is(err, locker.ErrHeld) {
 		err = waitTx(ctx, tx, k)
@@ -67,9 +68,9 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 		return 0, err
 	}
 	token, err := d.tokenFor(ctx, home)
-	if err == nil { // one that has ended meanwhile had lost the lock before its token was taken, which may be above the next holder's
+	if err == nil { // a transaction that has ended meanwhile had lost the lock before its token was taken, which may be above the next holder's
 		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
-		err = gaveUp(ctx, err)
+		err = callerGaveUp(ctx, err)
 	}
 	return token, err
 }
@@ -81,12 +82,12 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err
 		if err != nil {
 			return home, err
 		}
-		err = tryTx(ctx, tx, k, c.place)
+		err = tryTx(ctx, tx, k, c.tokens.place)
 		if !errors.Is(err, errElsewhere) || try == maxTries {
-			return c.place, err
+			return c.tokens.place, err
 		}
 		limited, cancel := context.WithTimeout(ctx, maxCall) // nobody else may ever ask on it
-		_, gone := c.stands(limited)
+		_, gone := c.confirm(limited)
 		cancel()
 		if gone == nil {
 			return home, err
@@ -101,7 +102,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 		if err != nil {
 			return 0, err
 		}
-		if c.place != home {
+		if c.tokens.place != home {
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
@@ -113,13 +114,13 @@ func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, erro
 
 // txConn returns a shared connection, that of the default TTL if it can be had.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
-	c, err := d.anyConn(ctx, roundUp(d.ttl))
-	return c, gaveUp(ctx, err)
+	c, err := d.anyConn(ctx, d.ttl)
+	return c, callerGaveUp(ctx, err)
 }
 
 var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")
 
-// tryTx asks for the lock, if the transaction is where the Locker is: elsewhere it would keep nobody out.
+// tryTx asks for the lock, if the transaction is where the Locker is: elsewhere the lock would exclude nobody.
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
@@ -132,20 +133,21 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
 	case err != nil:
-		return gaveUp(ctx, err)
+		return callerGaveUp(ctx, err)
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
 		return fmt.Errorf("%w: at REPEATABLE READ the transaction sees the data of before the lock; begin it as READ COMMITTED", errors.ErrUnsupported)
 	case answer == "standby":
-		return errors.New("the transaction is on a standby, where locks keep nobody out who is on the primary")
+		return errors.New("the transaction is on a standby, whose locks don't exclude the clients of the primary")
 	case answer == "elsewhere":
 		return errElsewhere
 	}
 	return nil
 }
 
-// waitTx waits for the lock, behind its gate as all who wait. The gate stays closed as well until the transaction ends; nobody notices.
+// waitTx waits for the lock, behind its gate as all others that wait. The gate stays closed as well until the transaction ends, which changes nothing
+// for the others.
 func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	const set = "SELECT pg_catalog.set_config('lock_timeout', $1, true), pg_catalog.set_config('statement_timeout', $2, true)"
 	var lockTimeout, statementTimeout string
@@ -160,18 +162,18 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	}
 	if err == nil {
 		_, err = tx.Exec(ctx, set, pgx.QueryExecModeExec, lockTimeout, statementTimeout)
-		return gaveUp(ctx, err)
+		return callerGaveUp(ctx, err)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w: %w", locker.ErrHeld, gaveUp(ctx, err))
+		return fmt.Errorf("%w: %w", locker.ErrHeld, callerGaveUp(ctx, err))
 	}
-	return gaveUp(ctx, err)
+	return callerGaveUp(ctx, err)
 }
 
-// gaveUp makes an error match what ended ctx, if that has ended.
-func gaveUp(ctx context.Context, err error) error {
-	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", driver.ContextError(ctx), err)
+// callerGaveUp is kit.GaveUp, and nil for nil.
+func callerGaveUp(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
 	}
-	return err
+	return kit.GaveUp(ctx, err)
 }

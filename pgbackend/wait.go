@@ -9,13 +9,13 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// A waiter has a connection of its own, on which a statement blocks, first at the gate of the name, then at the lock. Whoever is past
-// the gate is the only one who waits for the lock itself; what that is good for is in move.go.
+// A waiter has a connection, on which a statement blocks, first at the gate of the name, then at the lock. The session that is past
+// the gate is the only one that waits for the lock itself; what that is good for is in move.go.
 
-// await waits for the grant on a connection of l's own. When that ends the wait begins anew, with another acquisition.
+// await waits for the grant on a waiter's connection. When that ends the wait begins again, with another acquisition.
 func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	var none driver.Grant
-	c, err := l.takeOwn(ctx)
+	c, err := l.takeWaiter(ctx)
 	if err != nil {
 		if ctx.Err() != nil {
 			return none, context.Cause(ctx)
@@ -28,59 +28,51 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	}
 	var grant driver.Grant
 	if err == nil {
-		grant, err = l.awaited(ctx, c, blocked)
+		grant, err = l.granted(ctx, c, blocked)
 	}
 	switch {
 	case err == nil:
 		return grant, nil
 	case c.Err() != nil:
-		l.tellLost(lostWith(c.Err()))
+		l.notifyLost(asLoss(c.Err()))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	}
 	return none, err
 }
 
-// block begins the statement that waits. While it is blocked the server gives a client up that answers no keepalives. From the grant on
+// block begins the statement that waits. While it is blocked the server ends a session whose client answers no keepalives. From the grant on
 // there may be a lease, so that must not happen any more: it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
-	if err := c.claim(l); err != nil {
+	if err := c.reserve(l); err != nil {
 		return nil, err
 	}
-	floor := l.d.floor()
+	floor := l.d.largest.get()
 	blocked, err := c.Begin(ctx, fmt.Sprintf("SELECT CASE WHEN %s THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL"+
 		" THEN CASE WHEN pg_advisory_lock(%s) IS NOT NULL THEN CASE WHEN %s THEN %s END END END END, %s",
-		c.BeforeBlocking(), l.key.gate(), l.key.lock(), c.AfterBlocking(), c.next, pgsession.TCPUserTimeout))
+		c.BeforeBlocking(), l.key.gate(), l.key.lock(), c.AfterBlocking(), c.tokens.next, pgsession.TCPUserTimeout))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.blocked, l.floor, l.mode = blocked, floor, unknown
+	l.blocked, l.floor, l.state = blocked, floor, waitingOrNone
 	return blocked, err
 }
 
-// takeOwn returns the connection that was reserved.
-func (l *lock) takeOwn(ctx context.Context) (*conn, error) {
-	l.mu.Lock()
-	c := l.own
-	l.mu.Unlock()
-	if c != nil {
+// takeWaiter returns the connection that was reserved.
+func (l *lock) takeWaiter(ctx context.Context) (*conn, error) {
+	if _, c, _ := l.attachment(); c != nil {
 		return c, nil
 	}
-	s, err := l.d.session(l.ttl)
-	if err == nil {
-		c, err = s.makeWaiter(ctx)
-	} else {
-		l.d.unreserveWaiter()
-	}
+	c, err := l.pool.makeWaiter(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own, l.queued = c, err == nil
+	l.waiter, l.queued = c, err == nil
 	return c, err
 }
 
-// awaited makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
+// granted makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
 // that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more, and also if this
 // Locker has seen a larger token since.
-func (l *lock) awaited(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
+func (l *lock) granted(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
 	var none driver.Grant
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err
@@ -91,10 +83,10 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *pgsession.Call) (driver.
 	floor := l.floor
 	l.mu.Unlock()
 	base, value := r.Sent, r.Int(0, 0)
-	if driver.Stamp().Sub(base) > c.ttl/20 || c.epoch<<valueBits|value < int64(l.d.floor()) {
+	if driver.Stamp().Sub(base) > l.ttl/20 || c.tokens.epoch<<valueBits|value < int64(l.d.largest.get()) {
 		var err error
-		floor = l.d.floor()
-		if base, value, err = c.prove(limited); err != nil {
+		floor = l.d.largest.get()
+		if base, value, err = c.confirmAndTake(limited); err != nil {
 			return none, err
 		}
 	}
@@ -103,21 +95,19 @@ func (l *lock) awaited(ctx context.Context, c *conn, r *pgsession.Call) (driver.
 		return none, err
 	}
 	c.base.Store(int64(base))
-	l.mu.Lock()
-	l.mode = exclusive
-	l.mu.Unlock()
-	return driver.Grant{Token: token, Base: base, TTL: c.ttl}, l.hang(c)
+	l.setState(granted)
+	return driver.Grant{Token: token, Base: base, TTL: l.ttl}, l.attach(c)
 }
 
-// leaveOwn takes back the wait, or what was granted by it, and gives the connection to the next waiter.
-func (l *lock) leaveOwn(ctx context.Context) error {
+// removeFromWaiter takes back the wait, or what was granted by it, and gives the connection to the next waiter.
+func (l *lock) removeFromWaiter(ctx context.Context) error {
 	l.mu.Lock()
-	c, blocked, mode, queued := l.own, l.blocked, l.mode, l.queued
+	c, blocked, state, queued := l.waiter, l.blocked, l.state, l.queued
 	l.mu.Unlock()
 	if c == nil {
 		if queued {
-			l.d.unreserveWaiter()
-			l.ownLeft()
+			l.d.freeSlot()
+			l.leftWaiter()
 		}
 		return nil
 	}
@@ -127,39 +117,35 @@ func (l *lock) leaveOwn(ctx context.Context) error {
 		}
 	}
 	if c.Err() == nil && blocked != nil {
-		if err := l.clear(ctx, c, mode); err != nil {
+		if err := l.clear(ctx, c, state); err != nil {
 			c.End(err)
 		}
 	}
 	if c.Err() != nil {
 		if blocked != nil {
-			if err := l.bury(ctx, c); err != nil {
+			if err := l.terminate(ctx, c); err != nil {
 				return err
 			}
 		}
-		l.ownLeft()
+		l.leftWaiter()
 		return nil
 	}
-	l.giveOwn(c)
+	l.returnWaiter(c)
 	return nil
 }
 
-// giveOwn gives l's own connection, on which nothing of it is left, to the next waiter.
-func (l *lock) giveOwn(c *conn) {
-	c.unclaim(l)
-	l.ownLeft()
-	if s, err := l.d.session(l.ttl); err == nil {
-		s.putIdle(c)
-	} else {
-		c.leave()
-	}
+// returnWaiter gives the waiter's connection, on which nothing of l is left, to the next waiter.
+func (l *lock) returnWaiter(c *conn) {
+	c.unreserve(l)
+	l.leftWaiter()
+	l.pool.putIdle(c)
 }
 
-// ownLeft notes that nothing is left on l's own connection.
-func (l *lock) ownLeft() {
+// leftWaiter notes that nothing of l is left on the waiter's connection.
+func (l *lock) leftWaiter() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.own, l.blocked, l.moving, l.queued, l.mode = nil, nil, nil, false, unknown
+	l.waiter, l.blocked, l.pending, l.queued, l.state = nil, nil, nil, false, waitingOrNone
 }
 
 // A cancellation is repeated after firstRepeat, and then after twice as long each time, up to lastRepeat.
@@ -168,8 +154,8 @@ const (
 	lastRepeat  = 500 * time.Millisecond
 )
 
-// unblock ends the wait of a statement. Whether it has won all the same is none of its concern. The server forgets a cancellation whose
-// process has nothing to do at that moment; and one that is slow to read the statement has nothing to do yet. So the cancellation is
+// unblock ends the wait of a statement. It doesn't matter here whether the statement has taken the lock anyway. The server drops a cancellation
+// whose process is idle at that moment, and a process that hasn't read the statement yet is idle. So the cancellation is
 // repeated until the statement has an outcome.
 func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) error {
 	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
@@ -193,8 +179,7 @@ func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) er
 	}
 }
 
-// cancelStatement asks the server, over the shared connection, to cancel what is under way on c. As in bury: while somebody has the sign of
-// life, the process is that session's.
+// cancelStatement asks the server, over the shared connection, to cancel what is under way on c.
 func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	shared, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {
@@ -204,10 +189,10 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	return err
 }
 
-// clear gives back what the session has of l. In doubt that is everything, and the mark of those who take values (see reach.go) and the sign
-// of life are taken again by the same statement.
-func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
-	if m == exclusive {
+// clear gives back what the session has of l. In doubt that is everything, and the mark of the connections that take values (see sequence.go)
+// and the presence lock are taken again by the same statement.
+func (l *lock) clear(ctx context.Context, c *conn, s state) error {
+	if s == granted {
 		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
 		if err == nil || !pgsession.Refused(err) {
 			return err
@@ -215,12 +200,12 @@ func (l *lock) clear(ctx context.Context, c *conn, m mode) error {
 	}
 	for range 3 {
 		r, err := c.exec(ctx, fmt.Sprintf("SELECT CASE WHEN pg_advisory_unlock_all() IS NOT NULL"+
-			" THEN CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_try_advisory_lock(%s) END END", c.mark(), c.Presence))
+			" THEN CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_try_advisory_lock(%s) END END", c.tokens.mark(), c.Presence))
 		switch {
 		case err == nil && r.Bool(0, 0):
 			return nil
 		case err == nil:
-			return fmt.Errorf("somebody has the sign of life of process %d", c.PID)
+			return fmt.Errorf("another session has the presence lock of process %d", c.PID)
 		case !pgsession.Says(err, codeCancelled): // that was meant for the statement before
 			return err
 		}

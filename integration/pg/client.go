@@ -31,7 +31,7 @@ var pgStored = []string{"locker.locker_token", "locker.locker_epoch"}
 const (
 	pgSequence = "locker.locker_token"
 
-	// ofLocks are the locks in pg_locks of the database in which we are, without the signs of life that connections have.
+	// ofLocks are the locks in pg_locks of the database in which we are, without the presence locks that connections have.
 	ofLocks = `pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
 		and not (objsubid = 2 and classid = 1819239275)`
 	pgHeld    = ofLocks + " and granted and objsubid = 1"
@@ -41,6 +41,9 @@ const (
 	// pgConnections is how many connections a Locker has: for leases and requests, and for waiters.
 	pgShared, pgWaiters = 4, 8
 )
+
+// concrete is the type that Open returns for URLs of Postgres.
+func concrete(l locker.Locker) *pgbackend.Locker { return l.(*pgbackend.Locker) } //nolint:forcetypeassert // else the test is wrong
 
 // dialled opens a Locker whose connections are made by dial.
 func (s *Service) dialled(t conformance.T, dial pgconn.DialFunc, opts ...pgbackend.Option) locker.Locker {

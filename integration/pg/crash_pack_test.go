@@ -17,7 +17,6 @@ import (
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/pgbackend"
 )
 
 // crashPack is a server that dies.
@@ -229,7 +228,7 @@ func drawInTx(ctx context.Context, l locker.Locker, conn *pgx.Conn, name string)
 	if err != nil {
 		return 0, err
 	}
-	token, err := pgbackend.LockTx(ctx, l, tx, name)
+	token, err := concrete(l).LockTx(ctx, tx, name)
 	return int64(token), errors.Join(err, tx.Rollback(ctx))
 }
 

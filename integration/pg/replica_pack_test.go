@@ -13,7 +13,6 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/pgbackend"
 )
 
 // replicaPack is a replica that takes over.
@@ -120,8 +119,8 @@ func (s *Service) splitBrain(t conformance.T, _ *conformance.Harness) {
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(pool.Close)
-	for _, lock := range []func(context.Context, locker.Locker, pgx.Tx, string) (locker.Token, error){pgbackend.LockTx, pgbackend.TryLockTx} {
-		token, err := lock(t.Context(), other, begin(t, pool), itest.LockName(t))
+	for _, lock := range []func(context.Context, pgx.Tx, string) (locker.Token, error){concrete(other).LockTx, concrete(other).TryLockTx} {
+		token, err := lock(t.Context(), begin(t, pool), itest.LockName(t))
 		if err == nil || errors.Is(err, locker.ErrHeld) {
 			t.Errorf("a transaction on the former primary, with a Locker on the new one, has locked: token %v, %v; want an error, as it keeps nobody out",
 				token, err)

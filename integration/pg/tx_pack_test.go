@@ -18,7 +18,6 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/pgbackend"
 )
 
 // txPack is locks of transactions of the caller's, behind a PgBouncer in transaction mode where there is one.
@@ -77,7 +76,7 @@ func lockTx(t conformance.T, l locker.Locker, tx pgx.Tx, name string) locker.Tok
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
 	defer cancel()
-	token, err := pgbackend.LockTx(ctx, l, tx, name)
+	token, err := concrete(l).LockTx(ctx, tx, name)
 	if err != nil {
 		t.Fatalf("LockTx = %v, want nil", err)
 	}
@@ -91,7 +90,7 @@ func txHeld(t conformance.T, l locker.Locker, pool *pgxpool.Pool, name string) {
 		t.Fatalf("TryAcquire of a lock that a transaction has = %v, want ErrHeld", err)
 	}
 	other := begin(t, pool)
-	if token, err := pgbackend.TryLockTx(t.Context(), l, other, name); !errors.Is(err, locker.ErrHeld) {
+	if token, err := concrete(l).TryLockTx(t.Context(), other, name); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("TryLockTx of a lock that somebody has = %v, %v, want ErrHeld", token, err)
 	}
 	if _, err := other.Exec(t.Context(), "select 1"); err != nil {
@@ -152,7 +151,7 @@ func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 		txHeld(t, l, pool, name)
 		tx, locked := begin(t, pool), make(chan locker.Token, 1)
 		go func() {
-			token, err := pgbackend.LockTx(t.Context(), l, tx, name)
+			token, err := concrete(l).LockTx(t.Context(), tx, name)
 			if err != nil {
 				t.Errorf("LockTx = %v, want nil", err)
 			}
@@ -176,7 +175,7 @@ func (s *Service) txWaits(t conformance.T, _ *conformance.Harness) {
 	lease := itest.Acquire(t, other, name, locker.WithTTL(itest.Far))
 	tx, locked := begin(t, pool), make(chan error, 1)
 	go func() {
-		token, err := pgbackend.LockTx(t.Context(), l, tx, name)
+		token, err := concrete(l).LockTx(t.Context(), tx, name)
 		if err == nil && token <= lease.Token() {
 			err = fmt.Errorf("token %v after %v", token, lease.Token())
 		}
@@ -221,7 +220,7 @@ func (s *Service) txUnchanged(t conformance.T, _ *conformance.Harness) {
 		before := settings(tx)
 		name := itest.LockName(t)
 		lockTx(t, l, tx, name)
-		if _, err := pgbackend.TryLockTx(t.Context(), l, tx, obstacle.Name()); !errors.Is(err, locker.ErrHeld) {
+		if _, err := concrete(l).TryLockTx(t.Context(), tx, obstacle.Name()); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryLockTx = %v, want ErrHeld", err)
 		}
 		after := settings(tx)
@@ -255,7 +254,7 @@ func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
 		tx, locked := begin(t, pool), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			_, err := pgbackend.LockTx(ctx, l, tx, name)
+			_, err := concrete(l).LockTx(ctx, tx, name)
 			locked <- err
 		}()
 		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
@@ -312,7 +311,7 @@ func (s *Service) txContention(t conformance.T, _ *conformance.Harness) {
 
 // addInTx reads and writes in two steps, and fails if its token is not larger than that of the one before.
 func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error {
-	token, err := pgbackend.LockTx(ctx, l, tx, name)
+	token, err := concrete(l).LockTx(ctx, tx, name)
 	if err != nil {
 		return err
 	}
@@ -335,7 +334,7 @@ func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
 		pgx.ReadUncommitted: false, pgx.ReadCommitted: false, pgx.RepeatableRead: true, pgx.Serializable: false,
 	} {
 		tx := beginAt(t, pool, level)
-		_, err := pgbackend.TryLockTx(t.Context(), l, tx, name)
+		_, err := concrete(l).TryLockTx(t.Context(), tx, name)
 		if errors.Is(err, errors.ErrUnsupported) != refused || err != nil != refused {
 			t.Errorf("TryLockTx at the level %s = %v, want that it is refused: %v", level, err, refused)
 		}
@@ -371,7 +370,7 @@ func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 	}
 	asked := make(chan error, 1)
 	go func() {
-		token, err := pgbackend.TryLockTx(t.Context(), l, tx, name)
+		token, err := concrete(l).TryLockTx(t.Context(), tx, name)
 		if err == nil {
 			err = fmt.Errorf("token %v", token)
 		} else {

@@ -2,6 +2,8 @@ package pgsession
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -9,6 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Conn is a connection on which nothing is under way, taken over from pgx.
@@ -25,7 +29,7 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	cfg := config.ConnConfig.Copy()
 	if config.BeforeConnect != nil {
 		if err := config.BeforeConnect(ctx, cfg); err != nil {
-			return nil, Overdue(err)
+			return nil, overdue(err)
 		}
 	}
 	if cfg.RuntimeParams == nil {
@@ -40,7 +44,7 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	shareTime(ctx, cfg)
 	made, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, Overdue(inOneLine(err))
+		return nil, overdue(inOneLine(err))
 	}
 	if config.AfterConnect != nil {
 		err = config.AfterConnect(ctx, made)
@@ -50,7 +54,7 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	}
 	if err != nil {
 		_ = made.PgConn().Conn().Close()
-		return nil, Overdue(err)
+		return nil, overdue(err)
 	}
 	return &Conn{made.PgConn().Conn(), int64(made.PgConn().PID())}, nil
 }
@@ -87,4 +91,12 @@ func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
 	if share := time.Until(until) / time.Duration(n); cfg.ConnectTimeout == 0 || cfg.ConnectTimeout > share {
 		cfg.ConnectTimeout = max(share, time.Millisecond) // 0 would be no limit
 	}
+}
+
+// overdue is kit.Overdue, and keeps the text: it says which host has not answered.
+func overdue(err error) error {
+	if late := kit.Overdue(err); errors.Is(late, kit.ErrNoAnswer) && !errors.Is(err, kit.ErrNoAnswer) {
+		return fmt.Errorf("%w (%s)", late, err.Error())
+	}
+	return err
 }

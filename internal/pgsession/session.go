@@ -118,7 +118,7 @@ func (s *Session) Exec(ctx context.Context, sql string) (*Call, error) {
 	case <-s.down:
 		return nil, s.Err()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
+		return nil, fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
 	}
 	return s.ExecUrgent(ctx, sql)
 }
@@ -139,7 +139,7 @@ func (s *Session) Begin(ctx context.Context, sql string) (*Call, error) {
 	case <-s.down:
 		return nil, s.Err()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, kit.ErrNotSent)
+		return nil, fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
 	}
 	message, err := (&pgproto3.Query{String: sql}).Encode(nil)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *Session) Wait(ctx context.Context, c *Call) error {
 	case <-c.done: // at the same time
 		return c.err
 	default:
-		return ErrNoAnswer
+		return kit.ErrNoAnswer
 	}
 }
 
@@ -252,7 +252,7 @@ func (s *Session) End(cause error) {
 	if s.cause != nil {
 		return
 	}
-	s.cause = fmt.Errorf("%w: %w", ErrEnded, Overdue(cause))
+	s.cause = fmt.Errorf("%w: %w", ErrEnded, kit.Overdue(cause))
 	if s.current != nil {
 		s.current.err = s.cause
 		close(s.current.done)

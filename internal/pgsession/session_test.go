@@ -133,8 +133,8 @@ func TestContextCoversTheWaiting(t *testing.T) {
 		p.answers(silence)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := s.Exec(ctx, "SELECT 1"); !errors.Is(err, ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) || errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("Exec without an answer = %v, want ErrNoAnswer alone", err)
+		if _, err := s.Exec(ctx, "SELECT 1"); !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Exec without an answer = %v, want kit.ErrNoAnswer alone", err)
 		}
 		if _, err := s.Exec(ctx, "SELECT 2"); !errors.Is(err, kit.ErrNotSent) {
 			t.Errorf("Exec while another statement is under way = %v, want ErrNotSent", err)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Terminate finds out whether the server's session of s, whose connection has ended here, is over as well, and ends it if it
@@ -17,7 +19,7 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 	case s.terminating <- struct{}{}:
 		defer func() { <-s.terminating }()
 	case <-ctx.Done():
-		return ErrNoAnswer
+		return kit.ErrNoAnswer
 	}
 	if s.terminated {
 		return nil
@@ -37,7 +39,7 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 			s.terminated = true
 			return nil
 		}
-		if !sleep(ctx, pause) {
+		if !kit.Sleep(ctx, pause) {
 			return fmt.Errorf("the session of a broken connection is still there (process %d)", s.PID)
 		}
 	}
@@ -47,16 +49,4 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 // of that session.
 func (s *Session) IfGone() string {
 	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", s.Presence)
-}
-
-// sleep is false when ctx was over first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"fmt"
+	"sync/atomic"
 
 	"github.com/fencedlock/locker"
 )
@@ -13,8 +14,8 @@ import (
 //	| epoch  |  value of the sequence |
 //
 // and the epoch rises whenever the sequence may have gone back because it was carried somewhere, or a replica took over. (A crash, and what
-// is done to the sequence and the row where they are, is reach.go's matter.) It is the timeline, and one more for each time that the sequence was carried
-// somewhere. It is kept in a row next to the sequence, together with where the sequence was then. Each new connection compares that with
+// is done to the sequence and the row where they are, is the matter of sequence.go.) The epoch is the timeline, and one more for each time that the
+// sequence was carried somewhere. It is kept in a row next to the sequence, together with where the sequence was then. Each new connection compares that with
 // where it is now:
 //
 //   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion of a replica and at each recovery
@@ -26,10 +27,15 @@ import (
 //     carried here by a dump or an upgrade, and the epoch rises by one, besides what the timelines differ: there may have been
 //     promotions here since the dump was made.
 //
-// What it can't see is what the row has never heard of: that the files were put back; a restore that came after the dump which is
-// restored now, the same dump's first one say; promotions on a server from which a dump was carried to another; a replica's lag that
-// has such a thing in it; a promotion from the same timeline, of a sibling that was never followed. An operator who does that raises
-// the epoch by hand.
+// These are not detected, because the row doesn't show them:
+//
+//   - The data files were restored from a copy.
+//   - The same dump is restored for the second time, or another restore came after the dump was made.
+//   - There were promotions on a server since its dump was made, and the dump is restored elsewhere.
+//   - A replica that takes over lags behind one of these events.
+//   - A replica takes over from a timeline that another replica has already left, and never followed that one.
+//
+// After any of these an operator raises the epoch by hand.
 
 const (
 	valueBits = 48 // at 65,536 values for each time that nobody was connected, enough for 4 thousand million of them
@@ -66,14 +72,28 @@ func (r epochRow) at(now origin) epochRow {
 	return epochRow{now, r.epoch + step}
 }
 
-// token joins the two parts.
-func token(epoch, value int64) (locker.Token, error) {
+// makeToken joins the two parts.
+func makeToken(epoch, value int64) (locker.Token, error) {
 	switch {
 	case epoch < 1 || epoch > maxEpoch:
 		return 0, fmt.Errorf("epoch %d of the fencing tokens is not from 1 to %d", epoch, maxEpoch)
 	case value < 1 || value > maxValue:
 		return 0, fmt.Errorf("value %d of the sequence of fencing tokens is not from 1 to 2^%d; "+
-			"raise the epoch by one and begin the sequence anew", value, valueBits)
+			"raise the epoch by one and restart the sequence", value, valueBits)
 	}
 	return locker.Token(epoch<<valueBits | value), nil
+}
+
+// largestToken is the largest token that this Locker was given. What is asked for from now on is larger.
+type largestToken struct{ atomic.Int64 }
+
+func (l *largestToken) get() locker.Token { return locker.Token(l.Load()) }
+
+func (l *largestToken) saw(t locker.Token) {
+	for {
+		largest := l.Load()
+		if int64(t) <= largest || l.CompareAndSwap(largest, int64(t)) {
+			return
+		}
+	}
 }

@@ -1,0 +1,81 @@
+package pgbackend
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/fencedlock/locker/internal/pgsession"
+)
+
+// The lock table is one for all clients of the server, and when it is full, statements of others fail: inserts, even connects. As
+// documented it has room for max_locks_per_transaction × (max_connections + max_prepared_transactions) locks. So a Locker may have half of
+// that, a number that is fixed when the Locker is opened, and it isn't opened while more than half of the table is taken. That bounds one
+// Locker. Several Lockers may fill the table together: the server's error about that is named like the Locker's own (see tableIsFull).
+
+// names are the names in use by acquisitions of a Locker, each of which may have a lock.
+type names struct {
+	limit int // how many locks the Locker may have
+
+	mu    sync.Mutex
+	inUse map[key]*named
+}
+
+// named is a name in use.
+type named struct {
+	name string
+	uses int
+}
+
+// perWaiter is how many locks an acquisition has that waits: the gate and the lock.
+const perWaiter = 2
+
+// join notes that an acquisition uses a name, until leave. It refuses a name whose key another name has, and one more name than the lock
+// table has room for. waiters is how many connections of waiters there are.
+func (n *names) join(l *lock, waiters int) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	use := n.inUse[l.key]
+	switch {
+	case use == nil && len(n.inUse)+perWaiter*waiters >= n.limit:
+		return fmt.Errorf("%w: this Locker may have %d locks, half of those that the table has room for; raise max_locks_per_transaction",
+			ErrLockTable, n.limit)
+	case use == nil:
+		n.inUse[l.key] = &named{l.name, 1}
+	case use.name != l.name:
+		return fmt.Errorf("%w: %q", ErrCollision, use.name)
+	default:
+		use.uses++
+	}
+	return nil
+}
+
+func (n *names) leave(l *lock) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	use := n.inUse[l.key]
+	if use.uses--; use.uses == 0 {
+		delete(n.inUse, l.key)
+	}
+}
+
+// lockLimit is how many locks a Locker may have on a server.
+func lockLimit(s pgsession.Server) int { return s.LocksPerTx * (s.Connections + s.Prepared) / 2 }
+
+// checkRoom refuses a server whose lock table is half full. It is asked once: a look costs some milliseconds where there are many locks.
+func checkRoom(ctx context.Context, s *pgsession.Session, limit int) error {
+	r, err := s.Exec(ctx, "SELECT count(*) FROM pg_locks WHERE NOT fastpath")
+	if err != nil {
+		return err
+	}
+	if taken := int(r.Int(0, 0)); taken >= limit {
+		return fmt.Errorf("%w: of %d locks that it has room for, %d are taken, and more than half must stay free; raise max_locks_per_transaction",
+			ErrLockTable, 2*limit, taken)
+	}
+	return nil
+}
+
+// tableIsFull says what to do about the server's error that its lock table is full.
+func tableIsFull(err error) error {
+	return fmt.Errorf("%w: it is full; raise max_locks_per_transaction: %w", ErrLockTable, err)
+}

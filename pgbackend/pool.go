@@ -1,0 +1,148 @@
+package pgbackend
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/driver/kit"
+)
+
+// pool is the connections for leases of one TTL: the one that they share, which is made when it is wanted, and those that are kept for
+// waiters. It is a [kit.Session]: an acquisition has joined it until everything of the acquisition is removed.
+type pool struct {
+	d   *pgDriver
+	ttl time.Duration
+
+	making kit.Flight[*conn] // of the shared connection
+
+	mu     sync.Mutex
+	shared *conn
+	idle   []*conn // of waiters that have gone
+	closed bool    // no acquisition is attached to it any more
+}
+
+const (
+	connectPause = 5 * time.Second // after a connection for a waiter couldn't be made
+	closeLimit   = 5 * time.Second // for the goodbye to a connection that nobody uses any more
+	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
+)
+
+// sharedConn returns the shared connection. ctx covers the waiting. If it ends before the connection is made, the connection is made all
+// the same, for the next one.
+func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
+	if c := p.current(); c != nil {
+		return c, nil
+	}
+	return p.making.Do(ctx, p.d.tasks, p.makeShared)
+}
+
+// sharedNow returns the shared connection if there is one. Otherwise it is nil, and the connection is made in the background.
+func (p *pool) sharedNow() *conn {
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	c, _ := p.sharedConn(over)
+	return c
+}
+
+// current is the shared connection; nil if there is none that further leases can be attached to.
+func (p *pool) current() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shared != nil && p.shared.Err() == nil && !p.shared.hasResigned() {
+		return p.shared
+	}
+	return nil
+}
+
+// makeShared makes the shared connection. It ends within connectTime, or when the Locker is closed.
+func (p *pool) makeShared(ctx context.Context) (*conn, error) {
+	if c := p.current(); c != nil { // it was made between a look and this call
+		return c, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.d.connectTime())
+	defer cancel()
+	c, err := p.d.connect(ctx, p, false)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	closed := p.closed
+	p.shared = c
+	p.mu.Unlock()
+	if closed {
+		c.leave()
+	}
+	return c, nil
+}
+
+// Usable is true: a pool replaces connections that have ended.
+func (p *pool) Usable() bool { return true }
+
+// Close ends the connections. No lease is attached to them, unless the Locker is closed.
+func (p *pool) Close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, closeLimit)
+	defer cancel()
+	p.mu.Lock()
+	conns := p.idle
+	if p.shared != nil {
+		conns = append(conns, p.shared)
+	}
+	p.idle, p.shared, p.closed = nil, nil, true
+	p.mu.Unlock()
+	var all sync.WaitGroup
+	for _, c := range conns {
+		all.Go(func() { c.Close(ctx) })
+	}
+	all.Wait()
+	return nil
+}
+
+// takeIdle takes a connection whose waiter has gone, if there is one that leads where the shared one leads.
+func (p *pool) takeIdle() *conn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.idle) > 0 {
+		c := p.idle[len(p.idle)-1]
+		p.idle = p.idle[:len(p.idle)-1]
+		if p.shared == nil || p.shared.tokens.place != c.tokens.place || p.shared.tokens.epoch != c.tokens.epoch {
+			c.End(errNotNeeded)
+		}
+		if c.Err() == nil {
+			return c
+		}
+	}
+	return nil
+}
+
+// putIdle takes a waiter's connection back on which nothing is held. A few are kept, until the server ends them after a TTL.
+func (p *pool) putIdle(c *conn) {
+	p.mu.Lock()
+	var kept []*conn
+	for _, other := range p.idle {
+		if other.Err() == nil {
+			kept = append(kept, other)
+		}
+	}
+	keep := len(kept) < maxIdle && !p.closed
+	if keep {
+		kept = append(kept, c)
+	}
+	p.idle = kept
+	p.mu.Unlock()
+	if !keep {
+		c.leave()
+	}
+}
+
+// leave ends a connection on which nothing is held. The server's confirmation is waited for in the background, until the Locker is closed.
+func (c *conn) leave() {
+	begun := c.d.tasks.Go(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, closeLimit)
+		defer cancel()
+		c.Close(ctx)
+	})
+	if !begun {
+		c.End(errNotNeeded)
+	}
+}
