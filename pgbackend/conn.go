@@ -13,8 +13,9 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// conn is a connection to the database that leases are attached to: shared by the leases of one TTL, or a waiter's own. It has one
-// session of the server, and when that ends so do its locks.
+// conn is a connection to the database that leases are attached to: the one that the leases of a
+// TTL share, or a waiter's. It has one session of the server. When the session ends, so do its
+// locks.
 type conn struct {
 	*pgsession.Session
 	d        *pgDriver
@@ -23,28 +24,30 @@ type conn struct {
 	tokens   *tokenSource
 	requests *kit.Lanes[request, reply]
 
-	isWaiter bool         // the driver's mutex guards it
+	isWaiter bool         // it is a waiter's; the driver's mutex guards this
 	base     atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
 	overdue  atomic.Bool  // the last renewal had no answer in time
 	leases   atomic.Int32 // that are attached to this connection
 
 	mu       sync.Mutex
-	reserved map[key]*lock // by whom a key is reserved
+	reserved map[key]*lock // the lock that has reserved a key
 	resigned bool          // nothing more is reserved
 }
 
 func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
-	c := &conn{d: d, pool: p, reserved: make(map[key]*lock)}
-	c.Session = pgsession.Start(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter}, c.ended)
+	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
+	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock)}
 	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema}
 	c.requests = c.newRequests()
 	c.base.Store(int64(c.LastAnswered()))
+	c.Start(c.ended)
 	return c
 }
 
-// reserve reserves a key of this connection for l. Advisory locks are reentrant: without that, a second acquisition on the
-// connection would be granted what the first one has, or has left behind. The error is ErrHeld when another lock has reserved the key, and
-// otherwise says that the connection has ended, or has resigned.
+// reserve reserves a key of this connection for l. Advisory locks are reentrant: without that, a
+// second acquisition on the connection would be granted what the first one has, or has left behind.
+// The error is ErrHeld when another lock has reserved the key, and otherwise says that the
+// connection has ended, or has resigned.
 func (c *conn) reserve(l *lock) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,8 +64,8 @@ func (c *conn) reserve(l *lock) error {
 	return nil
 }
 
-// resign makes sure that nothing more will be reserved on a connection. Its leases stay; when all are released, the server
-// ends the session after a TTL.
+// resign makes sure that nothing more will be reserved on a connection. Its leases stay; when all
+// are released, the server ends the session after a TTL.
 func (c *conn) resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,7 +99,8 @@ func (c *conn) unreserve(l *lock) {
 	}
 }
 
-// ended notifies all leases that are attached to the connection. Session calls it, when the connection has ended.
+// ended notifies all leases that are attached to the connection. Session calls it, when the
+// connection has ended.
 func (c *conn) ended(cause error) {
 	c.mu.Lock()
 	locks := make([]*lock, 0, len(c.reserved))
@@ -110,7 +114,8 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// exec executes a statement, and ends the connection when it has been silent for so long that nothing is lost by that.
+// exec executes a statement, and ends the connection when it has been silent for so long that
+// nothing is lost by that.
 func (c *conn) exec(ctx context.Context, sql string) (*pgsession.Call, error) {
 	return c.endIfSilent(c.Exec(ctx, sql))
 }
@@ -120,8 +125,9 @@ func (c *conn) execUrgent(ctx context.Context, sql string) (*pgsession.Call, err
 	return c.endIfSilent(c.ExecUrgent(ctx, sql))
 }
 
-// endIfSilent ends a connection that has no answer, unless a lease may still be alive on it: those end a TTL after the last statement
-// that was answered, which was sent before the one that has no answer. It returns what it is given.
+// endIfSilent ends a connection that has no answer, unless a lease may still be alive on it: those
+// end a TTL after the last statement that was answered, which was sent before the one that has no
+// answer. It returns what it is given.
 func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error) {
 	if errors.Is(err, kit.ErrNoAnswer) {
 		silence := c.Silence()
@@ -136,7 +142,7 @@ func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	token, err := c.tokens.admit(ctx, floor, value)
 	if errors.Is(err, errOldEpoch) && c.leases.Load() == 0 {
-		c.End(errOldEpoch) // so that the next one asks for the epoch again
+		c.End(errOldEpoch) // the next connection reads the epoch again
 	}
 	if err == nil {
 		c.d.largest.saw(token)
@@ -144,8 +150,9 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
-// confirm asks whether the session is still the one that it was, for the price of a round trip. The answer restarts the server's
-// timeout, so the moment at which the statement was sent is a base for all leases of the connection.
+// confirm asks whether the session is still the one that it was, for the price of a round trip. The
+// answer restarts the server's timeout, so the moment at which the statement was sent is a base for
+// all leases of the connection.
 func (c *conn) confirm(ctx context.Context) (driver.Instant, error) {
 	r, err := c.askPID(ctx, "")
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// connect makes a connection that is ready for the locks of a pool: one that is to be shared, or a waiter's.
+// connect makes a connection that is ready for the locks of a pool: one that is to be shared, or a
+// waiter's.
 func (d *pgDriver) connect(ctx context.Context, p *pool, waiter bool) (*conn, error) {
 	for try := 1; ; try++ {
 		made, err := d.dial(ctx)
@@ -71,11 +72,12 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 	return c.CheckSettings(ctx)
 }
 
-// oldest is the first version that is supported. Before it there is no idle_session_timeout: TCP alone would end the session of a
-// holder that is cut off, and the holder could not know when.
+// oldest is the first version that is supported. Before it there is no idle_session_timeout: TCP
+// alone would end the session of a holder that is cut off, and the holder could not know when.
 const oldest = 140000
 
-// checkServer refuses a server that can't be used. It is called for each connection, because a later one may lead elsewhere.
+// checkServer refuses a server that can't be used. It is called for each connection, because a
+// later one may lead elsewhere.
 func checkServer(s pgsession.Server) error {
 	switch {
 	case s.Version < oldest:

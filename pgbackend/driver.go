@@ -22,8 +22,8 @@ import (
 //	lock.moveLock → kit.Sessions, pgDriver.mu → pool.mu → conn.mu → pgsession.Poolers → pgsession.Session
 //	                                            lock.mu  → pgsession.Session
 //
-// lock.moveLock is held while statements are executed; none of the others is. conn.mu and lock.mu are never held together, and names.mu is held
-// with no other.
+// lock.moveLock is held while statements are executed; none of the others is. conn.mu and lock.mu
+// are never held together, and names.mu is held with no other.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema
@@ -49,7 +49,8 @@ var (
 	_ driver.Lock   = (*lock)(nil)
 )
 
-// ttls are the TTLs that are accepted. Statements get a fraction of a TTL, and a server under load takes some milliseconds for one.
+// ttls are the TTLs that are accepted. Statements get a fraction of a TTL, and a server under load
+// takes some milliseconds for one.
 var ttls = kit.TTL{
 	Min:  100 * time.Millisecond,
 	Max:  pgsession.MaxIdleTimeout,
@@ -126,7 +127,8 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}, nil
 }
 
-// anyConn returns the shared connection of a TTL, or that of any other TTL if there can be none, for what can be asked on all of them.
+// anyConn returns the shared connection of a TTL, or that of any other TTL if there can be none,
+// for what can be asked on all of them.
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
 	p, err := d.pools.Join(ctx, ttl)
 	if err != nil {
@@ -189,7 +191,8 @@ func (d *pgDriver) Close(ctx context.Context) error {
 	return d.tasks.Wait(context.WithoutCancel(ctx)) // they have ended, or are about to
 }
 
-// callContext bounds what is done for one caller, whose own context must not reach a connection that others share.
+// callContext bounds what is done for one caller, whose own context must not reach a connection
+// that others share.
 func callContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }

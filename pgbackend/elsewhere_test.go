@@ -13,7 +13,8 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// A later connection may lead elsewhere: what was found out on an earlier one need not be true there.
+// A later connection may lead elsewhere: what was found out on an earlier one need not be true
+// there.
 
 func TestPoolerThatChangesItsMode(t *testing.T) {
 	f := newFake(t)
@@ -76,7 +77,8 @@ func TestOlderServerThanAtFirst(t *testing.T) {
 	}
 }
 
-// From its last step on a lease that moves hangs on the shared connection as well, since the waiter's may have let go.
+// From its last step on a lease that moves hangs on the shared connection as well, since the
+// waiter's may have let go.
 func TestEndOfTheHeir(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 6 * time.Second

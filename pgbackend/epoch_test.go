@@ -43,8 +43,8 @@ func TestEpoch(t *testing.T) {
 	}
 }
 
-// Whatever servers descend from each other, and however far each lags when it is promoted, no two of them have the same epoch, and a
-// later one has the higher.
+// Whatever servers descend from each other, and however far each lags when it is promoted, no two
+// of them have the same epoch, and a later one has the higher.
 func TestEpochOverPromotionsThatLag(t *testing.T) {
 	const promotions = 6
 	virgin := pgbackend.NewEpochRow(pgbackend.NewOrigin(0, 0, 0, 0), 0)
@@ -73,7 +73,8 @@ func TestEpochOverPromotionsThatLag(t *testing.T) {
 	}
 }
 
-// A dump that is restored on its server brings the row of then back, whatever number of promotions lies in between.
+// A dump that is restored on its server brings the row of then back, whatever number of promotions
+// lies in between.
 func TestEpochOverDumps(t *testing.T) {
 	for before := range int64(4) {
 		for since := range int64(4) {

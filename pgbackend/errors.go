@@ -6,29 +6,31 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// Test for these with [errors.Is]; they come wrapped in a [*locker.Error].
+// These errors come wrapped in a [*locker.Error]. Test for them with [errors.Is].
 var (
-	// ErrCollision says that one Locker was asked for two names that have the same key in the database. The second is refused, because
-	// to wait for it would be to wait for oneself.
+	// ErrCollision says that one Locker was asked for two names that have the same key in the
+	// database. The second is refused, because the Locker would wait for itself.
 	ErrCollision = errors.New("another name in use has the same key")
 
-	// ErrLockTable says that the lock table, which all clients of the server share, is half full or would be by the locks of this
-	// Locker. The text names the setting to raise.
+	// ErrLockTable says that the lock table, which all clients of the server share, is too small:
+	// the locks of this Locker would take more than half of it, or it is half full when a Locker is
+	// opened, or it is full. The text names the setting to raise.
 	ErrLockTable = errors.New("the server's lock table is too small")
 
-	// ErrPooler says that a pooler between here and the server gives each transaction another connection, as PgBouncer does in
-	// transaction and statement mode. Session locks would be left on connections of others there.
+	// ErrPooler says that a pooler between here and the server gives each transaction another
+	// connection, as PgBouncer does in transaction and statement mode. Session locks would be left
+	// on other clients' connections there.
 	ErrPooler = pgsession.ErrPooler
 )
 
 var (
 	errResigned  = errors.New("no more tokens can be had on this connection")
 	errNotNeeded = errors.New("it was closed")
-	errSilent    = errors.New("nothing was heard for too long")
+	errSilent    = errors.New("the server has been silent for too long")
 	errOver      = errors.New("it is not held here any more")
 )
 
-// SQLSTATE codes of errors that are dealt with.
+// SQLSTATE codes of the server's errors.
 const (
 	codePermission      = "42501"
 	codeReadOnly        = "25006"

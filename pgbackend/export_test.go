@@ -86,8 +86,9 @@ func Message(kinds []string, keys []Key) string {
 	return message(some, "nextval(7::regclass)")
 }
 
-// Names takes so many names of a Locker that may have limit locks and has some waiters' connections, gives one back, and takes another. It
-// returns how many it got, and the errors of the next one before and after.
+// Names takes so many names of a Locker that may have limit locks and has some waiters'
+// connections, gives one back, and takes another. It returns how many it got, and the errors of the
+// next one before and after.
 func Names(limit, waiters int) (got int, full, then error) {
 	n := &names{limit: limit, inUse: make(map[key]*named)}
 	for full == nil {

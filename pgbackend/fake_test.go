@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// fake is a server that knows the statements of this package, and no other. It is for what a real one can't be made to do: to be old,
-// to introduce itself with another number, to say nothing.
+// fake is a server that knows the statements of this package, and no other. It is for what a real
+// one can't be made to do: to be old, to introduce itself with another number, to say nothing.
 type fake struct {
 	addr string
 

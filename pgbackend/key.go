@@ -11,16 +11,19 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// key is what a lock is called in the database's lock table: 64 bits of a hash of its name. Two names with one key are not to be
-// expected (of a million names one pair, in one of 37 million such sets), but they would mean that a process waits for itself, so a
-// Locker that is asked for both says so: [ErrCollision].
+// key identifies a lock in the database's lock table: 64 bits of a hash of its name. Two names with
+// one key are not to be expected (of a million names one pair, in one of 37 million such sets). But
+// a process that used both would wait for itself, so a Locker that is asked for both refuses the
+// second: [ErrCollision].
 //
-// Postgres has two spaces of advisory locks, of keys of 64 bits and of pairs of 32. The lock itself is in the first, its gate is
-// the pair of the same bits in the second: so a gate never is another name's lock.
+// Postgres has two spaces of advisory locks, of keys of 64 bits and of pairs of 32. The lock itself
+// is in the first, its gate is the pair of the same bits in the second: so a gate never is another
+// name's lock.
 type key int64
 
-// keyOf hashes prefix and name, and the schema unless it is the usual one: the tokens of another schema have an order of their own, so
-// its locks are others too. A zero byte is in none of them, so no two sets of them are hashed alike.
+// keyOf hashes prefix and name, and the schema unless it is the usual one: another schema has its
+// own tokens, so it has its own locks. None of the three contains a zero byte, so no two
+// combinations are hashed alike.
 func keyOf(schema, prefix, name string) key {
 	text := prefix + "\x00" + name
 	if schema != defaultSchema {
@@ -30,8 +33,8 @@ func keyOf(schema, prefix, name string) key {
 	return key(binary.BigEndian.Uint64(h[:8])) //nolint:gosec // all 64 bits, whatever their sign
 }
 
-// lock is the key as SQL, for the functions that take one number. It is in quotes, because the smallest number of a type isn't one of
-// that type without.
+// lock is the key as SQL, for the functions that take one number. It is in quotes, because without
+// them the smallest number of a type isn't a number of that type.
 func (k key) lock() string { return fmt.Sprintf("'%d'::bigint", int64(k)) }
 
 // gate is the key as SQL, for the functions that take two numbers.
@@ -39,12 +42,13 @@ func (k key) gate() string { return pair(int32(k>>32), int32(k)) } //nolint:gose
 
 func pair(a, b int32) string { return fmt.Sprintf("'%d'::integer, '%d'::integer", a, b) }
 
-// Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the turn to make the objects, or to move the sequence on
-// (see sequence.go), and the OID of the sequence is the mark of the connections that take its values; any other is the presence lock of one
-// connection.
+// Pairs of 32 bits that are no gates begin with this number. Below it, 0 is the turn to make the
+// objects, or to move the sequence on (see sequence.go), and the OID of the sequence is the mark of
+// the connections that take its values; any other is the presence lock of one connection.
 const ownSpace = 0x6c6f636b // "lock"
 
-// presence is the presence lock of a connection as SQL: the server's session exists as long as somebody has the lock.
+// presence is the presence lock of a connection as SQL: the server's session exists as long as
+// somebody has the lock.
 func presence(number uint32) string { return pair(ownSpace, int32(number)) } //nolint:gosec // any 32 bits
 
 // checkSchema refuses what Postgres would cut or refuse.

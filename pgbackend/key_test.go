@@ -9,8 +9,8 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// The mapping may never change: two versions that run side by side must agree. The numbers were computed by Postgres, with the
-// statement of docs/postgres.md.
+// The mapping may never change: two versions that run side by side must agree. The numbers were
+// computed by Postgres, with the statement of docs/postgres.md.
 func TestKeysGolden(t *testing.T) {
 	for name, want := range map[string]pgbackend.Key{
 		"a":                      -7204596988099779344,
@@ -41,7 +41,8 @@ func TestPrefixIsApart(t *testing.T) {
 	}
 }
 
-// The smallest numbers of their types can't be written as such without quotes: -9223372036854775808 is a numeric for Postgres.
+// The smallest numbers of their types can't be written as such without quotes: -9223372036854775808
+// is a numeric for Postgres.
 func TestKeysAsSQL(t *testing.T) {
 	for key, want := range map[pgbackend.Key][2]string{
 		0:                    {"'0'::bigint", "'0'::integer, '0'::integer"},

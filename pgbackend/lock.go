@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// lock is one acquisition. It may have left something in two places: on the shared connection, where it has reserved its key, and on a
-// waiter's connection.
+// lock is one acquisition. It may have left something in two places: on the shared connection,
+// where it has reserved its key, and on a waiter's connection.
 type lock struct {
 	d          *pgDriver
 	key        key
@@ -42,8 +42,8 @@ type lock struct {
 // maxTries is how often a request is sent when the connection turns out to be broken.
 const maxTries = 2
 
-// Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection, if there is one to be had, and otherwise
-// the engine asks again and again.
+// Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection, if
+// there is one to be had, and otherwise the engine asks again and again.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if _, _, queued := l.attachment(); queued {
 		return l.await(ctx)
@@ -95,8 +95,8 @@ func (l *lock) leave() {
 	}
 }
 
-// tryShared asks for the lock on the shared connection. again says that it may be tried at once on another one: the connection had broken,
-// maybe long ago.
+// tryShared asks for the lock on the shared connection. again says that it may be tried at once on
+// another one: the connection had broken, maybe long ago.
 func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err error) {
 	c, err := l.pool.sharedConn(ctx)
 	if err != nil {
@@ -108,7 +108,8 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 		return g, false, err
 	}
 	err = c.reserve(l)
-	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) { // the lock that has reserved it may have no answer yet; this one comes after that
+	// The lock that has reserved the key may have no answer yet. This statement is answered after it.
+	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) {
 		if _, err := c.confirm(limited); err != nil {
 			return g, c.Err() != nil, err
 		}
@@ -123,7 +124,7 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	l.mu.Lock()
 	l.shared, l.sharedHas = c, exclusively
 	l.mu.Unlock()
-	token, sent, err := c.try(l.key)
+	token, sent, err := c.try(ctx, l.key)
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
 		l.leftShared(c)
@@ -152,8 +153,8 @@ func (l *lock) held(ctx context.Context) error {
 	return driver.ErrQueued
 }
 
-// attach attaches the lease to c alone, where it was granted or has moved to. It fails, and leaves the lease where it was, if c has ended
-// meanwhile: then nobody else notifies the holder.
+// attach attaches the lease to c alone, where it was granted or has moved to. It fails, and leaves
+// the lease where it was, if c has ended meanwhile: then nobody else notifies the holder.
 func (l *lock) attach(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,8 +167,8 @@ func (l *lock) attach(c *conn) error {
 	return nil
 }
 
-// attachAlso attaches the lease to c as well, because the other connection is about to give the lock back. It fails if c has ended
-// meanwhile: then the other connection must not be asked to.
+// attachAlso attaches the lease to c as well, because the other connection is about to give the
+// lock back. It fails if c has ended meanwhile: then the other connection must not be asked to.
 func (l *lock) attachAlso(c *conn) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -195,7 +196,8 @@ func (l *lock) detachLocked() {
 	}
 }
 
-// attachment returns the connection that the lease is attached to, or the first of the two; and what the lock has of a waiter's connection.
+// attachment returns the connection that the lease is attached to, or the first of the two; and
+// what the lock has of a waiter's connection.
 func (l *lock) attachment() (attached, waiter *conn, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -212,7 +214,8 @@ func (l *lock) connectionEnded(c *conn, cause error) {
 	}
 }
 
-// Release removes what may be held in either place. Each place is free by an answer of its own session, or by the end of the session.
+// Release removes what may be held in either place. Each place is free by an answer of its own
+// session, or by the end of the session.
 func (l *lock) Release(ctx context.Context) error {
 	if err := l.lockMove(ctx); err != nil {
 		return err
@@ -238,8 +241,8 @@ func (l *lock) lockMove(ctx context.Context) error {
 
 func (l *lock) unlockMove() { <-l.moveLock }
 
-// removeFromShared gives the lock back on the shared connection. A repetition finds nothing to give back: nobody else has had the key on
-// that connection meanwhile, because it is reserved.
+// removeFromShared gives the lock back on the shared connection. A repetition finds nothing to give
+// back: nobody else has had the key on that connection meanwhile, because it is reserved.
 func (l *lock) removeFromShared(ctx context.Context) error {
 	l.mu.Lock()
 	c, has := l.shared, l.sharedHas
@@ -247,7 +250,7 @@ func (l *lock) removeFromShared(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	err := c.unlock(l.key, has)
+	err := c.unlock(ctx, l.key, has)
 	if err != nil && c.Err() != nil {
 		err = l.terminate(ctx, c)
 	}
@@ -265,7 +268,8 @@ func (l *lock) leftShared(c *conn) {
 	l.shared = nil
 }
 
-// terminate makes sure that the session of a connection that has ended is over, and its locks with it.
+// terminate makes sure that the session of a connection that has ended is over, and its locks with
+// it.
 func (l *lock) terminate(ctx context.Context, dead *conn) error {
 	c, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {

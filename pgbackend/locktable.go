@@ -8,10 +8,12 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// The lock table is one for all clients of the server, and when it is full, statements of others fail: inserts, even connects. As
-// documented it has room for max_locks_per_transaction × (max_connections + max_prepared_transactions) locks. So a Locker may have half of
-// that, a number that is fixed when the Locker is opened, and it isn't opened while more than half of the table is taken. That bounds one
-// Locker. Several Lockers may fill the table together: the server's error about that is named like the Locker's own (see tableIsFull).
+// The lock table is one for all clients of the server, and when it is full, statements of others
+// fail: inserts, even connects. As documented it has room for max_locks_per_transaction ×
+// (max_connections + max_prepared_transactions) locks. So a Locker may have half of that, a number
+// that is fixed when the Locker is opened, and it isn't opened while more than half of the table is
+// taken. That bounds one Locker. Several Lockers may fill the table together: the server's error
+// about that is named like the Locker's own (see tableIsFull).
 
 // names are the names in use by acquisitions of a Locker, each of which may have a lock.
 type names struct {
@@ -30,8 +32,9 @@ type named struct {
 // perWaiter is how many locks an acquisition has that waits: the gate and the lock.
 const perWaiter = 2
 
-// join notes that an acquisition uses a name, until leave. It refuses a name whose key another name has, and one more name than the lock
-// table has room for. waiters is how many connections of waiters there are.
+// join notes that an acquisition uses a name, until leave. It refuses a name whose key another name
+// has, and one more name than the lock table has room for. waiters is how many connections of
+// waiters there are.
 func (n *names) join(l *lock, waiters int) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -62,7 +65,8 @@ func (n *names) leave(l *lock) {
 // lockLimit is how many locks a Locker may have on a server.
 func lockLimit(s pgsession.Server) int { return s.LocksPerTx * (s.Connections + s.Prepared) / 2 }
 
-// checkRoom refuses a server whose lock table is half full. It is asked once: a look costs some milliseconds where there are many locks.
+// checkRoom refuses a server whose lock table is half full. It is asked once: a look costs some
+// milliseconds where there are many locks.
 func checkRoom(ctx context.Context, s *pgsession.Session, limit int) error {
 	r, err := s.Exec(ctx, "SELECT count(*) FROM pg_locks WHERE NOT fastpath")
 	if err != nil {

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 	sequence bigint NOT NULL DEFAULT 0,
 	timeline bigint NOT NULL DEFAULT 0,
 	reached  bigint NOT NULL DEFAULT 0,
-	written  bigint NOT NULL DEFAULT 0, -- the transaction that wrote the row: not so in a row that a restore brought back
+	written  bigint NOT NULL DEFAULT 0, -- the transaction that wrote the row: it isn't in a row that a restore brought back
 	protocol int    NOT NULL DEFAULT 1
 ) USING heap;
 

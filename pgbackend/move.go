@@ -12,9 +12,10 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// A lease that was waited for is attached to its waiter's connection at first. It moves to the shared connection, so that connections are
-// needed for waiters alone. The move has five steps on two sessions: W, the waiter's, and S, the shared one. A is the lock, G its gate. At
-// the start W has A exclusively, and G.
+// A lease that was waited for is attached to its waiter's connection at first. It moves to the
+// shared connection, so that connections are needed for waiters alone. The move has five steps on
+// two sessions: W, the waiter's, and S, the shared one. A is the lock, G its gate. At the start W
+// has A exclusively, and G.
 //
 //	step  on  statement                                                                 after it
 //	1     W   take A in shared mode, too, and give A back that is held exclusively      W has A in shared mode, and G
@@ -23,25 +24,32 @@ import (
 //	4     S   take A exclusively, without waiting, and give A back in shared mode       S has A exclusively, W has G
 //	5     W   give G back                                                               S has A exclusively
 //
-// After each step A is held by W or by S, so another session that wants A exclusively is refused, or goes on waiting. A session that wants A
-// in shared mode (no version asks for that yet) must ask for G first. W has G until S has A exclusively, so that session is refused, too.
+// After each step A is held by W or by S, so another session that wants A exclusively is refused,
+// or goes on waiting. A session that wants A in shared mode (no version asks for that yet) must ask
+// for G first. W has G until S has A exclusively, so that session is refused, too.
 //
-// Steps 2 and 4 would fail if somebody waited for A: Postgres lets nobody pass a waiter. The gate prevents that: all who wait, wait for G, and
-// W has G until step 5. If another program uses the same advisory key, step 4 is refused. Then the gate stays closed, the lease stays attached
-// to both sessions, and the next renewal takes step 4 again.
+// Steps 2 and 4 would fail if somebody waited for A: Postgres lets nobody pass a waiter. The gate
+// prevents that: all waiters wait for G, and W has G until step 5. If another program uses the same
+// advisory key, step 4 is refused. Then the gate stays closed, the lease stays attached to both
+// sessions, and the next renewal takes step 4 again.
 //
-// Step 2 would also succeed if W's session had ended just before, and somebody else had had A since. So the lease stays attached to W until W
-// confirms that it gives A back: that answer proves that W had A without a gap until after S had it. From W's answer to step 3 on, the end of W
-// would open the gate while S has A in shared mode only. So from step 3 until W has answered step 5 the lease is attached to both sessions, the
-// end of either is the end of the lease, and the base of the lease is the older one of both.
+// Step 2 would also succeed if W's session had ended just before, and somebody else had had A
+// since. So the lease stays attached to W until W confirms that it gives A back: that answer proves
+// that W had A without a gap until after S had it. From W's answer to step 3 on, the end of W would
+// open the gate while S has A in shared mode only. So from step 3 until W has answered step 5 the
+// lease is attached to both sessions, the end of either is the end of the lease, and the base of
+// the lease is the older one of both.
 //
-// S is asked after W was renewed for the last time, so a base that was reported for W stays true. While a lock moves, the move is its
-// renewal. If the answer to a step doesn't come in time, the step goes on, and the next renewal reads the answer.
+// S is asked after W was renewed for the last time, so a base that was reported for W stays true.
+// While a lock moves, the move is its renewal. If the answer to a step doesn't come in time, the
+// step goes on, and the next renewal reads the answer.
 //
-// If step 4 fails (because an operator has cancelled the statement, for example), nobody knows in which of the modes S has A. Then the move stops:
-// the lease stays attached to both sessions until it is released, and the release gives A back in both modes.
+// If step 4 fails (because an operator has cancelled the statement, for example), nobody knows in
+// which of the modes S has A. Then the move stops: the lease stays attached to both sessions until
+// it is released, and the release gives A back in both modes.
 
-// move moves the lease of l, and returns its base. Where the lease can't be moved now it is renewed where it is.
+// move moves the lease of l, and returns its base. Where the lease can't be moved now it is renewed
+// where it is.
 func (l *lock) move(ctx context.Context) (driver.Instant, error) {
 	if err := l.lockMove(ctx); err != nil {
 		return 0, err
@@ -79,10 +87,11 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 	return l.finishMove(ctx, waiter, c)
 }
 
-// target reserves the key on the shared connection, if that leads where the waiter's connection leads. Otherwise, or while the shared
-// connection is being made, target is nil. before is the one on which the lock may be held since an earlier try.
+// target reserves the key on the shared connection, if that leads where the waiter's connection
+// leads. Otherwise, or while the shared connection is being made, target is nil. before is the one
+// on which the lock may be held since an earlier try.
 func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
-	c := l.pool.sharedNow()
+	c := l.pool.sharedNow(ctx)
 	if c == nil || c.tokens.place != waiter.tokens.place || before != nil && before != c && l.removeFromShared(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
@@ -135,8 +144,8 @@ func (l *lock) downgrade(ctx context.Context, waiter *conn) error {
 
 var errNotThere = errors.New("it doesn't have the lock any more")
 
-// takeOver is step 2, in half of the time: if S is silent, W has to be renewed. If it is not known whether S has the lock, Release
-// gives it back, or the next try, before it takes it again.
+// takeOver is step 2, in half of the time: if S is silent, W has to be renewed. If it is not known
+// whether S has the lock, Release gives it back, or the next try, before it takes it again.
 func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
@@ -163,7 +172,8 @@ func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
 	return l.attachAlso(c)
 }
 
-// finishMove takes the steps 3 to 5, as far as it can. Where a move doesn't end, both sessions are asked, and the base is the older of theirs.
+// finishMove takes the steps 3 to 5, as far as it can. Where a move doesn't end, both sessions are
+// asked, and the base is the older of theirs.
 func (l *lock) finishMove(ctx context.Context, waiter, c *conn) (driver.Instant, error) {
 	if l.currentState() == handingOver {
 		if err := l.giveOnWaiter(ctx, waiter, "pg_advisory_unlock_shared", l.key.lock()); err != nil {
@@ -202,7 +212,8 @@ func (l *lock) giveOnWaiter(ctx context.Context, waiter *conn, function, what st
 	return err
 }
 
-// upgrade is step 4. If another session has the lock as well, or the statement fails, the error is nil, and the state says so.
+// upgrade is step 4. If another session has the lock as well, or the statement fails, the error is
+// nil, and the state says so.
 func (l *lock) upgrade(ctx context.Context, c *conn) error {
 	l.setStates(upgrading, inEitherMode)
 	r, err := l.step(ctx, c, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock_shared(%[1]s) END", l.key.lock()))
@@ -253,8 +264,8 @@ func confirmBoth(ctx context.Context, waiter, c *conn) (driver.Instant, error) {
 	return min(onWaiter, onShared), cmp.Or(waiterErr, err)
 }
 
-// moveOne moves the lease of a waiter's connection, which is free then. It is false when there is none. A renewal has to wait for that,
-// so it may not take long.
+// moveOne moves the lease of a waiter's connection, which is free then. It is false when there is
+// none. A renewal has to wait for that, so it may not take long.
 func (p *pool) moveOne(ctx context.Context) bool {
 	ctx, cancel := callContext(ctx, min(maxCall, p.ttl/8))
 	defer cancel()
@@ -273,7 +284,8 @@ func (p *pool) moveOne(ctx context.Context) bool {
 	return false
 }
 
-// leasesOfWaiters lists the locks that were granted on waiters' connections of a pool and are still there.
+// leasesOfWaiters lists the locks that were granted on waiters' connections of a pool and are still
+// there.
 func (p *pool) leasesOfWaiters() []*lock {
 	p.d.mu.Lock()
 	defer p.d.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// A lease moves from its waiter's connection to the shared one, whatever goes wrong on the way; but only when its waiter's session says that
-// it had the lock until then: if that had ended before, somebody else may have had the lock meanwhile.
+// A lease moves from its waiter's connection to the shared one, whatever goes wrong on the way; but
+// only when its waiter's session says that it had the lock until then: if that had ended before,
+// somebody else may have had the lock meanwhile.
 func TestMove(t *testing.T) {
 	const ttl = time.Second // whose renewals are shorter than a connection without leases may be silent
 	share, take, leave, only, gate := fakeStep1, fakeStep2, fakeStep3, fakeStep4, fakeStep5
@@ -103,7 +104,8 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// steps are the statements of a move, in their order, and whether the waiter's session executes them.
+// steps are the statements of a move, in their order, and whether the waiter's session executes
+// them.
 var steps = []struct {
 	is       *regexp.Regexp
 	onWaiter bool
@@ -111,8 +113,9 @@ var steps = []struct {
 	{fakeStep1, true}, {fakeStep2, false}, {fakeStep3, true}, {fakeStep4, false}, {fakeStep5, true},
 }
 
-// moving opens a Locker, and acquires a lock that somebody else has until then. at is called, with the server's mutex held, when a step (1 to 5)
-// arrives at the server for the first time, before it is executed. It returns what to do, see fake.before.
+// moving opens a Locker, and acquires a lock that somebody else has until then. at is called, with
+// the server's mutex held, when a step (1 to 5) arrives at the server for the first time, before it
+// is executed. It returns what to do, see fake.before.
 func moving(t *testing.T, ttl time.Duration, at func(f *fake, step int) string) (*fake, locker.Locker, locker.Lease) {
 	t.Helper()
 	f, config := piped(t)
@@ -140,8 +143,8 @@ func moving(t *testing.T, ttl time.Duration, at func(f *fake, step int) string) 
 	return f, l, lease
 }
 
-// third is the answers that a third session would get which asks for a lock without waiting: exclusively, and in shared mode, for which it
-// needs the gate first.
+// third is the answers that a third session would get which asks for a lock without waiting:
+// exclusively, and in shared mode, for which it needs the gate first.
 func (f *fake) third(key string) (exclusive, inSharedMode bool) {
 	return f.locks[key] == nil && len(f.shared[key]) == 0, f.locks[key] == nil && f.gates[key] == nil
 }
@@ -164,8 +167,9 @@ func (f *fake) sharedConn() *fakeConn {
 
 var keyOfA = fmt.Sprint(int64(pgbackend.KeyOf("locker", "locker:", "a")))
 
-// In every state of a move a third session is refused the lock in both modes, and the end of either session is the end of the lease
-// from the moment on at which the waiter's gives the lock back; before that only the waiter's is.
+// In every state of a move a third session is refused the lock in both modes, and the end of either
+// session is the end of the lease from the moment on at which the waiter's gives the lock back;
+// before that only the waiter's is.
 func TestMoveWhoseSessionsEnd(t *testing.T) {
 	const ttl = time.Second
 	for before := range len(steps) + 1 {
@@ -228,7 +232,8 @@ func (f *fake) isFree(t *testing.T) {
 	})
 }
 
-// If somebody uses the same advisory key, the gate stays closed, the lease goes on, and the move is over when they have given it back.
+// If somebody uses the same advisory key, the gate stays closed, the lease goes on, and the move is
+// over when they have given it back.
 func TestMoveBesideAStranger(t *testing.T) {
 	const ttl = time.Second
 	for _, releases := range []string{"after", "before"} {
@@ -281,7 +286,8 @@ func TestMoveBesideAStranger(t *testing.T) {
 	}
 }
 
-// If step 4 fails, nobody knows in which mode the shared session has the lock. The lease goes on, on both, and its release frees all of it.
+// If step 4 fails, nobody knows in which mode the shared session has the lock. The lease goes on,
+// on both, and its release frees all of it.
 func TestMoveThatCantBeDecided(t *testing.T) {
 	const ttl = time.Second
 	for _, executed := range []bool{false, true} {
@@ -315,8 +321,8 @@ func TestMoveThatCantBeDecided(t *testing.T) {
 	}
 }
 
-// While a lease is attached to both sessions, the end of either is known at once, and its base is the older one of theirs: the silence of either
-// ends it in time.
+// While a lease is attached to both sessions, the end of either is known at once, and its base is
+// the older one of theirs: the silence of either ends it in time.
 func TestMoveThatStopsBetweenItsSessions(t *testing.T) {
 	const ttl = time.Second
 	for _, which := range []string{"the waiter's", "the shared"} {
@@ -359,7 +365,8 @@ func TestMoveThatStopsBetweenItsSessions(t *testing.T) {
 	}
 }
 
-// A lease stays, on a server whose answers come too late for the steps of a move, and for some renewals.
+// A lease stays, on a server whose answers come too late for the steps of a move, and for some
+// renewals.
 func TestMoveOnASlowServer(t *testing.T) {
 	const ttl = time.Second
 	for _, answer := range []time.Duration{ttl / 8, ttl / 6, ttl / 5, ttl * 23 / 100} {
@@ -393,7 +400,8 @@ func TestMoveOnASlowServer(t *testing.T) {
 	}
 }
 
-// A waiter who has to make room for itself keeps no lease from being renewed, though the shared connection is silent.
+// A waiter who has to make room for itself keeps no lease from being renewed, though the shared
+// connection is silent.
 func TestMakingRoomKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second

@@ -34,7 +34,8 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 	return l, nil
 }
 
-// libpq are the parameters that pgx reads. It takes any other for a setting of the session, which would let a misspelt one pass.
+// libpq are the parameters that pgx reads. It takes any other for a setting of the session, which
+// would let a misspelt one pass.
 var libpq = []string{
 	"host", "port", "user", "password", "dbname", "passfile", "service", "servicefile", "connect_timeout", "sslmode", "sslcert", "sslkey",
 	"sslpassword", "sslrootcert", "sslsni", "sslnegotiation", "sslcertmode", "channel_binding", "require_auth", "krbsrvname", "krbspn",
@@ -75,7 +76,8 @@ func parse(u *url.URL) (*pgxpool.Config, options, error) {
 	return &pgxpool.Config{ConnConfig: conn}, o, nil
 }
 
-// withoutURL is what is wrong with a URL. pgx quotes it, with stars for what it takes for the password.
+// withoutURL is what is wrong with a URL. pgx quotes it, with stars for what it takes for the
+// password.
 func withoutURL(err error) string {
 	text := err.Error()
 	if i := strings.LastIndex(text, "`: "); i >= 0 {

@@ -1,53 +1,60 @@
-// Package pgbackend keeps locks in a Postgres database, as advisory locks: session locks behind [locker.Locker], and locks of a
-// transaction of the caller's ([Locker.LockTx]). It is opened by URL, or by [New] with a configuration of pgx.
+// Package pgbackend keeps locks in a Postgres database, as advisory locks: session locks behind
+// [locker.Locker], and locks of a transaction of the caller's ([Locker.LockTx]). It is opened by
+// URL, or by [New] with a configuration of pgx.
 //
 //	l, err := locker.Open(ctx, "postgres://user:password@pg.example:5432/app?prefix=billing:&ttl=30s")
 //
 // # What it promises
 //
-// The lock table of one database decides; the server is Postgres 14 or later. A lease is attached to a connection that belongs to the
-// Locker, which many leases share. When the connection ends, so do they, and the holders are notified at once. The server ends it by itself
-// when it hears nothing for the TTL (idle_session_timeout), so a holder that is stopped or cut off loses its locks as with any other
-// backend; one statement for each connection renews all its leases.
+// The lock table of one database decides; the server is Postgres 14 or later. A lease is attached
+// to a connection that belongs to the Locker, which many leases share. When the connection ends, so
+// do they, and the holders are notified at once. The server ends it by itself when it hears nothing
+// for the TTL (idle_session_timeout), so a holder that is stopped or cut off loses its locks as
+// with any other backend; one statement for each connection renews all its leases.
 //
-// The server's TCP doesn't end the connection of a holder that is cut off before the TTL is over: each connection sets
-// tcp_user_timeout, which replaces the limits of postgresql.conf and of the kernel. It can't do that to what is between: poolers,
-// proxies, load balancers and service meshes must wait for longer than the TTL as well, and docs/postgres.md has a table of them.
+// The server's TCP doesn't end the connection of a holder that is cut off before the TTL is over:
+// each connection sets tcp_user_timeout, which replaces the limits of postgresql.conf and of the
+// kernel. It can't change what is between: poolers, proxies, load balancers and service meshes must
+// wait for longer than the TTL as well. docs/postgres.md has a table of them.
 //
-// Tokens come from a sequence, by the same statement that takes the lock. They go on rising over crashes, which make a plain
-// sequence repeat itself, over failovers to a replica that lags, over dump and restore, and when the sequence is set back while
-// no Locker is open.
+// Tokens come from a sequence, by the same statement that takes the lock. They go on rising over
+// crashes, which make a plain sequence repeat itself, over failovers to a replica that lags, over
+// dump and restore, and when the sequence is set back while no Locker is open.
 //
 // # Waiting
 //
-// A waiter has a connection of its own, on which a statement blocks until the lock is its own: a release wakes one waiter and no
-// other, in the order of the server's queue. The lease then moves to the connection that all share. Connections for waiters are few
-// ([WithWaiterConnections]); who finds none polls. Waiters of one Locker for one name stand in its own queue, and only the first of
-// them has a connection.
+// A waiter has a connection of its own, on which a statement blocks until the waiter has the lock:
+// a release wakes one waiter and no other, in the order of the server's queue. The lease then moves
+// to the connection that the leases share. The number of connections for waiters is bounded
+// ([WithWaiterConnections]); a waiter that gets none polls. Waiters of one Locker for one name are
+// in the Locker's own queue, and only the first of them has a connection.
 //
 // # URLs
 //
 //	postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…]/DATABASE      or postgresql://
 //
-// These are the URLs of libpq, as pgx reads them. What one doesn't say comes from where Postgres clients look for it: PGPASSWORD and
-// its relatives, ~/.pgpass. The parameters of this package, all optional:
+// These are the URLs of libpq, as pgx reads them. What a URL doesn't say comes from where Postgres
+// clients look for it: the variables PG… of the environment, ~/.pgpass. The parameters of this
+// package, all optional:
 //
 //	prefix               what names begin with, for the keys of locks: "locker:"
 //	ttl                  of leases that don't ask for one: 30s
 //	schema               where the sequence and the epoch are: "locker"
 //	waiter_connections   connections for waiters at most: 8
 //
-// Those of libpq that are understood: host, port, user, password, dbname, passfile, service, servicefile, connect_timeout, sslmode,
-// sslcert, sslkey, sslpassword, sslrootcert, sslsni, sslnegotiation, sslcertmode, channel_binding, require_auth, krbsrvname, krbspn,
+// Those of libpq that are understood: host, port, user, password, dbname, passfile, service,
+// servicefile, connect_timeout, sslmode, sslcert, sslkey, sslpassword, sslrootcert, sslsni,
+// sslnegotiation, sslcertmode, channel_binding, require_auth, krbsrvname, krbspn,
 // min_protocol_version, max_protocol_version, target_session_attrs, application_name, options.
 //
 // # What is checked when it is opened
 //
-// That the server is Postgres 14 or later and takes writes, that its lock table is large enough to be shared, that the sequence and
-// the epoch are there or can be made ([Migration]), and that no pooler is between that gives each transaction another server:
-// PgBouncer works in session mode; in its other modes a session lock would be left on a connection of somebody else's, and it is
-// refused. A server that has no tcp_user_timeout, because its system isn't Linux, is refused as well ([errors.ErrUnsupported]), unless it is
-// on the client's machine.
+// That the server is Postgres 14 or later and takes writes, that half of its lock table is free,
+// that the sequence and the epoch exist or can be made ([Migration]), and that no pooler is between
+// that gives each transaction another server: PgBouncer works in session mode; in its other modes a
+// session lock would be left on another client's connection, so they are refused. A server that has
+// no tcp_user_timeout, because its system isn't Linux, is refused as well
+// ([errors.ErrUnsupported]), unless it is on the client's machine.
 package pgbackend
 
 import (
@@ -86,38 +93,42 @@ func newOptions(opts []Option) options {
 	return o
 }
 
-// WithPrefix sets what names begin with before they become keys; without it, "locker:". All who exclude each other use the same.
+// WithPrefix sets what names begin with before they become keys; without it, "locker:". Every
+// Locker that shares these locks must use the same prefix.
 func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
-// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is rounded up to milliseconds, and refused below
-// 100 ms.
+// WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is
+// rounded up to milliseconds, and must be 100 ms or more.
 func WithDefaultTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
-// WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing is made if that is permitted;
-// [Migration] has the SQL. All who share locks use the same: the locks of another schema are others, as its tokens are.
+// WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing
+// is made if that is permitted; [Migration] has the SQL. Every Locker that shares these locks must
+// use the same schema: another schema has its own tokens, so it has its own locks.
 func WithSchema(schema string) Option { return func(o *options) { o.schema = schema } }
 
-// WithWaiterConnections sets how many connections there are at most for waiters, each of which needs one; without it, 8. Who finds
-// none polls. With 0 all poll, and Guarantees say so.
+// WithWaiterConnections sets how many connections there are at most for waiters, each of which
+// needs one; without it, 8. A waiter that gets none polls. With 0 all waiters poll, and Guarantees
+// say so.
 func WithWaiterConnections(n int) Option { return func(o *options) { o.waiters = n } }
 
-// Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks for transactions.
+// Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks
+// for transactions.
 type Locker struct {
 	locker.Locker
 	d *pgDriver
 }
 
-// New makes a Locker with connections of its own, made as those of a pool with this configuration: of it, ConnConfig,
-// BeforeConnect and AfterConnect are used. It connects, and asks the server whether it fits (see the package comment), for up to
-// 10 s.
+// New makes a Locker with connections of its own, made as those of a pool with this configuration:
+// of it, ConnConfig, BeforeConnect and AfterConnect are used. It connects, and asks the server
+// whether it fits (see the package comment), for up to 10 s.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, config *pgxpool.Config, opts ...Option) (*Locker, error) {
 	return newLocker(ctx, config, newOptions(opts))
 }
 
-// Guarantees is what a Locker of one Postgres server promises. One that is opened with several hosts survives failovers
-// ([locker.ToleranceFailover]).
+// Guarantees is what a Locker of one Postgres server promises. One that is opened with several
+// hosts survives failovers ([locker.ToleranceFailover]).
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

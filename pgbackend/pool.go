@@ -8,8 +8,9 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// pool is the connections for leases of one TTL: the one that they share, which is made when it is wanted, and those that are kept for
-// waiters. It is a [kit.Session]: an acquisition has joined it until everything of the acquisition is removed.
+// pool is the connections for leases of one TTL: the one that they share, which is made when it is
+// wanted, and those that are kept for waiters. It is a [kit.Session]: an acquisition has joined it
+// until everything of the acquisition is removed.
 type pool struct {
 	d   *pgDriver
 	ttl time.Duration
@@ -28,8 +29,8 @@ const (
 	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
 )
 
-// sharedConn returns the shared connection. ctx covers the waiting. If it ends before the connection is made, the connection is made all
-// the same, for the next one.
+// sharedConn returns the shared connection. ctx covers the waiting. If it ends before the
+// connection is made, the connection is made all the same, for the next one.
 func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 	if c := p.current(); c != nil {
 		return c, nil
@@ -37,9 +38,10 @@ func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
 	return p.making.Do(ctx, p.d.tasks, p.makeShared)
 }
 
-// sharedNow returns the shared connection if there is one. Otherwise it is nil, and the connection is made in the background.
-func (p *pool) sharedNow() *conn {
-	over, cancel := context.WithCancel(context.Background())
+// sharedNow returns the shared connection if there is one. Otherwise it is nil, and the connection
+// is made in the background.
+func (p *pool) sharedNow(ctx context.Context) *conn {
+	over, cancel := context.WithCancel(ctx)
 	cancel()
 	c, _ := p.sharedConn(over)
 	return c
@@ -98,7 +100,8 @@ func (p *pool) Close(ctx context.Context) error {
 	return nil
 }
 
-// takeIdle takes a connection whose waiter has gone, if there is one that leads where the shared one leads.
+// takeIdle takes a connection whose waiter has gone, if there is one that leads where the shared
+// one leads.
 func (p *pool) takeIdle() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +118,8 @@ func (p *pool) takeIdle() *conn {
 	return nil
 }
 
-// putIdle takes a waiter's connection back on which nothing is held. A few are kept, until the server ends them after a TTL.
+// putIdle takes a waiter's connection back on which nothing is held. A few are kept, until the
+// server ends them after a TTL.
 func (p *pool) putIdle(c *conn) {
 	p.mu.Lock()
 	var kept []*conn
@@ -135,7 +139,8 @@ func (p *pool) putIdle(c *conn) {
 	}
 }
 
-// leave ends a connection on which nothing is held. The server's confirmation is waited for in the background, until the Locker is closed.
+// leave ends a connection on which nothing is held. The server's confirmation is waited for in the
+// background, until the Locker is closed.
 func (c *conn) leave() {
 	begun := c.d.tasks.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, closeLimit)

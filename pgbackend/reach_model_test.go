@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// model is a sequence of Postgres, its log, the row of the epoch, and the connections that use them, as reach.go describes them. A statement
-// is over when its records are on disk. Until then its values are taken, and others may be given out what it has logged.
+// model is a sequence of Postgres, its log, the row of the epoch, and the connections that use
+// them, as reach.go describes them. A statement is over when its records are on disk. Until then
+// its values are taken, and others may be given out what it has logged.
 type model struct {
 	rand   *rand.Rand
 	step   int64 // what reachStep is
@@ -44,7 +45,8 @@ func (m *model) nextval(s *modelStatement) {
 	s.values = append(s.values, m.last)
 }
 
-// begin starts a statement on an idle connection: a group of tokens, or what comes before its first one.
+// begin starts a statement on an idle connection: a group of tokens, or what comes before its first
+// one.
 func (m *model) begin(c *modelConn) {
 	s := &modelStatement{}
 	if c.ready {
@@ -73,8 +75,8 @@ func (m *model) begin(c *modelConn) {
 	c.running = s
 }
 
-// finish ends a statement: what it wrote is on disk then, with all that was written before. Its callers get their values, unless it
-// has to be written down first how far the sequence is.
+// finish ends a statement: what it wrote is on disk then, with all that was written before. Its
+// callers get their values, unless it has to be written down first how far the sequence is.
 func (m *model) finish(c *modelConn) {
 	s := c.running
 	c.running = nil
@@ -95,8 +97,9 @@ func (m *model) finish(c *modelConn) {
 	m.high = max(m.high, slices.Max(s.values))
 }
 
-// run lets all connections end, many times: by a crash, in which what isn't on disk is lost; one by one; and then somebody may set the
-// sequence back. It counts the values that aren't above all that were given out before.
+// run lets all connections end, many times: by a crash, in which what isn't on disk is lost; one by
+// one; and then somebody may set the sequence back. It counts the values that aren't above all that
+// were given out before.
 func (m *model) run() (repeated int) {
 	for range 300 {
 		floor := m.high

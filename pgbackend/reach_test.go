@@ -79,7 +79,8 @@ func TestValuesAreWrittenDown(t *testing.T) {
 	}
 }
 
-// A connection from before the epoch was raised gives no tokens any more to a Locker that has seen the next epoch.
+// A connection from before the epoch was raised gives no tokens any more to a Locker that has seen
+// the next epoch.
 func TestConnectionOfAnEpochThatIsOver(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)

@@ -13,8 +13,9 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// Renew proves leases by one statement for each connection, at the same time. A lease that is attached to a waiter's connection is moved off
-// it by its renewal. For those that wait, whose connections are busy, the shared connection asks whether they are still blocked.
+// Renew proves leases by one statement for each connection, at the same time. A lease that is
+// attached to a waiter's connection is moved off it by its renewal. For those that wait, whose
+// connections are busy, the shared connection asks whether they are still blocked.
 func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	leases, moving := make(map[*conn][]int), make(map[int]*conn)
 	var waiting []int
@@ -53,8 +54,9 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	all.Wait()
 }
 
-// renew returns a base for leases that are attached to c, by asking the server. A busy server, or a statement that keeps this one waiting,
-// may take longer for the answer than a renewal may take. Then the answer counts when it has come: the next renewal reports it.
+// renew returns a base for leases that are attached to c, by asking the server. A busy server, or a
+// statement that keeps this one waiting, may take longer for the answer than a renewal may take.
+// Then the answer counts when it has come: the next renewal reports it.
 func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Instant, error), lateAnswer func() (driver.Instant, bool)) (driver.Instant, error) {
 	late, news := lateAnswer()
 	if news && c.overdue.Swap(false) {
@@ -75,15 +77,16 @@ func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Inst
 	return base, err
 }
 
-// lateAnswer is when the last statement was sent that was answered on this connection, and so by its session, whichever caller sent it. It
-// is news when no renewal has reported it.
+// lateAnswer is when the last statement was sent that was answered on this connection, and so by
+// its session, whichever caller sent it. It is news when no renewal has reported it.
 func (c *conn) lateAnswer() (sent driver.Instant, news bool) {
 	sent = c.LastAnswered()
 	return sent, int64(sent) > c.base.Load()
 }
 
-// lateAnswer is the late answer of the waiter's connection that the lease is attached to. From step 3 of a move on the lease is attached to the
-// shared connection as well, whose session's timeout may run from an earlier statement: then the older one of both counts.
+// lateAnswer is the late answer of the waiter's connection that the lease is attached to. From step
+// 3 of a move on the lease is attached to the shared connection as well, whose session's timeout
+// may run from an earlier statement: then the older one of both counts.
 func (l *lock) lateAnswer(waiter *conn) (sent driver.Instant, news bool) {
 	sent, _ = waiter.lateAnswer() // before the look at what the lease is attached to
 	l.mu.Lock()
@@ -94,7 +97,8 @@ func (l *lock) lateAnswer(waiter *conn) (sent driver.Instant, news bool) {
 	return sent, l.attached == waiter && int64(sent) > waiter.base.Load()
 }
 
-// renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have one TTL.
+// renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have
+// one TTL.
 func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waiting []int, report func(int, driver.Instant, error)) {
 	pids := make([]string, 0, len(waiting))
 	for _, i := range waiting {
@@ -117,8 +121,9 @@ func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waitin
 	}
 }
 
-// blockedAmong returns those of the server's processes that wait for an advisory lock. If the role of a process has changed since (SET ROLE),
-// the server shows only that the process exists: then it counts as blocked.
+// blockedAmong returns those of the server's processes that wait for an advisory lock. If the role
+// of a process has changed since (SET ROLE), the server shows only that the process exists: then it
+// counts as blocked.
 func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (map[int64]bool, error) {
 	c, err := d.anyConn(ctx, l.ttl)
 	if err != nil {
@@ -146,8 +151,9 @@ func (l *lock) blockedPID() int64 {
 	return l.waiter.PID
 }
 
-// checkBlocked takes in which processes are blocked. A waiter that isn't, and has no answer yet, was just granted the lock, as a rule. But
-// when that is still so at the next look, the answer was lost, and the wait begins again.
+// checkBlocked takes in which processes are blocked. A waiter that isn't, and has no answer yet,
+// was just granted the lock, as a rule. But when that is still so at the next look, the answer was
+// lost, and the wait begins again.
 func (l *lock) checkBlocked(blocked map[int64]bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

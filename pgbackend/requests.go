@@ -13,8 +13,9 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// What many locks do on the connection that they share: try for a lock together with its token, and give it back. All of it goes through
-// conn.request. While a message is under way, requests gather, and go out with the next message.
+// What many locks do on the connection that they share: try for a lock together with its token, and
+// give it back. All of it goes through conn.request. While a message is under way, requests gather,
+// and go out with the next message.
 
 // request is what one lock wants of the shared connection.
 type request struct {
@@ -44,17 +45,18 @@ const (
 	groupSize = 64              // requests in one message, at most
 )
 
-// newRequests makes the lane of a connection. It is one: more messages at the same time would only wait for each other on the connection,
-// each with fewer requests in it.
+// newRequests makes the lane of a connection. It is one: more messages at the same time would only
+// wait for each other on the connection, each with fewer requests in it.
 func (c *conn) newRequests() *kit.Lanes[request, reply] {
 	return kit.NewLanes(c.send, kit.LaneOptions{Width: 1, Size: groupSize, Limit: maxCall, CallersSend: true})
 }
 
-// request executes a request. It returns only when the request was sent or won't be, however long its caller is willing to wait: a request
-// that is still to be sent could overtake its own clean-up, and take a lock that nobody knows of, or free one that was taken since. The
-// time limit of a message bounds that.
-func (c *conn) request(kind kind, k key) reply {
-	r, err := c.requests.Do(context.Background(), request{kind, k})
+// request executes a request. It returns only when the request was sent or won't be, however long
+// its caller is willing to wait: a request that is still to be sent could overtake its own
+// clean-up, and take a lock that nobody knows of, or free one that was taken since. The time limit
+// of a message bounds that.
+func (c *conn) request(ctx context.Context, kind kind, k key) reply {
+	r, err := c.requests.Do(context.WithoutCancel(ctx), request{kind, k})
 	if err != nil {
 		r.err = err
 	}
@@ -98,9 +100,10 @@ func (c *conn) send(ctx context.Context, some []request) ([]reply, error) {
 	return replies, nil
 }
 
-// message is the statements for some requests: one that gives locks back, and one that takes those that are free. A token comes after
-// its lock and only with it: CASE evaluates what it needs, in this order. If that fails some of the locks may have been taken. next is SQL:
-// the next value of the sequence.
+// message is the statements for some requests: one that gives locks back, and one that takes those
+// that are free. A token comes after its lock and only with it: CASE evaluates what it needs, in
+// this order. If that fails some of the locks may have been taken. next is SQL: the next value of
+// the sequence.
 func message(some []request, next string) string {
 	var first, second strings.Builder
 	takes := 0
@@ -138,9 +141,10 @@ func message(some []request, next string) string {
 	return sql
 }
 
-// afterRefusal is called with the error of a message. If the server has refused the message, and no lease is lost by that, the connection
-// is given up: a new one finds out whether the sequence is another one now, say. Otherwise it keeps its leases, and if no token can be had
-// on it any more, another connection is made for what is to come.
+// afterRefusal is called with the error of a message. If the server has refused the message, and no
+// lease is lost by that, the connection is given up: a new one may find that the sequence is
+// another one now, for example. Otherwise it keeps its leases, and if no token can be had on it any
+// more, another connection is made for what is to come.
 func (c *conn) afterRefusal(err error) error {
 	switch {
 	case !pgsession.Refused(err):
@@ -155,21 +159,22 @@ func (c *conn) afterRefusal(err error) error {
 }
 
 // try asks for a lock.
-func (c *conn) try(k key) (locker.Token, driver.Instant, error) {
-	r := c.request(take, k)
+func (c *conn) try(ctx context.Context, k key) (locker.Token, driver.Instant, error) {
+	r := c.request(ctx, take, k)
 	return r.token, r.sent, r.err
 }
 
-// unlock gives a lock back. What this session doesn't hold is left alone: then it had been given back before.
-func (c *conn) unlock(k key, has holding) error {
+// unlock gives a lock back. What this session doesn't hold is left alone: then it had been given
+// back before.
+func (c *conn) unlock(ctx context.Context, k key, has holding) error {
 	kinds := map[holding]kind{exclusively: give, inSharedMode: giveShared, inEitherMode: giveEither}
-	return c.request(kinds[has], k).err
+	return c.request(ctx, kinds[has], k).err
 }
 
 // takeToken takes a token for a lock that is held by another session.
 func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
 	taken := make(chan reply, 1)
-	go func() { taken <- c.request(takeToken, 0) }() // ends within the time limit of a message
+	go func() { taken <- c.request(ctx, takeToken, 0) }() // ends within the time limit of a message
 	select {
 	case r := <-taken:
 		return r.token, r.err

@@ -58,7 +58,8 @@ func TestRetiredUnderAnAcquisition(t *testing.T) {
 	}
 }
 
-// A waiter's connection that is made for a TTL whose time is over is not in the way of those of others.
+// A waiter's connection that is made for a TTL whose time is over is not in the way of those of
+// others.
 func TestRetiredBeforeItsWaiterHasConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)

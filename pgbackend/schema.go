@@ -14,8 +14,9 @@ import (
 //go:embed migration.sql
 var migration string
 
-// Migration is the SQL that makes the sequence and the epoch in a schema, for those who make such things by hand: a Locker makes
-// them itself where its role may. It changes nothing where they are.
+// Migration is the SQL that makes the sequence and the epoch in a schema, for operators who prefer
+// to make them by hand: a Locker makes them itself where its role may. It is safe to execute it
+// again.
 func Migration(schema string) string {
 	return strings.ReplaceAll(migration, pgsession.Quoted(defaultSchema), pgsession.Quoted(schema))
 }
@@ -38,19 +39,22 @@ func (s schema) make(ctx context.Context, session *pgsession.Session) error {
 		if err != nil {
 			return err
 		}
-		// In one message, which is one transaction; the lock keeps others out who find the same.
+		// In one message, which is one transaction; the lock excludes other connections that find
+		// the same.
 		_, err = session.Exec(ctx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d, 0);\n%s", ownSpace, missing))
 		switch {
 		case err == nil:
-		case pgsession.Says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3: // by somebody without that lock
+		case pgsession.Says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3:
+			// Another client has made it, without that lock.
 		default:
-			return fmt.Errorf("the schema %s has to be made, by the SQL of pgbackend.Migration: %w", s.quoted(), err)
+			return fmt.Errorf("the schema %s is missing or incomplete; execute the SQL of pgbackend.Migration: %w", s.quoted(), err)
 		}
 	}
 }
 
-// missing is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it makes none; and ALTER TABLE needs the
-// table's owner, and a lock that keeps all new connections waiting, also when it adds nothing.
+// missing is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it
+// makes none; and ALTER TABLE needs the table's owner, and a lock that keeps all new connections
+// waiting, also when it adds nothing.
 func (s schema) missing(ctx context.Context, session *pgsession.Session) (string, error) {
 	sql := Migration(string(s))
 	r, err := session.Exec(ctx, "SELECT to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL")
@@ -64,8 +68,8 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session) (string
 	return sql, err
 }
 
-// check refuses a sequence whose values don't rise from one to the next, or not over a crash, and an epoch that can't be raised
-// when that is needed. It is false if they aren't there.
+// check refuses a sequence whose values don't rise from one to the next, or not over a crash, and
+// an epoch that can't be raised when that is needed. It is false if one of them doesn't exist.
 func (s schema) check(ctx context.Context, session *pgsession.Session) (there bool, err error) {
 	r, err := session.Exec(ctx, fmt.Sprintf("SELECT o.sequence IS NOT NULL AND o.epoch IS NOT NULL, has_table_privilege(o.epoch, 'UPDATE'),"+
 		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE')"+
@@ -78,9 +82,9 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 	case r.Value(0, 2) == "":
 		err = fmt.Errorf("%s is not a sequence", s.sequence())
 	case r.Int(0, 2) < 1, r.Int(0, 3) != 1, r.Bool(0, 4), r.Value(0, 5) != "p":
-		err = fmt.Errorf("the sequence %s must go up (INCREMENT 1), keep no values for later (CACHE 1), not begin anew (NO CYCLE), and be logged",
+		err = fmt.Errorf("invalid sequence %s: want one that goes up (INCREMENT 1), keeps no values for later (CACHE 1), doesn't restart (NO CYCLE), and is logged, as pgbackend.Migration makes it",
 			s.sequence())
-	case !r.Bool(0, 6): // with a mark there no token is taken yet, which would tell as well
+	case !r.Bool(0, 6): // where a mark exists no token is taken while the connection is made, so nothing else would show it
 		err = fmt.Errorf("a permission is missing: USAGE or UPDATE on %s, which pgbackend.Migration ends with", s.sequence())
 	case !r.Bool(0, 1):
 		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", s.table())
@@ -88,16 +92,18 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 	return true, err
 }
 
-// The protocols that this version can be used with. In a schema of protocol 1 there may be versions that end a move with the lock in shared
-// mode on the shared connection, and in one of protocol 2 there are none. Both exclude each other as long as nobody asks for shared mode.
+// The protocols that this version can be used with. In a schema of protocol 1 there may be versions
+// that end a move with the lock in shared mode on the shared connection, and in one of protocol 2
+// there are none. Both exclude each other as long as nobody asks for shared mode.
 const (
 	oldestProtocol = 1
 	newestProtocol = 2
 )
 
-// checkProtocol refuses a schema that belongs to a version of which this one knows nothing. A schema that was made before there was a
-// protocol has no such column (the value is ""), and is of protocol 1: Migration adds the column, and a Locker doesn't, because that needs
-// the table's owner and a lock that keeps all new connections waiting.
+// checkProtocol refuses a schema that belongs to a version of which this one knows nothing. A
+// schema that was made before there was a protocol has no such column (the value is ""), and is of
+// protocol 1: Migration adds the column, and a Locker doesn't, because that needs the table's owner
+// and a lock that keeps all new connections waiting.
 func (s schema) checkProtocol(value string) error {
 	if value == "" {
 		return nil
@@ -109,13 +115,13 @@ func (s schema) checkProtocol(value string) error {
 		errors.ErrUnsupported, s.quoted(), value, oldestProtocol, newestProtocol)
 }
 
-// explain adds what to do to the errors that an operator can mend.
+// explain adds what to do to the errors that an operator can fix.
 func explain(err error, s schema) error {
 	switch {
 	case err == nil || errors.Is(err, ErrPooler):
 		return err
 	case pgsession.Says(err, codePermission):
-		return fmt.Errorf("a permission is missing; pgbackend.Migration ends with those that a role needs in the schema %s: %w", s.quoted(), err)
+		return fmt.Errorf("a permission is missing; pgbackend.Migration ends with the permissions that a role needs in the schema %s: %w", s.quoted(), err)
 	case pgsession.Says(err, codeNoTable, codeNoSchema):
 		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", s.quoted(), err)
 	case pgsession.Says(err, codeReadOnly):

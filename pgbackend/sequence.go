@@ -11,37 +11,48 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// A sequence goes back in two ways that don't change where it comes from, and so begin no epoch:
+// A sequence can go back in two ways that don't change where it comes from, and so don't begin an
+// epoch:
 //
-//   - A crash, also with synchronous_commit on. nextval writes ahead: one record in the log covers its value and 32 more. The
-//     statement that wrote the record waits until it is on disk; one that gets one of the 32 other values meanwhile waits for nothing. After
-//     a crash at that moment the sequence goes on from the last record that was on disk, and gives values out again.
-//   - Somebody sets it back: by setval, by a plain dump that is fed to the database from which it comes, by pg_restore --data-only.
+//   - A crash, also with synchronous_commit on. nextval writes ahead: one record in the log covers
+//     its value and 32 more. The statement that wrote the record waits until it is on disk; a
+//     statement that gets one of the 32 other values meanwhile doesn't wait. After a crash at that
+//     moment the sequence goes on from the last record that was on disk, and gives values out
+//     again.
+//   - The sequence is set back: by setval, by a plain dump that is fed to the database from which
+//     it comes, by pg_restore --data-only.
 //
-// Against both, the row of the epoch has a value that the sequence had reached. A Locker that is given a value of reachStep or more above
-// it has that written down before it uses the value; the row is on disk when its statement is answered, and never falls. So at each
-// moment all values that were given out are less than reached + reachStep.
+// Against both, the row of the epoch has a value that the sequence had reached. A Locker that is
+// given a value of reachStep or more above it updates the row before it uses the value. The row is
+// on disk when the statement is answered, and its value never falls. So at each moment all values
+// that were given out are less than reached + reachStep.
 //
-// The first connection since all others have ended moves the sequence there, if it isn't beyond that. So it doesn't have to know what has
-// happened. Each connection takes a mark before it takes a value, an advisory lock in shared mode; locks don't outlive a crash. One connection
-// at a time looks for a mark, by trying for the same lock exclusively: it has the turn, a lock, until the sequence is on disk. Where there is
-// no mark nobody takes values meanwhile.
+// The first connection since all others have ended advances the sequence to that bound, if it isn't
+// beyond it. So it doesn't have to know what has happened. Before a connection takes a value it
+// takes the mark, an advisory lock in shared mode; locks don't survive a crash. One connection at a
+// time looks for marks of others, by trying for the same lock exclusively: it has the turn, which
+// is another lock, until the sequence is on disk. Where there is no mark no connection takes values
+// meanwhile.
 //
-// The first connection also raises the epoch if the row was restored, which the row itself shows (see writing).
+// The first connection also raises the epoch if the row was restored, which the row itself shows
+// (see writing).
 //
-// While others are connected the server doesn't crash, but the sequence may be set back. A new connection notices that if the sequence is below
-// reached. Each Locker remembers the largest token that it was given, and notices when a later one isn't larger. A Locker that notices moves
-// the sequence beyond both. The epoch isn't raised then, because the others would go on with the lower one; the sequence is theirs too. What is
-// left: until somebody notices, a Locker that has seen no larger value gives out what others had before.
+// While others are connected the server doesn't crash, but the sequence may be set back. A new
+// connection notices that if the sequence is below reached. Each Locker remembers the largest token
+// that it was given, and notices when a later one isn't larger. A Locker that notices advances the
+// sequence beyond both. The epoch isn't raised then, because the others would go on with the lower
+// epoch; but they use the same sequence. What remains: until one of them notices, a Locker that has
+// seen no larger value gives out values that others had before.
 
 // reachStep is how many values may be given out before the next one is written down.
 const reachStep = 1 << 16
 
-// errOldEpoch is about a connection to a server that was replaced, or from before the epoch was raised by hand.
+// errOldEpoch means that the connection leads to a server that was replaced, or was made before the
+// epoch was raised by hand.
 var errOldEpoch = errors.New("the fencing tokens are of an epoch that is over")
 
-// tokenSource is where one connection takes the values of tokens. Its methods are called by one goroutine while the connection is made ready;
-// then only admit is called, by many.
+// tokenSource is where one connection takes the values of tokens. Its methods are called by one
+// goroutine while the connection is made ready; then only admit is called, by many.
 type tokenSource struct {
 	session *pgsession.Session
 	exec    func(ctx context.Context, sql string) (*pgsession.Call, error)
@@ -54,33 +65,34 @@ type tokenSource struct {
 	limit atomic.Int64 // values from here on may only be used when that was written down
 }
 
-// place tells servers and their lives apart: what one says has no meaning for another.
+// place identifies a server, its database and its start: locks of one place say nothing about
+// another.
 type place struct {
 	origin
 	started int64 // when the server was started, in µs
 }
 
-// begin takes the sign of life, and finds out where the sequence is and which epoch it is in.
+// begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
 func (t *tokenSource) begin(ctx context.Context) error {
 	for {
-		life := 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
-		t.session.Presence = presence(life)
+		number := 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
+		t.session.Presence = presence(number)
 		var row epochRow
 		var now origin
-		alive := false
-		if err := t.read(ctx, &row, &now, &alive); err != nil {
+		present := false
+		if err := t.read(ctx, &row, &now, &present); err != nil {
 			return err
 		}
-		if int64(life) == now.sequence {
-			return errors.New("the sign of life is the mark of tokens, by chance: this session must end")
+		if int64(number) == now.sequence {
+			return errors.New("the presence lock has the key of the mark, by chance: this session must end")
 		}
-		if alive { // else somebody has this one
+		if present { // otherwise another session has this lock
 			return t.beginEpoch(ctx, row, now)
 		}
 	}
 }
 
-func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, alive *bool) error {
+func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, present *bool) error {
 	r, err := t.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
 		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
 		fmt.Sprintf(" %s::regclass::oid,", pgsession.Literal(t.schema.sequence()))+
@@ -95,13 +107,15 @@ func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, aliv
 		return fmt.Errorf("%s has %d rows, and must have one", t.schema.table(), len(r.Rows))
 	}
 	*now = origin{system: r.Int(0, 0), database: r.Int(0, 1), sequence: r.Int(0, 2), timeline: r.Int(0, 3)}
-	*alive = r.Bool(0, 5)
+	*present = r.Bool(0, 5)
 	*row = epochRow{epoch: r.Int(0, 6), origin: origin{system: r.Int(0, 7), database: r.Int(0, 8), sequence: r.Int(0, 9), timeline: r.Int(0, 10)}}
 	t.place = place{*now, r.Int(0, 4)}
 	return t.schema.checkProtocol(r.Value(0, 11))
 }
 
-// startOfServer tells a server from its copies, and from its lives before. It is a number, as the text of a moment depends on settings.
+// startOfServer is SQL: when the server was started. It distinguishes a server from its copies, and
+// from earlier runs of the same server. It is a number, because the text of a time depends on
+// settings.
 const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)::bigint"
 
 // beginEpoch raises the epoch where it has to be, before any token is taken.
@@ -117,8 +131,9 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 		if _, err := makeToken(next.epoch, 1); err != nil {
 			return err
 		}
-		// On the standbys too, if there are synchronous ones: who is promoted should know of it. Others who have just done the same
-		// leave nothing to update.
+		// On the standbys too, if there are synchronous ones: a standby that is promoted should
+		// know of it. If another connection has just done the same, there is nothing left to
+		// update.
 		for _, sql := range []string{
 			"SET synchronous_commit = on",
 			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+writing+" WHERE epoch = %d AND timeline = %d",
@@ -135,12 +150,13 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 		}
 		row = epochRow{epoch: r.Int(0, 0), origin: origin{system: r.Int(0, 1), database: r.Int(0, 2), sequence: r.Int(0, 3), timeline: r.Int(0, 4)}}
 	}
-	return errors.New("the epoch of the fencing tokens doesn't come to rest: others change it all the time")
+	return errors.New("the epoch of the fencing tokens is changed by other clients again and again")
 }
 
-// advance moves the sequence beyond all values that may have been given out, if that is needed. It is one message, so that nobody has to
-// wait for a client that has the turn. Transactions surround all that may fail while it has the turn, which is the session's and outlives
-// an error: the server ends a session that is idle in a transaction after a second.
+// advance moves the sequence beyond all values that may have been given out, if that is needed. It
+// is one message, so that nobody has to wait for a client that has the turn. Transactions surround
+// all that may fail while it has the turn, which is the session's and outlives an error: the server
+// ends a session that is idle in a transaction after a second.
 func (t *tokenSource) advance(ctx context.Context) error {
 	turn, mark := pair(ownSpace, 0), t.mark()
 	first := "CASE WHEN pg_try_advisory_lock(" + mark + ") THEN pg_advisory_unlock(" + mark + ") ELSE false END"
@@ -172,18 +188,22 @@ func (t *tokenSource) moveOn(limit, to string) string {
 	return fmt.Sprintf("SELECT CASE WHEN %s < %s THEN setval(%s, %s) END FROM %s", t.lastValue(), limit, t.seq, to, t.schema.table())
 }
 
-// noteReached is SQL that writes down how far the sequence is, if that is far enough from what was written.
+// noteReached is SQL that writes down how far the sequence is, if that is far enough from what was
+// written.
 func (t *tokenSource) noteReached(far int) string {
 	return fmt.Sprintf("UPDATE %s SET reached = %s, "+writing+" WHERE reached + %d <= %[2]s", t.schema.table(), t.lastValue(), far)
 }
 
-// A row that a restore of data has put into an emptied table can't be told from the old one by its columns: it says that fewer values
-// were given out than really were. But another transaction has written it. So each UPDATE notes its transaction in the row, next to
-// xmin, in which Postgres keeps the same: through VACUUM, freezing, VACUUM FULL, CLUSTER, on replicas and in copies of the files. A copy
-// of the row that is inserted has another xmin and the old note. An UPDATE of such a row keeps it known (0 is no transaction), so only
-// the first connection changes that, with the epoch: while others are connected they would go on with the lower one. What else rewrites
-// a row, by hand or with a tool that copies tables, costs an epoch too. Its number is that of 32 bits, as in xmin; the statements are
-// not in subtransactions, which have other numbers.
+// A row that a restore of data has put into an emptied table can't be distinguished from the old
+// one by its other columns: it says that fewer values were given out than really were. But another
+// transaction has written it. So each UPDATE notes its transaction in the row, next to xmin, in
+// which Postgres keeps the same: through VACUUM, freezing, VACUUM FULL, CLUSTER, on replicas and in
+// copies of the files. A copy of the row that is inserted has another xmin and the old note. An
+// UPDATE of such a row keeps it known (0 is no transaction), so only the first connection changes
+// that, with the epoch: while others are connected they would go on with the lower one. Anything
+// else that rewrites the row, by hand or with a tool that copies tables, costs an epoch, too. Its
+// number is that of 32 bits, as in xmin; the statements are not in subtransactions, which have
+// other numbers.
 const (
 	noted    = "written = xmin::text::bigint"
 	writing  = "written = CASE WHEN epoch = 0 OR " + noted + " THEN " + writer + " ELSE 0 END"
@@ -191,8 +211,9 @@ const (
 	restored = "epoch > 0 AND NOT " + noted
 )
 
-// admit makes a token of a value that the sequence has given to a statement which was sent when floor was the largest token. The error is
-// errOldEpoch if no token of this connection can be larger.
+// admit makes a token of a value that the sequence has given to a statement which was sent when
+// floor was the largest token. The error is errOldEpoch if no token of this connection can be
+// larger.
 func (t *tokenSource) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	if t.epoch < int64(floor)>>valueBits {
 		return 0, errOldEpoch
@@ -215,9 +236,10 @@ func (t *tokenSource) admit(ctx context.Context, floor locker.Token, value int64
 	return token, nil
 }
 
-// repair moves a sequence on that was set back to below floor, and takes a value. One connection at a time does that. It is one
-// transaction, which is on disk before its turn is over. It goes further than it must, as others may be taking values: they had to take
-// more than reachStep of them between two functions of one expression, to be set back by it.
+// repair moves a sequence on that was set back to below floor, and takes a value. One connection at
+// a time does that. It is one transaction, which is on disk before its turn is over. It goes
+// further than it must, because others may be taking values: only if they took more than reachStep
+// of them between two functions of one expression would they be set back by it.
 func (t *tokenSource) repair(ctx context.Context, floor int64) (int64, error) {
 	to := fmt.Sprintf("greatest(reached, %d) + %d", floor, 2*reachStep)
 	r, err := t.exec(ctx, "SELECT pg_advisory_xact_lock("+pair(ownSpace, 0)+"); "+t.moveOn(fmt.Sprint(floor+1), to)+"; "+
@@ -230,7 +252,7 @@ func (t *tokenSource) repair(ctx context.Context, floor int64) (int64, error) {
 	return r.Int(last, 0), nil
 }
 
-// note has it written down that the sequence has reached a value.
+// note writes down that the sequence has reached a value.
 func (t *tokenSource) note(ctx context.Context, value int64) error {
 	r, err := t.exec(ctx, t.noteReached(reachStep/2)+"; SELECT reached FROM "+t.schema.table())
 	if err != nil {

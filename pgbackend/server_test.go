@@ -101,7 +101,8 @@ func lost(t *testing.T, lease locker.Lease, says string) {
 	}
 }
 
-// The end of a connection is known at once, with the server's word for it, and the next acquisition works.
+// The end of a connection is known at once, with the server's word for it, and the next acquisition
+// works.
 func TestEndOfTheSessionIsPushed(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
@@ -118,7 +119,8 @@ func TestEndOfTheSessionIsPushed(t *testing.T) {
 	}
 }
 
-// A server may end the session in the middle of a statement, in its own language; a pooler says less.
+// A server may end the session in the middle of a statement, in its own language; a pooler says
+// less.
 func TestLastWordIsHeard(t *testing.T) {
 	for who, last := range map[string]*pgproto3.ErrorResponse{
 		"a server":           {Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "57P01"},
@@ -142,7 +144,8 @@ func TestLastWordIsHeard(t *testing.T) {
 	}
 }
 
-// A connection that leads to another session than before has lost its locks, whatever it says otherwise.
+// A connection that leads to another session than before has lost its locks, whatever it says
+// otherwise.
 func TestOtherSessionIsALoss(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
@@ -208,7 +211,8 @@ func TestCollision(t *testing.T) {
 	}
 }
 
-// A statement that fails may have taken the lock before. It is given back, and nobody else of this Locker is granted it meanwhile.
+// A statement that fails may have taken the lock before. It is given back, and nobody else of this
+// Locker is granted it meanwhile.
 func TestFailedStatementIsCleanedUp(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
@@ -289,7 +293,8 @@ func TestOpenReturnsALocker(t *testing.T) {
 	}
 }
 
-// A Locker may have half of the locks for which the server's table has room, as documented. The number is fixed when it is opened.
+// A Locker may have half of the locks for which the server's table has room, as documented. The
+// number is fixed when it is opened.
 func TestLockLimit(t *testing.T) {
 	if got := pgbackend.LockLimit(64, 100, 20); got != 64*120/2 {
 		t.Errorf("LockLimit = %d, want half of max_locks_per_transaction * (max_connections + max_prepared_transactions)", got)
@@ -367,8 +372,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch, the mark, and what is set last.
-// A new Locker also looks at the lock table.
+// What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch,
+// the mark, and what is set last. A new Locker also looks at the lock table.
 func TestStatementsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)

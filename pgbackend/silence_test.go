@@ -20,9 +20,11 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// What a server that says nothing must not lead to: a call that never returns, or a lock that is said to be held by somebody.
+// What a server that says nothing must not lead to: a call that never returns, or a lock that is
+// said to be held by somebody.
 
-// answeringTx is a transaction of the caller's that gives these answers to the request for the lock.
+// answeringTx is a transaction of the caller's that gives these answers to the request for the
+// lock.
 type answeringTx struct {
 	pgx.Tx
 	answers []string
@@ -39,7 +41,8 @@ func (tx *answeringTx) Scan(dest ...any) error {
 	return nil
 }
 
-// After a failover the connection to the server of before may be silent, and nobody else asks on it.
+// After a failover the connection to the server of before may be silent, and nobody else asks on
+// it.
 func TestLockTxBesideASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
@@ -67,7 +70,8 @@ func TestLockTxBesideASilentConnection(t *testing.T) {
 	})
 }
 
-// An acquisition that was given up without an answer still has its name: to the next one of this Locker that is no holder.
+// An acquisition that was given up without an answer still has its name: to the next one of this
+// Locker that is no holder.
 func TestSilenceIsNoHolder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
@@ -193,7 +197,8 @@ func TestLockTxGivenUp(t *testing.T) {
 	}
 }
 
-// A connection that isn't made keeps only those waiting that want it, and all of them for the same time.
+// A connection that isn't made keeps only those waiting that want it, and all of them for the same
+// time.
 func TestConnectionThatIsNotMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, config := piped(t)

@@ -1,7 +1,8 @@
 package pgbackend
 
-// state is how far a lease has come on its way from a waiter's connection (W) to the shared connection (S). A is the lock and G its gate.
-// A lease that was not waited for stays in waitingOrNone: it has A on S, and nothing on W.
+// state is how far a lease has come on its way from a waiter's connection (W) to the shared
+// connection (S). A is the lock and G its gate. A lease that was not waited for stays in
+// waitingOrNone: it has A on S, and nothing on W.
 //
 //	state           W has                         S has                     the lease is attached to
 //	waitingOrNone   nothing, or anything          nothing, or A             nothing, or S; W after step 1 has failed

@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// This machine's kernel must not end a connection before the TTL is over either: that ends the session, and the rival may have the
-// lock before this process has noticed.
+// This machine's kernel must not end a connection before the TTL is over either: that ends the
+// session, and the rival may have the lock before this process has noticed.
 func TestOwnKernelOutlastsTheTTL(t *testing.T) {
 	f := newFake(t)
 	config := f.config(t)

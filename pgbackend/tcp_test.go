@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// A server whose system can't be kept from ending the session of a holder that is cut off is refused, unless there is no network
-// between.
+// A server whose system can't be kept from ending the session of a holder that is cut off is
+// refused, unless there is no network between.
 func TestServerWithoutTCPUserTimeout(t *testing.T) {
 	f := newFake(t)
 	f.change(func(f *fake) { f.noTCP = true })
@@ -24,8 +24,9 @@ func TestServerWithoutTCPUserTimeout(t *testing.T) {
 	}
 }
 
-// From the moment at which a lease may be attached to a connection TCP may not end that before the TTL is over. A waiter's connection
-// may be ended by it until then: so the server notices that a waiter is gone.
+// From the moment at which a lease may be attached to a connection TCP may not end that before the
+// TTL is over. A waiter's connection may be ended by it until then: so the server notices that a
+// waiter is gone.
 func TestTCPUserTimeout(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f, pgbackend.WithDefaultTTL(time.Minute))

@@ -7,33 +7,41 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// A sequence doesn't only go forward. A replica that takes over may have missed its last values; a dump that is restored brings
-// old ones back; so does pg_upgrade from a copy. Then values are given out again that somebody has had. So a token has two parts:
+// A sequence doesn't only go forward. A replica that takes over may have missed its last values; a
+// dump that is restored brings old ones back; so does pg_upgrade from a copy. Then values are given
+// out for the second time. So a token has two parts:
 //
 //	63       48                      0
 //	| epoch  |  value of the sequence |
 //
-// and the epoch rises whenever the sequence may have gone back because it was carried somewhere, or a replica took over. (A crash, and what
-// is done to the sequence and the row where they are, is the matter of sequence.go.) The epoch is the timeline, and one more for each time that the
-// sequence was carried somewhere. It is kept in a row next to the sequence, together with where the sequence was then. Each new connection compares that with
-// where it is now:
+// and the epoch rises whenever the sequence may have gone back because it was carried somewhere, or
+// a replica took over. (A crash, and what is done to the sequence and the row where they are, is
+// the matter of sequence.go.) The epoch is the timeline, and one more for each time that the
+// sequence was carried somewhere. It is kept in a row next to the sequence, together with where the
+// sequence was then. Each new connection compares that with where it is now:
 //
-//   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion of a replica and at each recovery
-//     to a point in time, and all servers that descend from it share the number. The epoch rises by the difference of the numbers.
-//     Not by one: the row may lag as well as the sequence. A server that was promoted on timeline 2 has raised the row to epoch 2
-//     and given tokens out; a replica of it that has missed both and is promoted to timeline 3 reads epoch 1, timeline 1, and comes
-//     to epoch 3. One that has missed even the first row begins with 3.
-//   - The system identifier is another, which initdb draws; or the database or the sequence is another object. The values were
-//     carried here by a dump or an upgrade, and the epoch rises by one, besides what the timelines differ: there may have been
-//     promotions here since the dump was made.
+//   - The timeline is another. Postgres begins a new one, with a higher number, at each promotion
+//     of a replica and at each recovery to a point in time, and all servers that descend from it
+//     share the number. The epoch rises by the difference of the numbers. Not by one: the row may
+//     lag as well as the sequence. A server that was promoted on timeline 2 has raised the row to
+//     epoch 2 and given tokens out; a replica of it that has missed both and is promoted to
+//     timeline 3 reads epoch 1, timeline 1, and comes to epoch 3. One that has missed even the
+//     first row begins with 3.
+//   - The system identifier is another, which initdb draws; or the database or the sequence is
+//     another object. The values were carried here by a dump or an upgrade, and the epoch rises by
+//     one, in addition to the difference of the timelines: there may have been promotions here
+//     since the dump was made.
 //
 // These are not detected, because the row doesn't show them:
 //
 //   - The data files were restored from a copy.
-//   - The same dump is restored for the second time, or another restore came after the dump was made.
-//   - There were promotions on a server since its dump was made, and the dump is restored elsewhere.
+//   - The same dump is restored for the second time, or another restore came after the dump was
+//     made.
+//   - There were promotions on a server since its dump was made, and the dump is restored
+//     elsewhere.
 //   - A replica that takes over lags behind one of these events.
-//   - A replica takes over from a timeline that another replica has already left, and never followed that one.
+//   - A replica takes over from a timeline that another replica has already left, and never
+//     followed that one.
 //
 // After any of these an operator raises the epoch by hand.
 
@@ -57,8 +65,8 @@ type epochRow struct {
 	epoch int64 // 0: no epoch has begun
 }
 
-// at returns the row for connections to a server where the origin is now. It differs from r when it has to be written before any
-// token is given out there.
+// at returns the row for connections to a server where the origin is now. It differs from r when it
+// has to be written before any token is given out there.
 func (r epochRow) at(now origin) epochRow {
 	if r.epoch == 0 {
 		return epochRow{now, now.timeline}
@@ -84,7 +92,8 @@ func makeToken(epoch, value int64) (locker.Token, error) {
 	return locker.Token(epoch<<valueBits | value), nil
 }
 
-// largestToken is the largest token that this Locker was given. What is asked for from now on is larger.
+// largestToken is the largest token that this Locker was given. What is asked for from now on is
+// larger.
 type largestToken struct{ atomic.Int64 }
 
 func (l *largestToken) get() locker.Token { return locker.Token(l.Load()) }

@@ -60,7 +60,8 @@ func TestWaitGoesOnWhenItsGrantIsLost(t *testing.T) {
 	}
 }
 
-// A server that says nothing when it is asked for room holds up the opening for its time limit, and nobody else.
+// A server that says nothing when it is asked for room holds up the opening for its time limit, and
+// nobody else.
 func TestLookThatHangsHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
@@ -122,7 +123,8 @@ func giveUp(t *testing.T, l locker.Locker, opts ...locker.Option) {
 	all.Wait()
 }
 
-// closesAtOnce fails if anybody is still waiting, for what takes a second at least. (The server has a second to say goodbye.)
+// closesAtOnce fails if anybody is still waiting, for what takes a second at least. (The server has
+// a second to say goodbye.)
 func closesAtOnce(t *testing.T, l locker.Locker) {
 	t.Helper()
 	began := time.Now()
@@ -134,7 +136,8 @@ func closesAtOnce(t *testing.T, l locker.Locker) {
 	}
 }
 
-// A host that takes connections and says nothing, as one that is cut off, leaves time for the others of a URL.
+// A host that takes connections and says nothing, as one that is cut off, leaves time for the
+// others of a URL.
 func TestSilentHostLeavesTimeForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, config := piped(t)
@@ -159,8 +162,8 @@ func TestSilentHostLeavesTimeForOthers(t *testing.T) {
 	})
 }
 
-// The answer to a renewal that comes too late for it is not in vain: the next one reports it. So a lease outlives a server whose every
-// answer takes longer than a renewal may.
+// The answer to a renewal that comes too late for it is not in vain: the next one reports it. So a
+// lease outlives a server whose every answer takes longer than a renewal may.
 func TestLateAnswersRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 800 * time.Millisecond // a renewal may take a quarter of it
@@ -189,7 +192,8 @@ func TestLateAnswersRenew(t *testing.T) {
 	})
 }
 
-// A pooler may give a client the session of a server that is just ending it. Then the next connection is tried.
+// A pooler may give a client the session of a server that is just ending it. Then the next
+// connection is tried.
 func TestStillbornConnection(t *testing.T) {
 	f := newFake(t)
 	looks := 0

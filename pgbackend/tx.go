@@ -12,37 +12,43 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// LockTx takes the lock on name for a transaction of the caller's, which holds it until the transaction is committed or rolled back (also to a
-// savepoint from before the call), and returns the fencing token. It waits until it has the lock or ctx is done. The lock excludes the leases
-// of all Lockers with the same database, schema and prefix, and they exclude it.
+// LockTx takes the lock on name for a transaction of the caller's, which holds it until the
+// transaction is committed or rolled back (also to a savepoint from before the call), and returns
+// the fencing token. It waits until it has the lock or ctx is done. The lock excludes the leases of
+// all Lockers with the same database, schema and prefix, and they exclude it.
 //
-// The Locker's database must be the one that tx is in: the token is taken on a connection of the Locker, because a token
-// that is taken within a transaction may be given out again after a crash. No other connection is needed, so
-// tx may come through PgBouncer in transaction mode, when the Locker doesn't.
+// The Locker's database must be the one that tx is in: the token is taken on a connection of the
+// Locker, because a token that is taken within a transaction may be given out again after a crash.
+// No other connection is needed, so tx may come through PgBouncer in transaction mode, when the
+// Locker doesn't.
 //
 // A Locker that comes from [locker.Open] is found by [locker.AsLocker], also behind others:
 //
 //	l, _ := locker.Open(ctx, "postgres://pg.example/app")
 //	pg, ok := locker.AsLocker[*pgbackend.Locker](l)
 //
-// The transaction is the holder: to ask again in the same one gives a new, larger token. Its lock_timeout and statement_timeout don't
-// bound the wait, and are what they were when LockTx returns. When ctx ends during the wait, pgx closes the connection of tx. After an
-// error the transaction may hold the lock anyway, and should be rolled back.
+// The transaction is the holder: to ask again in the same one gives a new, larger token. Its
+// lock_timeout and statement_timeout don't bound the wait, and are what they were when LockTx
+// returns. When ctx ends during the wait, pgx closes the connection of tx. After an error the
+// transaction may hold the lock anyway, and should be rolled back.
 //
-// A transaction of the level REPEATABLE READ is refused with [errors.ErrUnsupported]: its snapshot is taken by the first statement, which is
-// the request for the lock, so after a wait it would not see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres
-// ends one of those transactions with a serialization error then.
+// A transaction of the level REPEATABLE READ is refused with [errors.ErrUnsupported]: its snapshot
+// is taken by the first statement, which is the request for the lock, so after a wait it would not
+// see what the last holder has committed. At SERIALIZABLE it doesn't either; Postgres ends one of
+// those transactions with a serialization error then.
 //
-// The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others until the server ends its session, which
-// may take hours, or never happen. Bound that in the transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or
-// by transaction_timeout, which Postgres has since 17.
+// The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others
+// until the server ends its session, which may take hours, or never happen. Bound that in the
+// transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or by
+// transaction_timeout, which Postgres has since 17.
 //
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
 func (l *Locker) LockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
 	return l.lockTx(ctx, tx, name, true)
 }
 
-// TryLockTx is LockTx without waiting: the error matches [locker.ErrHeld] at once when somebody else has the lock.
+// TryLockTx is LockTx without waiting: the error matches [locker.ErrHeld] at once when somebody
+// else has the lock.
 func (l *Locker) TryLockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
 	return l.lockTx(ctx, tx, name, false)
 }
@@ -68,14 +74,17 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 		return 0, err
 	}
 	token, err := d.tokenFor(ctx, home)
-	if err == nil { // a transaction that has ended meanwhile had lost the lock before its token was taken, which may be above the next holder's
+	// A transaction that has ended meanwhile had lost the lock before its token was taken: the token may
+	// be larger than the next holder's.
+	if err == nil {
 		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
 		err = callerGaveUp(ctx, err)
 	}
 	return token, err
 }
 
-// tryTx asks for the lock, where the Locker's connection leads. If the server was restarted since, that can't be known before.
+// tryTx asks for the lock, where the Locker's connection leads. If the server was restarted since,
+// that can't be known before.
 func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
@@ -95,7 +104,8 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err
 	}
 }
 
-// tokenFor takes a token for a lock that is held on a server. After a long wait the connection of before may have ended.
+// tokenFor takes a token for a lock that is held on a server. After a long wait the connection of
+// before may have ended.
 func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
@@ -120,7 +130,8 @@ func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 
 var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")
 
-// tryTx asks for the lock, if the transaction is where the Locker is: elsewhere the lock would exclude nobody.
+// tryTx asks for the lock, if the transaction is where the Locker is: elsewhere the lock would
+// exclude nobody.
 func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
@@ -146,8 +157,8 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	return nil
 }
 
-// waitTx waits for the lock, behind its gate as all others that wait. The gate stays closed as well until the transaction ends, which changes nothing
-// for the others.
+// waitTx waits for the lock, behind its gate as all others that wait. The gate stays closed as well
+// until the transaction ends, which changes nothing for the others.
 func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	const set = "SELECT pg_catalog.set_config('lock_timeout', $1, true), pg_catalog.set_config('statement_timeout', $2, true)"
 	var lockTimeout, statementTimeout string

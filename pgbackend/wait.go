@@ -9,10 +9,12 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// A waiter has a connection, on which a statement blocks, first at the gate of the name, then at the lock. The session that is past
-// the gate is the only one that waits for the lock itself; what that is good for is in move.go.
+// A waiter has a connection, on which a statement blocks, first at the gate of the name, then at
+// the lock. The session that is past the gate is the only one that waits for the lock itself; what
+// that is good for is in move.go.
 
-// await waits for the grant on a waiter's connection. When that ends the wait begins again, with another acquisition.
+// await waits for the grant on a waiter's connection. When that ends the wait begins again, with
+// another acquisition.
 func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	var none driver.Grant
 	c, err := l.takeWaiter(ctx)
@@ -41,8 +43,9 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	return none, err
 }
 
-// block begins the statement that waits. While it is blocked the server ends a session whose client answers no keepalives. From the grant on
-// there may be a lease, so that must not happen any more: it is switched off by the same statement, before the holder can know of the grant.
+// block begins the statement that waits. While it is blocked the server ends a session whose client
+// answers no keepalives. From the grant on there may be a lease, so that must not happen any more:
+// it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
 	if err := c.reserve(l); err != nil {
 		return nil, err
@@ -69,9 +72,10 @@ func (l *lock) takeWaiter(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// granted makes a lease of a lock that was granted to a waiter. The server counts the TTL from the grant, but nobody here knows when
-// that was: what is known is when the statement was sent, and that may be long ago. Then the connection is asked once more, and also if this
-// Locker has seen a larger token since.
+// granted makes a lease of a lock that was granted to a waiter. The server counts the TTL from the
+// grant, but nobody here knows when that was: what is known is when the statement was sent, and
+// that may be long ago. Then the connection is asked once more, and also if this Locker has seen a
+// larger token since.
 func (l *lock) granted(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
 	var none driver.Grant
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
@@ -99,7 +103,8 @@ func (l *lock) granted(ctx context.Context, c *conn, r *pgsession.Call) (driver.
 	return driver.Grant{Token: token, Base: base, TTL: l.ttl}, l.attach(c)
 }
 
-// removeFromWaiter takes back the wait, or what was granted by it, and gives the connection to the next waiter.
+// removeFromWaiter takes back the wait, or what was granted by it, and gives the connection to the
+// next waiter.
 func (l *lock) removeFromWaiter(ctx context.Context) error {
 	l.mu.Lock()
 	c, blocked, state, queued := l.waiter, l.blocked, l.state, l.queued
@@ -148,15 +153,17 @@ func (l *lock) leftWaiter() {
 	l.waiter, l.blocked, l.pending, l.queued, l.state = nil, nil, nil, false, waitingOrNone
 }
 
-// A cancellation is repeated after firstRepeat, and then after twice as long each time, up to lastRepeat.
+// A cancellation is repeated after firstRepeat, and then after twice as long each time, up to
+// lastRepeat.
 const (
 	firstRepeat = 50 * time.Millisecond
 	lastRepeat  = 500 * time.Millisecond
 )
 
-// unblock ends the wait of a statement. It doesn't matter here whether the statement has taken the lock anyway. The server drops a cancellation
-// whose process is idle at that moment, and a process that hasn't read the statement yet is idle. So the cancellation is
-// repeated until the statement has an outcome.
+// unblock ends the wait of a statement. It doesn't matter here whether the statement has taken the
+// lock anyway. The server drops a cancellation whose process is idle at that moment, and a process
+// that hasn't read the statement yet is idle. So the cancellation is repeated until the statement
+// has an outcome.
 func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) error {
 	for pause := firstRepeat; ; pause = min(2*pause, lastRepeat) {
 		select {
@@ -189,8 +196,9 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	return err
 }
 
-// clear gives back what the session has of l. In doubt that is everything, and the mark of the connections that take values (see sequence.go)
-// and the presence lock are taken again by the same statement.
+// clear gives back what the session has of l. In doubt that is everything, and the mark of the
+// connections that take values (see sequence.go) and the presence lock are taken again by the same
+// statement.
 func (l *lock) clear(ctx context.Context, c *conn, s state) error {
 	if s == granted {
 		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))

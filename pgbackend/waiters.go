@@ -6,7 +6,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// The connections of waiters, whose number is bounded. When a waiter has gone its connection is for the next one.
+// The connections of waiters, whose number is bounded. When a waiter has gone its connection is for
+// the next one.
 
 // waiterSlots count the connections of waiters. The driver's mutex guards them.
 type waiterSlots struct {
@@ -15,8 +16,9 @@ type waiterSlots struct {
 	refused driver.Instant // when one couldn't be made
 }
 
-// waiterFor reserves a connection for a waiter. The connection is nil when it has yet to be made. If there are as many as may be, waiterFor
-// moves the lease of another connection, so that the connection becomes free. It is false when none can be had: then the waiter polls.
+// waiterFor reserves a connection for a waiter. The connection is nil when it has yet to be made.
+// If there are as many as may be, waiterFor moves the lease of another connection, so that the
+// connection becomes free. It is false when none can be had: then the waiter polls.
 func (d *pgDriver) waiterFor(ctx context.Context, p *pool) (*conn, bool) {
 	if d.slots.limit == 0 || !d.mayConnect() {
 		return nil, false
@@ -51,7 +53,8 @@ func (d *pgDriver) freeSlot() {
 	d.slots.used--
 }
 
-// mayConnect is false for a while after a connection for a waiter couldn't be made: those that poll mustn't try that each time.
+// mayConnect is false for a while after a connection for a waiter couldn't be made: those that poll
+// mustn't try that each time.
 func (d *pgDriver) mayConnect() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -94,8 +97,8 @@ func (d *pgDriver) evictIdle() bool {
 	return false
 }
 
-// makeWaiter makes a connection for a waiter that has reserved it. ctx covers the waiting: a connection that comes later is kept for
-// the next one.
+// makeWaiter makes a connection for a waiter that has reserved it. ctx covers the waiting: a
+// connection that comes later is kept for the next one.
 func (p *pool) makeWaiter(ctx context.Context) (*conn, error) {
 	made := make(chan *conn)
 	failed := make(chan error, 1)

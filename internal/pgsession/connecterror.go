@@ -9,8 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// connectError is pgx' error about a connection that couldn't be made, in one line. pgx has a line for each address and way; where TLS is
-// preferred that is two for each address, mostly with the same reason, or with the first saying that there is no TLS.
+// connectError is pgx' error about a connection that couldn't be made, in one line. pgx has a line
+// for each address and way; where TLS is preferred that is two for each address, mostly with the
+// same reason, or with the first saying that there is no TLS.
 type connectError struct {
 	error
 	text string

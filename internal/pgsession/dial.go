@@ -24,7 +24,8 @@ type Conn struct {
 // Close ends a connection that no Session was made of.
 func (c *Conn) Close() { _ = c.stream.Close() }
 
-// Dial makes a connection as a pool of this configuration would: with its ConnConfig, BeforeConnect and AfterConnect.
+// Dial makes a connection as a pool of this configuration would: with its ConnConfig, BeforeConnect
+// and AfterConnect.
 func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	cfg := config.ConnConfig.Copy()
 	if config.BeforeConnect != nil {
@@ -81,7 +82,8 @@ func ConnectLimit(config *pgxpool.Config) time.Duration {
 	return time.Duration(Hosts(config.ConnConfig)) * connectLimit
 }
 
-// shareTime leaves each of several hosts its part of the time: a host that is cut off must not use up the others' part.
+// shareTime leaves each of several hosts its part of the time: a host that is cut off must not use
+// up the others' part.
 func shareTime(ctx context.Context, cfg *pgx.ConnConfig) {
 	until, limited := ctx.Deadline()
 	n := Hosts(cfg)

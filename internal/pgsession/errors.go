@@ -13,7 +13,8 @@ var (
 	// ErrClosed is the cause when this side has closed the connection.
 	ErrClosed = errors.New("it was closed")
 
-	// ErrPooler says that a pooler between here and the server gives each transaction another connection.
+	// ErrPooler says that a pooler between here and the server gives each transaction another
+	// connection.
 	ErrPooler = errors.New("a pooler gives each transaction another connection")
 )
 
@@ -37,7 +38,8 @@ func Says(err error, codes ...string) bool {
 	return false
 }
 
-// Refused reports whether err says that the server has refused a statement, and the connection goes on.
+// Refused reports whether err says that the server has refused a statement, and the connection goes
+// on.
 func Refused(err error) bool {
 	return errors.As(err, new(*pgconn.PgError)) && !errors.Is(err, ErrEnded)
 }

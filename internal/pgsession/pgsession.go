@@ -1,20 +1,25 @@
-// Package pgsession is a connection to a Postgres server that somebody always reads: [Session]. A session executes statements, one after the
-// other, and knows nothing of what they are for.
+// Package pgsession is a connection to a Postgres server that is always read: [Session]. A session
+// executes statements, one after the other, and knows nothing of what they are for.
 //
-// pgx makes the connection ([Dial]), and then hands its stream over, because of this behaviour of pgx (v5.12.0) and of Postgres:
+// pgx makes the connection ([Dial]), and then hands its stream over, because of this behaviour of
+// pgx (v5.12.0) and of Postgres:
 //
-//   - pgx reads a connection only while a statement is under way, so the end of an idle connection would be known with the next statement
-//     (pgconn.go, PgConn.receiveMessage). Here it is known at once.
-//   - pgx closes a connection when the context of a statement ends (pgconn.go, MultiResultReader.receiveMessage and its calls of asyncClose).
-//     All that depends on the session would be lost with it. Here a context covers the waiting alone.
-//   - pgx' normal way is the extended protocol, in several messages. A server that has got the first of them counts the session as busy, so
-//     its idle_session_timeout doesn't run (postgres.c starts that when it is ready for the next query), and a client that is cut off at
-//     that moment keeps its session for hours. Here a statement is one whole message of the simple protocol.
-//   - pgx has a line of error for each address and each way to use TLS (errors.go, ConnectError.Error). Here it is one line.
-//   - pgx gives each host of a configuration all of the time (pgconn.go, connectPreferred), so one that is cut off uses up what the others
-//     need. Here each host has its part ([Dial]).
-//   - The server's TCP, and this machine's, may end the connection of a client that is cut off before idle_session_timeout does
-//     (prepare.go, tcp_linux.go).
+//   - pgx reads a connection only while a statement is under way, so the end of an idle connection
+//     would be known with the next statement (pgconn.go, PgConn.receiveMessage). Here it is known
+//     at once.
+//   - pgx closes a connection when the context of a statement ends (pgconn.go,
+//     MultiResultReader.receiveMessage and its calls of asyncClose). All that depends on the
+//     session would be lost with it. Here a context covers the waiting alone.
+//   - pgx' normal way is the extended protocol, in several messages. A server that has got the
+//     first of them counts the session as busy, so its idle_session_timeout doesn't run (postgres.c
+//     starts that when it is ready for the next query), and a client that is cut off at that moment
+//     keeps its session for hours. Here a statement is one whole message of the simple protocol.
+//   - pgx has a line of error for each address and each way to use TLS (errors.go,
+//     ConnectError.Error). Here it is one line.
+//   - pgx gives each host of a configuration all of the time (pgconn.go, connectPreferred), so one
+//     that is cut off uses up what the others need. Here each host has its part ([Dial]).
+//   - The server's TCP, and this machine's, may end the connection of a client that is cut off
+//     before idle_session_timeout does (prepare.go, tcp_linux.go).
 //   - A pooler may give each transaction another session (pooler.go).
 //   - A server may go on with a session whose connection has ended here (terminate.go).
 package pgsession

@@ -9,25 +9,29 @@ import (
 	"time"
 )
 
-// Poolers are the addresses at which there is a pooler in session mode. The zero value is ready for use.
+// Poolers are the addresses at which there is a pooler in session mode. The zero value is ready for
+// use.
 type Poolers struct {
 	mu       sync.Mutex
 	sessions map[*Session]string // that lead through a pooler, by its address
 	trusted  map[string]bool     // the addresses that have passed the test
 }
 
-// Check finds out whether there is a pooler between here and the server that gives each transaction another connection: then the error
-// matches ErrPooler. Check comes before any setting, because those would reach others there.
+// Check finds out whether there is a pooler between here and the server that gives each transaction
+// another connection: then the error matches ErrPooler. Check comes before any setting, because
+// those would reach others there.
 //
-// The number by which a connection was introduced is the number of its server process. A pooler introduces itself with a number of its own,
-// in all modes. Then a second test tells the modes apart: right after this session was used, and while it is not, another connection must
-// not come to the same process in a transaction. A pooler without sessions gives each client the process that was free last, as a rule, so
-// the test fails at once, unless somebody else has got the process in between: then the process has executed another statement than this
-// session's, which the server shows. A pooler that chooses in another way sooner or later gives this session another process, or this one's
-// process to the other: hence the rounds.
+// The number by which a connection was introduced is the number of its server process. A pooler
+// introduces itself with a number of its own, in all modes. Then a second test tells the modes
+// apart: right after this session was used, and while it is not, another connection must not come
+// to the same process in a transaction. A pooler without sessions gives each client the process
+// that was free last, as a rule, so the test fails at once, unless another client has got the
+// process in between: then the process has executed another statement than this session's, which
+// the server shows. A pooler that chooses in another way sooner or later gives this session another
+// process, or this one's process to the other: hence the rounds.
 //
-// The result counts until the last session through the pooler has ended: then it may have been restarted as another kind. Until then no
-// connection needs a second one.
+// The result counts until the last session through the pooler has ended: then it may have been
+// restarted as another kind. Until then no connection needs a second one.
 func (p *Poolers) Check(ctx context.Context, s *Session, dial func(context.Context) (*Conn, error)) error {
 	if s.PID == s.keyPID {
 		return nil
@@ -54,7 +58,8 @@ func (p *Poolers) Check(ctx context.Context, s *Session, dial func(context.Conte
 	}
 }
 
-// MaxStillborn is how often a connection is made whose session the server was just ending. A pooler may have several of those to give.
+// MaxStillborn is how often a connection is made whose session the server was just ending. A pooler
+// may have several of those to give.
 const MaxStillborn = 10
 
 // knows notes that s leads through a pooler, and reports whether that has passed the test.
@@ -97,8 +102,9 @@ func (p *Poolers) Forget(s *Session) {
 	delete(p.trusted, addr)
 }
 
-// poolerRounds is by far more than PgBouncer takes: ten that connect at the same time through one in transaction mode were let through
-// in 21 of 400 tries by one round, and in none of 1,000 by two. A pooler that chooses at random may take more.
+// poolerRounds is by far more than PgBouncer takes: ten that connect at the same time through one
+// in transaction mode were let through in 21 of 400 tries by one round, and in none of 1,000 by
+// two. A pooler that chooses at random may take more.
 const poolerRounds = 6
 
 // mixed compares s with a second connection, some times.
@@ -107,7 +113,8 @@ func (s *Session) mixed(ctx context.Context, dial func(context.Context) (*Conn, 
 	if err != nil {
 		return false, fmt.Errorf("a second connection is needed for that: %w", err)
 	}
-	other := Start(conn, s.Settings, func(error) {})
+	other := New(conn, s.Settings)
+	other.Start(func(error) {})
 	defer func() { other.Close(ctx) }()
 	for range poolerRounds {
 		if mixed, err := s.mixedWith(ctx, other); mixed || err != nil {
@@ -117,8 +124,9 @@ func (s *Session) mixed(ctx context.Context, dial func(context.Context) (*Conn, 
 	return false, nil
 }
 
-// mixedWith is one round: s asks, and then the other session begins a transaction. The statement of s is like no other, so that it is
-// recognised; the server shows it to clients that may see what this role does, unless track_activities is off.
+// mixedWith is one round: s asks, and then the other session begins a transaction. The statement of
+// s is like no other, so that it is recognised; the server shows it to clients that may see what
+// this role does, unless track_activities is off.
 func (s *Session) mixedWith(ctx context.Context, other *Session) (bool, error) {
 	asks := fmt.Sprintf("SELECT pg_catalog.pg_backend_pid(), %d", rand.Uint64())
 	mine, err := s.Exec(ctx, asks)

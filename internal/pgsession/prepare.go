@@ -25,8 +25,9 @@ type Server struct {
 	Prepared    int // max_prepared_transactions
 }
 
-// Look asks what the server is like. It comes before Prepare, so the names are qualified, and what is compared is compared here: a role's
-// search_path may put functions and operators of somebody else first.
+// Look asks what the server is like. It comes before Prepare, so the names are qualified, and what
+// is compared is compared here: a role's search_path may put another user's functions and operators
+// first.
 func (s *Session) Look(ctx context.Context) (Server, error) {
 	const setting = ", pg_catalog.current_setting"
 	r, err := s.Exec(ctx, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery()"+
@@ -42,18 +43,23 @@ func (s *Session) Look(ctx context.Context) (Server, error) {
 	}, nil
 }
 
-// Prepare sets what the session needs, whatever the role, the database or the caller's configuration says.
+// Prepare sets what the session needs, whatever the role, the database or the caller's
+// configuration says.
 //
-//   - idle_session_timeout doesn't run in a transaction: there another timeout counts. A transaction must be sent in one message, and must
-//     not be left open.
-//   - A statement of a session that Blocks may take any time. The statements that prepare a session may not: a server doesn't notice that
-//     the client has given up while it waits for a lock, and each try would leave a process there.
-//   - A session that finds that another one has just changed a row goes on with the change. Under other isolation levels it would fail.
-//   - A commit is on this server's disk when it is answered, and doesn't wait for a standby: a standby that doesn't answer would keep
-//     the session waiting.
-//   - pg_temp comes last in search_path: a relation that an earlier client of a pooler has left there would be found first otherwise.
+//   - idle_session_timeout doesn't run in a transaction: there another timeout counts. A
+//     transaction must be sent in one message, and must not be left open.
+//   - A statement of a session that Blocks may take any time. The statements that prepare a session
+//     may not: a server doesn't notice that the client has given up while it waits for a lock, and
+//     each try would leave a process there.
+//   - A session that finds that another one has just changed a row goes on with the change. Under
+//     other isolation levels it would fail.
+//   - A commit is on this server's disk when it is answered, and doesn't wait for a standby: a
+//     standby that doesn't answer would keep the session waiting.
+//   - pg_temp comes last in search_path: a relation that an earlier client of a pooler has left
+//     there would be found first otherwise.
 //
-// What a session says before its search_path is set must qualify all names: others may have put functions where a role looks first.
+// What a session says before its search_path is set must qualify all names: another user may have
+// put functions where a role looks first.
 func (s *Session) Prepare(ctx context.Context) error {
 	settings := [][2]string{
 		{"search_path", "pg_catalog, pg_temp"},
@@ -89,9 +95,10 @@ func (s *Session) setAll(ctx context.Context, settings [][2]string) error {
 	return err
 }
 
-// CheckSettings ends the preparation: it bounds how long a statement may wait for a lock, and reads back what decides when the server ends
-// the session. In a session that doesn't Block only nextval waits for a lock from now on (of somebody who alters the sequence), and that
-// must not keep the statements after it waiting for long: lock_timeout is a fraction of the time in which a session has to be heard from.
+// CheckSettings ends the preparation: it bounds how long a statement may wait for a lock, and reads
+// back what decides when the server ends the session. In a session that doesn't Block only nextval
+// waits for a lock from now on (while a client alters the sequence), and that must not keep the
+// statements after it waiting for long: lock_timeout is a fraction of IdleTimeout.
 func (s *Session) CheckSettings(ctx context.Context) error {
 	lockTimeout := min(s.IdleTimeout/8, time.Second)
 	if s.Blocks {
@@ -110,18 +117,21 @@ func (s *Session) CheckSettings(ctx context.Context) error {
 	return s.CheckTCP(r.Int(0, 2))
 }
 
-// onOneMachine is SQL: whether the session's client is on the server's own machine, so that no network lies between that could be cut.
-// Unix-domain sockets have no address and no such timeouts; systems other than Linux have no tcp_user_timeout.
+// onOneMachine is SQL: whether the session's client is on the server's own machine, so that no
+// network lies between that could be cut. Unix-domain sockets have no address and no such timeouts;
+// systems other than Linux have no tcp_user_timeout.
 const onOneMachine = "coalesce(host(inet_client_addr()) ~ '^(127[.]|::1$)', true)"
 
-// The server must end the session of a client that is cut off by idle_session_timeout, and not earlier. TCP would end it earlier: the
-// server's system gives a connection up when a few keepalives have had no answer, or when an answer of the server was not acknowledged
-// for long, each by settings of the system and of postgresql.conf. With tcp_user_timeout Linux gives it up in neither case before it
-// has heard nothing for so long.
+// The server must end the session of a client that is cut off by idle_session_timeout, and not
+// earlier. TCP would end it earlier: the server's system gives a connection up when a few
+// keepalives have had no answer, or when an answer of the server was not acknowledged for long,
+// each by settings of the system and of postgresql.conf. With tcp_user_timeout Linux gives it up in
+// neither case before it has heard nothing for so long.
 //
-// A connection also ends at once when something answers the server by a reset in the place of a client that is cut off: a firewall
-// that rejects, or that has lost the connection, or another host with the address. So the server sends no keepalives, or
-// only after hours: 32,767 s is the most that Linux takes.
+// A connection also ends at once when something answers the server by a reset in the place of a
+// client that is cut off: a firewall that rejects, or that has lost the connection, or another host
+// with the address. So the server sends no keepalives, or only after hours: 32,767 s is the most
+// that Linux takes.
 const (
 	tcpUserTimeout = "tcp_user_timeout"
 	tcpSlack       = 5 * time.Second
@@ -144,8 +154,9 @@ func (s *Session) CheckTCP(ms int64) error {
 		"(of servers on other systems than Linux only those on this machine can be used)", errors.ErrUnsupported, tcpUserTimeout, s.tcpLimit(), ms)
 }
 
-// noticing makes the server find out that the client of a statement that is blocked is gone: it looks at the connection now
-// and then, and the network's own probes tell it about one that was cut. (See BeforeBlocking.)
+// noticing makes the server find out that the client of a statement that is blocked is gone: it
+// looks at the connection now and then, and the network's own probes notice one that was cut. (See
+// BeforeBlocking.)
 func (s *Session) noticing() [][2]string {
 	return [][2]string{
 		{"tcp_keepalives_interval", s.interval()},
@@ -159,8 +170,8 @@ func (s *Session) interval() string {
 	return strconv.Itoa(int(min(max(s.IdleTimeout/3, time.Second), 10*time.Second) / time.Second))
 }
 
-// BeforeBlocking is SQL that is true, for the beginning of a statement that blocks: from now on the server gives a client up that answers no
-// keepalives.
+// BeforeBlocking is SQL that is true, for the beginning of a statement that blocks: from now on the
+// server gives a client up that answers no keepalives.
 func (s *Session) BeforeBlocking() string {
 	return setting(tcpUserTimeout, "0") + " AND " + setting(keepalivesIdle, s.interval())
 }

@@ -17,15 +17,17 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Session is a connection on which statements are executed one after the other, and the server's session that it leads to.
+// Session is a connection on which statements are executed one after the other, and the server's
+// session that it leads to.
 type Session struct {
 	Settings
 
 	// PID is the server's process, from Look on.
 	PID int64
 
-	// Presence is SQL: the key of an advisory lock of which the owner of this session has made sure that the session holds it until it ends,
-	// and that no other session takes it. Terminate tells by it whether the session still exists.
+	// Presence is SQL: the key of an advisory lock of which the owner of this session has made sure
+	// that the session holds it until it ends, and that no other session takes it. Terminate learns
+	// from it whether the session still exists.
 	Presence string
 
 	net        net.Conn
@@ -38,7 +40,7 @@ type Session struct {
 	down   chan struct{} // closed when the connection has ended
 	closed chan struct{} // closed when nobody reads any more, and after ended has returned
 
-	terminating chan struct{} // full while somebody finds out whether the server's session is over
+	terminating chan struct{} // full while a goroutine finds out whether the server's session is over
 	terminated  bool          // it is
 
 	mu       sync.Mutex
@@ -59,7 +61,8 @@ type Call struct {
 // Done is closed when the statement has its outcome.
 func (c *Call) Done() <-chan struct{} { return c.done }
 
-// Err is the outcome: nil, the server's error, or the end of the session. It may be called once Done is closed.
+// Err is the outcome: nil, the server's error, or the end of the session. It may be called once
+// Done is closed.
 func (c *Call) Err() error { return c.err }
 
 // Value is one field of the answer; "" is NULL, or a field that isn't there.
@@ -82,14 +85,15 @@ func (c *Call) Int(row, column int) int64 {
 // Bool is a field that is a truth value; false if it is none.
 func (c *Call) Bool(row, column int) bool { return c.Value(row, column) == "t" }
 
-// maxWrite bounds the writing of a statement, which waits only where nothing has got through for long.
+// maxWrite bounds the writing of a statement, which waits only where nothing has got through for
+// long.
 const maxWrite = 5 * time.Second
 
-// Start makes a Session of a connection on which nothing is under way. ended is called once, when the connection has ended, in
-// the goroutine that reads, which ends then.
-func Start(c *Conn, settings Settings, ended func(cause error)) *Session {
+// New makes a Session of a connection on which nothing is under way. Start must be called before
+// anything else.
+func New(c *Conn, settings Settings) *Session {
 	outlast(c.stream, settings.tcpLimit())
-	s := &Session{
+	return &Session{
 		Settings:    settings,
 		net:         c.stream,
 		keyPID:      c.keyPID,
@@ -100,17 +104,22 @@ func Start(c *Conn, settings Settings, ended func(cause error)) *Session {
 		terminating: make(chan struct{}, 1),
 		answered:    driver.Stamp(),
 	}
-	go func() {
-		defer close(s.closed)
-		s.read(pgproto3.NewFrontend(c.stream, c.stream))
-		ended(s.Err())
-	}()
-	return s
 }
 
-// Exec executes a statement, and returns its outcome. After an error that matches kit.ErrNotSent the statement was not sent; after an error
-// of the server (pgconn.PgError) it has failed; after any other error nobody knows. ctx covers the waiting: a statement that was sent goes on,
-// and later callers wait for their turn.
+// Start begins to read. ended is called once, when the connection has ended, in the goroutine that
+// reads, which ends then.
+func (s *Session) Start(ended func(cause error)) {
+	go func() {
+		defer close(s.closed)
+		s.read(pgproto3.NewFrontend(s.net, s.net))
+		ended(s.Err())
+	}()
+}
+
+// Exec executes a statement, and returns its outcome. After an error that matches kit.ErrNotSent
+// the statement was not sent; after an error of the server (pgconn.PgError) it has failed; after
+// any other error nobody knows. ctx covers the waiting: a statement that was sent goes on, and
+// later callers wait for their turn.
 func (s *Session) Exec(ctx context.Context, sql string) (*Call, error) {
 	select {
 	case s.queue <- struct{}{}:
@@ -187,7 +196,8 @@ func (s *Session) Silence() time.Duration {
 	return driver.Now().Sub(s.current.Sent)
 }
 
-// LastAnswered is when the last statement was sent whose answer has come, also when nobody waited for the answer any more.
+// LastAnswered is when the last statement was sent whose answer has come, also when nobody waited
+// for the answer any more.
 func (s *Session) LastAnswered() driver.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,8 +254,8 @@ func (s *Session) receive(message pgproto3.BackendMessage) error {
 	return nil
 }
 
-// End ends the connection, unless it has ended. The statement under way gets the cause as its outcome: nobody knows whether it was
-// executed.
+// End ends the connection, unless it has ended. The statement under way gets the cause as its
+// outcome: nobody knows whether it was executed.
 func (s *Session) End(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,7 +279,8 @@ func (s *Session) Err() error {
 	return s.cause
 }
 
-// Close ends the connection in good order: the server is asked to end it, and has until ctx is over.
+// Close ends the connection in good order: the server is asked to end it, and has until ctx is
+// over.
 func (s *Session) Close(ctx context.Context) {
 	message, err := (&pgproto3.Terminate{}).Encode(nil)
 	if err == nil {

@@ -26,7 +26,8 @@ type peer struct {
 	ended  error                                      // the cause that the session has notified
 }
 
-// start makes a session with a peer that answers with one row, of the statement itself, unless answer says something else.
+// start makes a session with a peer that answers with one row, of the statement itself, unless
+// answer says something else.
 func start(t *testing.T, settings Settings) (*Session, *peer) {
 	t.Helper()
 	mine, theirs := net.Pipe()
@@ -45,7 +46,8 @@ func start(t *testing.T, settings Settings) (*Session, *peer) {
 			}
 		}
 	}()
-	s := Start(&Conn{stream: mine, keyPID: 1}, settings, func(cause error) {
+	s := New(&Conn{stream: mine, keyPID: 1}, settings)
+	s.Start(func(cause error) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.ended = cause
@@ -187,7 +189,8 @@ func TestUrgent(t *testing.T) {
 	})
 }
 
-// The end of a connection is known at once, with the server's word, also while nothing is under way.
+// The end of a connection is known at once, with the server's word, also while nothing is under
+// way.
 func TestEnd(t *testing.T) {
 	for name, last := range map[string]pgproto3.BackendMessage{
 		"the server's word":  failure("FATAL", "57P01"),
@@ -230,7 +233,8 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// A client that closes waits until the server has ended the connection, and not for longer than its context.
+// A client that closes waits until the server has ended the connection, and not for longer than its
+// context.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := start(t, Settings{})
@@ -239,7 +243,8 @@ func TestClose(t *testing.T) {
 			t.Errorf("when Close has returned %v was notified, want ErrEnded", p.cause())
 		}
 		mine, _ := net.Pipe() // nobody reads at the other end
-		s = Start(&Conn{stream: mine}, Settings{}, func(error) {})
+		s = New(&Conn{stream: mine}, Settings{})
+		s.Start(func(error) {})
 		began := time.Now()
 		s.Close(t.Context())
 		if took := time.Since(began); took != maxWrite {
@@ -248,7 +253,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// A session is terminated when its presence lock is free; as long as somebody has that, its process is ended.
+// A session is terminated when its presence lock is free; as long as somebody has that, its process
+// is ended.
 func TestTerminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dead, _ := start(t, Settings{})
@@ -291,7 +297,8 @@ func TestTerminateInTime(t *testing.T) {
 	})
 }
 
-// What the deadline of a lease rests on is read back; a session on one machine needs no tcp_user_timeout.
+// What the deadline of a lease rests on is read back; a session on one machine needs no
+// tcp_user_timeout.
 func TestCheckSettings(t *testing.T) {
 	s, p := start(t, Settings{IdleTimeout: 30 * time.Second})
 	for _, c := range []struct {
@@ -310,7 +317,8 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
-// A server that can't look after its clients is asked for less; a setting that a version doesn't have isn't set.
+// A server that can't look after its clients is asked for less; a setting that a version doesn't
+// have isn't set.
 func TestPrepare(t *testing.T) {
 	for _, version := range []int{160000, 170000} {
 		s, p := start(t, Settings{IdleTimeout: 30 * time.Second, Blocks: true})

@@ -7,5 +7,6 @@ import (
 	"time"
 )
 
-// outlast does nothing: there is no TCP_USER_TIMEOUT. The system's own limits count, and end a connection after minutes.
+// outlast does nothing: there is no TCP_USER_TIMEOUT. The system's own limits count, and end a
+// connection after minutes.
 func outlast(net.Conn, time.Duration) {}

@@ -8,12 +8,14 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Terminate finds out whether the server's session of s, whose connection has ended here, is over as well, and ends it if it
-// isn't: the server may not have noticed. exec executes a statement on another session, of a server of the same configuration.
+// Terminate finds out whether the server's session of s, whose connection has ended here, is over
+// as well, and ends it if it isn't: the server may not have noticed. exec executes a statement on
+// another session, of a server of the same configuration.
 //
-// As long as somebody holds the lock of s.Presence, it is that session, so its process can be ended without hitting another session that has got
-// its number. (A pooler in session mode may go on with the process, but has it give up all locks first.) On another server than before,
-// after a failover, nobody holds it.
+// As long as the lock of s.Presence is held, it is that session that holds it, so its process can
+// be ended without hitting another session that has got its number. (A pooler in session mode may
+// go on with the process, but has it give up all locks first.) On another server than before, after
+// a failover, it is free.
 func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, sql string) (*Call, error)) error {
 	select {
 	case s.terminating <- struct{}{}:
@@ -45,8 +47,8 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 	}
 }
 
-// IfGone is SQL: the beginning of a CASE that is true when the session of s is over. What follows it is evaluated while s.PID is the process
-// of that session.
+// IfGone is SQL: the beginning of a CASE that is true when the session of s is over. What follows
+// it is evaluated while s.PID is the process of that session.
 func (s *Session) IfGone() string {
 	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", s.Presence)
 }
