@@ -385,7 +385,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{strconv.Itoa(f.reached)}}
 	case strings.Contains(sql, "FROM pg_locks"):
 		return [][]string{{strconv.Itoa(f.taken + len(f.locks))}}
-	case fakeWait.MatchString(sql): // whoever has the lock has just given it back
+	case fakeWait.MatchString(sql): // the holder has just given it back
 		key := fakeWait.FindStringSubmatch(sql)[1]
 		delete(f.locks, key)
 		f.waited, f.gates[key] = c, c

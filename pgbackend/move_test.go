@@ -402,7 +402,7 @@ func TestMoveOnASlowServer(t *testing.T) {
 
 // A waiter who has to make room for itself keeps no lease from being renewed, though the shared
 // connection is silent.
-func TestMakingRoomKeepsNoRenewalWaiting(t *testing.T) {
+func TestFreeingAWaitersConnectionKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
 		f, config := piped(t)

@@ -177,7 +177,7 @@ func TestCredentialsThatNeverCome(t *testing.T) {
 	})
 }
 
-// The causes of a caller's context are beside its error, not in place of it.
+// The cause of a caller's context comes in addition to its error, and doesn't replace it.
 func TestLockTxGivenUp(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)

@@ -37,7 +37,7 @@ var noLock = map[string]Advice{
 		Take: "Take a row lock in your own transaction: SELECT … FOR UPDATE, with NOWAIT or SKIP LOCKED where nobody should wait.",
 		Why: []string{
 			"It ends with the transaction, so it can't outlive what it protects, and nothing else must be run or understood.",
-			"Where no row stands for the whole, pgbackend.LockTx locks a name inside your transaction on Postgres.",
+			"Where no row stands for the whole, LockTx of a *pgbackend.Locker locks a name inside your transaction on Postgres.",
 		},
 	},
 	"jobs": {

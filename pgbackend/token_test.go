@@ -24,7 +24,7 @@ func TestEpoch(t *testing.T) {
 		"a promotion after a restored dump":       {row(at(71, 5, 901, 4), 9), at(71, 5, 901, 5), 10},
 		"the dump of a younger server":            {row(at(70, 5, 900, 6), 6), at(99, 5, 900, 1), 7},
 		"pg_upgrade, which keeps all OIDs":        {row(first, 1), at(99, 5, 900, 1), 2},
-		"a dump into a database beside":           {row(first, 1), at(70, 6, 1800, 1), 2},
+		"a dump into another database":            {row(first, 1), at(70, 6, 1800, 1), 2},
 		"a dump into the database of before":      {row(first, 1), at(70, 5, 1800, 1), 2},
 		"a dump into a promoted server":           {row(first, 1), at(99, 5, 900, 7), 8},
 		"a dump of before a promotion":            {row(first, 1), at(70, 5, 1800, 2), 3}, // there was an epoch 2

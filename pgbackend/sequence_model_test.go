@@ -7,7 +7,7 @@ import (
 )
 
 // model is a sequence of Postgres, its log, the row of the epoch, and the connections that use
-// them, as reach.go describes them. A statement is over when its records are on disk. Until then
+// them, as sequence.go describes them. A statement is over when its records are on disk. Until then
 // its values are taken, and others may be given out what it has logged.
 type model struct {
 	rand   *rand.Rand

@@ -19,7 +19,7 @@ import (
 // A fifth TTL takes the place of those that aren't in use any more.
 
 // Whoever is about to use the connection of a TTL when that is retired gets another one.
-func TestRetiredUnderAnAcquisition(t *testing.T) {
+func TestTTLEvictedDuringAnAcquisition(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
 	for i := range 3 { // there is room for one of the two others
@@ -60,7 +60,7 @@ func TestRetiredUnderAnAcquisition(t *testing.T) {
 
 // A waiter's connection that is made for a TTL whose time is over is not in the way of those of
 // others.
-func TestRetiredBeforeItsWaiterHasConnected(t *testing.T) {
+func TestTTLEvictedBeforeItsWaiterHasConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
 		var held atomic.Bool

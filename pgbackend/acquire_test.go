@@ -62,7 +62,7 @@ func TestWaitGoesOnWhenItsGrantIsLost(t *testing.T) {
 
 // A server that says nothing when it is asked for room holds up the opening for its time limit, and
 // nobody else.
-func TestLookThatHangsHoldsNobodyUp(t *testing.T) {
+func TestSilentLookAtTheLockTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
 		l, err := pgbackend.New(t.Context(), config)
@@ -82,7 +82,7 @@ func TestLookThatHangsHoldsNobodyUp(t *testing.T) {
 }
 
 // An acquisition that was given up doesn't wait for a connection any more.
-func TestNobodyWaitsForAConnectionInVain(t *testing.T) {
+func TestGivenUpAcquisitionWaitsForNoConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
 		l, err := pgbackend.New(t.Context(), config)
@@ -162,7 +162,7 @@ func TestSilentHostLeavesTimeForOthers(t *testing.T) {
 	})
 }
 
-// The answer to a renewal that comes too late for it is not in vain: the next one reports it. So a
+// The answer to a renewal that comes too late for it still counts: the next one reports it. So a
 // lease outlives a server whose every answer takes longer than a renewal may.
 func TestLateAnswersRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

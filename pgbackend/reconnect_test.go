@@ -79,7 +79,7 @@ func TestOlderServerThanAtFirst(t *testing.T) {
 
 // From its last step on a lease that moves hangs on the shared connection as well, since the
 // waiter's may have let go.
-func TestEndOfTheHeir(t *testing.T) {
+func TestEndOfTheSharedConnectionInAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 6 * time.Second
 		f, config := piped(t)

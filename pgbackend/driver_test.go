@@ -216,7 +216,7 @@ func TestCollision(t *testing.T) {
 func TestFailedStatementIsCleanedUp(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
-	beside, err := locker.TryAcquire(t.Context(), l, "beside") // so that the connection is kept
+	other, err := locker.TryAcquire(t.Context(), l, "other") // so that the connection is kept
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,8 +238,8 @@ func TestFailedStatementIsCleanedUp(t *testing.T) {
 			t.Fatal("what the statement may have taken was not given back")
 		}
 	}
-	if err := beside.Err(); err != nil {
-		t.Errorf("the lease beside it: %v, want nil", err)
+	if err := other.Err(); err != nil {
+		t.Errorf("the other lease: %v, want nil", err)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestLockLimitOfALocker(t *testing.T) {
 func TestFullTableOfTheServer(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)
-	if _, err := locker.TryAcquire(t.Context(), l, "beside"); err != nil {
+	if _, err := locker.TryAcquire(t.Context(), l, "other"); err != nil {
 		t.Fatal(err)
 	}
 	f.change(func(f *fake) {
