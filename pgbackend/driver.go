@@ -17,13 +17,14 @@ import (
 
 // pgDriver is the contact of one Locker with its database.
 //
-// The mutexes of this package, in the order in which a goroutine may hold them at the same time:
+// The mutexes of this package, in their order: a goroutine that holds one locks only mutexes to the
+// right of it.
 //
-//	lock.moveLock → kit.Sessions, pgDriver.mu → pool.mu → conn.mu → pgsession.Poolers → pgsession.Session
-//	                                            lock.mu  → pgsession.Session
+//	lock.moveLock → pgDriver.mu or pool.mu → conn.mu → the mutex of pgsession.Session
+//	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// lock.moveLock is held while statements are executed; none of the others is. conn.mu and lock.mu
-// are never held together, and names.mu is held with no other.
+// Only lock.moveLock is held while statements are executed. names.mu and the mutexes of kit are
+// never held together with another one.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema

@@ -42,7 +42,7 @@ func TestServersRefused(t *testing.T) {
 		want   error
 		says   string
 	}{
-		"too old":            {func(f *fake) { f.version = 130020 }, errors.ErrUnsupported, "Postgres 13, and locks need 14"},
+		"too old":            {func(f *fake) { f.version = 130020 }, errors.ErrUnsupported, "Postgres 13: want 14 or later"},
 		"standby":            {func(f *fake) { f.standby = true }, nil, "standby"},
 		"read-only":          {func(f *fake) { f.readOnly = true }, nil, "default_transaction_read_only"},
 		"lock table":         {func(f *fake) { f.taken = 3200 }, pgbackend.ErrLockTable, "max_locks_per_transaction"},

@@ -1,8 +1,10 @@
 package pgbackend
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -222,11 +224,19 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.unlockMove()
 	l.detach()
-	if err := pgsession.Both(l.removeFromWaiter(ctx), l.removeFromShared(ctx)); err != nil {
+	if err := both(l.removeFromWaiter(ctx), l.removeFromShared(ctx)); err != nil {
 		return err
 	}
 	l.leave()
 	return nil
+}
+
+// both is two errors in one line.
+func both(one, two error) error {
+	if one == nil || two == nil {
+		return cmp.Or(one, two)
+	}
+	return fmt.Errorf("%w; %w", one, two)
 }
 
 // lockMove waits until no other goroutine moves the lock, or removes it.

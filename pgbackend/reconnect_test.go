@@ -77,8 +77,8 @@ func TestOlderServerThanAtFirst(t *testing.T) {
 	}
 }
 
-// From its last step on a lease that moves hangs on the shared connection as well, since the
-// waiter's may have let go.
+// From step 3 of its move on a lease is attached to the shared connection as well, because the
+// waiter's may have given the lock back.
 func TestEndOfTheSharedConnectionInAMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = 6 * time.Second

@@ -22,7 +22,8 @@ import (
 // No other connection is needed, so tx may come through PgBouncer in transaction mode, when the
 // Locker doesn't.
 //
-// A Locker that comes from [locker.Open] is found by [locker.AsLocker], also behind others:
+// In what [locker.Open] returned, [locker.AsLocker] finds the Locker, also behind decorators that only
+// observe:
 //
 //	l, _ := locker.Open(ctx, "postgres://pg.example/app")
 //	pg, ok := locker.AsLocker[*pgbackend.Locker](l)

@@ -30,7 +30,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	}
 	var grant driver.Grant
 	if err == nil {
-		grant, err = l.granted(ctx, c, blocked)
+		grant, err = l.makeGrant(ctx, c, blocked)
 	}
 	switch {
 	case err == nil:
@@ -72,11 +72,11 @@ func (l *lock) takeWaiter(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// granted makes a lease of a lock that was granted to a waiter. The server counts the TTL from the
+// makeGrant makes a lease of a lock that was granted to a waiter. The server counts the TTL from the
 // grant, but nobody here knows when that was: what is known is when the statement was sent, and
 // that may be long ago. Then the connection is asked once more, and also if this Locker has seen a
 // larger token since.
-func (l *lock) granted(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
+func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {
 	var none driver.Grant
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err

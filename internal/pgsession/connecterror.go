@@ -63,11 +63,3 @@ func reason(err error) string {
 	}
 	return where + ": " + what
 }
-
-// Both is two errors in one line.
-func Both(one, two error) error {
-	if one == nil || two == nil {
-		return errors.Join(one, two)
-	}
-	return &connectError{errors.Join(one, two), one.Error() + "; " + two.Error()}
-}
