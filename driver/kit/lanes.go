@@ -196,15 +196,3 @@ func (l *Lanes[Req, Rep]) withdraw(m *member[Req, Rep]) bool {
 	}
 	return true
 }
-
-// Group is the former name of [Lanes].
-//
-// Deprecated: use Lanes. Group goes when no backend uses it any more.
-type Group[Req, Rep any] = Lanes[Req, Rep]
-
-// NewGroup is [NewLanes] with the default width.
-//
-// Deprecated: use NewLanes.
-func NewGroup[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, error), limit time.Duration, size int) *Lanes[Req, Rep] {
-	return NewLanes(send, LaneOptions{Limit: limit, Size: size})
-}
