@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 var fencingCases = []Case{
@@ -152,7 +153,7 @@ func pausedHolder(t T, h *Harness) {
 		return n, bare
 	}
 
-	token := tell(t, p, Command{Do: DoAcquire, Name: name, TTL: h.TTL}).Token
+	token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL}).Token
 	staleFenced, staleBare := read(token)
 	p.Stop()
 	successor := start(t, l, name).granted(t, h.expiry())
@@ -164,7 +165,7 @@ func pausedHolder(t T, h *Harness) {
 	release(t, successor)
 
 	p.Continue()
-	look := report(t, p, Command{Do: DoLook, Name: name})
+	look := process.Do(t, p, process.Command{Verb: process.Look, Name: name})
 	if !look.Lost {
 		t.Errorf("the first look at the lease after waking: Err = %q, want ErrLost", look.Error)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/filebackend"
 )
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 	}
 	l, err := filebackend.New(dir)
 	if err == nil {
-		err = conformance.Serve(l, os.Stdin, os.Stdout)
+		err = process.Serve(l, os.Stdin, os.Stdout)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -47,10 +48,10 @@ func fileHarness(dir string) conformance.Harness {
 	}
 	const noServer = "there is no server; the kernel has the locks"
 	return conformance.Harness{Open: open, Settle: 20 * time.Millisecond, Strict: true, Hooks: conformance.Hooks{
-		Process: func(t conformance.T) conformance.Process {
+		Process: func(t conformance.T) process.Process {
 			cmd := exec.Command(os.Args[0])
 			cmd.Env = append(os.Environ(), dirVariable+"="+dir)
-			return conformance.StartProcess(t, cmd)
+			return process.Start(t, cmd)
 		},
 		Prefixed: func(t conformance.T, prefix string) locker.Locker { return prefixed(t, open(t), prefix) },
 		URL:      "file://" + dir,

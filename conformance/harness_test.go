@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/middleware"
 )
 
@@ -42,7 +43,7 @@ func toyHarness(f flaws, d decorator) conformance.Harness {
 				link := newToyLink()
 				return open(link), link
 			},
-			Process: func(t conformance.T) conformance.Process {
+			Process: func(t conformance.T) process.Process {
 				link := newToyLink()
 				kill, stop := func() { link.Cut(); s.hangUp(link) }, link.Cut
 				if f.hasty {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 // Hook names a field of [Hooks].
@@ -32,8 +33,8 @@ type Hooks struct {
 	// Linked opens a Locker whose network to the service can be disturbed, and that of no other Locker. A proxy does.
 	Linked func(t T) (locker.Locker, Link)
 
-	// Process starts a holder in another process. [StartProcess] and [Serve] make one of a command.
-	Process func(t T) Process
+	// Process starts a holder in another process. [process.Start] makes one of a command.
+	Process func(t T) process.Process
 
 	// Pause stops the service, as SIGSTOP does: connections stand, nothing is answered, and the service's clocks go on.
 	// Resume lets it go on with what has arrived meanwhile.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/membackend"
 )
 
@@ -69,7 +70,7 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 			link := memLink{membackend.NewLink()}
 			return open(membackend.WithLink(link.Link)), link
 		},
-		Process: func(t conformance.T) conformance.Process {
+		Process: func(t conformance.T) process.Process {
 			link := memLink{membackend.NewLink()}
 			return simulate(t, open(membackend.WithLink(link.Link)), link, link.Cut, link.Cut)
 		},
@@ -132,11 +133,11 @@ func (l memLink) Heal() {
 }
 
 // simulate makes a process of a Locker: one that was killed or stopped is one of which the service hears nothing.
-func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, stop func()) conformance.Process {
+func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, stop func()) process.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- conformance.Serve(l, in, out) }()
+	go func() { served <- process.Serve(l, in, out) }()
 	t.Cleanup(func() {
 		link.Heal()
 		if err := l.Close(); err != nil {
@@ -148,5 +149,5 @@ func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, sto
 			t.Errorf("Serve = %v, want nil", err)
 		}
 	})
-	return conformance.NewProcess(commands, answers, kill, stop, link.Heal)
+	return process.New(commands, answers, kill, stop, link.Heal)
 }

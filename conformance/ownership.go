@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 var ownershipCases = []Case{
@@ -191,7 +192,7 @@ func removalAtOnce(t T, h *Harness) {
 func killed(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
 	p := h.Process(t)
-	tell(t, p, Command{Do: DoAcquire, Name: name, TTL: h.TTL})
+	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
 	waiter := start(t, l, name)
 	h.queued(t, name, 1)
 	waiter.pending(t)
@@ -202,16 +203,16 @@ func killed(t T, h *Harness) {
 func stopped(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
 	p := h.Process(t)
-	tell(t, p, Command{Do: DoAcquire, Name: name})
+	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name})
 	waiter := start(t, l, name)
 	p.Stop()
 	pass(t, 8*h.short(), "the holder stands still")
 	waiter.pending(t)
 	wantHeld(t, l, name)
 	p.Continue()
-	tell(t, p, Command{Do: DoLook, Name: name})
+	process.MustDo(t, p, process.Command{Verb: process.Look, Name: name})
 	waiter.pending(t)
-	tell(t, p, Command{Do: DoRelease, Name: name})
+	process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
 	release(t, waiter.granted(t, h.handOff()))
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 var queueCases = []Case{
@@ -134,7 +135,7 @@ func killedWaiter(t T, h *Harness) {
 	l, living, name := h.open(t), h.open(t), h.name(t)
 	p := h.Process(t)
 	lease := acquire(t, l, name)
-	begin(t, p, Command{Do: DoAcquire, Name: name, TTL: h.TTL})
+	process.Begin(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
 	h.queued(t, name, 1)
 	next := start(t, living, name)
 	h.queued(t, name, 2)

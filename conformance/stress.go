@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 var stressCases = []Case{
@@ -59,18 +60,18 @@ func processesCount(t T, h *Harness) {
 	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
 		t.Fatalf("%v", err)
 	}
-	all := make([]Process, processes)
+	all := make([]process.Process, processes)
 	for i := range all {
 		all[i] = h.Process(t)
 	}
 	contend(t, processes, 1, func(ctx context.Context, i int) error {
-		answer, err := all[i].Do(ctx, Command{Do: DoCount, Name: name, File: file, Contenders: contenders, Rounds: rounds})
+		answer, err := all[i].Do(ctx, process.Command{Verb: process.Count, Name: name, File: file, Contenders: contenders, Rounds: rounds})
 		if err == nil && answer.Error != "" {
 			err = errors.New(answer.Error)
 		}
 		return err
 	})
-	if n, err := readNumber(file); err != nil || n != processes*contenders*rounds {
+	if n, err := process.ReadNumber(file); err != nil || n != processes*contenders*rounds {
 		t.Errorf("the counter is %d (%v), want %d", n, err, processes*contenders*rounds)
 	}
 }

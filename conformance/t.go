@@ -1,22 +1,7 @@
 package conformance
 
-import (
-	"context"
-	"testing"
-)
+import "github.com/fencedlock/locker/conformance/step"
 
-// T is the part of [testing.TB] that cases use. A *testing.T is one; so is the recorder of [Evaluate], which needs no
+// T is the part of [testing.TB] that cases use. A *testing.T is a T. So is the recorder of [Evaluate], which needs no
 // test binary.
-type T interface {
-	Name() string
-	Helper()
-	Context() context.Context // over before the functions of Cleanup run
-	Cleanup(func())
-	TempDir() string
-	Logf(format string, args ...any)
-	Errorf(format string, args ...any)
-	Fatalf(format string, args ...any)
-	Failed() bool
-}
-
-var _ T = (*testing.T)(nil)
+type T = step.T

@@ -1,6 +1,9 @@
 package conformance
 
-import "github.com/fencedlock/locker"
+import (
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/process"
+)
 
 var tokenCases = []Case{
 	{ID: "E40", Name: "tokens-rise-across-clients", Run: tokensRise, Needs: locker.FencingUntilDataLoss,
@@ -28,13 +31,13 @@ func tokensRise(t T, h *Harness) {
 
 func tokensAcrossProcesses(t T, h *Harness) {
 	l, name := h.open(t), h.name(t)
-	processes := []Process{h.Process(t), h.Process(t)}
+	processes := []process.Process{h.Process(t), h.Process(t)}
 	var last locker.Token
 	for range 3 {
 		for _, p := range processes {
-			token := tell(t, p, Command{Do: DoAcquire, Name: name}).Token
+			token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name}).Token
 			rises(t, last, token)
-			tell(t, p, Command{Do: DoRelease, Name: name})
+			process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
 			last = wantFree(t, l, name)
 			rises(t, token, last)
 		}

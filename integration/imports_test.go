@@ -42,6 +42,8 @@ func imports(t *testing.T, pkg string) []string {
 // The house's rules: who may import whom. They keep a consumer of one backend from paying for the others.
 func TestImports(t *testing.T) {
 	root, driver, kit := module, module+"/driver", module+"/driver/kit"
+	conformance := module + "/conformance"
+	step, process := conformance+"/step", conformance+"/process"
 	internal := module + "/internal/"
 	redisconn := internal + "redisconn"
 	etcdconn, zkconn, pgsession := internal+"etcdconn", internal+"zkconn", internal+"pgsession"
@@ -66,7 +68,9 @@ func TestImports(t *testing.T) {
 		{module + "/etcdbackend", []string{root, driver, kit, etcdconn}, etcdClient},
 		{module + "/pgbackend", []string{root, driver, kit, pgsession}, pgClient + "/pgxpool"},
 		{module + "/zkbackend", []string{root, driver, kit, zkconn}, zkClient},
-		{module + "/conformance", []string{root, module + "/middleware", "github.com/anishathalye/porcupine"}, ""},
+		{conformance, []string{root, module + "/middleware", step, process, "github.com/anishathalye/porcupine"}, ""},
+		{step, []string{root}, ""},
+		{process, []string{root, step}, ""},
 		{module + "/internal/redlockmodel", nil, ""},
 		{module + "/integration/images", nil, ""},
 		{module + "/integration/proxy", nil, ""},

@@ -15,6 +15,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 	"github.com/fencedlock/locker/conformance"
+	holder "github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/middleware"
 )
 
@@ -186,7 +187,7 @@ func newHolder() *cobra.Command {
 				return lockFailure(err)
 			}
 			defer l.Close()
-			return conformance.Serve(l, os.Stdin, os.Stdout)
+			return holder.Serve(l, os.Stdin, os.Stdout)
 		},
 	}
 }

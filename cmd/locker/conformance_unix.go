@@ -8,11 +8,12 @@ import (
 	"syscall"
 
 	"github.com/fencedlock/locker/conformance"
+	holder "github.com/fencedlock/locker/conformance/process"
 )
 
 // holders starts processes of this program that hold locks, and can be killed and stopped.
-func holders(url string) func(conformance.T) conformance.Process {
-	return func(t conformance.T) conformance.Process {
+func holders(url string) func(conformance.T) holder.Process {
+	return func(t conformance.T) holder.Process {
 		self, err := os.Executable()
 		if err != nil {
 			t.Fatalf("%v", err)
@@ -21,6 +22,6 @@ func holders(url string) func(conformance.T) conformance.Process {
 		cmd.Env = append(os.Environ(), envURL+"="+url)
 		// A group of its own, so that a Ctrl-C ends the case and not its holder, which the case would blame the backend for.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		return conformance.StartProcess(t, cmd)
+		return holder.Start(t, cmd)
 	}
 }

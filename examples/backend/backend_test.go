@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/middleware"
 )
 
@@ -77,7 +78,7 @@ func (s *service) hooks() conformance.Hooks {
 			l := s.link()
 			return s.open(l), l
 		},
-		Process: func(t conformance.T) conformance.Process {
+		Process: func(t conformance.T) process.Process {
 			l := s.link()
 			return inProcess(t, s.open(l), l)
 		},
@@ -215,11 +216,11 @@ func (l *link) Heal()                           { l.set(func() { l.cut, l.drops,
 
 // inProcess makes a process of a Locker: one that was killed or stopped is one from which the service hears
 // nothing.
-func inProcess(t conformance.T, l locker.Locker, network *link) conformance.Process {
+func inProcess(t conformance.T, l locker.Locker, network *link) process.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()
 	served := make(chan error, 1)
-	go func() { served <- conformance.Serve(l, in, out) }()
+	go func() { served <- process.Serve(l, in, out) }()
 	t.Cleanup(func() {
 		network.Heal()
 		if err := l.Close(); err != nil {
@@ -230,5 +231,5 @@ func inProcess(t conformance.T, l locker.Locker, network *link) conformance.Proc
 			t.Errorf("Serve = %v, want nil", err)
 		}
 	})
-	return conformance.NewProcess(commands, answers, network.Cut, network.Cut, network.Heal)
+	return process.New(commands, answers, network.Cut, network.Cut, network.Heal)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -62,7 +63,7 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 func (s *Service) bothDead(t conformance.T, h *conformance.Harness) {
 	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
 	p := itest.StartHolder(s.URL)(t)
-	answer, err := p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: TTL})
+	answer, err := p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: TTL})
 	if err != nil || answer.Error != "" {
 		t.Fatalf("a process has got no lock: %v %s", err, answer.Error)
 	}

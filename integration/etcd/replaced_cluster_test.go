@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -127,7 +128,7 @@ func (s *Service) lateElection(t conformance.T, _ *conformance.Harness) {
 	const ttl, before = 15 * time.Second, 4 * time.Second // a busy machine may be slow to kill
 	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
 	p := itest.StartHolder(s.URL)(t)
-	answer, err := p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: ttl})
+	answer, err := p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: ttl})
 	if err != nil || answer.Error != "" {
 		t.Fatalf("a process has got no lock: %v %s", err, answer.Error)
 	}

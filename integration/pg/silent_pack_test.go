@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -149,12 +150,12 @@ func (s *Service) stopped(t conformance.T, _ *conformance.Harness) {
 	cost.tries(t, rounds(t, 1, 25), try)
 }
 
-func (s *silence) stoppedHolder(t conformance.T, p conformance.Process, other locker.Locker) error {
+func (s *silence) stoppedHolder(t conformance.T, p process.Process, other locker.Locker) error {
 	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
 	defer cancel()
 	name := itest.LockName(t)
 	for {
-		answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: itest.ShortTTL})
+		answer, err := p.Do(ctx, process.Command{Verb: process.Acquire, Name: name, TTL: itest.ShortTTL})
 		if err != nil {
 			return fmt.Errorf("the holder has no lease: %w", err)
 		}
@@ -169,7 +170,7 @@ func (s *silence) stoppedHolder(t conformance.T, p conformance.Process, other lo
 	problem := rivals(rival)
 	waited := time.Since(since)
 	p.Continue()
-	answer, err := p.Do(ctx, conformance.Command{Do: conformance.DoLook, Name: name})
+	answer, err := p.Do(ctx, process.Command{Verb: process.Look, Name: name})
 	if err := errors.Join(problem, err); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -71,11 +72,11 @@ func (s *Service) listening(t conformance.T, name string) (n int) {
 }
 
 // waitingProcess starts a process that waits for a lock which is held.
-func (s *Service) waitingProcess(t conformance.T, name string, ttl time.Duration) conformance.Process {
+func (s *Service) waitingProcess(t conformance.T, name string, ttl time.Duration) process.Process {
 	t.Helper()
 	p := itest.StartHolder(s.URL)(t)
 	go func() { // no answer comes if it is killed
-		_, _ = p.Do(t.Context(), conformance.Command{Do: conformance.DoAcquire, Name: name, TTL: ttl})
+		_, _ = p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: ttl})
 	}()
 	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	return p

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/process"
 )
 
 const (
@@ -22,11 +23,11 @@ const (
 )
 
 // StartHolder is a hook of the suite: a process whose Locker is opened by its URL.
-func StartHolder(url string) func(conformance.T) conformance.Process {
-	return func(t conformance.T) conformance.Process {
+func StartHolder(url string) func(conformance.T) process.Process {
+	return func(t conformance.T) process.Process {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), holderURL+"="+url)
-		return conformance.StartProcess(t, cmd)
+		return process.Start(t, cmd)
 	}
 }
 
@@ -35,7 +36,7 @@ func holder(url string) (exit int) {
 	l, err := locker.Open(context.Background(), url)
 	if err == nil {
 		defer l.Close()
-		serve := conformance.Serve
+		serve := process.Serve
 		if os.Getenv(holderRole) == roleWriter {
 			serve = work
 		}

@@ -1,4 +1,4 @@
-package conformance
+package process
 
 import (
 	"context"
@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // Process is a holder in another process, or something that looks like one to the service.
@@ -30,15 +32,15 @@ type Process interface {
 type Verb string
 
 const (
-	DoAcquire Verb = "acquire" // wait for the lock and keep it, renewed
-	DoLook    Verb = "look"    // look at the lease: token and Err
-	DoRelease Verb = "release"
-	DoCount   Verb = "count" // add one to the number in File, under the lock, Contenders × Rounds times
+	Acquire Verb = "acquire" // wait for the lock and keep it, renewed
+	Look    Verb = "look"    // look at the lease: token and Err
+	Release Verb = "release"
+	Count   Verb = "count" // add one to the number in File, under the lock, Contenders × Rounds times
 )
 
 // Command is what a process is told to do with the lock called Name.
 type Command struct {
-	Do         Verb
+	Verb       Verb
 	Name       string
 	TTL        time.Duration // of leases; zero: the default
 	File       string
@@ -53,7 +55,7 @@ type Answer struct {
 	Lost  bool   // the error matches ErrLost
 }
 
-// Serve is the main function of a process that a [StartProcess] has started: it carries out the commands that it reads
+// Serve is the main function of a process that a [Start] has started: it carries out the commands that it reads
 // from in with l, and writes the answers to out, until in ends.
 func Serve(l locker.Locker, in io.Reader, out io.Writer) error {
 	s := server{locker: l, leases: make(map[string]locker.Lease)}
@@ -79,21 +81,21 @@ type server struct {
 
 func (s *server) do(c Command) Answer {
 	var token locker.Token
-	err := fmt.Errorf("%s: no lease on %q", c.Do, c.Name)
+	err := fmt.Errorf("%s: no lease on %q", c.Verb, c.Name)
 	lease := s.leases[c.Name]
 	switch {
-	case c.Do == DoAcquire:
-		ctx, cancel := context.WithTimeout(context.Background(), hang/2)
+	case c.Verb == Acquire:
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		if lease, err = s.locker.Acquire(ctx, c.Name, c.options()...); err == nil {
 			s.leases[c.Name], token = lease, lease.Token()
 		}
-	case c.Do == DoCount:
+	case c.Verb == Count:
 		err = s.count(c)
 	case lease == nil:
-	case c.Do == DoLook:
+	case c.Verb == Look:
 		token, err = lease.Token(), lease.Err()
-	case c.Do == DoRelease:
+	case c.Verb == Release:
 		token, err = lease.Token(), lease.Release(context.Background())
 	}
 	if err != nil {
@@ -127,19 +129,19 @@ func (s *server) count(c Command) error {
 
 // addOne is a read-modify-write with no other protection than the lock.
 func (s *server) addOne(c Command) error {
-	ctx, cancel := context.WithTimeout(context.Background(), hang)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return locker.Do(ctx, s.locker, c.Name, func(context.Context, locker.Lease) error {
-		n, err := readNumber(c.File)
+		n, err := ReadNumber(c.File)
 		if err != nil {
 			return err
 		}
-		yield(3) // where there is one processor, nobody might come in between
+		runtime.Gosched() // where there is one processor, nobody might come in between
 		return os.WriteFile(c.File, []byte(strconv.Itoa(n+1)), 0o600)
 	})
 }
 
-func readNumber(file string) (int, error) {
+func ReadNumber(file string) (int, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, err
@@ -155,9 +157,9 @@ type pipeProcess struct {
 	kill, stop, resume func()
 }
 
-// NewProcess makes a Process of something that runs [Serve]: commands go to in, answers come from out. The other three
+// New makes a Process of something that runs [Serve]: commands go to in, answers come from out. The other three
 // do what the methods of Process say.
-func NewProcess(in io.Writer, out io.Reader, kill, stop, resume func()) Process {
+func New(in io.Writer, out io.Reader, kill, stop, resume func()) Process {
 	return &pipeProcess{json.NewEncoder(in), json.NewDecoder(out), kill, stop, resume}
 }
 
@@ -186,8 +188,8 @@ func (p *pipeProcess) Kill()     { p.kill() }
 func (p *pipeProcess) Stop()     { p.stop() }
 func (p *pipeProcess) Continue() { p.resume() }
 
-// begin has a process carry out a command whose answer nobody waits for.
-func begin(t T, p Process, c Command) {
+// Begin has a process carry out a command whose answer nobody waits for.
+func Begin(t step.T, p Process, c Command) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -201,24 +203,24 @@ func begin(t T, p Process, c Command) {
 	})
 }
 
-// tell has a process carry out a command that must succeed.
-func tell(t T, p Process, c Command) Answer {
+// MustDo has a process carry out a command that must succeed.
+func MustDo(t step.T, p Process, c Command) Answer {
 	t.Helper()
-	answer := report(t, p, c)
+	answer := Do(t, p, c)
 	if answer.Error != "" {
-		t.Fatalf("the process failed to %s: %s", c.Do, answer.Error)
+		t.Fatalf("the process failed to %s: %s", c.Verb, answer.Error)
 	}
 	return answer
 }
 
-// report has a process carry out a command.
-func report(t T, p Process, c Command) Answer {
+// Do has a process carry out a command.
+func Do(t step.T, p Process, c Command) Answer {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*hang)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	answer, err := p.Do(ctx, c)
 	if err != nil {
-		t.Fatalf("no answer from the process to %s: %v", c.Do, err)
+		t.Fatalf("no answer from the process to %s: %v", c.Verb, err)
 	}
 	return answer
 }

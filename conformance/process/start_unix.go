@@ -1,17 +1,19 @@
 //go:build unix
 
-package conformance
+package process
 
 import (
 	"os"
 	"os/exec"
 	"sync"
 	"syscall"
+
+	"github.com/fencedlock/locker/conformance/step"
 )
 
-// StartProcess starts a program that calls [Serve] on its standard input and output, as a test binary may do in its
+// Start starts a program that calls [Serve] on its standard input and output, as a test binary may do in its
 // TestMain. It is killed when the case ends.
-func StartProcess(t T, cmd *exec.Cmd) Process {
+func Start(t step.T, cmd *exec.Cmd) Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -42,5 +44,5 @@ func StartProcess(t T, cmd *exec.Cmd) Process {
 			}
 		}
 	}
-	return NewProcess(in, out, kill, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
+	return New(in, out, kill, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
 }
