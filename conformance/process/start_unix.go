@@ -11,8 +11,7 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// Start starts a program that calls [Serve] on its standard input and output, as a test binary may do in its
-// TestMain. It is killed when the case ends.
+// Start starts a program that calls [Serve] on its standard input and output. The program is killed when the case ends.
 func Start(t step.T, cmd *exec.Cmd) Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -33,7 +32,7 @@ func Start(t step.T, cmd *exec.Cmd) Process {
 	kill := func() {
 		once.Do(func() {
 			_ = cmd.Process.Kill()
-			_ = cmd.Wait() // says that it was killed
+			_ = cmd.Wait() // its error says that the process was killed
 		})
 	}
 	t.Cleanup(kill)
