@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var configCases = []Case{
@@ -27,7 +28,7 @@ const opening = 20 * time.Second
 // badURLs gives a backend that connects late its first acquisition to fail with.
 func badURLs(t T, h *Harness) {
 	for _, what := range slices.Sorted(maps.Keys(h.BadURLs)) {
-		err := mustReturn(t, opening+h.slack(), "Open with a bad URL", func() error {
+		err := step.MustReturn(t, opening+h.slack(), "Open with a bad URL", func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), opening)
 			defer cancel()
 			l, err := locker.Open(ctx, h.BadURLs[what])
@@ -35,7 +36,7 @@ func badURLs(t T, h *Harness) {
 				return err
 			}
 			defer l.Close()
-			lease, err := locker.TryAcquire(ctx, l, h.name(t))
+			lease, err := locker.TryAcquire(ctx, l, step.LockName(t))
 			if err == nil {
 				_ = lease.Release(ctx)
 			}
@@ -103,8 +104,8 @@ func openRefuses(t T, h *Harness) {
 	if err != nil {
 		t.Fatalf("Open with requirements that are met = %v, want nil", err)
 	}
-	keep(t, l)
-	wantFree(t, l, h.name(t))
+	step.CloseAtEnd(t, l)
+	step.WantFree(t, l, step.LockName(t))
 }
 
 // byURL runs the core of the suite on Lockers that were opened by their URL.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var coreCases = []Case{
@@ -37,9 +38,9 @@ var coreCases = []Case{
 }
 
 func freeLock(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	before := time.Now()
-	lease := acquire(t, l, name)
+	lease := step.Acquire(t, l, name)
 	if took := time.Since(before); took > h.slack() {
 		t.Errorf("Acquire of a free lock took %v", took)
 	}
@@ -59,40 +60,40 @@ func freeLock(t T, h *Harness) {
 	if !h.guarantees.Expiry.TTL && !deadline.IsZero() {
 		t.Errorf("Deadline = %v, want zero: leases don't end by time here", deadline)
 	}
-	release(t, lease)
+	step.Release(t, lease)
 }
 
 func notReentrant(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	first := acquire(t, l, name)
-	wantHeld(t, l, name)
-	second := start(t, l, name)
+	l, name := h.open(t), step.LockName(t)
+	first := step.Acquire(t, l, name)
+	step.WantHeld(t, l, name)
+	second := step.StartAcquire(t, l, name)
 	h.queued(t, name, 1)
-	second.pending(t)
-	wantHeld(t, l, name)
-	release(t, first)
-	lease := second.granted(t, hang)
-	release(t, lease)
+	second.WantPending(t)
+	step.WantHeld(t, l, name)
+	step.Release(t, first)
+	lease := second.Granted(t, step.Limit)
+	step.Release(t, lease)
 }
 
 func heldLock(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	wantHeld(t, other, name) // and connects
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	step.WantHeld(t, other, name) // and connects
 	before := time.Now()
-	wantHeld(t, other, name)
+	step.WantHeld(t, other, name)
 	if took := time.Since(before); took > h.slack() {
 		t.Errorf("TryAcquire of a held lock took %v", took)
 	}
-	wantLive(t, lease, third)
-	release(t, lease)
-	wantFree(t, third, name)
-	wantFree(t, other, name)
+	step.WantLive(t, lease, third)
+	step.Release(t, lease)
+	step.WantFree(t, third, name)
+	step.WantFree(t, other, name)
 	h.noResidue(t)
 }
 
 func similarNames(t T, h *Harness) {
-	l, other, base := h.open(t), h.open(t), h.name(t)
+	l, other, base := h.open(t), h.open(t), step.LockName(t)
 	long := base + fmt.Sprintf("%0*d", locker.MaxName-len(base)-1, 0)
 	for _, pair := range [][2]string{
 		{"a", "a/b"}, {"a", "A"}, {"x", "x{y}"}, {"{x}y", "{x}z"}, {"a", "a "}, {"a:b", "a/b"}, {"a*", "ab"},
@@ -106,41 +107,41 @@ func similarNames(t T, h *Harness) {
 // separate fails unless one can be had while the other is held.
 func separate(t T, l, other locker.Locker, held, free string) {
 	t.Helper()
-	lease := acquire(t, l, held)
-	if next, err := try(t, other, free); err != nil {
+	lease := step.Acquire(t, l, held)
+	if next, err := step.Try(t, other, free); err != nil {
 		t.Errorf("while %q is held, TryAcquire(%q) = %v, want a lease", held, free, err)
 	} else {
-		release(t, next)
+		step.Release(t, next)
 	}
-	wantLive(t, lease, other)
-	release(t, lease)
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
 }
 
 func tenTimes(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	for range 10 {
-		wantFree(t, l, name)
+		step.WantFree(t, l, name)
 	}
 	for range 10 {
-		wantFree(t, other, name)
-		wantFree(t, l, name)
+		step.WantFree(t, other, name)
+		step.WantFree(t, l, name)
 	}
 }
 
 func releaseTwice(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	release(t, lease)
-	release(t, lease)
-	next := acquire(t, other, name)
-	release(t, lease)
-	wantLive(t, next, l)
-	release(t, next)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	step.Release(t, lease)
+	step.Release(t, lease)
+	next := step.Acquire(t, other, name)
+	step.Release(t, lease)
+	step.WantLive(t, next, l)
+	step.Release(t, next)
 
-	lease = acquire(t, l, name, locker.WithMaxHold(h.short()))
-	_ = lost(t, h.short()+h.slack(), lease)
+	lease = step.Acquire(t, l, name, locker.WithMaxHold(h.short()))
+	_ = step.LostWithin(t, h.short()+h.slack(), lease)
 	for range 2 {
-		err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) })
+		err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) })
 		if !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of a lost lease = %v, want ErrLost", err)
 		}
@@ -148,47 +149,47 @@ func releaseTwice(t T, h *Harness) {
 }
 
 func losersCleanUp(t T, h *Harness) {
-	l, loser, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, loser, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	for range 5 {
-		wantHeld(t, loser, name)
-		a := start(t, loser, name)
+		step.WantHeld(t, loser, name)
+		a := step.StartAcquire(t, loser, name)
 		h.queued(t, name, 1)
-		a.cancel(nil)
-		a.refused(t, hang, context.Canceled)
+		a.Cancel(nil)
+		a.Refused(t, step.Limit, context.Canceled)
 		h.queued(t, name, 0)
-		wantLive(t, lease, third)
+		step.WantLive(t, lease, third)
 	}
-	release(t, lease)
-	wantFree(t, third, name)
+	step.Release(t, lease)
+	step.WantFree(t, third, name)
 }
 
 func secondLock(t T, h *Harness) {
 	l, other := h.open(t), h.open(t)
-	one, two := h.name(t), h.name(t)
-	first := acquire(t, l, one)
-	second := acquire(t, l, two)
-	wantLive(t, first, other)
-	wantLive(t, second, other)
-	if err := renew(t, second); err != nil {
+	one, two := step.LockName(t), step.LockName(t)
+	first := step.Acquire(t, l, one)
+	second := step.Acquire(t, l, two)
+	step.WantLive(t, first, other)
+	step.WantLive(t, second, other)
+	if err := step.Renew(t, second); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	wantLive(t, first, other)
-	release(t, second)
-	wantLive(t, first, other)
-	wantFree(t, other, two)
+	step.WantLive(t, first, other)
+	step.Release(t, second)
+	step.WantLive(t, first, other)
+	step.WantFree(t, other, two)
 
-	second = acquire(t, l, two, locker.WithMaxHold(h.short()))
-	_ = lost(t, h.short()+h.slack(), second)
-	freeWithin(t, h.removal(), other, two)
-	wantLive(t, first, other)
-	release(t, first)
+	second = step.Acquire(t, l, two, locker.WithMaxHold(h.short()))
+	_ = step.LostWithin(t, h.short()+h.slack(), second)
+	step.FreeWithin(t, h.removal(), other, two)
+	step.WantLive(t, first, other)
+	step.Release(t, first)
 }
 
 func heldOrGaveUp(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	_, err := try(t, other, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	_, err := step.Try(t, other, name)
 	if !errors.Is(err, locker.ErrHeld) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("TryAcquire of a held lock = %v, want ErrHeld alone", err)
 	}
@@ -196,22 +197,22 @@ func heldOrGaveUp(t T, h *Harness) {
 	if !errors.As(err, &e) || e.Op != "acquire" || e.Name != name {
 		t.Errorf("TryAcquire = %#v, want a *locker.Error with Op acquire and the lock's name", err)
 	}
-	a := start(t, other, name)
+	a := step.StartAcquire(t, other, name)
 	h.queued(t, name, 1)
-	a.cancel(nil)
-	if err := a.refused(t, hang, context.Canceled); errors.Is(err, locker.ErrHeld) {
+	a.Cancel(nil)
+	if err := a.Refused(t, step.Limit, context.Canceled); errors.Is(err, locker.ErrHeld) {
 		t.Errorf("cancelled Acquire = %v, want no ErrHeld: nobody has waited for as long as was allowed", err)
 	}
-	release(t, lease)
+	step.Release(t, lease)
 }
 
 func serviceFailed(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	wantFree(t, l, name) // and connects
+	l, name := h.open(t), step.LockName(t)
+	step.WantFree(t, l, name) // and connects
 	up := h.down(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
-		ctx, cancel := context.WithTimeout(t.Context(), hang/2)
-		_, err := ask(t, ctx, l, name, opts...)
+		ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
+		_, err := step.AcquireContext(t, ctx, l, name, opts...)
 		cancel()
 		if err == nil || errors.Is(err, locker.ErrHeld) {
 			t.Errorf("Acquire on a service that is down = %v, want an error that is not ErrHeld", err)
@@ -221,24 +222,24 @@ func serviceFailed(t T, h *Harness) {
 		}
 	}
 	up()
-	freeWithin(t, h.removal(), l, name)
+	step.FreeWithin(t, h.removal(), l, name)
 }
 
 func closeReleases(t T, h *Harness) {
-	l, other, one, two := h.open(t), h.open(t), h.name(t), h.name(t)
-	leases := []locker.Lease{acquire(t, l, one), acquire(t, l, two)}
-	shut(t, l)
-	shut(t, l)
+	l, other, one, two := h.open(t), h.open(t), step.LockName(t), step.LockName(t)
+	leases := []locker.Lease{step.Acquire(t, l, one), step.Acquire(t, l, two)}
+	step.Close(t, l)
+	step.Close(t, l)
 	for _, lease := range leases {
-		err := ended(t, h.slack(), lease)
+		err := step.EndedWithin(t, h.slack(), lease)
 		if !errors.Is(err, locker.ErrReleased) || !errors.Is(err, locker.ErrClosed) || errors.Is(err, locker.ErrLost) {
 			t.Errorf("after Close, Err = %v, want ErrReleased and ErrClosed", err)
 		}
-		wantFree(t, other, lease.Name())
+		step.WantFree(t, other, lease.Name())
 	}
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
-		ctx, cancel := context.WithTimeout(t.Context(), hang/2)
-		if _, err := ask(t, ctx, l, one, opts...); !errors.Is(err, locker.ErrClosed) {
+		ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
+		if _, err := step.AcquireContext(t, ctx, l, one, opts...); !errors.Is(err, locker.ErrClosed) {
 			t.Errorf("Acquire after Close = %v, want ErrClosed", err)
 		}
 		cancel()
@@ -247,14 +248,14 @@ func closeReleases(t T, h *Harness) {
 }
 
 func closeWakes(t T, h *Harness) {
-	holder, l, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, holder, name)
-	head, behind := start(t, l, name), start(t, l, name)
+	holder, l, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, holder, name)
+	head, behind := step.StartAcquire(t, l, name), step.StartAcquire(t, l, name)
 	h.queued(t, name, 1)
-	shut(t, l)
-	head.refused(t, h.slack(), locker.ErrClosed)
-	behind.refused(t, h.slack(), locker.ErrClosed)
-	release(t, lease)
-	wantFree(t, third, name)
+	step.Close(t, l)
+	head.Refused(t, h.slack(), locker.ErrClosed)
+	behind.Refused(t, h.slack(), locker.ErrClosed)
+	step.Release(t, lease)
+	step.WantFree(t, third, name)
 	h.noResidue(t)
 }

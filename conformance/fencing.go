@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var fencingCases = []Case{
@@ -24,32 +25,32 @@ var fencingCases = []Case{
 }
 
 func tokenFixed(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(4*h.short()))...)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(4*h.short()))...)
 	token := lease.Token()
-	if err := renew(t, lease); err != nil {
+	if err := step.Renew(t, lease); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	pass(t, 2*h.short(), "so that it is renewed in the background as well")
+	step.Pass(t, 2*h.short(), "so that it is renewed in the background as well")
 	if now := lease.Token(); now != token {
 		t.Errorf("after renewal Token = %v, want %v still", now, token)
 	}
-	waiter := start(t, other, name)
-	_ = lost(t, 4*h.short()+h.slack(), lease)
-	next := waiter.granted(t, h.removal())
-	rises(t, token, next.Token())
+	waiter := step.StartAcquire(t, other, name)
+	_ = step.LostWithin(t, 4*h.short()+h.slack(), lease)
+	next := waiter.Granted(t, h.removal())
+	step.WantRising(t, token, next.Token())
 	if now := lease.Token(); now != token {
 		t.Errorf("the stale lease's Token = %v since the successor has %v, want %v still", now, next.Token(), token)
 	}
 	if now := next.Token(); now <= token {
 		t.Errorf("the successor's Token = %v, want it above %v still", now, token)
 	}
-	release(t, next)
+	step.Release(t, next)
 }
 
 // currentToken has nothing to show where the service doesn't know the tokens, which no guarantee promises.
 func currentToken(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	want := func(want locker.Token, when string) {
 		t.Helper()
 		if got, err := locker.CurrentToken(t.Context(), other, name); got != want || err != nil {
@@ -61,25 +62,25 @@ func currentToken(t T, h *Harness) {
 		return
 	}
 	want(0, "of a lock that nobody has had")
-	lease := acquire(t, l, name)
+	lease := step.Acquire(t, l, name)
 	want(lease.Token(), "while it is held")
-	waiter := start(t, h.open(t), name)
+	waiter := step.StartAcquire(t, h.open(t), name)
 	h.queued(t, name, 1)
 	want(lease.Token(), "while another one waits")
-	release(t, lease)
-	next := waiter.granted(t, h.handOff())
+	step.Release(t, lease)
+	next := waiter.Granted(t, h.handOff())
 	want(next.Token(), "of the next holder")
-	release(t, next)
+	step.Release(t, next)
 	want(0, "after the release")
 }
 
 func tokensInOrder(t T, h *Harness) {
 	const contenders = 16
-	name := h.name(t)
+	name := step.LockName(t)
 	var mu sync.Mutex
 	var tokens []locker.Token
 	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
-	contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
+	step.Contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
 		return locker.Do(ctx, lockers[i%len(lockers)], name, func(_ context.Context, lease locker.Lease) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -95,8 +96,8 @@ func tokensInOrder(t T, h *Harness) {
 }
 
 func fenceExact(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	old, recent := wantFree(t, l, name), wantFree(t, h.open(t), name)
+	l, name := h.open(t), step.LockName(t)
+	old, recent := step.WantFree(t, l, name), step.WantFree(t, h.open(t), name)
 	for _, pair := range [][2]locker.Token{
 		{old, recent}, {1<<53 - 1, 1 << 53}, {1 << 53, 1<<53 + 1}, {1<<53 + 1, 1<<53 + 2}, {math.MaxInt64 - 1, math.MaxInt64},
 	} {
@@ -122,7 +123,7 @@ func fenceExact(t T, h *Harness) {
 			return nil
 		})
 	}
-	race(t, writers...)
+	step.Race(t, writers...)
 	if f.value != 7 || f.highest != recent+7 {
 		t.Errorf("after writes at the same time the storage has the value of writer %d and token %v, want 7 and %v", f.value, f.highest, recent+7)
 	}
@@ -142,7 +143,7 @@ func wantFence(t T, f *fence, token locker.Token, want error) {
 // finds in its lease then. The same is done to a storage without a fence, which must lose the successor's update: else
 // this case would prove nothing.
 func pausedHolder(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	p := h.Process(t)
 	fenced, bare := new(fence), 0
 	read := func(token locker.Token) (int, int) {
@@ -156,13 +157,13 @@ func pausedHolder(t T, h *Harness) {
 	token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL}).Token
 	staleFenced, staleBare := read(token)
 	p.Stop()
-	successor := start(t, l, name).granted(t, h.expiry())
+	successor := step.StartAcquire(t, l, name).Granted(t, h.expiry())
 	n, m := read(successor.Token())
 	if err := fenced.write(successor.Token(), n+1); err != nil {
 		t.Fatalf("write of the holder = %v, want nil", err)
 	}
 	bare = m + 1
-	release(t, successor)
+	step.Release(t, successor)
 
 	p.Continue()
 	look := process.Do(t, p, process.Command{Verb: process.Look, Name: name})

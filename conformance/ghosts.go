@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // What an acquisition leaves, and what it costs others. A ghost is a lock that stands on the service and belongs to
@@ -27,64 +28,64 @@ var ghostCases = []Case{
 
 func stalledNetwork(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl()...)
+	other, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
-	_ = lost(t, h.expiry(), lease)
+	_ = step.LostWithin(t, h.expiry(), lease)
 	link.Heal()
-	alive := acquire(t, l, h.name(t), h.ttl()...) // so that a session which has survived lives on
-	pass(t, h.TTL/10, "the holder is back")
-	freeWithin(t, h.removal(), other, name)
-	freeWithin(t, h.removal(), l, name)
-	pass(t, 2*h.TTL, "nothing late may bring the lock back")
-	wantFree(t, other, name)
-	wantLive(t, alive, other)
-	release(t, alive)
+	alive := step.Acquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
+	step.Pass(t, h.TTL/10, "the holder is back")
+	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.removal(), l, name)
+	step.Pass(t, 2*h.TTL, "nothing late may bring the lock back")
+	step.WantFree(t, other, name)
+	step.WantLive(t, alive, other)
+	step.Release(t, alive)
 }
 
 func maxHoldGhost(t T, h *Harness) {
 	l, other := h.open(t), h.open(t)
-	name, beside := h.name(t), h.name(t)
-	alive := acquire(t, l, beside, h.ttl()...)
-	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
-	_ = lost(t, h.short()+h.slack(), lease)
-	freeWithin(t, h.slack(), other, name)
-	wantLive(t, alive, other)
-	release(t, alive)
+	name, beside := step.LockName(t), step.LockName(t)
+	alive := step.Acquire(t, l, beside, h.ttl()...)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
+	_ = step.LostWithin(t, h.short()+h.slack(), lease)
+	step.FreeWithin(t, h.slack(), other, name)
+	step.WantLive(t, alive, other)
+	step.Release(t, alive)
 }
 
 func expiredGhost(t T, h *Harness) {
 	l, other := h.open(t), h.open(t)
-	name, beside := h.name(t), h.name(t)
-	alive := acquire(t, l, beside, h.ttl()...)
-	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	_ = lost(t, h.expiry(), lease)
-	freeWithin(t, h.expiry(), other, name)
-	wantLive(t, alive, other)
-	release(t, alive)
+	name, beside := step.LockName(t), step.LockName(t)
+	alive := step.Acquire(t, l, beside, h.ttl()...)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	_ = step.LostWithin(t, h.expiry(), lease)
+	step.FreeWithin(t, h.expiry(), other, name)
+	step.WantLive(t, alive, other)
+	step.Release(t, alive)
 }
 
 func lateRequest(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	wantFree(t, l, name) // and connects
+	other, name := h.open(t), step.LockName(t)
+	step.WantFree(t, l, name) // and connects
 	late := 4 * h.short()
 	link.Delay(late, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), h.short())
-	a := startWith(t, ctx, func(error) { cancel() }, l, name, h.ttl()...)
-	pass(t, h.short()/8, "the request must be on its way")
+	a := step.StartAcquireContext(t, ctx, func(error) { cancel() }, l, name, h.ttl()...)
+	step.Pass(t, h.short()/8, "the request must be on its way")
 	link.Heal() // from here what is sent overtakes it
-	if a.wait(hang) && a.lease != nil {
-		release(t, a.lease) // it was sent once more, and that was granted
+	if a.Returned(step.Limit) && a.Lease != nil {
+		step.Release(t, a.Lease) // it was sent once more, and that was granted
 	} else {
-		a.refused(t, hang)
+		a.Refused(t, step.Limit)
 	}
-	alive := start(t, l, h.name(t), h.ttl()...) // so that a session which has survived lives on
-	pass(t, late, "the request must have arrived")
-	freeWithin(t, h.expiry(), other, name)
-	freeWithin(t, h.slack(), l, name)
-	if alive.wait(hang) && alive.lease != nil {
-		if err := alive.lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+	alive := step.StartAcquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
+	step.Pass(t, late, "the request must have arrived")
+	step.FreeWithin(t, h.expiry(), other, name)
+	step.FreeWithin(t, h.slack(), l, name)
+	if alive.Returned(step.Limit) && alive.Lease != nil {
+		if err := alive.Lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of the other lease = %v", err)
 		}
 	}
@@ -93,36 +94,36 @@ func lateRequest(t T, h *Harness) {
 
 func failuresCostNothing(t T, h *Harness) {
 	l, other := h.open(t), h.open(t)
-	mine, theirs := h.name(t), h.name(t)
-	lease := acquire(t, l, mine, h.ttl()...)
-	obstacle := acquire(t, other, theirs)
+	mine, theirs := step.LockName(t), step.LockName(t)
+	lease := step.Acquire(t, l, mine, h.ttl()...)
+	obstacle := step.Acquire(t, other, theirs)
 	for range 5 {
-		wantHeld(t, l, theirs)
-		a := start(t, l, theirs, h.ttl()...)
+		step.WantHeld(t, l, theirs)
+		a := step.StartAcquire(t, l, theirs, h.ttl()...)
 		h.queued(t, theirs, 1)
-		a.cancel(nil)
-		a.refused(t, h.slack(), context.Canceled)
+		a.Cancel(nil)
+		a.Refused(t, h.slack(), context.Canceled)
 		ctx, cancel := context.WithTimeout(t.Context(), h.short()/8)
-		startWith(t, ctx, func(error) { cancel() }, l, theirs, h.ttl()...).refused(t, hang, context.DeadlineExceeded)
-		wantLive(t, lease, other)
+		step.StartAcquireContext(t, ctx, func(error) { cancel() }, l, theirs, h.ttl()...).Refused(t, step.Limit, context.DeadlineExceeded)
+		step.WantLive(t, lease, other)
 	}
-	pass(t, 4*h.short(), "the lease must be renewed as before")
-	wantLive(t, lease, other)
-	release(t, obstacle)
-	wantFree(t, l, theirs)
-	release(t, lease)
+	step.Pass(t, 4*h.short(), "the lease must be renewed as before")
+	step.WantLive(t, lease, other)
+	step.Release(t, obstacle)
+	step.WantFree(t, l, theirs)
+	step.Release(t, lease)
 }
 
 func brokenCostsNothing(t T, h *Harness) {
 	l, link := h.linked(t)
 	other := h.open(t)
-	mine, broken := h.name(t), h.name(t)
-	lease := acquire(t, l, mine, h.ttl()...)
+	mine, broken := step.LockName(t), step.LockName(t)
+	lease := step.Acquire(t, l, mine, h.ttl()...)
 	for range 3 {
 		late, began := h.TTL/4, time.Now()
 		link.Delay(0, late)
 		ctx, cancel := context.WithTimeout(t.Context(), h.TTL/20)
-		granted, err := ask(t, ctx, l, broken, h.ttl()...)
+		granted, err := step.AcquireContext(t, ctx, l, broken, h.ttl()...)
 		took := time.Since(began)
 		cancel()
 		link.Heal()
@@ -130,13 +131,13 @@ func brokenCostsNothing(t T, h *Harness) {
 			if took < late {
 				t.Errorf("Acquire got a lease after %v, though every reply came %v late", took, late)
 			}
-			release(t, granted)
+			step.Release(t, granted)
 		}
-		pass(t, h.TTL/2, "a renewal must come between the faults")
-		wantLive(t, lease, other)
+		step.Pass(t, h.TTL/2, "a renewal must come between the faults")
+		step.WantLive(t, lease, other)
 	}
-	pass(t, 2*h.TTL, "the lease must be renewed as before")
-	wantLive(t, lease, other)
-	release(t, lease)
-	freeWithin(t, h.removal(), other, broken)
+	step.Pass(t, 2*h.TTL, "the lease must be renewed as before")
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
+	step.FreeWithin(t, h.removal(), other, broken)
 }

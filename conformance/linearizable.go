@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // increment is one critical section that was acknowledged: it read a number and wrote the next one, under a token.
@@ -33,7 +34,7 @@ var fencedRegister = porcupine.Model{
 // them.
 func linearizable(t T, h *Harness) {
 	const clients = 8
-	name := h.name(t)
+	name := step.LockName(t)
 	var lockers []locker.Locker
 	var links []Link
 	for range 4 {
@@ -66,18 +67,18 @@ func linearizable(t T, h *Harness) {
 		}
 		return nil // a fault may end any acquisition
 	}
-	contend(t, clients, max(h.rounds(120)/clients, 5), client)
+	step.Contend(t, clients, max(h.rounds(120)/clients, 5), client)
 	close(stop)
 	faults.Wait()
 	t.Logf("%d sections, %d stale ones refused", len(history), refused)
 	if len(history) == 0 {
 		t.Fatalf("no section was acknowledged")
 	}
-	switch porcupine.CheckOperationsTimeout(fencedRegister, history, hang) {
+	switch porcupine.CheckOperationsTimeout(fencedRegister, history, step.Limit) {
 	case porcupine.Illegal:
 		t.Errorf("the history is not linearizable: a stale write was accepted, or a token went back: %v", history)
 	case porcupine.Unknown:
-		t.Errorf("the history of %d sections could not be checked within %v", len(history), hang)
+		t.Errorf("the history of %d sections could not be checked within %v", len(history), step.Limit)
 	}
 }
 
@@ -85,11 +86,11 @@ func linearizable(t T, h *Harness) {
 func disturb(h *Harness, links []Link, stop <-chan struct{}) {
 	for i := 0; len(links) > 0; i++ {
 		link := links[i%len(links)]
-		if closes(stop, h.TTL/4) {
+		if step.WaitClosed(stop, h.TTL/4) {
 			return
 		}
 		link.Cut()
-		over := closes(stop, h.TTL/4+rand.N(h.TTL))
+		over := step.WaitClosed(stop, h.TTL/4+rand.N(h.TTL))
 		link.Heal()
 		if over {
 			return
@@ -117,8 +118,8 @@ func (h *Harness) section(ctx context.Context, l locker.Locker, name string, reg
 		return increment{}, err
 	}
 	if stale {
-		closes(lease.Done(), hang)
-		closes(nil, rand.N(20*time.Millisecond))
+		step.WaitClosed(lease.Done(), step.Limit)
+		step.WaitClosed(nil, rand.N(20*time.Millisecond))
 	}
 	return increment{token: lease.Token(), read: n}, register.write(lease.Token(), n+1)
 }

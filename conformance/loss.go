@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var lossCases = []Case{
@@ -30,17 +31,17 @@ var lossCases = []Case{
 
 func deadNetwork(t T, h *Harness) {
 	l, link := h.linked(t)
-	name := h.name(t)
-	lease := acquire(t, l, name, h.ttl()...)
-	pass(t, h.TTL, "so that it has been renewed")
+	name := step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl()...)
+	step.Pass(t, h.TTL, "so that it has been renewed")
 	link.Cut()
 	noticed(t, h, lease)
 }
 
 func hungRenewal(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl()...)
-	pass(t, h.TTL, "so that it has been renewed")
+	l, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl()...)
+	step.Pass(t, h.TTL, "so that it has been renewed")
 	h.pause(t)
 	noticed(t, h, lease)
 }
@@ -52,7 +53,7 @@ func noticed(t T, h *Harness, lease locker.Lease) {
 	if err := lease.Err(); err != nil && time.Now().Before(lease.Deadline()) { // to make the service fail takes its time
 		t.Fatalf("Err = %v, want nil: the deadline is ahead", err)
 	}
-	_ = lost(t, h.TTL+h.slack(), lease)
+	_ = step.LostWithin(t, h.TTL+h.slack(), lease)
 	deadline := lease.Deadline()
 	if late := time.Since(deadline); late > h.slack() {
 		t.Errorf("Done was closed %v after the deadline", late)
@@ -63,28 +64,28 @@ func noticed(t T, h *Harness, lease locker.Lease) {
 }
 
 func lossBeforeGrant(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	wantFree(t, other, name) // and connects
-	lease := acquire(t, l, name, h.ttl()...)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	step.WantFree(t, other, name) // and connects
+	lease := step.Acquire(t, l, name, h.ttl()...)
 	resume := h.pause(t)
-	next := start(t, other, name)
-	pass(t, h.TTL*3/2, "the service stands still for longer than the TTL")
+	next := step.StartAcquire(t, other, name)
+	step.Pass(t, h.TTL*3/2, "the service stands still for longer than the TTL")
 	if err := lease.Err(); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Err = %v, want ErrLost: the service was silent for longer than the TTL", err)
 	}
-	if !isClosed(lease.Done()) {
+	if !step.IsClosed(lease.Done()) {
 		t.Errorf("Done is open, and the service was silent for longer than the TTL")
 	}
 	resume()
-	if !next.wait(h.removal()) {
+	if !next.Returned(h.removal()) {
 		t.Fatalf("Acquire has not returned %v after the service was back", h.removal())
 	}
-	if next.err != nil { // its request has hung for too long
-		t.Logf("Acquire while the service stood still = %v", next.err)
-		freeWithin(t, h.removal(), other, name)
+	if next.Err != nil { // its request has hung for too long
+		t.Logf("Acquire while the service stood still = %v", next.Err)
+		step.FreeWithin(t, h.removal(), other, name)
 		return
 	}
-	release(t, next.lease)
+	step.Release(t, next.Lease)
 }
 
 // deadlineFromRequest makes the replies late, and looks at the lease at the moment at which another is granted the
@@ -93,33 +94,33 @@ func lossBeforeGrant(t T, h *Harness) {
 func deadlineFromRequest(t T, h *Harness) {
 	for _, renewed := range []bool{false, true} {
 		l, link := h.linked(t)
-		other, name := h.open(t), h.name(t)
-		wantFree(t, l, name)
-		wantFree(t, other, name) // and both connect
+		other, name := h.open(t), step.LockName(t)
+		step.WantFree(t, l, name)
+		step.WantFree(t, other, name) // and both connect
 		var lease locker.Lease
 		var sent time.Time
 		late := func(limit time.Duration, call func() error) {
 			link.Delay(0, h.TTL/20)
 			var err error
-			eventually(t, limit, func() bool { // a busy machine may make it too late for the client
+			step.Eventually(t, limit, func() bool { // a busy machine may make it too late for the client
 				sent = time.Now()
 				err = call()
 				return err == nil
 			}, func() string { return "with replies that take a twentieth of the TTL: " + err.Error() })
 		}
 		get := func() (err error) {
-			lease, err = try(t, l, name, h.ttl(locker.WithoutRenewal())...)
+			lease, err = step.Try(t, l, name, h.ttl(locker.WithoutRenewal())...)
 			return err
 		}
 		if renewed {
-			lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-			late(h.TTL/2, func() error { return renew(t, lease) })
+			lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+			late(h.TTL/2, func() error { return step.Renew(t, lease) })
 		} else {
 			late(h.slack(), get)
 		}
 		link.Cut() // so that the service can't tell
-		next := takes(t, h.expiry(), other, name)
-		took, err, done := time.Since(sent), lease.Err(), closes(lease.Done(), h.slack()/100)
+		next := step.AcquireWithin(t, h.expiry(), other, name)
+		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.slack()/100)
 		if took < h.TTL-h.TTL/100 {
 			t.Errorf("another got the lock %v after it was acquired or renewed, and the TTL is %v", took, h.TTL)
 		}
@@ -129,25 +130,25 @@ func deadlineFromRequest(t T, h *Harness) {
 		if !done {
 			t.Errorf("another has the lock, and Done is open")
 		}
-		release(t, next)
+		step.Release(t, next)
 		link.Heal()
 	}
 }
 
 func releaseIsNoLoss(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	ctx, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
-	if err := lease.Err(); err != nil || isClosed(lease.Done()) || ctx.Err() != nil {
-		t.Errorf("while it is held: Err = %v, Done closed: %v, its context's Err = %v", err, isClosed(lease.Done()), ctx.Err())
+	if err := lease.Err(); err != nil || step.IsClosed(lease.Done()) || ctx.Err() != nil {
+		t.Errorf("while it is held: Err = %v, Done closed: %v, its context's Err = %v", err, step.IsClosed(lease.Done()), ctx.Err())
 	}
-	release(t, lease)
-	err := ended(t, h.slack(), lease)
+	step.Release(t, lease)
+	err := step.EndedWithin(t, h.slack(), lease)
 	if !errors.Is(err, locker.ErrReleased) || errors.Is(err, locker.ErrLost) {
 		t.Errorf("after Release, Err = %v, want ErrReleased alone", err)
 	}
-	if !closes(ctx.Done(), h.slack()) {
+	if !step.WaitClosed(ctx.Done(), h.slack()) {
 		t.Fatalf("the lease's context is not done %v after Release", h.slack())
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrReleased) || errors.Is(cause, locker.ErrLost) {
@@ -156,18 +157,18 @@ func releaseIsNoLoss(t T, h *Harness) {
 }
 
 func lostSaysSo(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name, locker.WithMaxHold(h.short()))
+	l, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithMaxHold(h.short()))
 	before, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
-	_ = lost(t, h.short()+h.slack(), lease)
-	if !isClosed(lease.Done()) {
+	_ = step.LostWithin(t, h.short()+h.slack(), lease)
+	if !step.IsClosed(lease.Done()) {
 		t.Errorf("Done of a lost lease is open")
 	}
 	after, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	for when, ctx := range map[string]context.Context{"before": before, "after": after} {
-		if !closes(ctx.Done(), h.slack()) {
+		if !step.WaitClosed(ctx.Done(), h.slack()) {
 			t.Errorf("the context made %s the loss is not done after %v", when, h.slack())
 		}
 		if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrLost) {
@@ -177,13 +178,13 @@ func lostSaysSo(t T, h *Harness) {
 }
 
 func doReportsLoss(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	failed := errors.New("the work failed")
 	for _, outcome := range []error{nil, failed} {
 		var cause error
-		err := mustReturn(t, hang, "Do", func() error {
+		err := step.MustReturn(t, step.Limit, "Do", func() error {
 			return locker.Do(t.Context(), l, name, func(ctx context.Context, _ locker.Lease) error {
-				if !closes(ctx.Done(), hang/2) {
+				if !step.WaitClosed(ctx.Done(), step.Limit/2) {
 					return fmt.Errorf("the context of Do has not ended")
 				}
 				cause = context.Cause(ctx)
@@ -204,17 +205,17 @@ func doReportsLoss(t T, h *Harness) {
 
 func severed(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
+	other, name := h.open(t), step.LockName(t)
 	for range 5 {
-		wantFree(t, l, name)
+		step.WantFree(t, l, name)
 		link.Sever()
 		ctx, cancel := context.WithTimeout(t.Context(), h.slack())
-		lease, err := ask(t, ctx, l, name)
+		lease, err := step.AcquireContext(t, ctx, l, name)
 		cancel()
 		if err != nil {
 			t.Fatalf("the first Acquire after the connections broke = %v, want a lease", err)
 		}
-		release(t, lease)
-		wantFree(t, other, name)
+		step.Release(t, lease)
+		step.WantFree(t, other, name)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"reflect"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var manifestCases = []Case{
@@ -45,7 +46,7 @@ func stated(t T, h *Harness) {
 func unchanging(t T, h *Harness) {
 	l := h.open(t)
 	before := l.Guarantees()
-	wantFree(t, l, h.name(t))
+	step.WantFree(t, l, step.LockName(t))
 	if after := l.Guarantees(); after != before {
 		t.Errorf("Guarantees have changed with the first acquisition from\n%v to\n%v", before, after)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var nameCases = []Case{
@@ -25,7 +26,7 @@ var odd = []string{
 
 // oddNames holds all of them at once: two that are the same lock somewhere would not both be granted.
 func oddNames(t T, h *Harness) {
-	l, other, base := h.open(t), h.open(t), h.name(t)
+	l, other, base := h.open(t), h.open(t), step.LockName(t)
 	var names []string
 	for _, name := range odd {
 		names = append(names, name+base, base+name)
@@ -36,7 +37,7 @@ func oddNames(t T, h *Harness) {
 	}
 	held := make(map[string]locker.Lease)
 	for _, name := range names {
-		lease, err := try(t, l, name)
+		lease, err := step.Try(t, l, name)
 		if err != nil {
 			t.Errorf("TryAcquire(%q) = %v, want a lease", name, err)
 			continue
@@ -47,39 +48,39 @@ func oddNames(t T, h *Harness) {
 		held[name] = lease
 	}
 	for name, lease := range held {
-		if lease, err := try(t, other, name); err == nil || !errors.Is(err, locker.ErrHeld) {
+		if lease, err := step.Try(t, other, name); err == nil || !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire(%q) while it is held = %v, %v, want ErrHeld", name, lease, err)
 		}
-		release(t, lease)
+		step.Release(t, lease)
 	}
 	h.noResidue(t)
 }
 
 func prefixes(t T, h *Harness) {
-	name, base := h.name(t), h.name(t)
-	one, two := keep(t, h.Prefixed(t, base+"one/")), keep(t, h.Prefixed(t, base+"two/"))
-	same, bare := keep(t, h.Prefixed(t, base+"one/")), h.open(t)
-	lease := acquire(t, one, name)
+	name, base := step.LockName(t), step.LockName(t)
+	one, two := step.CloseAtEnd(t, h.Prefixed(t, base+"one/")), step.CloseAtEnd(t, h.Prefixed(t, base+"two/"))
+	same, bare := step.CloseAtEnd(t, h.Prefixed(t, base+"one/")), h.open(t)
+	lease := step.Acquire(t, one, name)
 	if lease.Name() != name {
 		t.Errorf("Name = %q, want the one that was asked for, %q", lease.Name(), name)
 	}
-	wantHeld(t, same, name)
-	wantFree(t, two, name)
-	wantFree(t, bare, name)
-	wantLive(t, lease, same)
-	release(t, lease)
-	wantFree(t, same, name)
+	step.WantHeld(t, same, name)
+	step.WantFree(t, two, name)
+	step.WantFree(t, bare, name)
+	step.WantLive(t, lease, same)
+	step.Release(t, lease)
+	step.WantFree(t, same, name)
 	long := strings.Repeat("x", locker.MaxName)
-	if lease, err := try(t, one, long+"1"); !errors.Is(err, locker.ErrName) {
+	if lease, err := step.Try(t, one, long+"1"); !errors.Is(err, locker.ErrName) {
 		t.Errorf("TryAcquire with a name that is too long = %v, %v, want ErrName", lease, err)
 	}
-	if lease, err := try(t, one, long); err == nil { // it may fit, or not; it must not be cut
-		if other, err := try(t, same, long[1:]+"y"); err != nil {
+	if lease, err := step.Try(t, one, long); err == nil { // it may fit, or not; it must not be cut
+		if other, err := step.Try(t, same, long[1:]+"y"); err != nil {
 			t.Errorf("while a long name is held under a prefix, TryAcquire of another = %v", err)
 		} else {
-			release(t, other)
+			step.Release(t, other)
 		}
-		release(t, lease)
+		step.Release(t, lease)
 	} else if !errors.Is(err, locker.ErrName) {
 		t.Errorf("TryAcquire with the longest name under a prefix = %v, want a lease or ErrName", err)
 	}

@@ -3,6 +3,8 @@ package conformance
 import (
 	"strings"
 	"testing"
+
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // A goroutine counts that was started by one that f has started; one that another test starts meanwhile doesn't.
@@ -19,12 +21,12 @@ func TestOffspring(t *testing.T) {
 		<-begun
 	})
 	text := ""
-	eventually(t, hang, func() bool {
+	step.Eventually(t, step.Limit, func() bool {
 		text = strings.Join(left(), "\n\n")
 		return strings.HasPrefix(text, "1 @") && strings.Contains(text, "conformance.leak") && len(left()) == 1
 	}, func() string { return "found " + text + ", want one goroutine in leak" })
 	close(end)
-	eventually(t, hang, func() bool { return len(left()) == 0 }, func() string { return strings.Join(left(), "\n\n") })
+	step.Eventually(t, step.Limit, func() bool { return len(left()) == 0 }, func() string { return strings.Join(left(), "\n\n") })
 }
 
 func leak(end chan bool) { <-end }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var ownershipCases = []Case{
@@ -38,104 +39,104 @@ var ownershipCases = []Case{
 // expired lets the lease of l run out and gives the lock to next. It returns both leases.
 func expired(t T, h *Harness, l, next locker.Locker, name string) (stale, successor locker.Lease) {
 	t.Helper()
-	stale = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	waiter := start(t, next, name)
-	_ = lost(t, h.expiry(), stale)
-	successor = waiter.granted(t, h.expiry())
+	stale = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	waiter := step.StartAcquire(t, next, name)
+	_ = step.LostWithin(t, h.expiry(), stale)
+	successor = waiter.Granted(t, h.expiry())
 	return stale, successor
 }
 
 func staleRelease(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
 	stale, successor := expired(t, h, l, other, name)
 	for range 2 {
-		err := mustReturn(t, hang, "Release", func() error { return stale.Release(t.Context()) })
+		err := step.MustReturn(t, step.Limit, "Release", func() error { return stale.Release(t.Context()) })
 		if !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of a lost lease = %v, want ErrLost", err)
 		}
-		wantLive(t, successor, third)
+		step.WantLive(t, successor, third)
 	}
-	shut(t, l)
-	wantLive(t, successor, third)
-	release(t, successor)
-	wantFree(t, third, name)
+	step.Close(t, l)
+	step.WantLive(t, successor, third)
+	step.Release(t, successor)
+	step.WantFree(t, third, name)
 }
 
 // staleCleanUp shuts the stale Locker in the end, because Close returns only when its clean-ups are done.
 func staleCleanUp(t T, h *Harness) {
-	other, third, name := h.open(t), h.open(t), h.name(t)
+	other, third, name := h.open(t), h.open(t), step.LockName(t)
 	l, link := h.linked(t)
-	stale := acquire(t, l, name, h.ttl()...)
+	stale := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
-	waiter := start(t, other, name)
-	_ = lost(t, h.expiry(), stale)
-	successor := waiter.granted(t, h.expiry())
+	waiter := step.StartAcquire(t, other, name)
+	_ = step.LostWithin(t, h.expiry(), stale)
+	successor := waiter.Granted(t, h.expiry())
 	link.Heal()
-	if err := mustReturn(t, hang, "Release", func() error { return stale.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
+	if err := step.MustReturn(t, step.Limit, "Release", func() error { return stale.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Release of a lost lease = %v, want ErrLost", err)
 	}
-	shut(t, l)
-	wantLive(t, successor, third)
-	release(t, successor)
-	wantFree(t, third, name)
+	step.Close(t, l)
+	step.WantLive(t, successor, third)
+	step.Release(t, successor)
+	step.WantFree(t, third, name)
 }
 
 func staleRenew(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
 	stale, successor := expired(t, h, l, other, name)
-	if err := renew(t, stale); !errors.Is(err, locker.ErrLost) {
+	if err := step.Renew(t, stale); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
 	}
 	if err := stale.Err(); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Err after that = %v, want ErrLost: a lost lease never comes back", err)
 	}
-	wantLive(t, successor, third)
-	release(t, successor)
-	wantFree(t, third, name)
+	step.WantLive(t, successor, third)
+	step.Release(t, successor)
+	step.WantFree(t, third, name)
 }
 
 func staleRenewal(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	stale := acquire(t, l, name)
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	stale := step.Acquire(t, l, name)
 	h.Remove(t, name)
-	successor := acquire(t, other, name)
-	if err := renew(t, stale); !errors.Is(err, locker.ErrLost) {
+	successor := step.Acquire(t, other, name)
+	if err := step.Renew(t, stale); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lock that somebody else has = %v, want ErrLost", err)
 	}
-	_ = lost(t, h.slack(), stale)
-	shut(t, l) // so that its clean-up is done
-	wantLive(t, successor, third)
-	release(t, successor)
-	wantFree(t, third, name)
+	_ = step.LostWithin(t, h.slack(), stale)
+	step.Close(t, l) // so that its clean-up is done
+	step.WantLive(t, successor, third)
+	step.Release(t, successor)
+	step.WantFree(t, third, name)
 }
 
 func retriedRelease(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	first := acquire(t, l, name, h.ttl()...)
+	other, name := h.open(t), step.LockName(t)
+	first := step.Acquire(t, l, name, h.ttl()...)
 	link.Drop(1)
 	released := make(chan error, 1)
 	go func() { released <- first.Release(context.Background()) }()
-	freeWithin(t, h.slack(), other, name) // so the service has carried it out
-	second := acquire(t, l, name, h.ttl()...)
-	err := mustReturn(t, hang, "Release", func() error { return <-released })
+	step.FreeWithin(t, h.slack(), other, name) // so the service has carried it out
+	second := step.Acquire(t, l, name, h.ttl()...)
+	err := step.MustReturn(t, step.Limit, "Release", func() error { return <-released })
 	t.Logf("Release whose reply was lost = %v", err)
 	for range 4 {
-		pass(t, h.TTL/2, "Release must have been tried again")
-		wantLive(t, second, other)
+		step.Pass(t, h.TTL/2, "Release must have been tried again")
+		step.WantLive(t, second, other)
 	}
-	release(t, second)
-	wantFree(t, other, name)
+	step.Release(t, second)
+	step.WantFree(t, other, name)
 }
 
 func lostReply(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	wantFree(t, l, name) // and connects
+	other, name := h.open(t), step.LockName(t)
+	step.WantFree(t, l, name) // and connects
 	for range 3 {
 		link.Drop(1)
 		ctx, cancel := context.WithTimeout(t.Context(), 4*h.short())
-		lease, err := ask(t, ctx, l, name, h.ttl()...)
+		lease, err := step.AcquireContext(t, ctx, l, name, h.ttl()...)
 		cancel()
 		link.Heal()
 		if err != nil {
@@ -144,11 +145,11 @@ func lostReply(t T, h *Harness) {
 				t.Errorf("Acquire = %v, and nobody has the lock but itself", err)
 			}
 		} else {
-			wantLive(t, lease, other)
-			release(t, lease)
+			step.WantLive(t, lease, other)
+			step.Release(t, lease)
 		}
-		freeWithin(t, h.expiry(), l, name)
-		freeWithin(t, h.slack(), other, name)
+		step.FreeWithin(t, h.expiry(), l, name)
+		step.FreeWithin(t, h.slack(), other, name)
 	}
 }
 
@@ -156,75 +157,75 @@ func lostReply(t T, h *Harness) {
 // when a renewal would find the name free.
 func forcedRemoval(t T, h *Harness) {
 	for _, atOnce := range []bool{true, false} {
-		l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-		lease := acquire(t, l, name, h.ttl()...)
+		l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+		lease := step.Acquire(t, l, name, h.ttl()...)
 		h.Remove(t, name)
 		var successor locker.Lease
 		if atOnce {
-			successor = acquire(t, other, name)
+			successor = step.Acquire(t, other, name)
 		}
-		t.Logf("the holder was told: %v", lost(t, h.expiry(), lease))
+		t.Logf("the holder was told: %v", step.LostWithin(t, h.expiry(), lease))
 		if !atOnce {
-			successor = acquire(t, other, name)
+			successor = step.Acquire(t, other, name)
 		}
-		err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) })
+		err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) })
 		if !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of a lease that was taken away = %v, want ErrLost", err)
 		}
-		pass(t, 4*h.short(), "whatever the former holder still does must leave its successor alone")
-		wantLive(t, successor, third)
-		release(t, successor)
-		wantFree(t, third, name)
+		step.Pass(t, 4*h.short(), "whatever the former holder still does must leave its successor alone")
+		step.WantLive(t, successor, third)
+		step.Release(t, successor)
+		step.WantFree(t, third, name)
 	}
 }
 
 func removalAtOnce(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name, locker.WithoutRenewal())
+	l, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithoutRenewal())
 	deadline := lease.Deadline()
 	h.Remove(t, name)
-	_ = lost(t, h.slack(), lease)
+	_ = step.LostWithin(t, h.slack(), lease)
 	if !deadline.IsZero() && !time.Now().Before(deadline) {
 		t.Errorf("Done was closed by the deadline; the Lockers of Open need a longer TTL for this case")
 	}
 }
 
 func killed(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	p := h.Process(t)
 	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
-	waiter := start(t, l, name)
+	waiter := step.StartAcquire(t, l, name)
 	h.queued(t, name, 1)
-	waiter.pending(t)
+	waiter.WantPending(t)
 	p.Kill()
-	release(t, waiter.granted(t, h.death()))
+	step.Release(t, waiter.Granted(t, h.death()))
 }
 
 func stopped(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	p := h.Process(t)
 	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name})
-	waiter := start(t, l, name)
+	waiter := step.StartAcquire(t, l, name)
 	p.Stop()
-	pass(t, 8*h.short(), "the holder stands still")
-	waiter.pending(t)
-	wantHeld(t, l, name)
+	step.Pass(t, 8*h.short(), "the holder stands still")
+	waiter.WantPending(t)
+	step.WantHeld(t, l, name)
 	p.Continue()
 	process.MustDo(t, p, process.Command{Verb: process.Look, Name: name})
-	waiter.pending(t)
+	waiter.WantPending(t)
 	process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
-	release(t, waiter.granted(t, h.handOff()))
+	step.Release(t, waiter.Granted(t, h.handOff()))
 }
 
 func sameInstant(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	wantFree(t, l, name)
-	wantFree(t, other, name) // and both connect
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	step.WantFree(t, l, name)
+	step.WantFree(t, other, name) // and both connect
 	granted := 0
 	for i := range h.rounds(50) {
 		var mu sync.Mutex
 		var leases []locker.Lease
-		contend := func(l locker.Locker) func() error {
+		ask := func(l locker.Locker) func() error {
 			return func() error {
 				lease, err := tryBeside(t.Context(), l, name)
 				if err != nil {
@@ -239,16 +240,16 @@ func sameInstant(t T, h *Harness) {
 				return nil
 			}
 		}
-		race(t, contend(l), contend(l), contend(other), contend(other))
+		step.Race(t, ask(l), ask(l), ask(other), ask(other))
 		if len(leases) > 1 {
 			t.Fatalf("in round %d %d acquisitions got the same lock at the same time", i, len(leases))
 		}
 		for _, lease := range leases {
-			wantLive(t, lease, other)
-			release(t, lease)
+			step.WantLive(t, lease, other)
+			step.Release(t, lease)
 			granted++
 		}
-		freeWithin(t, h.removal(), l, name) // the losers' clean-up may take a moment
+		step.FreeWithin(t, h.removal(), l, name) // the losers' clean-up may take a moment
 	}
 	if granted == 0 {
 		t.Errorf("nobody ever got the lock")

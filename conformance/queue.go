@@ -6,6 +6,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var queueCases = []Case{
@@ -19,7 +20,7 @@ var queueCases = []Case{
 		Why: "a holder that died must not cost the waiters their order"},
 	{ID: "B22.5", Name: "killed-waiter-is-passed-over", Run: killedWaiter, Hooks: []Hook{HookProcess},
 		Why: "the same when its process was killed, which ends its connections and frees what hangs on them"},
-	{ID: "B23", Name: "waiter-whose-session-died-does-not-hang", Run: waiterCutOff, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+	{ID: "B23", Name: "waiter-whose-session-died-does-not-step.Limit", Run: waiterCutOff, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a waiter that the service has forgotten waits for ever, unless it finds that out and queues anew or gives up"},
 	{ID: "B24", Name: "long-wait-ends-in-a-live-lease", Run: longWait, Needs: locker.RequireTTL,
 		Why: "what was queued for longer than the TTL must not be granted on a refresh of long ago: the lease would be over as it begins"},
@@ -30,71 +31,71 @@ var queueCases = []Case{
 }
 
 func fifo(t T, h *Harness) {
-	name := h.name(t)
-	lease := acquire(t, h.open(t), name)
-	var waiters []*attempt
+	name := step.LockName(t)
+	lease := step.Acquire(t, h.open(t), name)
+	var waiters []*step.Attempt
 	for i := range 5 {
-		waiters = append(waiters, start(t, h.open(t), name))
+		waiters = append(waiters, step.StartAcquire(t, h.open(t), name))
 		h.queued(t, name, i+1)
 	}
 	for i, w := range waiters {
-		release(t, lease)
-		lease = w.granted(t, hang)
+		step.Release(t, lease)
+		lease = w.Granted(t, step.Limit)
 		for j, later := range waiters[i+1:] {
-			if later.over() {
-				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later.outcome(), i)
+			if later.Over() {
+				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later.Outcome(), i)
 			}
 		}
 	}
-	release(t, lease)
+	step.Release(t, lease)
 }
 
 func deadWaiter(t T, h *Harness) {
-	l, living, name := h.open(t), h.open(t), h.name(t)
+	l, living, name := h.open(t), h.open(t), step.LockName(t)
 	dying, link := h.linked(t)
-	lease := acquire(t, l, name)
-	dead := start(t, dying, name, h.ttl()...)
+	lease := step.Acquire(t, l, name)
+	dead := step.StartAcquire(t, dying, name, h.ttl()...)
 	h.queued(t, name, 1)
-	next := start(t, living, name)
+	next := step.StartAcquire(t, living, name)
 	h.queued(t, name, 2)
 	link.Cut()
-	pass(t, h.TTL/4, "so that the dead one is heard no more, and not yet forgotten")
-	release(t, lease)
-	survivor := next.granted(t, h.expiry())
+	step.Pass(t, h.TTL/4, "so that the dead one is heard no more, and not yet forgotten")
+	step.Release(t, lease)
+	survivor := next.Granted(t, h.expiry())
 
 	// The dead one comes back and gives up; what it cleans up must not be the living one's.
 	link.Heal()
-	dead.cancel(nil)
-	dead.refused(t, hang)
-	if err := mustReturn(t, hang, "Close", dying.Close); err != nil {
+	dead.Cancel(nil)
+	dead.Refused(t, step.Limit)
+	if err := step.MustReturn(t, step.Limit, "Close", dying.Close); err != nil {
 		t.Logf("Close = %v", err)
 	}
-	wantLive(t, survivor, l)
-	release(t, survivor)
-	wantFree(t, l, name)
+	step.WantLive(t, survivor, l)
+	step.Release(t, survivor)
+	step.WantFree(t, l, name)
 }
 
 // barging has a third Locker ask all the time while the lock goes from one to another who waits. It never gets a turn,
 // because at each moment somebody has the lock or is waiting for it.
 func barging(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	for range h.rounds(20) {
-		waiter := start(t, other, name)
+		waiter := step.StartAcquire(t, other, name)
 		h.queued(t, name, 1)
 		barger := make(chan error, 1)
 		begun, stop := make(chan struct{}), make(chan struct{})
 		go func() { barger <- askUntil(t, third, name, begun, stop) }()
 		<-begun
-		release(t, lease)
-		lease = waiter.granted(t, hang)
+		step.Release(t, lease)
+		lease = waiter.Granted(t, step.Limit)
 		close(stop)
 		if err := <-barger; err != nil {
 			t.Fatalf("%v", err)
 		}
 		l, other = other, l
 	}
-	release(t, lease)
+	step.Release(t, lease)
 }
 
 // askUntil asks without waiting until stop is closed. Any answer but ErrHeld is an error.
@@ -111,7 +112,7 @@ func askUntil(t T, l locker.Locker, name string, begun, stop chan struct{}) erro
 		if i == 0 {
 			close(begun)
 		}
-		if err != nil || isClosed(stop) {
+		if err != nil || step.IsClosed(stop) {
 			return err
 		}
 		time.Sleep(time.Millisecond / 10) // so that the service has time for others
@@ -119,102 +120,102 @@ func askUntil(t T, l locker.Locker, name string, begun, stop chan struct{}) erro
 }
 
 func expiryHandsOver(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	one := start(t, first, name)
+	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	one := step.StartAcquire(t, first, name)
 	h.queued(t, name, 1)
-	two := start(t, second, name)
+	two := step.StartAcquire(t, second, name)
 	h.queued(t, name, 2)
-	next := one.granted(t, h.expiry())
-	two.pending(t)
-	release(t, next)
-	release(t, two.granted(t, hang))
+	next := one.Granted(t, h.expiry())
+	two.WantPending(t)
+	step.Release(t, next)
+	step.Release(t, two.Granted(t, step.Limit))
 }
 
 func killedWaiter(t T, h *Harness) {
-	l, living, name := h.open(t), h.open(t), h.name(t)
+	l, living, name := h.open(t), h.open(t), step.LockName(t)
 	p := h.Process(t)
-	lease := acquire(t, l, name)
+	lease := step.Acquire(t, l, name)
 	process.Begin(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
 	h.queued(t, name, 1)
-	next := start(t, living, name)
+	next := step.StartAcquire(t, living, name)
 	h.queued(t, name, 2)
 	p.Kill()
-	release(t, lease)
-	release(t, next.granted(t, h.death()))
+	step.Release(t, lease)
+	step.Release(t, next.Granted(t, h.death()))
 }
 
 func waiterCutOff(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	waiting, link := h.linked(t)
-	lease := acquire(t, l, name)
-	waiter := start(t, waiting, name, h.ttl()...)
+	lease := step.Acquire(t, l, name)
+	waiter := step.StartAcquire(t, waiting, name, h.ttl()...)
 	h.queued(t, name, 1)
 	link.Cut()
-	pass(t, 2*h.TTL+h.guarantees.Expiry.Slack, "what the waiter has on the service must die")
+	step.Pass(t, 2*h.TTL+h.guarantees.Expiry.Slack, "what the waiter has on the service must die")
 	link.Heal()
-	release(t, lease)
-	if !waiter.wait(h.removal()) {
+	step.Release(t, lease)
+	if !waiter.Returned(h.removal()) {
 		t.Fatalf("Acquire has not returned %v after the network was healed and the lock released", h.removal())
 	}
-	if waiter.err != nil {
-		t.Logf("the waiter gave up: %v", waiter.err)
-		freeWithin(t, h.removal(), other, name)
+	if waiter.Err != nil {
+		t.Logf("the waiter gave up: %v", waiter.Err)
+		step.FreeWithin(t, h.removal(), other, name)
 		return
 	}
-	wantLive(t, waiter.lease, other)
-	release(t, waiter.lease)
-	freeWithin(t, h.removal(), other, name)
+	step.WantLive(t, waiter.Lease, other)
+	step.Release(t, waiter.Lease)
+	step.FreeWithin(t, h.removal(), other, name)
 }
 
 func longWait(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	waiter := start(t, other, name, h.ttl()...)
-	pass(t, 3*h.TTL, "the waiter must have waited for longer than its TTL")
-	waiter.pending(t)
-	release(t, lease)
-	next := waiter.granted(t, hang)
+	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	waiter := step.StartAcquire(t, other, name, h.ttl()...)
+	step.Pass(t, 3*h.TTL, "the waiter must have waited for longer than its TTL")
+	waiter.WantPending(t)
+	step.Release(t, lease)
+	next := waiter.Granted(t, step.Limit)
 	if left := time.Until(next.Deadline()); left < h.TTL/4 {
 		t.Errorf("the deadline is %v away when the lease begins, want about the TTL %v", left, h.TTL)
 	}
-	wantLive(t, next, third)
-	pass(t, 2*h.TTL, "the lease must be renewed as any other")
-	wantLive(t, next, third)
-	release(t, next)
-	wantFree(t, third, name)
+	step.WantLive(t, next, third)
+	step.Pass(t, 2*h.TTL, "the lease must be renewed as any other")
+	step.WantLive(t, next, third)
+	step.Release(t, next)
+	step.WantFree(t, third, name)
 }
 
 func placeKept(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	one := start(t, first, name, h.ttl()...)
+	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	one := step.StartAcquire(t, first, name, h.ttl()...)
 	h.queued(t, name, 1)
-	pass(t, 3*h.TTL, "a place that isn't kept alive dies")
-	two := start(t, second, name, h.ttl()...)
+	step.Pass(t, 3*h.TTL, "a place that isn't kept alive dies")
+	two := step.StartAcquire(t, second, name, h.ttl()...)
 	h.queued(t, name, 2)
-	release(t, lease)
-	next := one.granted(t, h.slack())
-	two.pending(t)
-	release(t, next)
-	release(t, two.granted(t, h.slack()))
+	step.Release(t, lease)
+	next := one.Granted(t, h.slack())
+	two.WantPending(t)
+	step.Release(t, next)
+	step.Release(t, two.Granted(t, h.slack()))
 }
 
 // lostGrant loses the message alone, and then in a network that is away for the moment.
 func lostGrant(t T, h *Harness) {
 	for _, lose := range []func(Link){func(link Link) { link.Drop(1) }, Link.Cut} {
-		l, other, name := h.open(t), h.open(t), h.name(t)
+		l, other, name := h.open(t), h.open(t), step.LockName(t)
 		waiting, link := h.linked(t)
-		lease := acquire(t, l, name)
-		waiter := start(t, waiting, name, h.ttl()...)
+		lease := step.Acquire(t, l, name)
+		waiter := step.StartAcquire(t, waiting, name, h.ttl()...)
 		h.queued(t, name, 1)
 		lose(link)
-		release(t, lease)
-		pass(t, h.TTL/20, "the message must be on its way")
+		step.Release(t, lease)
+		step.Pass(t, h.TTL/20, "the message must be on its way")
 		link.Heal()
-		next := waiter.granted(t, h.TTL+h.slack())
-		wantLive(t, next, other)
-		release(t, next)
-		freeWithin(t, h.removal(), other, name)
+		next := waiter.Granted(t, h.TTL+h.slack())
+		step.WantLive(t, next, other)
+		step.Release(t, next)
+		step.FreeWithin(t, h.removal(), other, name)
 	}
 }

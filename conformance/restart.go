@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var restartCases = []Case{
@@ -26,20 +27,20 @@ func (h *Harness) failover(t T) { h.Failover(t) }
 // tokensOver gives some tokens out before the event, through several Lockers: services reserve ranges and lose them.
 func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 	return func(t T, h *Harness) {
-		l, other, name := h.open(t), h.open(t), h.name(t)
+		l, other, name := h.open(t), h.open(t), step.LockName(t)
 		var last locker.Token
 		for range 3 {
 			for i := range 40 {
-				token := wantFree(t, []locker.Locker{l, other}[i%2], name)
-				rises(t, last, token)
+				token := step.WantFree(t, []locker.Locker{l, other}[i%2], name)
+				step.WantRising(t, last, token)
 				last = token
 			}
 			event(h, t)
 			token := soon(t, l, name)
-			rises(t, last, token)
+			step.WantRising(t, last, token)
 			last = token
 			token = soon(t, other, name)
-			rises(t, last, token)
+			step.WantRising(t, last, token)
 			last = token
 		}
 	}
@@ -49,30 +50,30 @@ func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 func soon(t T, l locker.Locker, name string) (token locker.Token) {
 	t.Helper()
 	var last error
-	eventually(t, hang, func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), hang/2)
+	step.Eventually(t, step.Limit, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
 		defer cancel()
-		lease, err := ask(t, ctx, l, name)
+		lease, err := step.AcquireContext(t, ctx, l, name)
 		if last = err; err != nil {
 			return false
 		}
 		token = lease.Token()
-		release(t, lease)
+		step.Release(t, lease)
 		return true
 	}, func() string { return fmt.Sprintf("the lock can't be had; the last Acquire = %v", last) })
 	return token
 }
 
 func leaseOverRestart(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	h.Restart(t)
-	soon(t, other, h.name(t)) // is connected again
-	wantLive(t, lease, other)
-	if err := renew(t, lease); err != nil {
+	soon(t, other, step.LockName(t)) // is connected again
+	step.WantLive(t, lease, other)
+	if err := step.Renew(t, lease); err != nil {
 		t.Errorf("Renew after a restart = %v, want nil", err)
 	}
-	wantLive(t, lease, other)
-	release(t, lease)
-	wantFree(t, other, name)
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
+	step.WantFree(t, other, name)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var stressCases = []Case{
@@ -32,11 +33,11 @@ var stressCases = []Case{
 // of the lock, is quiet. Between the two anybody may come in.
 func hundredContenders(t T, h *Harness) {
 	const contenders = 100
-	name := h.name(t)
+	name := step.LockName(t)
 	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
 	var counter, inside atomic.Int64
 	rounds := max(h.rounds(500)/contenders, 1)
-	contend(t, contenders, rounds, func(ctx context.Context, i int) error {
+	step.Contend(t, contenders, rounds, func(ctx context.Context, i int) error {
 		return locker.Do(ctx, lockers[i%len(lockers)], name, func(context.Context, locker.Lease) error {
 			if n := inside.Add(1); n != 1 {
 				return fmt.Errorf("%d are in the critical section", n)
@@ -56,7 +57,7 @@ func hundredContenders(t T, h *Harness) {
 func processesCount(t T, h *Harness) {
 	const processes, contenders = 4, 25
 	rounds := max(h.rounds(200)/(processes*contenders), 1)
-	name, file := h.name(t), filepath.Join(t.TempDir(), "counter")
+	name, file := step.LockName(t), filepath.Join(t.TempDir(), "counter")
 	if err := os.WriteFile(file, []byte("0"), 0o600); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -64,7 +65,7 @@ func processesCount(t T, h *Harness) {
 	for i := range all {
 		all[i] = h.Process(t)
 	}
-	contend(t, processes, 1, func(ctx context.Context, i int) error {
+	step.Contend(t, processes, 1, func(ctx context.Context, i int) error {
 		answer, err := all[i].Do(ctx, process.Command{Verb: process.Count, Name: name, File: file, Contenders: contenders, Rounds: rounds})
 		if err == nil && answer.Error != "" {
 			err = errors.New(answer.Error)
@@ -81,10 +82,10 @@ func smallPool(t T, h *Harness) {
 	if h.Narrow != nil {
 		open = h.Narrow
 	}
-	l, other := keep(t, open(t)), h.open(t)
-	names := []string{h.name(t), h.name(t), h.name(t)}
+	l, other := step.CloseAtEnd(t, open(t)), h.open(t)
+	names := []string{step.LockName(t), step.LockName(t), step.LockName(t)}
 	const contenders = 8
-	contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
+	step.Contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
 		name := names[i%len(names)]
 		if i%4 == 0 { // an impatient one, which mostly comes for nothing
 			lease, err := tryBeside(ctx, l, name)
@@ -101,7 +102,7 @@ func smallPool(t T, h *Harness) {
 		})
 	})
 	for _, name := range names {
-		freeWithin(t, h.slack(), other, name)
+		step.FreeWithin(t, h.slack(), other, name)
 	}
 	h.noResidue(t)
 }
@@ -109,36 +110,36 @@ func smallPool(t T, h *Harness) {
 // baseline looks at the service while the Lockers are still open, and at the goroutines when they have been closed.
 func baseline(t T, h *Harness) {
 	left := offspring(t.Context(), t.Name(), func() {
-		l, other, name := h.Open(t), h.Open(t), h.name(t)
+		l, other, name := h.Open(t), h.Open(t), step.LockName(t)
 		defer l.Close()
 		defer other.Close()
 		for i := range h.rounds(1000) {
 			churn(t, l, other, name, i)
 		}
-		freeWithin(t, h.slack(), other, name)
+		step.FreeWithin(t, h.slack(), other, name)
 		h.noResidue(t)
-		shut(t, l)
-		shut(t, other)
+		step.Close(t, l)
+		step.Close(t, other)
 	})
-	eventually(t, hang/2, func() bool { return len(left()) == 0 }, func() string {
+	step.Eventually(t, step.Limit/2, func() bool { return len(left()) == 0 }, func() string {
 		return "goroutines are left:\n" + strings.Join(left(), "\n\n")
 	})
 }
 
 // churn has l take the lock, and other fail to in one of several ways.
 func churn(t T, l, other locker.Locker, name string, i int) {
-	lease := acquire(t, l, name)
+	lease := step.Acquire(t, l, name)
 	switch i % 4 {
 	case 0:
-		wantHeld(t, other, name)
+		step.WantHeld(t, other, name)
 	case 1:
 		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i)*time.Microsecond)
-		_, _ = ask(t, ctx, other, name)
+		_, _ = step.AcquireContext(t, ctx, other, name)
 		cancel()
 	case 2:
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		_, _ = ask(t, ctx, other, name)
+		_, _ = step.AcquireContext(t, ctx, other, name)
 	}
-	release(t, lease)
+	step.Release(t, lease)
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var tokenCases = []Case{
@@ -20,60 +21,60 @@ var tokenCases = []Case{
 
 func tokensRise(t T, h *Harness) {
 	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t)}
-	name := h.name(t)
+	name := step.LockName(t)
 	var last locker.Token
 	for i := range h.rounds(60) {
-		token := wantFree(t, lockers[i/2%len(lockers)], name)
-		rises(t, last, token)
+		token := step.WantFree(t, lockers[i/2%len(lockers)], name)
+		step.WantRising(t, last, token)
 		last = token
 	}
 }
 
 func tokensAcrossProcesses(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	processes := []process.Process{h.Process(t), h.Process(t)}
 	var last locker.Token
 	for range 3 {
 		for _, p := range processes {
 			token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name}).Token
-			rises(t, last, token)
+			step.WantRising(t, last, token)
 			process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
-			last = wantFree(t, l, name)
-			rises(t, token, last)
+			last = step.WantFree(t, l, name)
+			step.WantRising(t, token, last)
 		}
 	}
 }
 
 func tokensOverExpiry(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	var last locker.Token
 	for range 3 {
 		stale, successor := expired(t, h, l, other, name)
-		rises(t, last, stale.Token())
-		rises(t, stale.Token(), successor.Token())
+		step.WantRising(t, last, stale.Token())
+		step.WantRising(t, stale.Token(), successor.Token())
 		last = successor.Token()
-		release(t, successor)
+		step.Release(t, successor)
 	}
 }
 
 func tokensOverRemoval(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	for range 3 {
-		lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
+		lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
 		h.Remove(t, name)
-		successor := acquire(t, other, name)
-		rises(t, lease.Token(), successor.Token())
-		_ = lost(t, h.short()+h.slack(), lease)
-		release(t, successor)
+		successor := step.Acquire(t, other, name)
+		step.WantRising(t, lease.Token(), successor.Token())
+		_ = step.LostWithin(t, h.short()+h.slack(), lease)
+		step.Release(t, successor)
 	}
 }
 
 func tokensOverIdle(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	token := wantFree(t, l, name)
-	pass(t, 4*h.short(), "the name is idle")
-	again := wantFree(t, l, name)
-	rises(t, token, again)
-	pass(t, 4*h.short(), "the name is idle")
-	rises(t, again, wantFree(t, h.open(t), name))
+	l, name := h.open(t), step.LockName(t)
+	token := step.WantFree(t, l, name)
+	step.Pass(t, 4*h.short(), "the name is idle")
+	again := step.WantFree(t, l, name)
+	step.WantRising(t, token, again)
+	step.Pass(t, 4*h.short(), "the name is idle")
+	step.WantRising(t, again, step.WantFree(t, h.open(t), name))
 }

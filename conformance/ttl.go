@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var ttlCases = []Case{
@@ -49,15 +50,15 @@ func silentHolder(t T, h *Harness) {
 		linked, link := h.linked(t)
 		l, cut = linked, link.Cut
 	}
-	other, name := h.open(t), h.name(t)
-	wantFree(t, other, name) // and connects
+	other, name := h.open(t), step.LockName(t)
+	step.WantFree(t, other, name) // and connects
 	sent := time.Now()
-	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	if shown := lease.Deadline().Sub(sent); shown < h.TTL-h.TTL/10-10*time.Millisecond {
 		t.Errorf("the deadline is %v after the acquisition, want about the TTL %v", shown, h.TTL)
 	}
 	cut()
-	next := start(t, other, name).granted(t, h.expiry())
+	next := step.StartAcquire(t, other, name).Granted(t, h.expiry())
 	if early := time.Until(lease.Deadline()); early > 0 {
 		t.Errorf("another got the lock %v before the deadline", early)
 	}
@@ -67,30 +68,30 @@ func silentHolder(t T, h *Harness) {
 	if lease.Err() == nil {
 		t.Errorf("Err = nil, and another has the lock")
 	}
-	release(t, next)
+	step.Release(t, next)
 }
 
 func renewalKeeps(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl()...)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl()...)
 	first := lease.Deadline()
 	for range 20 {
-		pass(t, h.TTL/2, "ten TTLs in all")
-		wantLive(t, lease, other)
+		step.Pass(t, h.TTL/2, "ten TTLs in all")
+		step.WantLive(t, lease, other)
 	}
 	if gained := lease.Deadline().Sub(first); gained < 9*h.TTL {
 		t.Errorf("the deadline has moved by %v in ten TTLs of %v", gained, h.TTL)
 	}
-	release(t, lease)
-	wantFree(t, other, name)
+	step.Release(t, lease)
+	step.WantFree(t, other, name)
 }
 
 func lateGrant(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	wantFree(t, l, name) // and connects
+	other, name := h.open(t), step.LockName(t)
+	step.WantFree(t, l, name) // and connects
 	link.Delay(0, h.TTL*3/2)
-	lease, err := try(t, l, name, h.ttl()...)
+	lease, err := step.Try(t, l, name, h.ttl()...)
 	if err == nil {
 		t.Fatalf("a grant that took 3/2 of its TTL gave a lease, with %v to its deadline", time.Until(lease.Deadline()))
 	}
@@ -98,53 +99,53 @@ func lateGrant(t T, h *Harness) {
 		t.Errorf("TryAcquire = %v, and nobody has the lock", err)
 	}
 	link.Heal()
-	freeWithin(t, h.removal(), other, name)
-	freeWithin(t, h.removal(), l, name)
+	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.removal(), l, name)
 }
 
 func renewalFailsOnce(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl()...)
+	other, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
-	pass(t, h.TTL/2, "the first renewal must be lost")
+	step.Pass(t, h.TTL/2, "the first renewal must be lost")
 	link.Heal()
 	for range 8 {
-		pass(t, h.TTL/4, "two TTLs in all: the lease lives on, renewed")
-		wantLive(t, lease, other)
+		step.Pass(t, h.TTL/4, "two TTLs in all: the lease lives on, renewed")
+		step.WantLive(t, lease, other)
 	}
-	release(t, lease)
-	wantFree(t, other, name)
+	step.Release(t, lease)
+	step.WantFree(t, other, name)
 }
 
 func renewRace(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	for i := range h.rounds(200) {
-		lease := acquire(t, l, name)
-		race(t, func() error {
+		lease := step.Acquire(t, l, name)
+		step.Race(t, func() error {
 			_ = lease.Renew(t.Context())
 			return nil
 		}, func() error { return lease.Release(t.Context()) })
-		if next, err := try(t, other, name); err != nil {
+		if next, err := step.Try(t, other, name); err != nil {
 			t.Fatalf("in round %d, after Release raced with Renew, TryAcquire = %v, want a lease", i, err)
 		} else {
-			release(t, next)
+			step.Release(t, next)
 		}
 	}
-	pass(t, h.TTL, "a late renewal must have arrived")
-	wantFree(t, other, name)
+	step.Pass(t, h.TTL, "a late renewal must have arrived")
+	step.WantFree(t, other, name)
 	h.noResidue(t)
 }
 
 func noRenewalAfter(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
+	l, name := h.open(t), step.LockName(t)
 	for range 3 {
-		lease := acquire(t, l, name, h.ttl()...)
-		pass(t, h.TTL/2, "renewal must have begun")
-		release(t, lease)
+		lease := step.Acquire(t, l, name, h.ttl()...)
+		step.Pass(t, h.TTL/2, "renewal must have begun")
+		step.Release(t, lease)
 	}
 	before := h.requestsAtRest(t)
-	pass(t, 3*h.TTL, "renewals would have come")
+	step.Pass(t, 3*h.TTL, "renewals would have come")
 	if n := h.requests(t) - before; n != 0 {
 		t.Errorf("the service has got %d requests in three TTLs after the last Release, want none", n)
 	}
@@ -152,101 +153,101 @@ func noRenewalAfter(t T, h *Harness) {
 
 func lateRenewal(t T, h *Harness) {
 	l, link := h.linked(t)
-	other, name := h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	other, name := h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	link.Delay(h.TTL, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), h.TTL/2)
-	err := mustReturn(t, hang, "Renew", func() error { return lease.Renew(ctx) })
+	err := step.MustReturn(t, step.Limit, "Renew", func() error { return lease.Renew(ctx) })
 	cancel()
 	if err == nil {
 		t.Errorf("Renew = nil before the service had got the request")
 	}
 	link.Heal() // from here the release overtakes
-	release(t, lease)
-	wantFree(t, other, name)
-	pass(t, h.TTL, "the renewal must have arrived")
-	wantFree(t, other, name)
+	step.Release(t, lease)
+	step.WantFree(t, other, name)
+	step.Pass(t, h.TTL, "the renewal must have arrived")
+	step.WantFree(t, other, name)
 	h.noResidue(t)
 }
 
 func renewExtends(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	first := lease.Deadline()
-	pass(t, h.TTL/2, "so that there is something to extend")
-	if err := renew(t, lease); err != nil {
+	step.Pass(t, h.TTL/2, "so that there is something to extend")
+	if err := step.Renew(t, lease); err != nil {
 		t.Fatalf("Renew = %v, want nil", err)
 	}
 	if gained := lease.Deadline().Sub(first); gained < h.TTL/4 {
 		t.Errorf("Renew at half of the TTL %v has moved the deadline by %v", h.TTL, gained)
 	}
-	pass(t, time.Until(first)+h.TTL/10, "the first deadline must be over")
-	wantLive(t, lease, other)
-	release(t, lease)
-	if err := renew(t, lease); !errors.Is(err, locker.ErrReleased) {
+	step.Pass(t, time.Until(first)+h.TTL/10, "the first deadline must be over")
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
+	if err := step.Renew(t, lease); !errors.Is(err, locker.ErrReleased) {
 		t.Errorf("Renew of a released lease = %v, want ErrReleased", err)
 	}
-	wantFree(t, other, name)
+	step.WantFree(t, other, name)
 
-	lease = acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	_ = lost(t, h.expiry(), lease)
-	if err := renew(t, lease); !errors.Is(err, locker.ErrLost) {
+	lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	_ = step.LostWithin(t, h.expiry(), lease)
+	if err := step.Renew(t, lease); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
 	}
-	freeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.removal(), other, name)
 }
 
 func ttlGiven(t T, h *Harness) {
 	other := h.open(t)
 	for _, asked := range []time.Duration{h.TTL, 2 * h.TTL} {
-		l, name := h.open(t), h.name(t)
-		wantFree(t, other, name) // and connects
+		l, name := h.open(t), step.LockName(t)
+		step.WantFree(t, other, name) // and connects
 		sent := time.Now()
-		lease := acquire(t, l, name, locker.WithTTL(asked), locker.WithoutRenewal())
+		lease := step.Acquire(t, l, name, locker.WithTTL(asked), locker.WithoutRenewal())
 		shown := lease.Deadline().Sub(sent)
 		if shown < asked-asked/10-10*time.Millisecond {
 			t.Errorf("the deadline is %v away, want about the TTL %v", shown, asked)
 		}
 		bound := shown + asked/10 + h.guarantees.Expiry.Slack + h.slack()
-		next := start(t, other, name).granted(t, bound)
+		next := step.StartAcquire(t, other, name).Granted(t, bound)
 		if early := time.Until(lease.Deadline()); early > 0 {
 			t.Errorf("with a TTL of %v, another got the lock %v before the deadline", asked, early)
 		}
-		release(t, next)
+		step.Release(t, next)
 	}
 }
 
 func ttlRefused(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	if _, err := try(t, l, name, locker.WithTTL(time.Minute)); !errors.Is(err, errors.ErrUnsupported) {
+	l, name := h.open(t), step.LockName(t)
+	if _, err := step.Try(t, l, name, locker.WithTTL(time.Minute)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Acquire with a TTL = %v, want ErrUnsupported", err)
 	}
-	wantFree(t, l, name)
+	step.WantFree(t, l, name)
 }
 
 func withoutRenewal(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	deadline := lease.Deadline()
-	pass(t, time.Until(deadline)/2, "the lease must stand before its deadline")
-	wantLive(t, lease, other)
-	_ = lost(t, time.Until(deadline)+h.slack(), lease)
+	step.Pass(t, time.Until(deadline)/2, "the lease must stand before its deadline")
+	step.WantLive(t, lease, other)
+	_ = step.LostWithin(t, time.Until(deadline)+h.slack(), lease)
 	if early := time.Until(deadline); early > h.TTL/10 {
 		t.Errorf("Done was closed %v before the deadline", early)
 	}
-	if err := mustReturn(t, hang, "Release", func() error { return lease.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
+	if err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Release of an expired lease = %v, want ErrLost", err)
 	}
-	freeWithin(t, h.expiry(), other, name)
+	step.FreeWithin(t, h.expiry(), other, name)
 }
 
 func maxHold(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	limit := 4 * h.short()
 	before := time.Now()
-	lease := acquire(t, l, name, h.ttl(locker.WithMaxHold(limit))...)
-	wantLive(t, lease, other)
-	err := lost(t, time.Until(before)+limit+2*h.slack(), lease)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(limit))...)
+	step.WantLive(t, lease, other)
+	err := step.LostWithin(t, time.Until(before)+limit+2*h.slack(), lease)
 	if !errors.Is(err, locker.ErrMaxHold) {
 		t.Errorf("Err = %v, want ErrMaxHold", err)
 	}
@@ -257,5 +258,5 @@ func maxHold(t T, h *Harness) {
 	if !errors.As(err, &e) || e.Name != name {
 		t.Errorf("Err = %#v, want a *locker.Error with the lock's name", err)
 	}
-	freeWithin(t, h.slack(), other, name)
+	step.FreeWithin(t, h.slack(), other, name)
 }

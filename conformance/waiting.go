@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 var waitingCases = []Case{
-	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService, Hooks: []Hook{HookPause},
+	{ID: "B11", Name: "hung-service-does-not-step.Limit-the-caller", Run: hungService, Hooks: []Hook{HookPause},
 		Why: "a service that accepts and never answers is the usual failure; a caller with a time limit gets its time back"},
 	{ID: "B12", Name: "waiter-gets-the-released-lock", Run: waiterWakes,
 		Why: "a waiter must get the lock once it is released, with a larger token than the holder before it"},
@@ -39,13 +40,13 @@ var waitingCases = []Case{
 }
 
 func hungService(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	wantFree(t, l, name) // and connects
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	step.WantFree(t, l, name) // and connects
 	resume := h.pause(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
 		ctx, cancel := context.WithTimeout(t.Context(), h.short())
 		before := time.Now()
-		_, err := ask(t, ctx, l, name, h.ttl(opts...)...)
+		_, err := step.AcquireContext(t, ctx, l, name, h.ttl(opts...)...)
 		cancel()
 		if took := time.Since(before); took > h.short()+h.slack() {
 			t.Errorf("Acquire with a limit of %v returned after %v", h.short(), took)
@@ -55,44 +56,44 @@ func hungService(t T, h *Harness) {
 		}
 	}
 	resume()
-	freeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.removal(), other, name)
 }
 
 func waiterWakes(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	for range 3 {
-		lease := acquire(t, l, name)
-		waiter := start(t, other, name)
+		lease := step.Acquire(t, l, name)
+		waiter := step.StartAcquire(t, other, name)
 		h.queued(t, name, 1)
-		waiter.pending(t)
-		release(t, lease)
-		next := waiter.granted(t, hang)
-		rises(t, lease.Token(), next.Token())
-		wantLive(t, next, l)
-		release(t, next)
+		waiter.WantPending(t)
+		step.Release(t, lease)
+		next := waiter.Granted(t, step.Limit)
+		step.WantRising(t, lease.Token(), next.Token())
+		step.WantLive(t, next, l)
+		step.Release(t, next)
 	}
 }
 
 // waiterIsTold compares the median of some hand-offs with what polling takes: whoever polls has slowed down to longer
 // pauses than this in the time that the lock is held here.
 func waiterIsTold(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	before := time.Now()
 	for range 10 {
-		wantFree(t, l, name)
+		step.WantFree(t, l, name)
 	}
 	limit := min(50*time.Millisecond, h.slack()) + time.Since(before) // ten acquisitions without contention, for services that are far away
 	var handOffs []time.Duration
 	for range 7 { // who polls is lucky now and then
-		lease := acquire(t, l, name)
-		waiter := start(t, other, name)
-		pass(t, 400*time.Millisecond, "so that a waiter that polls has come to long pauses")
-		waiter.pending(t)
+		lease := step.Acquire(t, l, name)
+		waiter := step.StartAcquire(t, other, name)
+		step.Pass(t, 400*time.Millisecond, "so that a waiter that polls has come to long pauses")
+		waiter.WantPending(t)
 		released := time.Now()
-		release(t, lease)
-		next := waiter.granted(t, hang)
+		step.Release(t, lease)
+		next := waiter.Granted(t, step.Limit)
 		handOffs = append(handOffs, time.Since(released))
-		release(t, next)
+		step.Release(t, next)
 	}
 	slices.Sort(handOffs)
 	if median := handOffs[len(handOffs)/2]; median > limit {
@@ -101,176 +102,176 @@ func waiterIsTold(t T, h *Harness) {
 }
 
 func timedOut(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	limit := 2 * h.short()
 	before := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	a := startWith(t, ctx, func(error) { cancel() }, other, name)
-	a.refused(t, limit+h.slack(), locker.ErrHeld, context.DeadlineExceeded)
+	a := step.StartAcquireContext(t, ctx, func(error) { cancel() }, other, name)
+	a.Refused(t, limit+h.slack(), locker.ErrHeld, context.DeadlineExceeded)
 	if took := time.Since(before); took < limit {
 		t.Errorf("a wait of %v was over after %v", limit, took)
 	}
 	h.queued(t, name, 0)
-	wantLive(t, lease, other)
-	release(t, lease)
-	wantFree(t, other, name)
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
+	step.WantFree(t, other, name)
 }
 
 func cancelled(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	a := start(t, other, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	a := step.StartAcquire(t, other, name)
 	h.queued(t, name, 1)
 	shutdown := errors.New("shutting down")
-	a.cancel(shutdown)
-	a.refused(t, h.slack(), context.Canceled, shutdown)
-	release(t, lease)
-	freeWithin(t, h.removal(), other, name)
+	a.Cancel(shutdown)
+	a.Refused(t, h.slack(), context.Canceled, shutdown)
+	step.Release(t, lease)
+	step.FreeWithin(t, h.removal(), other, name)
 }
 
 func overBefore(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	wantFree(t, l, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	step.WantFree(t, l, name)
 	gone := errors.New("the caller has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(gone)
 	before := h.requestsAtRest(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
-		if _, err := ask(t, ctx, l, name, opts...); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
+		if _, err := step.AcquireContext(t, ctx, l, name, opts...); !errors.Is(err, context.Canceled) || !errors.Is(err, gone) {
 			t.Errorf("Acquire with a context that is over = %v, want its error and its cause", err)
 		}
 	}
 	if n := h.requests(t) - before; n != 0 {
 		t.Errorf("the service has got %d requests, want none", n)
 	}
-	wantFree(t, other, name)
+	step.WantFree(t, other, name)
 	h.noResidue(t)
 }
 
 func waiterLeaves(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
-	leaver := start(t, first, name)
+	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	leaver := step.StartAcquire(t, first, name)
 	h.queued(t, name, 1)
-	next := start(t, second, name)
+	next := step.StartAcquire(t, second, name)
 	h.queued(t, name, 2)
-	leaver.cancel(nil)
-	leaver.refused(t, h.slack(), context.Canceled)
+	leaver.Cancel(nil)
+	leaver.Refused(t, h.slack(), context.Canceled)
 	h.queued(t, name, 1)
-	release(t, lease)
-	release(t, next.granted(t, h.handOff()))
-	wantFree(t, first, name)
+	step.Release(t, lease)
+	step.Release(t, next.Granted(t, h.handOff()))
+	step.WantFree(t, first, name)
 	h.noResidue(t)
 }
 
 func cancelRace(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	won := 0
 	for i := range h.rounds(1000) {
 		began := time.Now()
-		lease := acquire(t, l, name)
+		lease := step.Acquire(t, l, name)
 		if took := time.Since(began); took > h.handOff() {
 			t.Fatalf("in round %d Acquire took %v: an acquisition that was cancelled had kept the lock", i, took)
 		}
-		waiter := start(t, other, name)
+		waiter := step.StartAcquire(t, other, name)
 		if i%2 == 0 && h.Waiters != nil {
 			h.queued(t, name, 1)
 		}
-		race(t, func() error {
+		step.Race(t, func() error {
 			yield(50 - i%100) // the moment of the cancellation moves over that of the grant
 			return lease.Release(t.Context())
 		}, func() error {
 			yield(i%100 - 50)
-			waiter.cancel(nil)
+			waiter.Cancel(nil)
 			return nil
 		})
-		if !waiter.wait(hang) {
-			t.Fatalf("Acquire has not returned %v after its cancellation", hang)
+		if !waiter.Returned(step.Limit) {
+			t.Fatalf("Acquire has not returned %v after its cancellation", step.Limit)
 		}
-		if waiter.err == nil {
+		if waiter.Err == nil {
 			won++
-			release(t, waiter.lease)
+			step.Release(t, waiter.Lease)
 		} else {
-			waiter.refused(t, 0, context.Canceled)
+			waiter.Refused(t, 0, context.Canceled)
 		}
 	}
 	t.Logf("the grant was faster %d times", won)
-	freeWithin(t, h.slack(), l, name)
+	step.FreeWithin(t, h.slack(), l, name)
 	h.noResidue(t)
 }
 
 func contextEnds(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := ask(t, ctx, l, name, h.ttl()...)
+	lease, err := step.AcquireContext(t, ctx, l, name, h.ttl()...)
 	cancel()
 	if err != nil {
 		t.Fatalf("Acquire = %v, want a lease", err)
 	}
-	pass(t, 4*h.short(), "the lease must be renewed though Acquire's context is over")
-	wantLive(t, lease, other)
-	release(t, lease)
+	step.Pass(t, 4*h.short(), "the lease must be renewed though Acquire's context is over")
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
 }
 
 func releaseCancelled(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), h.name(t)
-	lease := acquire(t, l, name)
+	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := mustReturn(t, hang, "Release", func() error { return lease.Release(ctx) }); err != nil {
+	if err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(ctx) }); err != nil {
 		t.Errorf("Release with a cancelled context = %v, want nil", err)
 	}
-	wantFree(t, other, name)
+	step.WantFree(t, other, name)
 }
 
 func badArguments(t T, h *Harness) {
-	l, name := h.open(t), h.name(t)
-	wantFree(t, l, name)
+	l, name := h.open(t), step.LockName(t)
+	step.WantFree(t, l, name)
 	before := h.requestsAtRest(t)
 	for what, bad := range map[string]string{
 		"empty": "", "too long": strings.Repeat("x", locker.MaxName+1), "NUL": name + "\x00", "newline": name + "\n",
 		"escape": "\x1b" + name, "C1 control": name + "\u0085", "no UTF-8": name + "\xff", "half a rune": name + "\xc3",
 	} {
-		if _, err := try(t, l, bad); !errors.Is(err, locker.ErrName) {
+		if _, err := step.Try(t, l, bad); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Acquire with a name that is %s = %v, want ErrName", what, err)
 		}
 	}
 	for _, d := range []time.Duration{0, -1, -time.Hour} {
-		if _, err := try(t, l, name, locker.WithTTL(d)); !errors.Is(err, locker.ErrOption) {
+		if _, err := step.Try(t, l, name, locker.WithTTL(d)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Acquire with a TTL of %v = %v, want ErrOption", d, err)
 		}
-		if _, err := try(t, l, name, locker.WithMaxHold(d)); !errors.Is(err, locker.ErrOption) {
+		if _, err := step.Try(t, l, name, locker.WithMaxHold(d)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Acquire with a longest hold of %v = %v, want ErrOption", d, err)
 		}
 	}
 	if n := h.requests(t) - before; n != 0 {
 		t.Errorf("the service has got %d requests, want none", n)
 	}
-	wantFree(t, l, name)
+	step.WantFree(t, l, name)
 }
 
 // herd counts the requests of one hand-off. Waiters are renewed now and then, all 50 of them; so the median of some
 // hand-offs is taken.
 func herd(t T, h *Harness) {
 	const waiters, handOffs, limit = 50, 9, 10
-	name := h.name(t)
-	lease := acquire(t, h.open(t), name)
-	var waiting []*attempt
+	name := step.LockName(t)
+	lease := step.Acquire(t, h.open(t), name)
+	var waiting []*step.Attempt
 	for range waiters {
-		waiting = append(waiting, start(t, h.open(t), name))
+		waiting = append(waiting, step.StartAcquire(t, h.open(t), name))
 	}
 	h.queued(t, name, waiters)
 	var counts []int64
 	for range handOffs {
 		before := h.requests(t)
-		release(t, lease)
+		step.Release(t, lease)
 		next := -1
-		eventually(t, hang, func() bool {
-			next = slices.IndexFunc(waiting, (*attempt).over)
+		step.Eventually(t, step.Limit, func() bool {
+			next = slices.IndexFunc(waiting, (*step.Attempt).Over)
 			return next >= 0
 		}, func() string { return fmt.Sprintf("none of %d waiters has got the lock", len(waiting)) })
-		lease = waiting[next].granted(t, 0)
+		lease = waiting[next].Granted(t, 0)
 		waiting = slices.Delete(waiting, next, next+1)
 		h.queued(t, name, len(waiting))
 		counts = append(counts, h.requests(t)-before)
