@@ -28,7 +28,7 @@ const opening = 20 * time.Second
 // badURLs gives a backend that connects late its first acquisition to fail with.
 func badURLs(t T, h *Harness) {
 	for _, what := range slices.Sorted(maps.Keys(h.BadURLs)) {
-		err := step.MustReturn(t, opening+h.slack(), "Open with a bad URL", func() error {
+		err := step.MustReturn(t, opening+h.Slack, "Open with a bad URL", func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), opening)
 			defer cancel()
 			l, err := locker.Open(ctx, h.BadURLs[what])
@@ -120,7 +120,7 @@ func byURL(t T, h *Harness) {
 		return l
 	}
 	own.Hooks, own.Strict = Hooks{}, false
-	if g := own.open(t).Guarantees(); g != h.guarantees {
+	if g := own.OpenLocker(t).Guarantees(); g != h.guarantees {
 		t.Errorf("opened by its URL, the backend promises\n%v, and otherwise\n%v", g, h.guarantees)
 	}
 	for _, c := range coreCases {

@@ -38,10 +38,10 @@ var coreCases = []Case{
 }
 
 func freeLock(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	before := time.Now()
 	lease := step.Acquire(t, l, name)
-	if took := time.Since(before); took > h.slack() {
+	if took := time.Since(before); took > h.Slack {
 		t.Errorf("Acquire of a free lock took %v", took)
 	}
 	if lease.Name() != name {
@@ -64,11 +64,11 @@ func freeLock(t T, h *Harness) {
 }
 
 func notReentrant(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	first := step.Acquire(t, l, name)
 	step.WantHeld(t, l, name)
 	second := step.StartAcquire(t, l, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	second.WantPending(t)
 	step.WantHeld(t, l, name)
 	step.Release(t, first)
@@ -77,23 +77,23 @@ func notReentrant(t T, h *Harness) {
 }
 
 func heldLock(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	step.WantHeld(t, other, name) // and connects
 	before := time.Now()
 	step.WantHeld(t, other, name)
-	if took := time.Since(before); took > h.slack() {
+	if took := time.Since(before); took > h.Slack {
 		t.Errorf("TryAcquire of a held lock took %v", took)
 	}
 	step.WantLive(t, lease, third)
 	step.Release(t, lease)
 	step.WantFree(t, third, name)
 	step.WantFree(t, other, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func similarNames(t T, h *Harness) {
-	l, other, base := h.open(t), h.open(t), step.LockName(t)
+	l, other, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	long := base + fmt.Sprintf("%0*d", locker.MaxName-len(base)-1, 0)
 	for _, pair := range [][2]string{
 		{"a", "a/b"}, {"a", "A"}, {"x", "x{y}"}, {"{x}y", "{x}z"}, {"a", "a "}, {"a:b", "a/b"}, {"a*", "ab"},
@@ -118,7 +118,7 @@ func separate(t T, l, other locker.Locker, held, free string) {
 }
 
 func tenTimes(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	for range 10 {
 		step.WantFree(t, l, name)
 	}
@@ -129,7 +129,7 @@ func tenTimes(t T, h *Harness) {
 }
 
 func releaseTwice(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	step.Release(t, lease)
 	step.Release(t, lease)
@@ -139,7 +139,7 @@ func releaseTwice(t T, h *Harness) {
 	step.Release(t, next)
 
 	lease = step.Acquire(t, l, name, locker.WithMaxHold(h.short()))
-	_ = step.LostWithin(t, h.short()+h.slack(), lease)
+	step.LostWithin(t, h.short()+h.Slack, lease)
 	for range 2 {
 		err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) })
 		if !errors.Is(err, locker.ErrLost) {
@@ -149,15 +149,15 @@ func releaseTwice(t T, h *Harness) {
 }
 
 func losersCleanUp(t T, h *Harness) {
-	l, loser, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, loser, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	for range 5 {
 		step.WantHeld(t, loser, name)
 		a := step.StartAcquire(t, loser, name)
-		h.queued(t, name, 1)
+		h.WaitQueued(t, name, 1)
 		a.Cancel(nil)
 		a.Refused(t, step.Limit, context.Canceled)
-		h.queued(t, name, 0)
+		h.WaitQueued(t, name, 0)
 		step.WantLive(t, lease, third)
 	}
 	step.Release(t, lease)
@@ -165,7 +165,7 @@ func losersCleanUp(t T, h *Harness) {
 }
 
 func secondLock(t T, h *Harness) {
-	l, other := h.open(t), h.open(t)
+	l, other := h.OpenLocker(t), h.OpenLocker(t)
 	one, two := step.LockName(t), step.LockName(t)
 	first := step.Acquire(t, l, one)
 	second := step.Acquire(t, l, two)
@@ -180,14 +180,14 @@ func secondLock(t T, h *Harness) {
 	step.WantFree(t, other, two)
 
 	second = step.Acquire(t, l, two, locker.WithMaxHold(h.short()))
-	_ = step.LostWithin(t, h.short()+h.slack(), second)
-	step.FreeWithin(t, h.removal(), other, two)
+	step.LostWithin(t, h.short()+h.Slack, second)
+	step.FreeWithin(t, h.RemovalLimit(), other, two)
 	step.WantLive(t, first, other)
 	step.Release(t, first)
 }
 
 func heldOrGaveUp(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	_, err := step.Try(t, other, name)
 	if !errors.Is(err, locker.ErrHeld) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -198,7 +198,7 @@ func heldOrGaveUp(t T, h *Harness) {
 		t.Errorf("TryAcquire = %#v, want a *locker.Error with Op acquire and the lock's name", err)
 	}
 	a := step.StartAcquire(t, other, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	a.Cancel(nil)
 	if err := a.Refused(t, step.Limit, context.Canceled); errors.Is(err, locker.ErrHeld) {
 		t.Errorf("cancelled Acquire = %v, want no ErrHeld: nobody has waited for as long as was allowed", err)
@@ -207,9 +207,9 @@ func heldOrGaveUp(t T, h *Harness) {
 }
 
 func serviceFailed(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
-	up := h.down(t)
+	up := h.TakeDown(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
 		ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
 		_, err := step.AcquireContext(t, ctx, l, name, opts...)
@@ -222,16 +222,16 @@ func serviceFailed(t T, h *Harness) {
 		}
 	}
 	up()
-	step.FreeWithin(t, h.removal(), l, name)
+	step.FreeWithin(t, h.RemovalLimit(), l, name)
 }
 
 func closeReleases(t T, h *Harness) {
-	l, other, one, two := h.open(t), h.open(t), step.LockName(t), step.LockName(t)
+	l, other, one, two := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t), step.LockName(t)
 	leases := []locker.Lease{step.Acquire(t, l, one), step.Acquire(t, l, two)}
 	step.Close(t, l)
 	step.Close(t, l)
 	for _, lease := range leases {
-		err := step.EndedWithin(t, h.slack(), lease)
+		err := step.EndedWithin(t, h.Slack, lease)
 		if !errors.Is(err, locker.ErrReleased) || !errors.Is(err, locker.ErrClosed) || errors.Is(err, locker.ErrLost) {
 			t.Errorf("after Close, Err = %v, want ErrReleased and ErrClosed", err)
 		}
@@ -244,18 +244,18 @@ func closeReleases(t T, h *Harness) {
 		}
 		cancel()
 	}
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func closeWakes(t T, h *Harness) {
-	holder, l, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	holder, l, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, holder, name)
 	head, behind := step.StartAcquire(t, l, name), step.StartAcquire(t, l, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	step.Close(t, l)
-	head.Refused(t, h.slack(), locker.ErrClosed)
-	behind.Refused(t, h.slack(), locker.ErrClosed)
+	head.Refused(t, h.Slack, locker.ErrClosed)
+	behind.Refused(t, h.Slack, locker.ErrClosed)
 	step.Release(t, lease)
 	step.WantFree(t, third, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }

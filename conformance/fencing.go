@@ -25,19 +25,19 @@ var fencingCases = []Case{
 }
 
 func tokenFixed(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(4*h.short()))...)
 	token := lease.Token()
 	if err := step.Renew(t, lease); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	step.Pass(t, 2*h.short(), "so that it is renewed in the background as well")
+	step.Pass(t, 2*h.short()) // so that it is renewed in the background as well
 	if now := lease.Token(); now != token {
 		t.Errorf("after renewal Token = %v, want %v still", now, token)
 	}
 	waiter := step.StartAcquire(t, other, name)
-	_ = step.LostWithin(t, 4*h.short()+h.slack(), lease)
-	next := waiter.Granted(t, h.removal())
+	step.LostWithin(t, 4*h.short()+h.Slack, lease)
+	next := waiter.Granted(t, h.RemovalLimit())
 	step.WantRising(t, token, next.Token())
 	if now := lease.Token(); now != token {
 		t.Errorf("the stale lease's Token = %v since the successor has %v, want %v still", now, next.Token(), token)
@@ -50,7 +50,7 @@ func tokenFixed(t T, h *Harness) {
 
 // currentToken has nothing to show where the service doesn't know the tokens, which no guarantee promises.
 func currentToken(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	want := func(want locker.Token, when string) {
 		t.Helper()
 		if got, err := locker.CurrentToken(t.Context(), other, name); got != want || err != nil {
@@ -64,11 +64,11 @@ func currentToken(t T, h *Harness) {
 	want(0, "of a lock that nobody has had")
 	lease := step.Acquire(t, l, name)
 	want(lease.Token(), "while it is held")
-	waiter := step.StartAcquire(t, h.open(t), name)
-	h.queued(t, name, 1)
+	waiter := step.StartAcquire(t, h.OpenLocker(t), name)
+	h.WaitQueued(t, name, 1)
 	want(lease.Token(), "while another one waits")
 	step.Release(t, lease)
-	next := waiter.Granted(t, h.handOff())
+	next := waiter.Granted(t, h.HandOffLimit())
 	want(next.Token(), "of the next holder")
 	step.Release(t, next)
 	want(0, "after the release")
@@ -79,7 +79,7 @@ func tokensInOrder(t T, h *Harness) {
 	name := step.LockName(t)
 	var mu sync.Mutex
 	var tokens []locker.Token
-	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
+	lockers := []locker.Locker{h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t)}
 	step.Contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
 		return locker.Do(ctx, lockers[i%len(lockers)], name, func(_ context.Context, lease locker.Lease) error {
 			mu.Lock()
@@ -96,8 +96,8 @@ func tokensInOrder(t T, h *Harness) {
 }
 
 func fenceExact(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
-	old, recent := step.WantFree(t, l, name), step.WantFree(t, h.open(t), name)
+	l, name := h.OpenLocker(t), step.LockName(t)
+	old, recent := step.WantFree(t, l, name), step.WantFree(t, h.OpenLocker(t), name)
 	for _, pair := range [][2]locker.Token{
 		{old, recent}, {1<<53 - 1, 1 << 53}, {1 << 53, 1<<53 + 1}, {1<<53 + 1, 1<<53 + 2}, {math.MaxInt64 - 1, math.MaxInt64},
 	} {
@@ -143,7 +143,7 @@ func wantFence(t T, f *fence, token locker.Token, want error) {
 // finds in its lease then. The same is done to a storage without a fence, which must lose the successor's update: else
 // this case would prove nothing.
 func pausedHolder(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	p := h.Process(t)
 	fenced, bare := new(fence), 0
 	read := func(token locker.Token) (int, int) {
@@ -157,7 +157,7 @@ func pausedHolder(t T, h *Harness) {
 	token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL}).Token
 	staleFenced, staleBare := read(token)
 	p.Stop()
-	successor := step.StartAcquire(t, l, name).Granted(t, h.expiry())
+	successor := step.StartAcquire(t, l, name).Granted(t, h.ExpiryLimit())
 	n, m := read(successor.Token())
 	if err := fenced.write(successor.Token(), n+1); err != nil {
 		t.Fatalf("write of the holder = %v, want nil", err)

@@ -27,87 +27,89 @@ var ghostCases = []Case{
 }
 
 func stalledNetwork(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
-	_ = step.LostWithin(t, h.expiry(), lease)
+	step.LostWithin(t, h.ExpiryLimit(), lease)
 	link.Heal()
 	alive := step.Acquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
-	step.Pass(t, h.TTL/10, "the holder is back")
-	step.FreeWithin(t, h.removal(), other, name)
-	step.FreeWithin(t, h.removal(), l, name)
-	step.Pass(t, 2*h.TTL, "nothing late may bring the lock back")
+	step.Pass(t, h.TTL/10)                                    // the holder is back
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), l, name)
+	step.Pass(t, 2*h.TTL) // nothing late may bring the lock back
 	step.WantFree(t, other, name)
 	step.WantLive(t, alive, other)
 	step.Release(t, alive)
 }
 
 func maxHoldGhost(t T, h *Harness) {
-	l, other := h.open(t), h.open(t)
+	l, other := h.OpenLocker(t), h.OpenLocker(t)
 	name, beside := step.LockName(t), step.LockName(t)
 	alive := step.Acquire(t, l, beside, h.ttl()...)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
-	_ = step.LostWithin(t, h.short()+h.slack(), lease)
-	step.FreeWithin(t, h.slack(), other, name)
+	step.LostWithin(t, h.short()+h.Slack, lease)
+	step.FreeWithin(t, h.Slack, other, name)
 	step.WantLive(t, alive, other)
 	step.Release(t, alive)
 }
 
 func expiredGhost(t T, h *Harness) {
-	l, other := h.open(t), h.open(t)
+	l, other := h.OpenLocker(t), h.OpenLocker(t)
 	name, beside := step.LockName(t), step.LockName(t)
 	alive := step.Acquire(t, l, beside, h.ttl()...)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	_ = step.LostWithin(t, h.expiry(), lease)
-	step.FreeWithin(t, h.expiry(), other, name)
+	step.LostWithin(t, h.ExpiryLimit(), lease)
+	step.FreeWithin(t, h.ExpiryLimit(), other, name)
 	step.WantLive(t, alive, other)
 	step.Release(t, alive)
 }
 
 func lateRequest(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
 	late := 4 * h.short()
 	link.Delay(late, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), h.short())
-	a := step.StartAcquireContext(t, ctx, func(error) { cancel() }, l, name, h.ttl()...)
-	step.Pass(t, h.short()/8, "the request must be on its way")
-	link.Heal() // from here what is sent overtakes it
+	defer cancel()
+	a := step.StartAcquireContext(t, ctx, l, name, h.ttl()...)
+	step.Pass(t, h.short()/8) // the request must be on its way
+	link.Heal()               // from here what is sent overtakes it
 	if a.Returned(step.Limit) && a.Lease != nil {
 		step.Release(t, a.Lease) // it was sent once more, and that was granted
 	} else {
 		a.Refused(t, step.Limit)
 	}
 	alive := step.StartAcquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
-	step.Pass(t, late, "the request must have arrived")
-	step.FreeWithin(t, h.expiry(), other, name)
-	step.FreeWithin(t, h.slack(), l, name)
+	step.Pass(t, late)                                             // the request must have arrived
+	step.FreeWithin(t, h.ExpiryLimit(), other, name)
+	step.FreeWithin(t, h.Slack, l, name)
 	if alive.Returned(step.Limit) && alive.Lease != nil {
 		if err := alive.Lease.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of the other lease = %v", err)
 		}
 	}
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func failuresCostNothing(t T, h *Harness) {
-	l, other := h.open(t), h.open(t)
+	l, other := h.OpenLocker(t), h.OpenLocker(t)
 	mine, theirs := step.LockName(t), step.LockName(t)
 	lease := step.Acquire(t, l, mine, h.ttl()...)
 	obstacle := step.Acquire(t, other, theirs)
 	for range 5 {
 		step.WantHeld(t, l, theirs)
 		a := step.StartAcquire(t, l, theirs, h.ttl()...)
-		h.queued(t, theirs, 1)
+		h.WaitQueued(t, theirs, 1)
 		a.Cancel(nil)
-		a.Refused(t, h.slack(), context.Canceled)
+		a.Refused(t, h.Slack, context.Canceled)
 		ctx, cancel := context.WithTimeout(t.Context(), h.short()/8)
-		step.StartAcquireContext(t, ctx, func(error) { cancel() }, l, theirs, h.ttl()...).Refused(t, step.Limit, context.DeadlineExceeded)
+		step.StartAcquireContext(t, ctx, l, theirs, h.ttl()...).Refused(t, step.Limit, context.DeadlineExceeded)
+		cancel()
 		step.WantLive(t, lease, other)
 	}
-	step.Pass(t, 4*h.short(), "the lease must be renewed as before")
+	step.Pass(t, 4*h.short()) // the lease must be renewed as before
 	step.WantLive(t, lease, other)
 	step.Release(t, obstacle)
 	step.WantFree(t, l, theirs)
@@ -115,8 +117,8 @@ func failuresCostNothing(t T, h *Harness) {
 }
 
 func brokenCostsNothing(t T, h *Harness) {
-	l, link := h.linked(t)
-	other := h.open(t)
+	l, link := h.OpenLinked(t)
+	other := h.OpenLocker(t)
 	mine, broken := step.LockName(t), step.LockName(t)
 	lease := step.Acquire(t, l, mine, h.ttl()...)
 	for range 3 {
@@ -133,11 +135,11 @@ func brokenCostsNothing(t T, h *Harness) {
 			}
 			step.Release(t, granted)
 		}
-		step.Pass(t, h.TTL/2, "a renewal must come between the faults")
+		step.Pass(t, h.TTL/2) // a renewal must come between the faults
 		step.WantLive(t, lease, other)
 	}
-	step.Pass(t, 2*h.TTL, "the lease must be renewed as before")
+	step.Pass(t, 2*h.TTL) // the lease must be renewed as before
 	step.WantLive(t, lease, other)
 	step.Release(t, lease)
-	step.FreeWithin(t, h.removal(), other, broken)
+	step.FreeWithin(t, h.RemovalLimit(), other, broken)
 }

@@ -48,10 +48,16 @@ type Harness struct {
 	guarantees locker.Guarantees
 }
 
-// prepare makes the harness of one case.
+// prepare returns the harness of one case, with defaults instead of zeros.
 func (h Harness) prepare(t T, g locker.Guarantees) *Harness {
 	if h.Setup != nil {
 		h.Setup(t, &h)
+	}
+	if h.Slack == 0 {
+		h.Slack = 5 * time.Second
+	}
+	if h.Settle == 0 {
+		h.Settle = 100 * time.Millisecond
 	}
 	h.guarantees = g
 	return &h
@@ -60,7 +66,7 @@ func (h Harness) prepare(t T, g locker.Guarantees) *Harness {
 // manifest reads the guarantees of the backend.
 func (h Harness) manifest(t T) locker.Guarantees {
 	own := h.prepare(t, locker.Guarantees{})
-	g := own.open(t).Guarantees()
+	g := own.OpenLocker(t).Guarantees()
 	if g.Expiry.TTL != (own.TTL > 0) {
 		t.Fatalf("Harness.TTL is %v, and what ends a lease on %s is: %v", own.TTL, g.Backend, g.Expiry)
 	}
@@ -74,72 +80,3 @@ func (h Harness) wrap(t *testing.T, run func(t *testing.T)) {
 	}
 	h.Wrap(t, run)
 }
-
-// slack is how late something may be that should happen at once.
-func (h *Harness) slack() time.Duration {
-	if h.Slack == 0 {
-		return 5 * time.Second
-	}
-	return h.Slack
-}
-
-// rounds scales a number of repetitions.
-func (h *Harness) rounds(n int) int {
-	if h.Scale == 0 {
-		return n
-	}
-	return max(int(float64(n)*h.Scale), 10)
-}
-
-// ttl is opts for a lease with the suite's short TTL, or for one without a TTL where the backend has none.
-func (h *Harness) ttl(opts ...locker.Option) []locker.Option {
-	if h.TTL > 0 {
-		opts = append(opts, locker.WithTTL(h.TTL))
-	}
-	return opts
-}
-
-// settle is how long what nobody tells of may take to happen.
-func (h *Harness) settle() time.Duration {
-	if h.Settle > 0 {
-		return h.Settle
-	}
-	return 100 * time.Millisecond
-}
-
-// short is a time for a wait that is going to fail.
-func (h *Harness) short() time.Duration {
-	if h.TTL > 0 {
-		return h.TTL / 2
-	}
-	return 100 * time.Millisecond
-}
-
-// handOff is how long it may take from a release until a waiter has the lock.
-func (h *Harness) handOff() time.Duration {
-	if h.guarantees.Waiting >= locker.WaitingNotify {
-		return h.slack()
-	}
-	return h.slack() + time.Second // polite pauses
-}
-
-// expiry is when a lease of a dead or silent holder must be over at the latest, counted from its last sign of life.
-func (h *Harness) expiry() time.Duration {
-	if h.guarantees.Expiry.TTL {
-		return h.TTL + h.guarantees.Expiry.Slack + h.slack()
-	}
-	return h.guarantees.Expiry.Slack + h.slack()
-}
-
-// death is when a lease or a place of a holder that was killed must be over at the latest.
-func (h *Harness) death() time.Duration {
-	switch h.guarantees.Expiry.By {
-	case locker.ExpiryProcess, locker.ExpiryConnection:
-		return h.handOff() // at once
-	}
-	return h.expiry()
-}
-
-// removal is when what a failed acquisition or a lost lease may have left must be gone at the latest, counted from when
-// the service can be reached again: one call that hangs until its time limit, and the longest pause before the next.
-func (h *Harness) removal() time.Duration { return h.expiry() + 15*time.Second }

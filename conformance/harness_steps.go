@@ -1,20 +1,24 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// open opens a Locker for the length of the case.
-func (h *Harness) open(t T) locker.Locker {
+// The steps and bounds that depend on the harness. Package step has the others.
+
+// OpenLocker opens a Locker that is closed when the case ends.
+func (h *Harness) OpenLocker(t T) locker.Locker {
 	t.Helper()
 	return step.CloseAtEnd(t, h.Open(t))
 }
 
-// linked opens a Locker on a link that is healed before the Locker is closed.
-func (h *Harness) linked(t T) (locker.Locker, Link) {
+// OpenLinked opens a Locker that is closed when the case ends, and returns its link too. The link is healed before.
+func (h *Harness) OpenLinked(t T) (locker.Locker, Link) {
 	t.Helper()
 	l, link := h.Linked(t)
 	step.CloseAtEnd(t, l)
@@ -22,66 +26,46 @@ func (h *Harness) linked(t T) (locker.Locker, Link) {
 	return l, link
 }
 
-// queued waits until n acquisitions wait on the service. Without the hook it lets time pass.
-func (h *Harness) queued(t T, name string, n int) {
+// WaitQueued waits until n acquisitions wait for the lock on the service. Without the hook Waiters it lets Settle pass.
+func (h *Harness) WaitQueued(t T, name string, n int) {
 	t.Helper()
 	if h.Waiters == nil {
-		step.Pass(t, h.settle(), "no hook tells whether the waiter is queued")
+		step.Pass(t, h.Settle)
 		return
 	}
-	got := 0
-	step.Eventually(t, step.Limit, func() bool {
-		got = h.Waiters(t, name)
-		return got == n
-	}, func() string { return fmt.Sprintf("%d acquisitions wait on the service, want %d", got, n) })
-}
-
-// requests counts, where the harness can.
-func (h *Harness) requests(t T) int64 {
-	if h.Requests == nil {
-		return 0
-	}
-	return h.Requests(t)
-}
-
-// requestsAtRest counts once nothing more comes of what was asked before. Where several servers are asked, an operation is done when
-// most of them have answered, and the last request may come later.
-func (h *Harness) requestsAtRest(t T) int64 {
-	t.Helper()
-	n := h.requests(t)
-	for range 20 {
-		before := n
-		step.Pass(t, h.settle(), "requests of before may come late")
-		if n = h.requests(t); n == before {
-			break
+	step.Eventually(t, step.Limit, func() error {
+		if got := h.Waiters(t, name); got != n {
+			return fmt.Errorf("%d acquisitions wait on the service, want %d", got, n)
 		}
-	}
-	return n
+		return nil
+	})
 }
 
-// noResidue fails when something stays on the service, where the harness can tell.
-func (h *Harness) noResidue(t T) {
+// WaitNoResidue waits until nothing is left on the service. Without the hook Residue it does nothing.
+func (h *Harness) WaitNoResidue(t T) {
 	t.Helper()
 	if h.Residue == nil {
 		return
 	}
-	left := ""
-	step.Eventually(t, h.removal(), func() bool {
-		left = h.Residue(t)
-		return left == ""
-	}, func() string { return "left on the service: " + left })
+	step.Eventually(t, h.RemovalLimit(), func() error {
+		if left := h.Residue(t); left != "" {
+			return errors.New("left on the service: " + left)
+		}
+		return nil
+	})
 }
 
-// pause stops the service until the function that it returns is called, or the case ends.
-func (h *Harness) pause(t T) (resume func()) { return between(t, h.Pause, h.Resume) }
+// PauseService stops the service until resume is called, or the case ends.
+func (h *Harness) PauseService(t T) (resume func()) { return between(t, h.Pause, h.Resume) }
 
-// down makes the service fail until the function that it returns is called, or the case ends.
-func (h *Harness) down(t T) (up func()) { return between(t, h.Down, h.Up) }
+// TakeDown makes the service fail until up is called, or the case ends.
+func (h *Harness) TakeDown(t T) (up func()) { return between(t, h.Down, h.Up) }
 
-func between(t T, begin, end func(T)) func() {
+// between calls begin. It returns a function that calls end once, at the end of the case at the latest.
+func between(t T, begin, end func(T)) (stop func()) {
 	begin(t)
 	over := false
-	stop := func() {
+	stop = func() {
 		if !over {
 			over = true
 			end(t)
@@ -89,4 +73,80 @@ func between(t T, begin, end func(T)) func() {
 	}
 	t.Cleanup(stop)
 	return stop
+}
+
+// HandOffLimit is the longest time from a release until a waiter has the lock.
+func (h *Harness) HandOffLimit() time.Duration {
+	if h.guarantees.Waiting >= locker.WaitingNotify {
+		return h.Slack
+	}
+	return h.Slack + time.Second // polite pauses
+}
+
+// ExpiryLimit is the longest time from the last sign of life of a dead or silent holder until its lease is over.
+func (h *Harness) ExpiryLimit() time.Duration {
+	if h.guarantees.Expiry.TTL {
+		return h.TTL + h.guarantees.Expiry.Slack + h.Slack
+	}
+	return h.guarantees.Expiry.Slack + h.Slack
+}
+
+// DeathLimit is the longest time from the death of a holder's or waiter's process until its lease or place is over.
+func (h *Harness) DeathLimit() time.Duration {
+	switch h.guarantees.Expiry.By {
+	case locker.ExpiryProcess, locker.ExpiryConnection:
+		return h.HandOffLimit() // at once
+	}
+	return h.ExpiryLimit()
+}
+
+// RemovalLimit is the longest time until all is gone that a failed acquisition or a lost lease may have left, from when
+// the service can be reached again: one call that hangs until its own timeout, and the longest pause before the next.
+func (h *Harness) RemovalLimit() time.Duration { return h.ExpiryLimit() + 15*time.Second }
+
+// rounds scales a number of repetitions.
+func (h *Harness) rounds(n int) int {
+	if h.Scale == 0 {
+		return n
+	}
+	return max(int(float64(n)*h.Scale), 10)
+}
+
+// ttl adds the suite's short TTL to opts, where the backend has one.
+func (h *Harness) ttl(opts ...locker.Option) []locker.Option {
+	if h.TTL > 0 {
+		opts = append(opts, locker.WithTTL(h.TTL))
+	}
+	return opts
+}
+
+// short is the length of a wait that is going to fail.
+func (h *Harness) short() time.Duration {
+	if h.TTL > 0 {
+		return h.TTL / 2
+	}
+	return 100 * time.Millisecond
+}
+
+// requests is the number of requests that the service has got, where the harness can count them.
+func (h *Harness) requests(t T) int64 {
+	if h.Requests == nil {
+		return 0
+	}
+	return h.Requests(t)
+}
+
+// requestsAtRest counts when no more requests come. Where several servers are asked, an operation returns when most of
+// them have answered, and the last request may come later.
+func (h *Harness) requestsAtRest(t T) int64 {
+	t.Helper()
+	n := h.requests(t)
+	for range 20 {
+		before := n
+		step.Pass(t, h.Settle) // earlier requests may arrive late
+		if n = h.requests(t); n == before {
+			break
+		}
+	}
+	return n
 }

@@ -39,10 +39,10 @@ func linearizable(t T, h *Harness) {
 	var links []Link
 	for range 4 {
 		if h.Linked == nil || h.TTL == 0 {
-			lockers = append(lockers, h.open(t))
+			lockers = append(lockers, h.OpenLocker(t))
 			continue
 		}
-		l, link := h.linked(t)
+		l, link := h.OpenLinked(t)
 		lockers, links = append(lockers, l), append(links, link)
 	}
 	stop := make(chan struct{})
@@ -106,9 +106,9 @@ func (h *Harness) section(ctx context.Context, l locker.Locker, name string, reg
 	if stale {
 		opts = append(opts, locker.WithMaxHold(10*time.Millisecond))
 	}
-	ctx, cancel := context.WithTimeout(ctx, 4*h.short()+h.slack())
+	ctx, cancel := context.WithTimeout(ctx, 4*h.short()+h.Slack)
 	defer cancel()
-	lease, err := acquireBeside(ctx, l, name, opts...)
+	lease, err := acquireInBackground(ctx, l, name, opts...)
 	if err != nil {
 		return increment{}, err
 	}

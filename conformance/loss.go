@@ -30,19 +30,19 @@ var lossCases = []Case{
 }
 
 func deadNetwork(t T, h *Harness) {
-	l, link := h.linked(t)
+	l, link := h.OpenLinked(t)
 	name := step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
-	step.Pass(t, h.TTL, "so that it has been renewed")
+	step.Pass(t, h.TTL) // so that it has been renewed
 	link.Cut()
 	noticed(t, h, lease)
 }
 
 func hungRenewal(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
-	step.Pass(t, h.TTL, "so that it has been renewed")
-	h.pause(t)
+	step.Pass(t, h.TTL) // so that it has been renewed
+	h.PauseService(t)
 	noticed(t, h, lease)
 }
 
@@ -53,9 +53,9 @@ func noticed(t T, h *Harness, lease locker.Lease) {
 	if err := lease.Err(); err != nil && time.Now().Before(lease.Deadline()) { // to make the service fail takes its time
 		t.Fatalf("Err = %v, want nil: the deadline is ahead", err)
 	}
-	_ = step.LostWithin(t, h.TTL+h.slack(), lease)
+	step.LostWithin(t, h.TTL+h.Slack, lease)
 	deadline := lease.Deadline()
-	if late := time.Since(deadline); late > h.slack() {
+	if late := time.Since(deadline); late > h.Slack {
 		t.Errorf("Done was closed %v after the deadline", late)
 	}
 	if early := time.Until(deadline); early > h.TTL/10 {
@@ -64,12 +64,12 @@ func noticed(t T, h *Harness, lease locker.Lease) {
 }
 
 func lossBeforeGrant(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, other, name) // and connects
 	lease := step.Acquire(t, l, name, h.ttl()...)
-	resume := h.pause(t)
+	resume := h.PauseService(t)
 	next := step.StartAcquire(t, other, name)
-	step.Pass(t, h.TTL*3/2, "the service stands still for longer than the TTL")
+	step.Pass(t, h.TTL*3/2) // the service stands still for longer than the TTL
 	if err := lease.Err(); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Err = %v, want ErrLost: the service was silent for longer than the TTL", err)
 	}
@@ -77,12 +77,12 @@ func lossBeforeGrant(t T, h *Harness) {
 		t.Errorf("Done is open, and the service was silent for longer than the TTL")
 	}
 	resume()
-	if !next.Returned(h.removal()) {
-		t.Fatalf("Acquire has not returned %v after the service was back", h.removal())
+	if !next.Returned(h.RemovalLimit()) {
+		t.Fatalf("Acquire has not returned %v after the service was back", h.RemovalLimit())
 	}
 	if next.Err != nil { // its request has hung for too long
 		t.Logf("Acquire while the service stood still = %v", next.Err)
-		step.FreeWithin(t, h.removal(), other, name)
+		step.FreeWithin(t, h.RemovalLimit(), other, name)
 		return
 	}
 	step.Release(t, next.Lease)
@@ -93,20 +93,21 @@ func lossBeforeGrant(t T, h *Harness) {
 // the mistake.
 func deadlineFromRequest(t T, h *Harness) {
 	for _, renewed := range []bool{false, true} {
-		l, link := h.linked(t)
-		other, name := h.open(t), step.LockName(t)
+		l, link := h.OpenLinked(t)
+		other, name := h.OpenLocker(t), step.LockName(t)
 		step.WantFree(t, l, name)
 		step.WantFree(t, other, name) // and both connect
 		var lease locker.Lease
 		var sent time.Time
 		late := func(limit time.Duration, call func() error) {
 			link.Delay(0, h.TTL/20)
-			var err error
-			step.Eventually(t, limit, func() bool { // a busy machine may make it too late for the client
+			step.Eventually(t, limit, func() error { // a busy machine may make the reply too late for the client
 				sent = time.Now()
-				err = call()
-				return err == nil
-			}, func() string { return "with replies that take a twentieth of the TTL: " + err.Error() })
+				if err := call(); err != nil {
+					return fmt.Errorf("with replies that take a twentieth of the TTL: %w", err)
+				}
+				return nil
+			})
 		}
 		get := func() (err error) {
 			lease, err = step.Try(t, l, name, h.ttl(locker.WithoutRenewal())...)
@@ -116,11 +117,11 @@ func deadlineFromRequest(t T, h *Harness) {
 			lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 			late(h.TTL/2, func() error { return step.Renew(t, lease) })
 		} else {
-			late(h.slack(), get)
+			late(h.Slack, get)
 		}
 		link.Cut() // so that the service can't tell
-		next := step.AcquireWithin(t, h.expiry(), other, name)
-		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.slack()/100)
+		next := step.AcquireWithin(t, h.ExpiryLimit(), other, name)
+		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.Slack/100)
 		if took < h.TTL-h.TTL/100 {
 			t.Errorf("another got the lock %v after it was acquired or renewed, and the TTL is %v", took, h.TTL)
 		}
@@ -136,7 +137,7 @@ func deadlineFromRequest(t T, h *Harness) {
 }
 
 func releaseIsNoLoss(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	ctx, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
@@ -144,12 +145,12 @@ func releaseIsNoLoss(t T, h *Harness) {
 		t.Errorf("while it is held: Err = %v, Done closed: %v, its context's Err = %v", err, step.IsClosed(lease.Done()), ctx.Err())
 	}
 	step.Release(t, lease)
-	err := step.EndedWithin(t, h.slack(), lease)
+	err := step.EndedWithin(t, h.Slack, lease)
 	if !errors.Is(err, locker.ErrReleased) || errors.Is(err, locker.ErrLost) {
 		t.Errorf("after Release, Err = %v, want ErrReleased alone", err)
 	}
-	if !step.WaitClosed(ctx.Done(), h.slack()) {
-		t.Fatalf("the lease's context is not done %v after Release", h.slack())
+	if !step.WaitClosed(ctx.Done(), h.Slack) {
+		t.Fatalf("the lease's context is not done %v after Release", h.Slack)
 	}
 	if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrReleased) || errors.Is(cause, locker.ErrLost) {
 		t.Errorf("the cause of the lease's context = %v, want ErrReleased alone", cause)
@@ -157,19 +158,19 @@ func releaseIsNoLoss(t T, h *Harness) {
 }
 
 func lostSaysSo(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithMaxHold(h.short()))
 	before, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
-	_ = step.LostWithin(t, h.short()+h.slack(), lease)
+	step.LostWithin(t, h.short()+h.Slack, lease)
 	if !step.IsClosed(lease.Done()) {
 		t.Errorf("Done of a lost lease is open")
 	}
 	after, cancel := locker.WithLease(t.Context(), lease)
 	defer cancel()
 	for when, ctx := range map[string]context.Context{"before": before, "after": after} {
-		if !step.WaitClosed(ctx.Done(), h.slack()) {
-			t.Errorf("the context made %s the loss is not done after %v", when, h.slack())
+		if !step.WaitClosed(ctx.Done(), h.Slack) {
+			t.Errorf("the context made %s the loss is not done after %v", when, h.Slack)
 		}
 		if cause := context.Cause(ctx); !errors.Is(cause, locker.ErrLost) {
 			t.Errorf("the cause of the context made %s the loss = %v, want ErrLost", when, cause)
@@ -178,7 +179,7 @@ func lostSaysSo(t T, h *Harness) {
 }
 
 func doReportsLoss(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	failed := errors.New("the work failed")
 	for _, outcome := range []error{nil, failed} {
 		var cause error
@@ -204,12 +205,12 @@ func doReportsLoss(t T, h *Harness) {
 }
 
 func severed(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	for range 5 {
 		step.WantFree(t, l, name)
 		link.Sever()
-		ctx, cancel := context.WithTimeout(t.Context(), h.slack())
+		ctx, cancel := context.WithTimeout(t.Context(), h.Slack)
 		lease, err := step.AcquireContext(t, ctx, l, name)
 		cancel()
 		if err != nil {

@@ -20,7 +20,7 @@ var manifestCases = []Case{
 var mayBeZero = map[string]bool{"RoundTrips": true, "Because": true}
 
 func stated(t T, h *Harness) {
-	g := h.open(t).Guarantees()
+	g := h.OpenLocker(t).Guarantees()
 	v := reflect.ValueOf(g)
 	for i := range v.NumField() {
 		field := v.Type().Field(i).Name
@@ -44,13 +44,13 @@ func stated(t T, h *Harness) {
 }
 
 func unchanging(t T, h *Harness) {
-	l := h.open(t)
+	l := h.OpenLocker(t)
 	before := l.Guarantees()
 	step.WantFree(t, l, step.LockName(t))
 	if after := l.Guarantees(); after != before {
 		t.Errorf("Guarantees have changed with the first acquisition from\n%v to\n%v", before, after)
 	}
-	if other := h.open(t).Guarantees(); other != before {
+	if other := h.OpenLocker(t).Guarantees(); other != before {
 		t.Errorf("another Locker promises\n%v, and the first one\n%v", other, before)
 	}
 }

@@ -26,7 +26,7 @@ var odd = []string{
 
 // oddNames holds all of them at once: two that are the same lock somewhere would not both be granted.
 func oddNames(t T, h *Harness) {
-	l, other, base := h.open(t), h.open(t), step.LockName(t)
+	l, other, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	var names []string
 	for _, name := range odd {
 		names = append(names, name+base, base+name)
@@ -53,13 +53,13 @@ func oddNames(t T, h *Harness) {
 		}
 		step.Release(t, lease)
 	}
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func prefixes(t T, h *Harness) {
 	name, base := step.LockName(t), step.LockName(t)
 	one, two := step.CloseAtEnd(t, h.Prefixed(t, base+"one/")), step.CloseAtEnd(t, h.Prefixed(t, base+"two/"))
-	same, bare := step.CloseAtEnd(t, h.Prefixed(t, base+"one/")), h.open(t)
+	same, bare := step.CloseAtEnd(t, h.Prefixed(t, base+"one/")), h.OpenLocker(t)
 	lease := step.Acquire(t, one, name)
 	if lease.Name() != name {
 		t.Errorf("Name = %q, want the one that was asked for, %q", lease.Name(), name)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -20,13 +21,20 @@ func TestOffspring(t *testing.T) {
 		begin <- true
 		<-begun
 	})
-	text := ""
-	step.Eventually(t, step.Limit, func() bool {
-		text = strings.Join(left(), "\n\n")
-		return strings.HasPrefix(text, "1 @") && strings.Contains(text, "conformance.leak") && len(left()) == 1
-	}, func() string { return "found " + text + ", want one goroutine in leak" })
+	step.Eventually(t, step.Limit, func() error {
+		text := strings.Join(left(), "\n\n")
+		if !strings.HasPrefix(text, "1 @") || !strings.Contains(text, "conformance.leak") || len(left()) != 1 {
+			return errors.New("found " + text + ", want one goroutine in leak")
+		}
+		return nil
+	})
 	close(end)
-	step.Eventually(t, step.Limit, func() bool { return len(left()) == 0 }, func() string { return strings.Join(left(), "\n\n") })
+	step.Eventually(t, step.Limit, func() error {
+		if stacks := left(); len(stacks) > 0 {
+			return errors.New(strings.Join(stacks, "\n\n"))
+		}
+		return nil
+	})
 }
 
 func leak(end chan bool) { <-end }

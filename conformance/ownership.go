@@ -41,13 +41,13 @@ func expired(t T, h *Harness, l, next locker.Locker, name string) (stale, succes
 	t.Helper()
 	stale = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	waiter := step.StartAcquire(t, next, name)
-	_ = step.LostWithin(t, h.expiry(), stale)
-	successor = waiter.Granted(t, h.expiry())
+	step.LostWithin(t, h.ExpiryLimit(), stale)
+	successor = waiter.Granted(t, h.ExpiryLimit())
 	return stale, successor
 }
 
 func staleRelease(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	stale, successor := expired(t, h, l, other, name)
 	for range 2 {
 		err := step.MustReturn(t, step.Limit, "Release", func() error { return stale.Release(t.Context()) })
@@ -64,13 +64,13 @@ func staleRelease(t T, h *Harness) {
 
 // staleCleanUp shuts the stale Locker in the end, because Close returns only when its clean-ups are done.
 func staleCleanUp(t T, h *Harness) {
-	other, third, name := h.open(t), h.open(t), step.LockName(t)
-	l, link := h.linked(t)
+	other, third, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
 	stale := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
 	waiter := step.StartAcquire(t, other, name)
-	_ = step.LostWithin(t, h.expiry(), stale)
-	successor := waiter.Granted(t, h.expiry())
+	step.LostWithin(t, h.ExpiryLimit(), stale)
+	successor := waiter.Granted(t, h.ExpiryLimit())
 	link.Heal()
 	if err := step.MustReturn(t, step.Limit, "Release", func() error { return stale.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Release of a lost lease = %v, want ErrLost", err)
@@ -82,7 +82,7 @@ func staleCleanUp(t T, h *Harness) {
 }
 
 func staleRenew(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	stale, successor := expired(t, h, l, other, name)
 	if err := step.Renew(t, stale); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
@@ -96,14 +96,14 @@ func staleRenew(t T, h *Harness) {
 }
 
 func staleRenewal(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	stale := step.Acquire(t, l, name)
 	h.Remove(t, name)
 	successor := step.Acquire(t, other, name)
 	if err := step.Renew(t, stale); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lock that somebody else has = %v, want ErrLost", err)
 	}
-	_ = step.LostWithin(t, h.slack(), stale)
+	step.LostWithin(t, h.Slack, stale)
 	step.Close(t, l) // so that its clean-up is done
 	step.WantLive(t, successor, third)
 	step.Release(t, successor)
@@ -111,18 +111,18 @@ func staleRenewal(t T, h *Harness) {
 }
 
 func retriedRelease(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	first := step.Acquire(t, l, name, h.ttl()...)
 	link.Drop(1)
 	released := make(chan error, 1)
 	go func() { released <- first.Release(context.Background()) }()
-	step.FreeWithin(t, h.slack(), other, name) // so the service has carried it out
+	step.FreeWithin(t, h.Slack, other, name) // so the service has carried it out
 	second := step.Acquire(t, l, name, h.ttl()...)
 	err := step.MustReturn(t, step.Limit, "Release", func() error { return <-released })
 	t.Logf("Release whose reply was lost = %v", err)
 	for range 4 {
-		step.Pass(t, h.TTL/2, "Release must have been tried again")
+		step.Pass(t, h.TTL/2) // Release must have been tried again
 		step.WantLive(t, second, other)
 	}
 	step.Release(t, second)
@@ -130,8 +130,8 @@ func retriedRelease(t T, h *Harness) {
 }
 
 func lostReply(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
 	for range 3 {
 		link.Drop(1)
@@ -148,8 +148,8 @@ func lostReply(t T, h *Harness) {
 			step.WantLive(t, lease, other)
 			step.Release(t, lease)
 		}
-		step.FreeWithin(t, h.expiry(), l, name)
-		step.FreeWithin(t, h.slack(), other, name)
+		step.FreeWithin(t, h.ExpiryLimit(), l, name)
+		step.FreeWithin(t, h.Slack, other, name)
 	}
 }
 
@@ -157,14 +157,14 @@ func lostReply(t T, h *Harness) {
 // when a renewal would find the name free.
 func forcedRemoval(t T, h *Harness) {
 	for _, atOnce := range []bool{true, false} {
-		l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+		l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 		lease := step.Acquire(t, l, name, h.ttl()...)
 		h.Remove(t, name)
 		var successor locker.Lease
 		if atOnce {
 			successor = step.Acquire(t, other, name)
 		}
-		t.Logf("the holder was told: %v", step.LostWithin(t, h.expiry(), lease))
+		step.LostWithin(t, h.ExpiryLimit(), lease)
 		if !atOnce {
 			successor = step.Acquire(t, other, name)
 		}
@@ -172,7 +172,7 @@ func forcedRemoval(t T, h *Harness) {
 		if !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of a lease that was taken away = %v, want ErrLost", err)
 		}
-		step.Pass(t, 4*h.short(), "whatever the former holder still does must leave its successor alone")
+		step.Pass(t, 4*h.short()) // whatever the former holder still does must leave its successor alone
 		step.WantLive(t, successor, third)
 		step.Release(t, successor)
 		step.WantFree(t, third, name)
@@ -180,45 +180,45 @@ func forcedRemoval(t T, h *Harness) {
 }
 
 func removalAtOnce(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithoutRenewal())
 	deadline := lease.Deadline()
 	h.Remove(t, name)
-	_ = step.LostWithin(t, h.slack(), lease)
+	step.LostWithin(t, h.Slack, lease)
 	if !deadline.IsZero() && !time.Now().Before(deadline) {
 		t.Errorf("Done was closed by the deadline; the Lockers of Open need a longer TTL for this case")
 	}
 }
 
 func killed(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	p := h.Process(t)
 	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
 	waiter := step.StartAcquire(t, l, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	waiter.WantPending(t)
 	p.Kill()
-	step.Release(t, waiter.Granted(t, h.death()))
+	step.Release(t, waiter.Granted(t, h.DeathLimit()))
 }
 
 func stopped(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	p := h.Process(t)
 	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name})
 	waiter := step.StartAcquire(t, l, name)
 	p.Stop()
-	step.Pass(t, 8*h.short(), "the holder stands still")
+	step.Pass(t, 8*h.short()) // the holder stands still
 	waiter.WantPending(t)
 	step.WantHeld(t, l, name)
 	p.Continue()
 	process.MustDo(t, p, process.Command{Verb: process.Look, Name: name})
 	waiter.WantPending(t)
 	process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
-	step.Release(t, waiter.Granted(t, h.handOff()))
+	step.Release(t, waiter.Granted(t, h.HandOffLimit()))
 }
 
 func sameInstant(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name)
 	step.WantFree(t, other, name) // and both connect
 	granted := 0
@@ -227,7 +227,7 @@ func sameInstant(t T, h *Harness) {
 		var leases []locker.Lease
 		ask := func(l locker.Locker) func() error {
 			return func() error {
-				lease, err := tryBeside(t.Context(), l, name)
+				lease, err := tryInBackground(t.Context(), l, name)
 				if err != nil {
 					if errors.Is(err, locker.ErrHeld) {
 						return nil
@@ -249,7 +249,7 @@ func sameInstant(t T, h *Harness) {
 			step.Release(t, lease)
 			granted++
 		}
-		step.FreeWithin(t, h.removal(), l, name) // the losers' clean-up may take a moment
+		step.FreeWithin(t, h.RemovalLimit(), l, name) // the losers' clean-up may take a moment
 	}
 	if granted == 0 {
 		t.Errorf("nobody ever got the lock")

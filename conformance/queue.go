@@ -20,7 +20,7 @@ var queueCases = []Case{
 		Why: "a holder that died must not cost the waiters their order"},
 	{ID: "B22.5", Name: "killed-waiter-is-passed-over", Run: killedWaiter, Hooks: []Hook{HookProcess},
 		Why: "the same when its process was killed, which ends its connections and frees what hangs on them"},
-	{ID: "B23", Name: "waiter-whose-session-died-does-not-step.Limit", Run: waiterCutOff, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+	{ID: "B23", Name: "waiter-whose-session-died-does-not-hang", Run: waiterCutOff, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a waiter that the service has forgotten waits for ever, unless it finds that out and queues anew or gives up"},
 	{ID: "B24", Name: "long-wait-ends-in-a-live-lease", Run: longWait, Needs: locker.RequireTTL,
 		Why: "what was queued for longer than the TTL must not be granted on a refresh of long ago: the lease would be over as it begins"},
@@ -32,18 +32,18 @@ var queueCases = []Case{
 
 func fifo(t T, h *Harness) {
 	name := step.LockName(t)
-	lease := step.Acquire(t, h.open(t), name)
+	lease := step.Acquire(t, h.OpenLocker(t), name)
 	var waiters []*step.Attempt
 	for i := range 5 {
-		waiters = append(waiters, step.StartAcquire(t, h.open(t), name))
-		h.queued(t, name, i+1)
+		waiters = append(waiters, step.StartAcquire(t, h.OpenLocker(t), name))
+		h.WaitQueued(t, name, i+1)
 	}
 	for i, w := range waiters {
 		step.Release(t, lease)
 		lease = w.Granted(t, step.Limit)
 		for j, later := range waiters[i+1:] {
-			if later.Over() {
-				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later.Outcome(), i)
+			if later.Returned(0) {
+				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later, i)
 			}
 		}
 	}
@@ -51,17 +51,17 @@ func fifo(t T, h *Harness) {
 }
 
 func deadWaiter(t T, h *Harness) {
-	l, living, name := h.open(t), h.open(t), step.LockName(t)
-	dying, link := h.linked(t)
+	l, living, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	dying, link := h.OpenLinked(t)
 	lease := step.Acquire(t, l, name)
 	dead := step.StartAcquire(t, dying, name, h.ttl()...)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	next := step.StartAcquire(t, living, name)
-	h.queued(t, name, 2)
+	h.WaitQueued(t, name, 2)
 	link.Cut()
-	step.Pass(t, h.TTL/4, "so that the dead one is heard no more, and not yet forgotten")
+	step.Pass(t, h.TTL/4) // so that the dead one is heard no more, and not yet forgotten
 	step.Release(t, lease)
-	survivor := next.Granted(t, h.expiry())
+	survivor := next.Granted(t, h.ExpiryLimit())
 
 	// The dead one comes back and gives up; what it cleans up must not be the living one's.
 	link.Heal()
@@ -78,11 +78,11 @@ func deadWaiter(t T, h *Harness) {
 // barging has a third Locker ask all the time while the lock goes from one to another who waits. It never gets a turn,
 // because at each moment somebody has the lock or is waiting for it.
 func barging(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	for range h.rounds(20) {
 		waiter := step.StartAcquire(t, other, name)
-		h.queued(t, name, 1)
+		h.WaitQueued(t, name, 1)
 		barger := make(chan error, 1)
 		begun, stop := make(chan struct{}), make(chan struct{})
 		go func() { barger <- askUntil(t, third, name, begun, stop) }()
@@ -101,7 +101,7 @@ func barging(t T, h *Harness) {
 // askUntil asks without waiting until stop is closed. Any answer but ErrHeld is an error.
 func askUntil(t T, l locker.Locker, name string, begun, stop chan struct{}) error {
 	for i := 0; ; i++ {
-		lease, err := tryBeside(t.Context(), l, name)
+		lease, err := tryInBackground(t.Context(), l, name)
 		switch {
 		case err == nil:
 			_ = lease.Release(t.Context())
@@ -120,59 +120,59 @@ func askUntil(t T, l locker.Locker, name string, begun, stop chan struct{}) erro
 }
 
 func expiryHandsOver(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, first, second, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	one := step.StartAcquire(t, first, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	two := step.StartAcquire(t, second, name)
-	h.queued(t, name, 2)
-	next := one.Granted(t, h.expiry())
+	h.WaitQueued(t, name, 2)
+	next := one.Granted(t, h.ExpiryLimit())
 	two.WantPending(t)
 	step.Release(t, next)
 	step.Release(t, two.Granted(t, step.Limit))
 }
 
 func killedWaiter(t T, h *Harness) {
-	l, living, name := h.open(t), h.open(t), step.LockName(t)
+	l, living, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	p := h.Process(t)
 	lease := step.Acquire(t, l, name)
 	process.Begin(t, p, process.Command{Verb: process.Acquire, Name: name, TTL: h.TTL})
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	next := step.StartAcquire(t, living, name)
-	h.queued(t, name, 2)
+	h.WaitQueued(t, name, 2)
 	p.Kill()
 	step.Release(t, lease)
-	step.Release(t, next.Granted(t, h.death()))
+	step.Release(t, next.Granted(t, h.DeathLimit()))
 }
 
 func waiterCutOff(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
-	waiting, link := h.linked(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	waiting, link := h.OpenLinked(t)
 	lease := step.Acquire(t, l, name)
 	waiter := step.StartAcquire(t, waiting, name, h.ttl()...)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	link.Cut()
-	step.Pass(t, 2*h.TTL+h.guarantees.Expiry.Slack, "what the waiter has on the service must die")
+	step.Pass(t, 2*h.TTL+h.guarantees.Expiry.Slack) // what the waiter has on the service must die
 	link.Heal()
 	step.Release(t, lease)
-	if !waiter.Returned(h.removal()) {
-		t.Fatalf("Acquire has not returned %v after the network was healed and the lock released", h.removal())
+	if !waiter.Returned(h.RemovalLimit()) {
+		t.Fatalf("Acquire has not returned %v after the network was healed and the lock released", h.RemovalLimit())
 	}
 	if waiter.Err != nil {
 		t.Logf("the waiter gave up: %v", waiter.Err)
-		step.FreeWithin(t, h.removal(), other, name)
+		step.FreeWithin(t, h.RemovalLimit(), other, name)
 		return
 	}
 	step.WantLive(t, waiter.Lease, other)
 	step.Release(t, waiter.Lease)
-	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
 
 func longWait(t T, h *Harness) {
-	l, other, third, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	waiter := step.StartAcquire(t, other, name, h.ttl()...)
-	step.Pass(t, 3*h.TTL, "the waiter must have waited for longer than its TTL")
+	step.Pass(t, 3*h.TTL) // the waiter must have waited for longer than its TTL
 	waiter.WantPending(t)
 	step.Release(t, lease)
 	next := waiter.Granted(t, step.Limit)
@@ -180,42 +180,42 @@ func longWait(t T, h *Harness) {
 		t.Errorf("the deadline is %v away when the lease begins, want about the TTL %v", left, h.TTL)
 	}
 	step.WantLive(t, next, third)
-	step.Pass(t, 2*h.TTL, "the lease must be renewed as any other")
+	step.Pass(t, 2*h.TTL) // the lease must be renewed as any other
 	step.WantLive(t, next, third)
 	step.Release(t, next)
 	step.WantFree(t, third, name)
 }
 
 func placeKept(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, first, second, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	one := step.StartAcquire(t, first, name, h.ttl()...)
-	h.queued(t, name, 1)
-	step.Pass(t, 3*h.TTL, "a place that isn't kept alive dies")
+	h.WaitQueued(t, name, 1)
+	step.Pass(t, 3*h.TTL) // a place that isn't kept alive dies
 	two := step.StartAcquire(t, second, name, h.ttl()...)
-	h.queued(t, name, 2)
+	h.WaitQueued(t, name, 2)
 	step.Release(t, lease)
-	next := one.Granted(t, h.slack())
+	next := one.Granted(t, h.Slack)
 	two.WantPending(t)
 	step.Release(t, next)
-	step.Release(t, two.Granted(t, h.slack()))
+	step.Release(t, two.Granted(t, h.Slack))
 }
 
 // lostGrant loses the message alone, and then in a network that is away for the moment.
 func lostGrant(t T, h *Harness) {
 	for _, lose := range []func(Link){func(link Link) { link.Drop(1) }, Link.Cut} {
-		l, other, name := h.open(t), h.open(t), step.LockName(t)
-		waiting, link := h.linked(t)
+		l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+		waiting, link := h.OpenLinked(t)
 		lease := step.Acquire(t, l, name)
 		waiter := step.StartAcquire(t, waiting, name, h.ttl()...)
-		h.queued(t, name, 1)
+		h.WaitQueued(t, name, 1)
 		lose(link)
 		step.Release(t, lease)
-		step.Pass(t, h.TTL/20, "the message must be on its way")
+		step.Pass(t, h.TTL/20) // the message must be on its way
 		link.Heal()
-		next := waiter.Granted(t, h.TTL+h.slack())
+		next := waiter.Granted(t, h.TTL+h.Slack)
 		step.WantLive(t, next, other)
 		step.Release(t, next)
-		step.FreeWithin(t, h.removal(), other, name)
+		step.FreeWithin(t, h.RemovalLimit(), other, name)
 	}
 }

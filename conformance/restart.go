@@ -27,7 +27,7 @@ func (h *Harness) failover(t T) { h.Failover(t) }
 // tokensOver gives some tokens out before the event, through several Lockers: services reserve ranges and lose them.
 func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 	return func(t T, h *Harness) {
-		l, other, name := h.open(t), h.open(t), step.LockName(t)
+		l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 		var last locker.Token
 		for range 3 {
 			for i := range 40 {
@@ -36,39 +36,39 @@ func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 				last = token
 			}
 			event(h, t)
-			token := soon(t, l, name)
+			token := reacquire(t, l, name)
 			step.WantRising(t, last, token)
 			last = token
-			token = soon(t, other, name)
+			token = reacquire(t, other, name)
 			step.WantRising(t, last, token)
 			last = token
 		}
 	}
 }
 
-// soon gets a lock on a service that has just come back: an acquisition may fail with a connection of before.
-func soon(t T, l locker.Locker, name string) (token locker.Token) {
+// reacquire gets a lock on a service that has just come back, and releases it. An acquisition may fail on a connection
+// that the restart has broken.
+func reacquire(t T, l locker.Locker, name string) (token locker.Token) {
 	t.Helper()
-	var last error
-	step.Eventually(t, step.Limit, func() bool {
+	step.Eventually(t, step.Limit, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
 		defer cancel()
 		lease, err := step.AcquireContext(t, ctx, l, name)
-		if last = err; err != nil {
-			return false
+		if err != nil {
+			return fmt.Errorf("the lock can't be acquired; the last Acquire = %w", err)
 		}
 		token = lease.Token()
 		step.Release(t, lease)
-		return true
-	}, func() string { return fmt.Sprintf("the lock can't be had; the last Acquire = %v", last) })
+		return nil
+	})
 	return token
 }
 
 func leaseOverRestart(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	h.Restart(t)
-	soon(t, other, step.LockName(t)) // is connected again
+	reacquire(t, other, step.LockName(t)) // is connected again
 	step.WantLive(t, lease, other)
 	if err := step.Renew(t, lease); err != nil {
 		t.Errorf("Renew after a restart = %v, want nil", err)

@@ -34,7 +34,7 @@ var stressCases = []Case{
 func hundredContenders(t T, h *Harness) {
 	const contenders = 100
 	name := step.LockName(t)
-	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t), h.open(t)}
+	lockers := []locker.Locker{h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t)}
 	var counter, inside atomic.Int64
 	rounds := max(h.rounds(500)/contenders, 1)
 	step.Contend(t, contenders, rounds, func(ctx context.Context, i int) error {
@@ -82,13 +82,13 @@ func smallPool(t T, h *Harness) {
 	if h.Narrow != nil {
 		open = h.Narrow
 	}
-	l, other := step.CloseAtEnd(t, open(t)), h.open(t)
+	l, other := step.CloseAtEnd(t, open(t)), h.OpenLocker(t)
 	names := []string{step.LockName(t), step.LockName(t), step.LockName(t)}
 	const contenders = 8
 	step.Contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
 		name := names[i%len(names)]
 		if i%4 == 0 { // an impatient one, which mostly comes for nothing
-			lease, err := tryBeside(ctx, l, name)
+			lease, err := tryInBackground(ctx, l, name)
 			if errors.Is(err, locker.ErrHeld) {
 				return nil
 			} else if err != nil {
@@ -102,9 +102,9 @@ func smallPool(t T, h *Harness) {
 		})
 	})
 	for _, name := range names {
-		step.FreeWithin(t, h.slack(), other, name)
+		step.FreeWithin(t, h.Slack, other, name)
 	}
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 // baseline looks at the service while the Lockers are still open, and at the goroutines when they have been closed.
@@ -116,13 +116,16 @@ func baseline(t T, h *Harness) {
 		for i := range h.rounds(1000) {
 			churn(t, l, other, name, i)
 		}
-		step.FreeWithin(t, h.slack(), other, name)
-		h.noResidue(t)
+		step.FreeWithin(t, h.Slack, other, name)
+		h.WaitNoResidue(t)
 		step.Close(t, l)
 		step.Close(t, other)
 	})
-	step.Eventually(t, step.Limit/2, func() bool { return len(left()) == 0 }, func() string {
-		return "goroutines are left:\n" + strings.Join(left(), "\n\n")
+	step.Eventually(t, step.Limit/2, func() error {
+		if stacks := left(); len(stacks) > 0 {
+			return errors.New("goroutines are left:\n" + strings.Join(stacks, "\n\n"))
+		}
+		return nil
 	})
 }
 

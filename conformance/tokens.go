@@ -20,7 +20,7 @@ var tokenCases = []Case{
 }
 
 func tokensRise(t T, h *Harness) {
-	lockers := []locker.Locker{h.open(t), h.open(t), h.open(t)}
+	lockers := []locker.Locker{h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t)}
 	name := step.LockName(t)
 	var last locker.Token
 	for i := range h.rounds(60) {
@@ -31,7 +31,7 @@ func tokensRise(t T, h *Harness) {
 }
 
 func tokensAcrossProcesses(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	processes := []process.Process{h.Process(t), h.Process(t)}
 	var last locker.Token
 	for range 3 {
@@ -46,7 +46,7 @@ func tokensAcrossProcesses(t T, h *Harness) {
 }
 
 func tokensOverExpiry(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	var last locker.Token
 	for range 3 {
 		stale, successor := expired(t, h, l, other, name)
@@ -58,23 +58,23 @@ func tokensOverExpiry(t T, h *Harness) {
 }
 
 func tokensOverRemoval(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	for range 3 {
 		lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
 		h.Remove(t, name)
 		successor := step.Acquire(t, other, name)
 		step.WantRising(t, lease.Token(), successor.Token())
-		_ = step.LostWithin(t, h.short()+h.slack(), lease)
+		step.LostWithin(t, h.short()+h.Slack, lease)
 		step.Release(t, successor)
 	}
 }
 
 func tokensOverIdle(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	token := step.WantFree(t, l, name)
-	step.Pass(t, 4*h.short(), "the name is idle")
+	step.Pass(t, 4*h.short()) // the name is idle
 	again := step.WantFree(t, l, name)
 	step.WantRising(t, token, again)
-	step.Pass(t, 4*h.short(), "the name is idle")
-	step.WantRising(t, again, step.WantFree(t, h.open(t), name))
+	step.Pass(t, 4*h.short()) // the name is idle
+	step.WantRising(t, again, step.WantFree(t, h.OpenLocker(t), name))
 }

@@ -45,12 +45,12 @@ func silentHolder(t T, h *Harness) {
 	var l locker.Locker
 	cut := func() {}
 	if h.Linked == nil {
-		l = h.open(t)
+		l = h.OpenLocker(t)
 	} else {
-		linked, link := h.linked(t)
+		linked, link := h.OpenLinked(t)
 		l, cut = linked, link.Cut
 	}
-	other, name := h.open(t), step.LockName(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, other, name) // and connects
 	sent := time.Now()
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
@@ -58,7 +58,7 @@ func silentHolder(t T, h *Harness) {
 		t.Errorf("the deadline is %v after the acquisition, want about the TTL %v", shown, h.TTL)
 	}
 	cut()
-	next := step.StartAcquire(t, other, name).Granted(t, h.expiry())
+	next := step.StartAcquire(t, other, name).Granted(t, h.ExpiryLimit())
 	if early := time.Until(lease.Deadline()); early > 0 {
 		t.Errorf("another got the lock %v before the deadline", early)
 	}
@@ -72,11 +72,11 @@ func silentHolder(t T, h *Harness) {
 }
 
 func renewalKeeps(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
 	first := lease.Deadline()
 	for range 20 {
-		step.Pass(t, h.TTL/2, "ten TTLs in all")
+		step.Pass(t, h.TTL/2) // ten TTLs in all
 		step.WantLive(t, lease, other)
 	}
 	if gained := lease.Deadline().Sub(first); gained < 9*h.TTL {
@@ -87,8 +87,8 @@ func renewalKeeps(t T, h *Harness) {
 }
 
 func lateGrant(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
 	link.Delay(0, h.TTL*3/2)
 	lease, err := step.Try(t, l, name, h.ttl()...)
@@ -99,19 +99,19 @@ func lateGrant(t T, h *Harness) {
 		t.Errorf("TryAcquire = %v, and nobody has the lock", err)
 	}
 	link.Heal()
-	step.FreeWithin(t, h.removal(), other, name)
-	step.FreeWithin(t, h.removal(), l, name)
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), l, name)
 }
 
 func renewalFailsOnce(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
 	link.Cut()
-	step.Pass(t, h.TTL/2, "the first renewal must be lost")
+	step.Pass(t, h.TTL/2) // the first renewal must be lost
 	link.Heal()
 	for range 8 {
-		step.Pass(t, h.TTL/4, "two TTLs in all: the lease lives on, renewed")
+		step.Pass(t, h.TTL/4) // two TTLs in all: the lease lives on, renewed
 		step.WantLive(t, lease, other)
 	}
 	step.Release(t, lease)
@@ -119,7 +119,7 @@ func renewalFailsOnce(t T, h *Harness) {
 }
 
 func renewRace(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	for i := range h.rounds(200) {
 		lease := step.Acquire(t, l, name)
 		step.Race(t, func() error {
@@ -132,28 +132,28 @@ func renewRace(t T, h *Harness) {
 			step.Release(t, next)
 		}
 	}
-	step.Pass(t, h.TTL, "a late renewal must have arrived")
+	step.Pass(t, h.TTL) // a late renewal must have arrived
 	step.WantFree(t, other, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func noRenewalAfter(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	for range 3 {
 		lease := step.Acquire(t, l, name, h.ttl()...)
-		step.Pass(t, h.TTL/2, "renewal must have begun")
+		step.Pass(t, h.TTL/2) // renewal must have begun
 		step.Release(t, lease)
 	}
 	before := h.requestsAtRest(t)
-	step.Pass(t, 3*h.TTL, "renewals would have come")
+	step.Pass(t, 3*h.TTL) // renewals would have come
 	if n := h.requests(t) - before; n != 0 {
 		t.Errorf("the service has got %d requests in three TTLs after the last Release, want none", n)
 	}
 }
 
 func lateRenewal(t T, h *Harness) {
-	l, link := h.linked(t)
-	other, name := h.open(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	link.Delay(h.TTL, 0)
 	ctx, cancel := context.WithTimeout(t.Context(), h.TTL/2)
@@ -165,23 +165,23 @@ func lateRenewal(t T, h *Harness) {
 	link.Heal() // from here the release overtakes
 	step.Release(t, lease)
 	step.WantFree(t, other, name)
-	step.Pass(t, h.TTL, "the renewal must have arrived")
+	step.Pass(t, h.TTL) // the renewal must have arrived
 	step.WantFree(t, other, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func renewExtends(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	first := lease.Deadline()
-	step.Pass(t, h.TTL/2, "so that there is something to extend")
+	step.Pass(t, h.TTL/2) // so that there is something to extend
 	if err := step.Renew(t, lease); err != nil {
 		t.Fatalf("Renew = %v, want nil", err)
 	}
 	if gained := lease.Deadline().Sub(first); gained < h.TTL/4 {
 		t.Errorf("Renew at half of the TTL %v has moved the deadline by %v", h.TTL, gained)
 	}
-	step.Pass(t, time.Until(first)+h.TTL/10, "the first deadline must be over")
+	step.Pass(t, time.Until(first)+h.TTL/10) // the first deadline must be over
 	step.WantLive(t, lease, other)
 	step.Release(t, lease)
 	if err := step.Renew(t, lease); !errors.Is(err, locker.ErrReleased) {
@@ -190,17 +190,17 @@ func renewExtends(t T, h *Harness) {
 	step.WantFree(t, other, name)
 
 	lease = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
-	_ = step.LostWithin(t, h.expiry(), lease)
+	step.LostWithin(t, h.ExpiryLimit(), lease)
 	if err := step.Renew(t, lease); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lost lease = %v, want ErrLost", err)
 	}
-	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
 
 func ttlGiven(t T, h *Harness) {
-	other := h.open(t)
+	other := h.OpenLocker(t)
 	for _, asked := range []time.Duration{h.TTL, 2 * h.TTL} {
-		l, name := h.open(t), step.LockName(t)
+		l, name := h.OpenLocker(t), step.LockName(t)
 		step.WantFree(t, other, name) // and connects
 		sent := time.Now()
 		lease := step.Acquire(t, l, name, locker.WithTTL(asked), locker.WithoutRenewal())
@@ -208,7 +208,7 @@ func ttlGiven(t T, h *Harness) {
 		if shown < asked-asked/10-10*time.Millisecond {
 			t.Errorf("the deadline is %v away, want about the TTL %v", shown, asked)
 		}
-		bound := shown + asked/10 + h.guarantees.Expiry.Slack + h.slack()
+		bound := shown + asked/10 + h.guarantees.Expiry.Slack + h.Slack
 		next := step.StartAcquire(t, other, name).Granted(t, bound)
 		if early := time.Until(lease.Deadline()); early > 0 {
 			t.Errorf("with a TTL of %v, another got the lock %v before the deadline", asked, early)
@@ -218,7 +218,7 @@ func ttlGiven(t T, h *Harness) {
 }
 
 func ttlRefused(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	if _, err := step.Try(t, l, name, locker.WithTTL(time.Minute)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Acquire with a TTL = %v, want ErrUnsupported", err)
 	}
@@ -226,28 +226,29 @@ func ttlRefused(t T, h *Harness) {
 }
 
 func withoutRenewal(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	deadline := lease.Deadline()
-	step.Pass(t, time.Until(deadline)/2, "the lease must stand before its deadline")
+	step.Pass(t, time.Until(deadline)/2) // the lease must stand before its deadline
 	step.WantLive(t, lease, other)
-	_ = step.LostWithin(t, time.Until(deadline)+h.slack(), lease)
+	step.LostWithin(t, time.Until(deadline)+h.Slack, lease)
 	if early := time.Until(deadline); early > h.TTL/10 {
 		t.Errorf("Done was closed %v before the deadline", early)
 	}
 	if err := step.MustReturn(t, step.Limit, "Release", func() error { return lease.Release(t.Context()) }); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Release of an expired lease = %v, want ErrLost", err)
 	}
-	step.FreeWithin(t, h.expiry(), other, name)
+	step.FreeWithin(t, h.ExpiryLimit(), other, name)
 }
 
 func maxHold(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	limit := 4 * h.short()
 	before := time.Now()
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(limit))...)
 	step.WantLive(t, lease, other)
-	err := step.LostWithin(t, time.Until(before)+limit+2*h.slack(), lease)
+	step.LostWithin(t, time.Until(before)+limit+2*h.Slack, lease)
+	err := lease.Err()
 	if !errors.Is(err, locker.ErrMaxHold) {
 		t.Errorf("Err = %v, want ErrMaxHold", err)
 	}
@@ -258,5 +259,5 @@ func maxHold(t T, h *Harness) {
 	if !errors.As(err, &e) || e.Name != name {
 		t.Errorf("Err = %#v, want a *locker.Error with the lock's name", err)
 	}
-	step.FreeWithin(t, h.slack(), other, name)
+	step.FreeWithin(t, h.Slack, other, name)
 }

@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 )
 
 var waitingCases = []Case{
-	{ID: "B11", Name: "hung-service-does-not-step.Limit-the-caller", Run: hungService, Hooks: []Hook{HookPause},
+	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService, Hooks: []Hook{HookPause},
 		Why: "a service that accepts and never answers is the usual failure; a caller with a time limit gets its time back"},
 	{ID: "B12", Name: "waiter-gets-the-released-lock", Run: waiterWakes,
 		Why: "a waiter must get the lock once it is released, with a larger token than the holder before it"},
@@ -40,15 +39,15 @@ var waitingCases = []Case{
 }
 
 func hungService(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
-	resume := h.pause(t)
+	resume := h.PauseService(t)
 	for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} {
 		ctx, cancel := context.WithTimeout(t.Context(), h.short())
 		before := time.Now()
 		_, err := step.AcquireContext(t, ctx, l, name, h.ttl(opts...)...)
 		cancel()
-		if took := time.Since(before); took > h.short()+h.slack() {
+		if took := time.Since(before); took > h.short()+h.Slack {
 			t.Errorf("Acquire with a limit of %v returned after %v", h.short(), took)
 		}
 		if err == nil || errors.Is(err, locker.ErrHeld) {
@@ -56,15 +55,15 @@ func hungService(t T, h *Harness) {
 		}
 	}
 	resume()
-	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
 
 func waiterWakes(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	for range 3 {
 		lease := step.Acquire(t, l, name)
 		waiter := step.StartAcquire(t, other, name)
-		h.queued(t, name, 1)
+		h.WaitQueued(t, name, 1)
 		waiter.WantPending(t)
 		step.Release(t, lease)
 		next := waiter.Granted(t, step.Limit)
@@ -77,17 +76,17 @@ func waiterWakes(t T, h *Harness) {
 // waiterIsTold compares the median of some hand-offs with what polling takes: whoever polls has slowed down to longer
 // pauses than this in the time that the lock is held here.
 func waiterIsTold(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	before := time.Now()
 	for range 10 {
 		step.WantFree(t, l, name)
 	}
-	limit := min(50*time.Millisecond, h.slack()) + time.Since(before) // ten acquisitions without contention, for services that are far away
+	limit := min(50*time.Millisecond, h.Slack) + time.Since(before) // ten acquisitions without contention, for services that are far away
 	var handOffs []time.Duration
 	for range 7 { // who polls is lucky now and then
 		lease := step.Acquire(t, l, name)
 		waiter := step.StartAcquire(t, other, name)
-		step.Pass(t, 400*time.Millisecond, "so that a waiter that polls has come to long pauses")
+		step.Pass(t, 400*time.Millisecond) // so that a waiter that polls has come to long pauses
 		waiter.WantPending(t)
 		released := time.Now()
 		step.Release(t, lease)
@@ -102,36 +101,37 @@ func waiterIsTold(t T, h *Harness) {
 }
 
 func timedOut(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	limit := 2 * h.short()
 	before := time.Now()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	a := step.StartAcquireContext(t, ctx, func(error) { cancel() }, other, name)
-	a.Refused(t, limit+h.slack(), locker.ErrHeld, context.DeadlineExceeded)
+	defer cancel()
+	a := step.StartAcquireContext(t, ctx, other, name)
+	a.Refused(t, limit+h.Slack, locker.ErrHeld, context.DeadlineExceeded)
 	if took := time.Since(before); took < limit {
 		t.Errorf("a wait of %v was over after %v", limit, took)
 	}
-	h.queued(t, name, 0)
+	h.WaitQueued(t, name, 0)
 	step.WantLive(t, lease, other)
 	step.Release(t, lease)
 	step.WantFree(t, other, name)
 }
 
 func cancelled(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	a := step.StartAcquire(t, other, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	shutdown := errors.New("shutting down")
 	a.Cancel(shutdown)
-	a.Refused(t, h.slack(), context.Canceled, shutdown)
+	a.Refused(t, h.Slack, context.Canceled, shutdown)
 	step.Release(t, lease)
-	step.FreeWithin(t, h.removal(), other, name)
+	step.FreeWithin(t, h.RemovalLimit(), other, name)
 }
 
 func overBefore(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name)
 	gone := errors.New("the caller has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -146,37 +146,37 @@ func overBefore(t T, h *Harness) {
 		t.Errorf("the service has got %d requests, want none", n)
 	}
 	step.WantFree(t, other, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func waiterLeaves(t T, h *Harness) {
-	l, first, second, name := h.open(t), h.open(t), h.open(t), step.LockName(t)
+	l, first, second, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	leaver := step.StartAcquire(t, first, name)
-	h.queued(t, name, 1)
+	h.WaitQueued(t, name, 1)
 	next := step.StartAcquire(t, second, name)
-	h.queued(t, name, 2)
+	h.WaitQueued(t, name, 2)
 	leaver.Cancel(nil)
-	leaver.Refused(t, h.slack(), context.Canceled)
-	h.queued(t, name, 1)
+	leaver.Refused(t, h.Slack, context.Canceled)
+	h.WaitQueued(t, name, 1)
 	step.Release(t, lease)
-	step.Release(t, next.Granted(t, h.handOff()))
+	step.Release(t, next.Granted(t, h.HandOffLimit()))
 	step.WantFree(t, first, name)
-	h.noResidue(t)
+	h.WaitNoResidue(t)
 }
 
 func cancelRace(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	won := 0
 	for i := range h.rounds(1000) {
 		began := time.Now()
 		lease := step.Acquire(t, l, name)
-		if took := time.Since(began); took > h.handOff() {
+		if took := time.Since(began); took > h.HandOffLimit() {
 			t.Fatalf("in round %d Acquire took %v: an acquisition that was cancelled had kept the lock", i, took)
 		}
 		waiter := step.StartAcquire(t, other, name)
 		if i%2 == 0 && h.Waiters != nil {
-			h.queued(t, name, 1)
+			h.WaitQueued(t, name, 1)
 		}
 		step.Race(t, func() error {
 			yield(50 - i%100) // the moment of the cancellation moves over that of the grant
@@ -197,25 +197,25 @@ func cancelRace(t T, h *Harness) {
 		}
 	}
 	t.Logf("the grant was faster %d times", won)
-	step.FreeWithin(t, h.slack(), l, name)
-	h.noResidue(t)
+	step.FreeWithin(t, h.Slack, l, name)
+	h.WaitNoResidue(t)
 }
 
 func contextEnds(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	lease, err := step.AcquireContext(t, ctx, l, name, h.ttl()...)
 	cancel()
 	if err != nil {
 		t.Fatalf("Acquire = %v, want a lease", err)
 	}
-	step.Pass(t, 4*h.short(), "the lease must be renewed though Acquire's context is over")
+	step.Pass(t, 4*h.short()) // the lease must be renewed though Acquire's context is over
 	step.WantLive(t, lease, other)
 	step.Release(t, lease)
 }
 
 func releaseCancelled(t T, h *Harness) {
-	l, other, name := h.open(t), h.open(t), step.LockName(t)
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -226,7 +226,7 @@ func releaseCancelled(t T, h *Harness) {
 }
 
 func badArguments(t T, h *Harness) {
-	l, name := h.open(t), step.LockName(t)
+	l, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name)
 	before := h.requestsAtRest(t)
 	for what, bad := range map[string]string{
@@ -256,24 +256,20 @@ func badArguments(t T, h *Harness) {
 func herd(t T, h *Harness) {
 	const waiters, handOffs, limit = 50, 9, 10
 	name := step.LockName(t)
-	lease := step.Acquire(t, h.open(t), name)
+	lease := step.Acquire(t, h.OpenLocker(t), name)
 	var waiting []*step.Attempt
 	for range waiters {
-		waiting = append(waiting, step.StartAcquire(t, h.open(t), name))
+		waiting = append(waiting, step.StartAcquire(t, h.OpenLocker(t), name))
 	}
-	h.queued(t, name, waiters)
+	h.WaitQueued(t, name, waiters)
 	var counts []int64
 	for range handOffs {
 		before := h.requests(t)
 		step.Release(t, lease)
-		next := -1
-		step.Eventually(t, step.Limit, func() bool {
-			next = slices.IndexFunc(waiting, (*step.Attempt).Over)
-			return next >= 0
-		}, func() string { return fmt.Sprintf("none of %d waiters has got the lock", len(waiting)) })
-		lease = waiting[next].Granted(t, 0)
+		next := step.FirstGranted(t, step.Limit, waiting)
+		lease = waiting[next].Lease
 		waiting = slices.Delete(waiting, next, next+1)
-		h.queued(t, name, len(waiting))
+		h.WaitQueued(t, name, len(waiting))
 		counts = append(counts, h.requests(t)-before)
 	}
 	slices.Sort(counts)

@@ -9,24 +9,28 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Attempt is an Acquire that goes on beside the case.
+// Attempt is a call of Acquire in the background.
 type Attempt struct {
+	// Cancel cancels the context of Acquire, with a cause that may be nil.
 	Cancel context.CancelCauseFunc
-	done   chan struct{} // closed when Acquire has returned
 
+	// Lease and Err are what Acquire has returned. They may be read once Returned is true.
 	Lease locker.Lease
 	Err   error
+
+	done chan struct{} // closed when Acquire has returned
 }
 
-// StartAcquire calls Acquire beside the case. It is cancelled when the case ends, and a lease that it got is released.
+// StartAcquire calls Acquire in the background. When the case ends, the call is cancelled, and its lease is released.
 func StartAcquire(t T, l locker.Locker, name string, opts ...locker.Option) *Attempt {
 	t.Helper()
-	ctx, cancel := context.WithCancelCause(t.Context())
-	return StartAcquireContext(t, ctx, cancel, l, name, opts...)
+	return StartAcquireContext(t, t.Context(), l, name, opts...)
 }
 
-func StartAcquireContext(t T, ctx context.Context, cancel context.CancelCauseFunc, l locker.Locker, name string, opts ...locker.Option) *Attempt {
+// StartAcquireContext is StartAcquire with a context of the case's own.
+func StartAcquireContext(t T, ctx context.Context, l locker.Locker, name string, opts ...locker.Option) *Attempt {
 	t.Helper()
+	ctx, cancel := context.WithCancelCause(ctx)
 	a := &Attempt{Cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
@@ -37,33 +41,34 @@ func StartAcquireContext(t T, ctx context.Context, cancel context.CancelCauseFun
 		if !a.Returned(Limit) {
 			t.Errorf("Acquire has not returned %v after its context's end", Limit)
 		} else if a.Lease != nil {
-			_, _ = within(Limit, func() error { return a.Lease.Release(context.Background()) })
+			_, _ = returns(Limit, func() error { return a.Lease.Release(context.Background()) })
 		}
 	})
 	return a
 }
 
-// Returned waits for the outcome, for up to d.
+// Returned waits until Acquire has returned, for up to d, and reports whether it has.
 func (a *Attempt) Returned(d time.Duration) bool { return WaitClosed(a.done, d) }
 
-func (a *Attempt) Over() bool { return IsClosed(a.done) }
-
-// WantPending fails when there is an outcome.
-func (a *Attempt) WantPending(t T) {
-	t.Helper()
-	if a.Over() {
-		t.Fatalf("Acquire has returned (%s), want it to wait", a.Outcome())
-	}
-}
-
-func (a *Attempt) Outcome() string {
-	if a.Err != nil {
+// String describes what Acquire has returned.
+func (a *Attempt) String() string {
+	switch {
+	case !a.Returned(0):
+		return "not returned"
+	case a.Err != nil:
 		return a.Err.Error()
-	}
-	if a.Lease == nil {
+	case a.Lease == nil:
 		return "no lease and no error"
 	}
 	return fmt.Sprintf("a lease with token %v", a.Lease.Token())
+}
+
+// WantPending fails the case if Acquire has returned.
+func (a *Attempt) WantPending(t T) {
+	t.Helper()
+	if a.Returned(0) {
+		t.Fatalf("Acquire has returned (%v), want it to wait", a)
+	}
 }
 
 // Granted waits for a lease, for up to d.
@@ -73,19 +78,19 @@ func (a *Attempt) Granted(t T, d time.Duration) locker.Lease {
 		t.Fatalf("Acquire has not returned after %v, want a lease", d)
 	}
 	if a.Err != nil || a.Lease == nil {
-		t.Fatalf("Acquire = %s, want a lease", a.Outcome())
+		t.Fatalf("Acquire = %v, want a lease", a)
 	}
 	return a.Lease
 }
 
-// Refused waits for an error, for up to d, that matches all of targets.
+// Refused waits for an error that matches all of targets, for up to d.
 func (a *Attempt) Refused(t T, d time.Duration, targets ...error) error {
 	t.Helper()
 	if !a.Returned(d) {
 		t.Fatalf("Acquire has not returned after %v, want an error", d)
 	}
 	if a.Err == nil || a.Lease != nil {
-		t.Fatalf("Acquire = %s, want an error", a.Outcome())
+		t.Fatalf("Acquire = %v, want an error", a)
 	}
 	for _, target := range targets {
 		if !errors.Is(a.Err, target) {
@@ -93,4 +98,21 @@ func (a *Attempt) Refused(t T, d time.Duration, targets ...error) error {
 		}
 	}
 	return a.Err
+}
+
+// FirstGranted waits until Acquire of one of the attempts has returned, for up to d, and returns its index. That
+// attempt must have a lease.
+func FirstGranted(t T, d time.Duration, attempts []*Attempt) (first int) {
+	t.Helper()
+	Eventually(t, d, func() error {
+		for i, a := range attempts {
+			if a.Returned(0) {
+				a.Granted(t, 0)
+				first = i
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d waiters has got the lock", len(attempts))
+	})
+	return first
 }

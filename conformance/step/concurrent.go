@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// What cases do in goroutines beside their own.
-
-// Contend has n goroutines call f, each a number of times. The first error of each ends it and fails the case.
+// Contend has n goroutines call f, each of them rounds times, with its number. The first error of a goroutine ends that
+// goroutine and fails the case.
 func Contend(t T, n, rounds int, f func(ctx context.Context, i int) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*Limit)
@@ -29,7 +28,7 @@ func Contend(t T, n, rounds int, f func(ctx context.Context, i int) error) {
 	Race(t, fs...)
 }
 
-// Race runs functions at the same time and waits for all. It fails the case when one of them returns an error or
+// Race runs functions at the same time and waits for all of them. It fails the case if one of them returns an error or
 // panics.
 func Race(t T, fs ...func() error) {
 	t.Helper()
@@ -48,7 +47,7 @@ func Race(t T, fs ...func() error) {
 		})
 	}
 	close(barrier)
-	err := MustReturn(t, 6*Limit, "what goes on beside the case", func() error {
+	err := MustReturn(t, 6*Limit, "a function that runs at the same time", func() error {
 		all.Wait()
 		return errors.Join(results...)
 	})
