@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker/conformance/step"
 	etcdtest "github.com/fencedlock/locker/integration/etcd"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	pgtest "github.com/fencedlock/locker/integration/pg"
@@ -93,7 +94,7 @@ type counterProgram struct {
 }
 
 func (c counterProgram) run(t *testing.T, size counterSize) {
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	written, refused := 0, 0
 	for round := range size.rounds {
 		stopped := c.start(t, name, "--updates=1", "--stop")
@@ -172,7 +173,7 @@ func (p *counterProcess) nextLine(t *testing.T) (line string, more bool) {
 	t.Helper()
 	select {
 	case line, more = <-p.lines:
-	case <-time.After(itest.Hang):
+	case <-time.After(step.Limit):
 		t.Fatal("a process printed nothing for a minute")
 	}
 	switch {

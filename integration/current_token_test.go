@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	etcdtest "github.com/fencedlock/locker/integration/etcd"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	pgtest "github.com/fencedlock/locker/integration/pg"
@@ -35,11 +36,11 @@ func TestCurrent(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			itest.Keep(t, l)
-			name := itest.LockName(t)
-			lease := itest.Acquire(t, l, name)
+			step.CloseAtEnd(t, l)
+			name := step.LockName(t)
+			lease := step.Acquire(t, l, name)
 			token, err := locker.CurrentToken(t.Context(), l, name)
-			itest.Release(t, lease)
+			step.Release(t, lease)
 			switch {
 			case tc.offered && (err != nil || token != lease.Token()):
 				t.Errorf("CurrentToken = %v, %v, want %v", token, err, lease.Token())

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fenceredis"
 	etcdtest "github.com/fencedlock/locker/integration/etcd"
@@ -20,7 +21,7 @@ func TestMigration(t *testing.T) {
 	itest.NeedServers(t)
 	const base = "10000000000000000" // as in the docs
 	redis, etcd := redistest.Standalone(t), etcdtest.Cluster(t)
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	mark := fenceredis.Mark{Client: redis.Nodes[0].Admin, Key: name + ":fence"}
 	acquire := func(url string) (locker.Lease, error) {
 		l, err := locker.Open(t.Context(), url)

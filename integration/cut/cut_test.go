@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/netns"
 )
@@ -131,26 +132,26 @@ func cutAll(t *testing.T, at *itest.CutTarget, ttl time.Duration) {
 // acquire acquires the lock for the holder that will be cut off.
 func (c *cut) acquire(t conformance.T, at *itest.CutTarget) {
 	c.network = at.Network(t)
-	c.holder, c.rival = itest.Keep(t, at.Through(t, c.network.Dial)), itest.Keep(t, at.Open(t))
+	c.holder, c.rival = step.CloseAtEnd(t, at.Through(t, c.network.Dial)), step.CloseAtEnd(t, at.Open(t))
 	t.Cleanup(func() { // runs before the Lockers are closed
 		if err := c.network.Heal(context.Background()); err != nil {
 			t.Errorf("%v", err)
 		}
 	})
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	if !c.waitedFor {
-		c.lease = itest.Acquire(t, c.holder, name, locker.WithTTL(c.ttl))
+		c.lease = step.Acquire(t, c.holder, name, locker.WithTTL(c.ttl))
 		return
 	}
-	before := itest.Acquire(t, c.rival, name, locker.WithTTL(c.ttl))
-	next := itest.Wait(t, c.holder, name, locker.WithTTL(c.ttl))
-	itest.Eventually(t, itest.Soon, func() error {
+	before := step.Acquire(t, c.rival, name, locker.WithTTL(c.ttl))
+	next := step.StartAcquire(t, c.holder, name, locker.WithTTL(c.ttl))
+	step.Eventually(t, itest.Soon, func() error {
 		if at.Waiters(t, name) == 0 {
 			return errors.New("no waiter is queued")
 		}
 		return nil
 	})
-	itest.Release(t, before)
+	step.Release(t, before)
 	c.lease = next.Granted(t, itest.Soon)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -32,24 +33,24 @@ func (s *Service) accessPack() []conformance.Case {
 
 // idleLogin lets the login expire while a lease is held, another waited for, and nothing happens.
 func (s *Service) idleLogin(t conformance.T, _ *conformance.Harness) {
-	l, other, idle := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
-	name := itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Free(t, 0, idle, itest.LockName(t))
-	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	l, other, idle := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
+	name := step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.FreeWithin(t, 0, idle, step.LockName(t))
+	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	itest.Free(t, 0, idle, itest.LockName(t))
-	itest.Held(t, lease, idle)
-	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
-	waiter.Pending(t)
-	itest.Release(t, lease)
+	step.FreeWithin(t, 0, idle, step.LockName(t))
+	step.WantLive(t, lease, idle)
+	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	waiter.WantPending(t)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
-	itest.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
-	itest.Release(t, next)
-	itest.Free(t, 0, l, name)
+	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
+	step.Release(t, next)
+	step.FreeWithin(t, 0, l, name)
 }
 
 // admin has the first member carry out something.
@@ -68,11 +69,11 @@ func (s *Service) setPassword(t conformance.T, password string) {
 
 // passwordChanged ends the user's logins as well, which the cluster does by itself.
 func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
 	t.Cleanup(func() { s.setPassword(t, Password) })
 	s.setPassword(t, "another")
-	err := itest.Refused(t, itest.Soon, l, itest.LockName(t))
+	err := step.WantFailure(t, itest.Soon, l, step.LockName(t))
 	if !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("TryAcquire = %v, want it to name the password as the reason", err)
 	}
@@ -80,10 +81,10 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("the error shows the password: %v", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "authentication failed")
-	itest.Lost(t, TTL+itest.Soon, lease)
+	step.LostWithin(t, TTL+itest.Soon, lease)
 	s.setPassword(t, Password)
-	itest.Free(t, TTL+itest.Soon, l, name)
-	itest.Free(t, itest.Soon, itest.Keep(t, s.Open(t)), name)
+	step.FreeWithin(t, TTL+itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.Open(t)), name)
 }
 
 func (s *Service) permit(t conformance.T, allowed bool) {
@@ -100,9 +101,9 @@ func (s *Service) permit(t conformance.T, allowed bool) {
 }
 
 func (s *Service) permissionTaken(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(TTL))
 	allowed := false
 	t.Cleanup(func() {
 		if !allowed {
@@ -110,30 +111,30 @@ func (s *Service) permissionTaken(t conformance.T, _ *conformance.Harness) {
 		}
 	})
 	s.permit(t, false)
-	if err := itest.Refused(t, itest.Soon, l, itest.LockName(t)); !strings.Contains(err.Error(), "permission denied") {
+	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("TryAcquire = %v, want it to name the permission as the reason", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "permission", etcdPrefix)
-	itest.Lost(t, TTL+itest.Soon, lease)
+	step.LostWithin(t, TTL+itest.Soon, lease)
 	s.permit(t, true)
 	allowed = true
-	if !waiter.Returned(itest.Hang) {
+	if !waiter.Returned(step.Limit) {
 		t.Fatalf("a waiter has not returned")
 	}
 	if waiter.Err != nil {
 		t.Logf("Acquire without a permission = %v", waiter.Err)
 	} else {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, TTL+itest.Soon, other, name)
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, TTL+itest.Soon, other, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 // usersChange raises the revision of users and roles without end, and switches passwords off and on.
 func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(steady))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(steady))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(steady))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(steady))
 	ctx, stop := context.WithCancel(t.Context())
 	changed := make(chan error, 1)
 	go func() {
@@ -147,7 +148,7 @@ func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
 		changed <- err
 	}()
 	for range 50 {
-		itest.Free(t, 0, l, itest.LockName(t))
+		step.FreeWithin(t, 0, l, step.LockName(t))
 	}
 	stop()
 	if err := <-changed; err != nil {
@@ -157,17 +158,17 @@ func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
 		_, err := c.AuthDisable(ctx)
 		return err
 	})
-	itest.Free(t, itest.Soon, l, itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, l, step.LockName(t))
 	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := c.AuthEnable(ctx)
 		return err
 	})
-	itest.Free(t, itest.Soon, l, itest.LockName(t))
-	itest.Pass(t, steady)
-	itest.Held(t, lease, l)
-	waiter.Pending(t)
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+	step.Pass(t, steady)
+	step.WantLive(t, lease, l)
+	waiter.WantPending(t)
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 }
 
 // alarm raises or ends the alarm that a cluster raises when its quota is used up.
@@ -187,31 +188,31 @@ func (s *Service) alarm(t conformance.T, action pb.AlarmRequest_AlarmAction) {
 func (s *Service) membersCounted(t conformance.T, _ *conformance.Harness) {
 	one := itest.Changed(s.URL, func(u *url.URL) { u.Host, _, _ = strings.Cut(u.Host, ",") })
 	for _, u := range []string{s.URL, one} {
-		if g := itest.Keep(t, itest.OpenURL(t, u)).Guarantees(); g.Tolerance != locker.ToleranceMinority {
+		if g := step.CloseAtEnd(t, itest.OpenURL(t, u)).Guarantees(); g.Tolerance != locker.ToleranceMinority {
 			t.Errorf("a cluster of three survives the loss of: %v", g.Tolerance)
 		}
 	}
 }
 
 func (s *Service) noSpace(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
 	waiter := s.queued(t, other, name, TTL)
 	t.Cleanup(func() { s.alarm(t, pb.AlarmRequest_DEACTIVATE) })
 	s.alarm(t, pb.AlarmRequest_ACTIVATE)
-	if err := itest.Refused(t, itest.Soon, l, itest.LockName(t)); !strings.Contains(err.Error(), "space exceeded") {
+	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "space exceeded") {
 		t.Errorf("TryAcquire = %v, want it to name the space as the reason", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "space exceeded")
-	itest.Pass(t, 2*TTL)
+	step.Pass(t, 2*TTL)
 	if err := lease.Err(); err != nil {
 		t.Errorf("Err = %v, want nil: renewals need no space", err)
 	}
-	waiter.Pending(t)
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon)) // it has its place since before
+	waiter.WantPending(t)
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon)) // it has its place since before
 	s.alarm(t, pb.AlarmRequest_DEACTIVATE)
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 	if _, err := locker.TryAcquire(t.Context(), other, name); errors.Is(err, locker.ErrHeld) {
 		t.Errorf("TryAcquire of a lock that is free = %v", err)
 	}

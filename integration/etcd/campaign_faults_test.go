@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -32,7 +33,7 @@ var etcdFaults = []etcdFault{
 		for _, n := range at.networks {
 			n.Cut()
 		}
-		itest.Pass(t, between(1.5, 3))
+		step.Pass(t, between(1.5, 3))
 		for _, n := range at.networks {
 			n.Heal()
 		}
@@ -41,24 +42,24 @@ var etcdFaults = []etcdFault{
 	{"leader-cut-off", true, func(t conformance.T, at *scene) { at.cutOff(t) }},
 	{"leader-starved-and-cut-off", true, func(t conformance.T, at *scene) {
 		at.do(t, at.starve)
-		itest.Pass(t, between(0, 1))
+		step.Pass(t, between(0, 1))
 		at.cutOff(t)
 		at.do(t, at.feed)
 	}},
 	{"leader-killed", true, func(t conformance.T, at *scene) {
 		at.docker(t, "kill")
-		itest.Pass(t, between(0.2, 2))
+		step.Pass(t, between(0.2, 2))
 		at.docker(t, "start")
 	}},
 	{"leader-frozen-briefly", true, func(t conformance.T, at *scene) { at.freeze(t, between(0.1, 0.95)) }},
 	{"leader-frozen-for-long", true, func(t conformance.T, at *scene) { at.freeze(t, between(1, 2.5)) }},
 	{"leader-frozen-cut-and-woken", true, func(t conformance.T, at *scene) {
 		at.docker(t, "pause")
-		itest.Pass(t, between(0, 1))
+		step.Pass(t, between(0, 1))
 		at.do(t, at.cut)
-		itest.Pass(t, between(0, 1.5))
+		step.Pass(t, between(0, 1.5))
 		at.docker(t, "unpause")
-		itest.Pass(t, between(0, 1))
+		step.Pass(t, between(0, 1))
 		at.do(t, at.join)
 	}},
 }
@@ -81,13 +82,13 @@ func (at *scene) docker(t conformance.T, verb string) {
 
 func (at *scene) cutOff(t conformance.T) {
 	at.do(t, at.cut)
-	itest.Pass(t, between(0.5, 2.5))
+	step.Pass(t, between(0.5, 2.5))
 	at.do(t, at.join)
 }
 
 func (at *scene) freeze(t conformance.T, d time.Duration) {
 	at.docker(t, "pause")
-	itest.Pass(t, d)
+	step.Pass(t, d)
 	at.docker(t, "unpause")
 }
 
@@ -131,10 +132,10 @@ func (at *scene) holders(t conformance.T) (all []*struck) {
 	for i, way := range ways {
 		config, network := at.configThrough(t, way.endpoints)
 		at.networks = append(at.networks, network)
-		l := itest.Keep(t, NewLocker(t, config))
-		name := itest.LockName(t)
+		l := step.CloseAtEnd(t, NewLocker(t, config))
+		name := step.LockName(t)
 		var lease locker.Lease
-		itest.Eventually(t, itest.Hang, func() (err error) { // the cluster may still be busy with the fault before
+		step.Eventually(t, step.Limit, func() (err error) { // the cluster may still be busy with the fault before
 			lease, err = l.Acquire(t.Context(), name, locker.WithTTL(etcdShortTTL))
 			return err
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -59,7 +60,7 @@ func TestEtcdCampaign(t *testing.T) {
 func (s *Service) strike(t *testing.T, fault etcdFault) []itest.Outcome {
 	scene := s.newScene(t, fault)
 	holders := scene.holders(t)
-	rival := itest.Keep(t, s.Open(t))
+	rival := step.CloseAtEnd(t, s.Open(t))
 	results := make(chan result, len(holders))
 	var waiting []*trial
 	for _, h := range holders {
@@ -67,10 +68,10 @@ func (s *Service) strike(t *testing.T, fault etcdFault) []itest.Outcome {
 		waiting = append(waiting, w)
 		go func() { results <- w.wait(t.Context(), rival) }()
 	}
-	itest.Eventually(t, itest.Hang, func() error { return s.allQueued(t, holders) })
-	itest.Pass(t, time.Duration(rand.Int64N(int64(etcdShortTTL/3)))) // a renewal's
+	step.Eventually(t, step.Limit, func() error { return s.allQueued(t, holders) })
+	step.Pass(t, time.Duration(rand.Int64N(int64(etcdShortTTL/3)))) // a renewal's
 	fault.run(t, scene)
-	itest.Pass(t, etcdShortTTL) // what the fault has set off may come later
+	step.Pass(t, etcdShortTTL) // what the fault has set off may come later
 
 	var outcomes []itest.Outcome
 	for _, w := range waiting {
@@ -90,7 +91,7 @@ func (s *Service) strike(t *testing.T, fault etcdFault) []itest.Outcome {
 				t.Errorf("%s: its Done was still open when another had the lock, though its deadline had come", r.struck.label)
 			}
 			outcomes = append(outcomes, r.outcome)
-		case <-time.After(itest.Hang):
+		case <-time.After(step.Limit):
 			t.Fatalf("nobody gets a lock that is free")
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -41,11 +42,11 @@ func startSingleEtcd(t *testing.T, scheme string, files map[string]string, more 
 // openSoon opens a Locker on a server that may just have been started.
 func openSoon(t *testing.T, rawURL string) (l locker.Locker) {
 	t.Helper()
-	itest.Eventually(t, itest.Hang, func() (err error) {
+	step.Eventually(t, step.Limit, func() (err error) {
 		l, err = locker.Open(t.Context(), rawURL)
 		return err
 	})
-	return itest.Keep(t, l)
+	return step.CloseAtEnd(t, l)
 }
 
 // Programs configure their client as they like, and use it for other things.
@@ -75,21 +76,21 @@ func TestEtcdClients(t *testing.T) {
 					t.Fatal(err)
 				}
 				if config.AutoSyncInterval > 0 { // then it has other addresses, and the Locker follows
-					itest.Eventually(t, itest.Hang, func() error {
+					step.Eventually(t, step.Limit, func() error {
 						if slices.Equal(client.Endpoints(), config.Endpoints) {
 							return errors.New("the client has found nothing")
 						}
 						return nil
 					})
 				}
-				return itest.Keep(t, l), client
+				return step.CloseAtEnd(t, l), client
 			}
 			l, client := open()
 			other, _ := open()
 			if g := l.Guarantees(); g.Tolerance != locker.ToleranceNone {
 				t.Errorf("a cluster of one survives the loss of: %v", g.Tolerance)
 			}
-			itest.HandsOver(t, l, other, itest.LockName(t))
+			itest.HandsOver(t, l, other, step.LockName(t))
 			if err := l.Close(); err != nil {
 				t.Errorf("Close = %v", err)
 			}
@@ -130,9 +131,9 @@ func TestEtcdTLS(t *testing.T) {
 		return u.String()
 	}
 	asIs := address(func(url.Values) {})
-	itest.HandsOver(t, openSoon(t, asIs), openSoon(t, asIs), itest.LockName(t))
+	itest.HandsOver(t, openSoon(t, asIs), openSoon(t, asIs), step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
-	itest.Free(t, 0, openSoon(t, unverified), itest.LockName(t))
+	step.FreeWithin(t, 0, openSoon(t, unverified), step.LockName(t))
 
 	for what, bad := range map[string]string{
 		"no name":           address(func(q url.Values) { q.Del("server_name") }),

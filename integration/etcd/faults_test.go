@@ -10,13 +10,14 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
 // disturbed makes sure that the faults which tests make are what they are said to be: a member that is cut off goes on answering its
 // own clients, and no more; a new leader is found; what was acknowledged survives all of it but a wipe.
 func (s *Service) disturbed(t *testing.T) {
-	key := etcdPrefix + itest.LockName(t)
+	key := etcdPrefix + step.LockName(t)
 	serves := func(m *etcdMember, opts ...clientv3.OpOption) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*etcdElection)
 		defer cancel()

@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fenceetcd"
 	"github.com/fencedlock/locker/fence/fencetest"
@@ -75,7 +76,7 @@ func TestFenceEtcdCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	mark := fenceetcd.Mark{KV: client, Key: "fences/" + name}
 	put := clientv3.OpPut(name, "x")
 	absent := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(name), "=", 0)}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
@@ -81,7 +82,7 @@ func (s *Service) usualRule(t conformance.T, config clientv3.Config) *usualRule 
 	if err != nil {
 		t.Fatalf("a client = %v", err)
 	}
-	h := &usualRule{name: itest.LockName(t), client: client, base: time.Now(), ended: make(chan struct{})}
+	h := &usualRule{name: step.LockName(t), client: client, base: time.Now(), ended: make(chan struct{})}
 	itest.Must(t, func(ctx context.Context) error {
 		granted, err := client.Grant(ctx, int64(etcdShortTTL.Seconds()))
 		if err != nil {

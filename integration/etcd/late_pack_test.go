@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -43,7 +44,7 @@ func (s *Service) apart(t conformance.T, m *etcdMember) (locker.Locker, *proxy.N
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", addr)
 	})}
-	return itest.Keep(t, NewLocker(t, config)), network
+	return step.CloseAtEnd(t, NewLocker(t, config)), network
 }
 
 // lateAcquire has the first request of an acquisition arrive after the acquisition was answered by another member, and cleaned up.
@@ -52,26 +53,26 @@ func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
 	const late = 2 * time.Second
 	for _, gone := range []bool{false, true} { // the caller, before the answer
 		l, network := s.apart(t, s.follows(t))
-		other, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-		alive := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(steady))
+		other, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		alive := step.Acquire(t, l, step.LockName(t), locker.WithTTL(steady))
 		session := s.session(t, alive.Name())
 		network.Delay(late, 0)
 		began := time.Now()
-		waiter := itest.Wait(t, l, name, locker.WithTTL(steady))
-		itest.Pass(t, late/8)
+		waiter := step.StartAcquire(t, l, name, locker.WithTTL(steady))
+		step.Pass(t, late/8)
 		network.Delay(10*late, 0)
 		if gone {
-			waiter.Cancel()
+			waiter.Cancel(nil)
 		}
 		if !waiter.Returned(itest.Soon) {
 			t.Fatalf("Acquire has not returned")
 		}
 		if waiter.Err == nil {
-			itest.Release(t, waiter.Lease)
+			step.Release(t, waiter.Lease)
 		} else {
 			t.Logf("Acquire = %v", waiter.Err)
 		}
-		itest.Pass(t, time.Until(began.Add(2*late)))
+		step.Pass(t, time.Until(began.Add(2*late)))
 		var left []string
 		itest.Must(t, func(ctx context.Context) (err error) { left, err = s.queue(ctx, name); return err })
 		if len(left) > 0 {
@@ -80,27 +81,27 @@ func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
 		if now := s.session(t, alive.Name()); now != session {
 			t.Logf("the session was replaced meanwhile")
 		}
-		itest.Free(t, 0, other, name)
+		step.FreeWithin(t, 0, other, name)
 		network.Heal()
-		itest.Free(t, itest.Soon, l, name)
-		itest.Held(t, alive, other)
-		itest.Release(t, alive)
+		step.FreeWithin(t, itest.Soon, l, name)
+		step.WantLive(t, alive, other)
+		step.Release(t, alive)
 	}
 }
 
 // lostOnALiveSession lets requests through and keeps replies back for longer than the TTL.
 func (s *Service) lostOnALiveSession(t conformance.T, _ *conformance.Harness) {
 	l, network := s.proxied(t)
-	itest.Keep(t, l)
-	other := itest.Keep(t, s.Open(t))
+	step.CloseAtEnd(t, l)
+	other := step.CloseAtEnd(t, s.Open(t))
 	var leases []locker.Lease
 	for range 5 {
-		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(TTL)))
+		leases = append(leases, step.Acquire(t, l, step.LockName(t), locker.WithTTL(TTL)))
 	}
 	session := s.session(t, leases[0].Name())
 	network.Delay(0, 2*TTL)
 	for _, lease := range leases {
-		itest.Lost(t, TTL+itest.Soon, lease)
+		step.LostWithin(t, TTL+itest.Soon, lease)
 	}
 	standing := 0
 	for _, id := range s.leases(t) {
@@ -111,32 +112,32 @@ func (s *Service) lostOnALiveSession(t conformance.T, _ *conformance.Harness) {
 	t.Logf("%d sessions of the lost leases live on", standing)
 	network.Heal()
 	for _, lease := range leases {
-		itest.Free(t, 2*TTL+itest.Soon, other, lease.Name())
-		itest.Free(t, 2*TTL+itest.Soon, l, lease.Name()) // its connections still bring what was kept back
+		step.FreeWithin(t, 2*TTL+itest.Soon, other, lease.Name())
+		step.FreeWithin(t, 2*TTL+itest.Soon, l, lease.Name()) // its connections still bring what was kept back
 	}
 }
 
 func (s *Service) releasedTwice(t conformance.T, _ *conformance.Harness) {
 	l, network := s.proxied(t)
-	itest.Keep(t, l)
-	other, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	step.CloseAtEnd(t, l)
+	other, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	for range 2 {
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 		network.DropReplyTo(name)
 		if err := lease.Release(t.Context()); err != nil {
 			t.Logf("Release whose reply was lost = %v", err)
 		}
-		next := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		next := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 		network.Heal()
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("Release once more = %v, want nil", err)
 		}
-		itest.Pass(t, itest.Soon/10)
-		itest.Held(t, next, other)
+		step.Pass(t, itest.Soon/10)
+		step.WantLive(t, next, other)
 		if err := next.Renew(t.Context()); err != nil {
 			t.Errorf("Renew = %v, want nil", err)
 		}
-		itest.Release(t, next)
-		itest.Free(t, 0, other, name)
+		step.Release(t, next)
+		step.FreeWithin(t, 0, other, name)
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
 func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(TTL))
 	up := func(ctx context.Context) error {
 		return errors.Join(s.docker(ctx, "start", s.Members[1:]...), s.wait(ctx))
 	}
@@ -30,29 +31,29 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 	})
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.Members[1:]...) })
 	began := time.Now()
-	err := itest.Refused(t, 2*TTL, l, itest.LockName(t))
+	err := step.WantFailure(t, 2*TTL, l, step.LockName(t))
 	if took := time.Since(began); took > 2*TTL+time.Second {
 		t.Errorf("TryAcquire returned after %v", took)
 	}
 	if strings.Contains(err.Error(), Password) {
 		t.Errorf("the error shows the password: %v", err)
 	}
-	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
 	if waiter.Returned(0) && waiter.Err == nil {
 		t.Errorf("a lock was granted without a majority")
 	}
 	over = true
 	itest.Must(t, up)
-	if !waiter.Returned(2 * itest.Hang) {
+	if !waiter.Returned(2 * step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was back")
 	}
 	if waiter.Err != nil {
 		t.Logf("Acquire without a majority = %v", waiter.Err)
 	} else {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, TTL+7*time.Second+itest.Soon, other, name)
-	itest.Eventually(t, itest.Hang, func() error {
+	step.FreeWithin(t, TTL+7*time.Second+itest.Soon, other, name)
+	step.Eventually(t, step.Limit, func() error {
 		if left := s.residue(t); left != "" {
 			return fmt.Errorf("left: %s", left)
 		}
@@ -61,14 +62,14 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *Service) bothDead(t conformance.T, h *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	p := itest.StartHolder(s.URL)(t)
 	answer, err := p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: TTL})
 	if err != nil || answer.Error != "" {
 		t.Fatalf("a process has got no lock: %v %s", err, answer.Error)
 	}
-	waiter := itest.Wait(t, l, name, locker.WithTTL(TTL))
-	itest.Pass(t, TTL/2)
+	waiter := step.StartAcquire(t, l, name, locker.WithTTL(TTL))
+	step.Pass(t, TTL/2)
 	p.Kill()
 	killed := time.Now()
 	leader := s.leads(t)
@@ -82,46 +83,46 @@ func (s *Service) bothDead(t conformance.T, h *conformance.Harness) {
 	if next.Token() <= answer.Token {
 		t.Errorf("token %v after %v", next.Token(), answer.Token)
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }
 
 func (s *Service) unrenewedOverElection(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(steady), locker.WithoutRenewal())
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(steady), locker.WithoutRenewal())
 	deadline := lease.Deadline()
-	waiter := itest.Wait(t, other, name, locker.WithTTL(steady))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(steady))
 	s.failover(t)
 	if time.Now().Before(deadline) && lease.Err() != nil {
 		t.Errorf("Err = %v, and the deadline is %v away", lease.Err(), time.Until(deadline))
 	}
-	itest.Lost(t, time.Until(deadline)+itest.Soon, lease)
+	step.LostWithin(t, time.Until(deadline)+itest.Soon, lease)
 	if early := time.Until(deadline); early > 0 {
 		t.Errorf("it was lost %v before its deadline", early)
 	}
-	itest.Release(t, waiter.Granted(t, steady+itest.Soon))
+	step.Release(t, waiter.Granted(t, steady+itest.Soon))
 }
 
 // wiped has one Locker that is idle. The login of each refers to a state that the new cluster
 // hasn't reached, so members leave its requests without an answer; and nothing but a request tells
 // an idle one of the change.
 func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	idle := s.idle(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(2*TTL))
+	lease := step.Acquire(t, l, name, locker.WithTTL(2*TTL))
 	waiter := s.queued(t, other, name, 2*TTL)
 	s.wipe(t)
-	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
-	if !waiter.Returned(2 * itest.Hang) {
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	if !waiter.Returned(2 * step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was founded anew")
 	}
 	if waiter.Err != nil {
 		t.Logf("Acquire while the cluster was lost = %v", waiter.Err)
 	} else {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, itest.Hang, l, name)
-	itest.Free(t, itest.Hang, itest.Keep(t, s.Open(t)), name)
-	itest.Free(t, recovery, idle, name)
+	step.FreeWithin(t, step.Limit, l, name)
+	step.FreeWithin(t, step.Limit, step.CloseAtEnd(t, s.Open(t)), name)
+	step.FreeWithin(t, recovery, idle, name)
 }
 
 // propose has the cluster agree on n things.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -98,16 +99,16 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 	target := choose(t)
 	others := s.others(target)
 	lockers := []locker.Locker{
-		itest.Keep(t, s.openFirst(t, target, others...)),
-		itest.Keep(t, s.openFirst(t, others[0], others[1], target)),
+		step.CloseAtEnd(t, s.openFirst(t, target, others...)),
+		step.CloseAtEnd(t, s.openFirst(t, others[0], others[1], target)),
 	}
 	var leases []locker.Lease
-	var next []*itest.Waiting
+	var next []*step.Attempt
 	for i := range 8 {
-		leases = append(leases, itest.Acquire(t, lockers[i%2], itest.LockName(t), locker.WithTTL(steady)))
-		next = append(next, itest.Wait(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
+		leases = append(leases, step.Acquire(t, lockers[i%2], step.LockName(t), locker.WithTTL(steady)))
+		next = append(next, step.StartAcquire(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
 	}
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		for _, lease := range leases {
 			if keys := s.Waiters(t, lease.Name()); keys > 1 {
 				return fmt.Errorf("%d wait, want one at most", keys)
@@ -117,23 +118,23 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 	})
 	do(t, target)
 	itest.Must(t, s.wait)
-	itest.Pass(t, steady/2) // what was set off may come later
+	step.Pass(t, steady/2) // what was set off may come later
 	for i, lease := range leases {
 		if err := lease.Err(); err != nil {
 			t.Errorf("lease %d: Err = %v, want nil: the cluster was there all the time", i, err)
 			continue
 		}
-		next[i].Pending(t)
+		next[i].WantPending(t)
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Errorf("Renew = %v, want nil", err)
 		}
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		got := next[i].Granted(t, itest.Soon)
 		if got.Token() <= lease.Token() {
 			t.Errorf("token %v after %v", got.Token(), lease.Token())
 		}
-		itest.Release(t, got)
-		itest.Free(t, 0, lockers[i%2], lease.Name())
+		step.Release(t, got)
+		step.FreeWithin(t, 0, lockers[i%2], lease.Name())
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Service) during(t conformance.T, begin, end func(context.Context) error
 	}
 	t.Cleanup(stop)
 	itest.Must(t, begin)
-	itest.Pass(t, d)
+	step.Pass(t, d)
 	stop()
 }
 
@@ -171,21 +172,21 @@ func (s *Service) frozen(t conformance.T, m *etcdMember) {
 func (s *Service) otherMember(t conformance.T, _ *conformance.Harness) {
 	leader := s.leads(t)
 	followers := s.others(leader)
-	l := itest.Keep(t, s.openFirst(t, leader, followers[0]))
-	other := itest.Keep(t, s.openFirst(t, followers[0], leader))
-	name := itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(TTL))
+	l := step.CloseAtEnd(t, s.openFirst(t, leader, followers[0]))
+	other := step.CloseAtEnd(t, s.openFirst(t, followers[0], leader))
+	name := step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
 	begin := func(ctx context.Context) error { return s.cut(ctx, followers[1]) }
 	end := func(ctx context.Context) error { return s.join(ctx, followers[1]) }
 	s.during(t, begin, end, 2*TTL)
-	itest.Held(t, lease, other)
-	waiter := itest.Wait(t, other, name, locker.WithTTL(TTL))
+	step.WantLive(t, lease, other)
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(TTL))
 	itest.Must(t, begin)
 	t.Cleanup(func() { itest.Must(t, func(ctx context.Context) error { return errors.Join(end(ctx), s.wait(ctx)) }) })
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 	for range 20 {
-		itest.Free(t, 0, l, itest.LockName(t))
+		step.FreeWithin(t, 0, l, step.LockName(t))
 	}
 }
 
@@ -193,20 +194,20 @@ func (s *Service) otherMember(t conformance.T, _ *conformance.Harness) {
 func (s *Service) frozenWatch(t conformance.T, _ *conformance.Harness) {
 	target := s.follows(t)
 	others := s.others(target)
-	l := itest.Keep(t, itest.OpenURL(t, s.hosts(others[0], others[1])))
-	other := itest.Keep(t, s.openFirst(t, target, others...))
-	name := itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	l := step.CloseAtEnd(t, itest.OpenURL(t, s.hosts(others[0], others[1])))
+	other := step.CloseAtEnd(t, s.openFirst(t, target, others...))
+	name := step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 	waiter := s.queued(t, other, name, TTL)
-	itest.Pass(t, TTL)
+	step.Pass(t, TTL)
 	thaw := func(ctx context.Context) error { return errors.Join(s.docker(ctx, "unpause", target), s.wait(ctx)) }
 	t.Cleanup(func() { itest.Must(t, thaw) })
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "pause", target) })
-	waiter.Pending(t)
-	itest.Release(t, lease)
+	waiter.WantPending(t)
+	step.Release(t, lease)
 	next := waiter.Granted(t, TTL+itest.Soon)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
@@ -24,7 +25,7 @@ import (
 
 // newCluster is what a cluster of one is started with that isn't taken for another one.
 func newCluster(t *testing.T) []string {
-	return []string{"--initial-cluster-token", itest.LockName(t)}
+	return []string{"--initial-cluster-token", step.LockName(t)}
 }
 
 // A member of another cluster is among the addresses, and the Locker's own cluster can't be reached
@@ -64,7 +65,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return itest.Keep(t, itest.WithClient{Locker: l, Client: client})
+		return step.CloseAtEnd(t, itest.WithClient{Locker: l, Client: client})
 	}
 	rival, queued := open(), open()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{own}, Logger: zap.NewNop()})
@@ -73,10 +74,10 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 
-	lease := itest.Acquire(t, l, itest.LockName(t))
-	mine := itest.Acquire(t, rival, itest.LockName(t), locker.WithTTL(TTL))
-	waiter := itest.Wait(t, queued, lease.Name(), locker.WithTTL(TTL))
-	itest.Eventually(t, itest.Soon, func() error {
+	lease := step.Acquire(t, l, step.LockName(t))
+	mine := step.Acquire(t, rival, step.LockName(t), locker.WithTTL(TTL))
+	waiter := step.StartAcquire(t, queued, lease.Name(), locker.WithTTL(TTL))
+	step.Eventually(t, itest.Soon, func() error {
 		got, err := client.Get(t.Context(), etcdDir(lease.Name()), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err == nil && got.Count != 2 {
 			err = fmt.Errorf("%d have or want the lock", got.Count)
@@ -97,15 +98,15 @@ func TestEtcdAnotherCluster(t *testing.T) {
 			t.Errorf("TryAcquire = %v, want it to name the other cluster's member", err)
 		}
 	}
-	itest.Lost(t, TTL+itest.Soon, mine)
-	waiter.Pending(t)
-	itest.Free(t, 0, stranger, lease.Name())
+	step.LostWithin(t, TTL+itest.Soon, mine)
+	waiter.WantPending(t)
+	step.FreeWithin(t, 0, stranger, lease.Name())
 	network.Heal()
-	itest.Free(t, itest.Soon, rival, itest.LockName(t))
-	itest.Held(t, lease, rival)
-	waiter.Pending(t)
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, TTL+itest.Soon))
+	step.FreeWithin(t, itest.Soon, rival, step.LockName(t))
+	step.WantLive(t, lease, rival)
+	waiter.WantPending(t)
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, TTL+itest.Soon))
 }
 
 // etcd grpc-proxy answers with what it makes of other answers. It is refused when it can be known,
@@ -136,7 +137,7 @@ func TestEtcdGRPCProxy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		itest.Eventually(t, itest.Hang, func() error {
+		step.Eventually(t, step.Limit, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := client.Get(ctx, "any")
@@ -150,16 +151,16 @@ func TestEtcdGRPCProxy(t *testing.T) {
 	if err != nil {
 		t.Fatalf("Open = %v, want a Locker: nothing tells this proxy from a member so far", err)
 	}
-	itest.Keep(t, l)
-	lease := itest.Acquire(t, l, itest.LockName(t))
-	itest.Eventually(t, itest.Soon, func() error {
-		_, err := locker.TryAcquire(t.Context(), l, itest.LockName(t))
+	step.CloseAtEnd(t, l)
+	lease := step.Acquire(t, l, step.LockName(t))
+	step.Eventually(t, itest.Soon, func() error {
+		_, err := locker.TryAcquire(t.Context(), l, step.LockName(t))
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "grpc-proxy") {
 			return fmt.Errorf("TryAcquire = %w, want an error that names the proxy", err)
 		}
 		return nil
 	})
-	itest.Lost(t, 6*time.Second+itest.Soon, lease)
+	step.LostWithin(t, 6*time.Second+itest.Soon, lease)
 }
 
 // A cluster whose transactions may not be as large as a renewal is refused.
@@ -172,7 +173,7 @@ func TestEtcdSmallTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = client.Close() })
-	itest.Eventually(t, itest.Hang, func() error {
+	step.Eventually(t, step.Limit, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := client.Get(ctx, "any")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -77,11 +78,11 @@ func (s *Service) session(t conformance.T, name string) (id clientv3.LeaseID) {
 }
 
 // queued starts to wait for a lock that is held, and returns when it has its place.
-func (s *Service) queued(t conformance.T, l locker.Locker, name string, ttl time.Duration) *itest.Waiting {
+func (s *Service) queued(t conformance.T, l locker.Locker, name string, ttl time.Duration) *step.Attempt {
 	t.Helper()
 	before := s.Waiters(t, name)
-	w := itest.Wait(t, l, name, locker.WithTTL(ttl))
-	itest.Eventually(t, itest.Soon, func() error {
+	w := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+	step.Eventually(t, itest.Soon, func() error {
 		if n := s.Waiters(t, name); n != before+1 {
 			return fmt.Errorf("%d wait in the cluster, want %d", n, before+1)
 		}
@@ -96,17 +97,17 @@ func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 	l, other, third := s.Open(t), s.Open(t), s.Open(t)
 	atMost := func(want int, what string) {
 		t.Helper()
-		itest.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.Soon, func() error {
 			if got := len(s.leases(t)); got > want {
 				return fmt.Errorf("%s: there are %d etcd leases, want %d at most", what, got, want)
 			}
 			return nil
 		})
 	}
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	for i := range 20 {
 		ttl := TTL * time.Duration(1+i%2)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(ttl))
+		lease := step.Acquire(t, l, name, locker.WithTTL(ttl))
 		if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(ttl)); !errors.Is(err, locker.ErrHeld) {
 			t.Fatalf("TryAcquire = %v, want ErrHeld", err)
 		}
@@ -117,15 +118,15 @@ func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 		for _, waiter := range []locker.Locker{other, third} {
 			go func() { _, _ = waiter.Acquire(ctx, name, locker.WithTTL(ttl)) }()
 		}
-		itest.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.Soon, func() error {
 			if n := s.Waiters(t, name); n != 2 {
 				return fmt.Errorf("%d wait, want 2", n)
 			}
 			return nil
 		})
 		cancel()
-		itest.Release(t, lease)
-		itest.Free(t, itest.Soon, third, itest.LockName(t))
+		step.Release(t, lease)
+		step.FreeWithin(t, itest.Soon, third, step.LockName(t))
 	}
 	atMost(7, "with three Lockers that have used two TTLs each, and one of them the default TTL as well")
 	for _, l := range []locker.Locker{l, other, third} {
@@ -137,18 +138,18 @@ func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *Service) revokedByHand(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
-	names := []string{itest.LockName(t), itest.LockName(t), itest.LockName(t)}
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
+	names := []string{step.LockName(t), step.LockName(t), step.LockName(t)}
 	var leases []locker.Lease
-	var next []*itest.Waiting
+	var next []*step.Attempt
 	for _, name := range names {
-		leases = append(leases, itest.Acquire(t, l, name, locker.WithTTL(itest.Far)))
-		next = append(next, itest.Wait(t, other, name, locker.WithTTL(itest.Far)))
+		leases = append(leases, step.Acquire(t, l, name, locker.WithTTL(itest.Far)))
+		next = append(next, step.StartAcquire(t, other, name, locker.WithTTL(itest.Far)))
 	}
-	queued := itest.Wait(t, l, names[0], locker.WithTTL(itest.Far)) // behind its own Locker's lease, and so without a request
-	alone := itest.Acquire(t, other, itest.LockName(t), locker.WithTTL(itest.Far))
+	queued := step.StartAcquire(t, l, names[0], locker.WithTTL(itest.Far)) // behind its own Locker's lease, and so without a request
+	alone := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.Far))
 	contested := s.queued(t, l, alone.Name(), itest.Far) // on the session that is going to be revoked
-	itest.Pass(t, time.Second)                           // so that it is held for longer than a moment
+	step.Pass(t, time.Second)                            // so that it is held for longer than a moment
 	revoked := make(map[clientv3.LeaseID]bool)
 	for _, name := range names { // one, unless each lock has its own
 		revoked[s.session(t, name)] = true
@@ -157,25 +158,25 @@ func (s *Service) revokedByHand(t conformance.T, _ *conformance.Harness) {
 		itest.Must(t, func(ctx context.Context) error { _, err := s.Members[1].admin.Revoke(ctx, id); return err })
 	}
 	for i, lease := range leases {
-		itest.Lost(t, itest.Soon, lease)
+		step.LostWithin(t, itest.Soon, lease)
 		got := next[i].Granted(t, itest.Soon)
 		if got.Token() <= lease.Token() {
 			t.Errorf("token %v after %v", got.Token(), lease.Token())
 		}
-		itest.Held(t, got, l)
-		itest.Release(t, got)
+		step.WantLive(t, got, l)
+		step.Release(t, got)
 	}
-	itest.Release(t, queued.Granted(t, itest.Soon)) // the Locker has a new session by now
-	contested.Pending(t)
-	itest.Release(t, alone)
-	itest.Release(t, contested.Granted(t, itest.Far/2))
+	step.Release(t, queued.Granted(t, itest.Soon)) // the Locker has a new session by now
+	contested.WantPending(t)
+	step.Release(t, alone)
+	step.Release(t, contested.Granted(t, itest.Far/2))
 }
 
 // compacted cuts a waiter off, and meanwhile makes the past that its watch would have to read unreadable.
 func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
-	holder, admin, name := itest.Keep(t, s.Open(t)), s.Members[0].admin, itest.LockName(t)
+	holder, admin, name := step.CloseAtEnd(t, s.Open(t)), s.Members[0].admin, step.LockName(t)
 	l, network := s.proxied(t)
-	itest.Keep(t, l)
+	step.CloseAtEnd(t, l)
 	compact := func() {
 		itest.Must(t, func(ctx context.Context) error {
 			for range 10 {
@@ -191,29 +192,29 @@ func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
 			return err
 		})
 	}
-	lease := itest.Acquire(t, holder, name)
-	mine := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far)) // whose key is watched from when it was put
-	itest.Pass(t, time.Second)
+	lease := step.Acquire(t, holder, name)
+	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // whose key is watched from when it was put
+	step.Pass(t, time.Second)
 	waiter := s.queued(t, l, name, itest.Far)
 	compact()
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	network.Cut()
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	compact()
 	network.Heal()
 	network.Sever()
 	next := waiter.Granted(t, 2*itest.Soon)
-	itest.Held(t, next, holder)
-	itest.Held(t, mine, holder)
+	step.WantLive(t, next, holder)
+	step.WantLive(t, mine, holder)
 	s.remove(t, mine.Name()) // is noticed as before
-	itest.Lost(t, itest.Soon, mine)
-	itest.Release(t, next)
-	itest.Free(t, 0, holder, name)
+	step.LostWithin(t, itest.Soon, mine)
+	step.Release(t, next)
+	step.FreeWithin(t, 0, holder, name)
 }
 
 func (s *Service) prefixes(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	keys := func() (keys []string) {
 		itest.Must(t, func(ctx context.Context) (err error) { keys, err = s.queue(ctx, name); return err })
 		return keys
@@ -223,11 +224,11 @@ func (s *Service) prefixes(t conformance.T, _ *conformance.Harness) {
 	}
 	owner := strings.TrimPrefix(keys[0], etcdDir(name))
 	for _, similar := range []string{name + "/", name + "/b", name + "/" + owner, "/" + name, name + "%2F", name + "%", name[:len(name)-1]} {
-		itest.Free(t, 0, other, similar)
-		another := itest.Acquire(t, other, similar)
-		itest.Held(t, lease, other)
-		itest.Held(t, another, l)
-		itest.Release(t, another)
+		step.FreeWithin(t, 0, other, similar)
+		another := step.Acquire(t, other, similar)
+		step.WantLive(t, lease, other)
+		step.WantLive(t, another, l)
+		step.Release(t, another)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }

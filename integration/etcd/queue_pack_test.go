@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -17,7 +18,7 @@ import (
 // before it are keys of nobody.
 func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 	const others, atOnce = 2048, 128
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	itest.Must(t, func(ctx context.Context) error {
 		for i := range others / atOnce {
 			var puts []clientv3.Op
@@ -30,18 +31,18 @@ func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 		}
 		return nil
 	})
-	l := itest.Keep(t, s.Open(t))
-	waiter := itest.Wait(t, l, name, locker.WithTTL(TTL))
-	itest.Eventually(t, itest.Soon, func() error {
+	l := step.CloseAtEnd(t, s.Open(t))
+	waiter := step.StartAcquire(t, l, name, locker.WithTTL(TTL))
+	step.Eventually(t, itest.Soon, func() error {
 		if n := s.Waiters(t, name); n != others {
 			return fmt.Errorf("%d wait, want %d", n, others)
 		}
 		return nil
 	})
-	itest.Pass(t, TTL/3) // until its watch is confirmed
+	step.Pass(t, TTL/3) // until its watch is confirmed
 	const sent = "etcd_network_client_grpc_sent_bytes_total"
 	before, requests := s.sum(t, sent), s.requests(t)
-	itest.Pass(t, 2*TTL)
+	step.Pass(t, 2*TTL)
 	bytes, requests := s.sum(t, sent)-before, s.requests(t)-requests
 	t.Logf("%d requests for renewals in a queue of %d were answered with %d bytes", requests, others, bytes)
 	if requests < 6 {
@@ -50,10 +51,10 @@ func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 	if most := 1000 * requests; bytes > most {
 		t.Errorf("%d requests were answered with %d bytes, want %d at most", requests, bytes, most)
 	}
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	itest.Must(t, func(ctx context.Context) error {
 		_, err := s.Members[0].admin.Delete(ctx, etcdDir(name)+"other", clientv3.WithPrefix())
 		return err
 	})
-	itest.Release(t, waiter.Granted(t, TTL+itest.Soon))
+	step.Release(t, waiter.Granted(t, TTL+itest.Soon))
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -32,7 +33,7 @@ func secureSingleEtcd(t *testing.T, password string, writes int) (addr string) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	itest.Eventually(t, itest.Hang, func() error {
+	step.Eventually(t, step.Limit, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := client.Get(ctx, "any")
@@ -86,13 +87,13 @@ func TestEtcdStrangerThatRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			itest.Keep(t, itest.WithClient{Locker: l, Client: client})
-			lease := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(2*TTL))
+			step.CloseAtEnd(t, itest.WithClient{Locker: l, Client: client})
+			lease := step.Acquire(t, l, step.LockName(t), locker.WithTTL(2*TTL))
 			n.cut()
-			itest.Eventually(t, TTL, func() error { // until the stranger has answered
+			step.Eventually(t, TTL, func() error { // until the stranger has answered
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := locker.TryAcquire(ctx, l, itest.LockName(t), locker.WithTTL(2*TTL))
+				_, err := locker.TryAcquire(ctx, l, step.LockName(t), locker.WithTTL(2*TTL))
 				for _, word := range []string{"auth", "Unimplemented", "403"} {
 					if err != nil && strings.Contains(err.Error(), word) {
 						return nil
@@ -101,13 +102,13 @@ func TestEtcdStrangerThatRefuses(t *testing.T) {
 				return fmt.Errorf("TryAcquire = %w, want the stranger's refusal", err)
 			})
 			n.away.Store(false)
-			itest.Free(t, itest.Soon, l, itest.LockName(t))
-			itest.Pass(t, 3*TTL)
+			step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+			step.Pass(t, 3*TTL)
 			if err := lease.Err(); err != nil {
 				t.Errorf("the lease is lost: %v", err)
 			}
-			itest.Free(t, itest.Soon, l, itest.LockName(t))
-			itest.Release(t, lease)
+			step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+			step.Release(t, lease)
 		})
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -27,19 +28,19 @@ const recovery = 15 * time.Second
 // cluster doesn't reach soon.
 func (s *Service) idle(t conformance.T) locker.Locker {
 	t.Helper()
-	l := itest.Keep(t, s.Open(t))
+	l := step.CloseAtEnd(t, s.Open(t))
 	for range 20 {
-		itest.Free(t, 0, l, itest.LockName(t))
+		step.FreeWithin(t, 0, l, step.LockName(t))
 	}
 	itest.Must(t, func(ctx context.Context) error { return s.propose(ctx, 1000) })
-	itest.Pass(t, etcdTokenTTL+time.Second) // it must log in again now, which refers to the present
-	itest.Free(t, 0, l, itest.LockName(t))
+	step.Pass(t, etcdTokenTTL+time.Second) // it must log in again now, which refers to the present
+	step.FreeWithin(t, 0, l, step.LockName(t))
 	return l
 }
 
 // setBack restores all members from an older copy of their disks.
 func (s *Service) setBack(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	s.down(t)
 	copies := t.TempDir()
 	for _, m := range s.Members {
@@ -51,7 +52,7 @@ func (s *Service) setBack(t conformance.T, _ *conformance.Harness) {
 	}
 	s.up(t)
 	idle := s.idle(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(2*TTL))
+	lease := step.Acquire(t, l, name, locker.WithTTL(2*TTL))
 	waiter := s.queued(t, other, name, 2*TTL)
 	s.down(t)
 	for _, m := range s.Members {
@@ -61,33 +62,33 @@ func (s *Service) setBack(t conformance.T, _ *conformance.Harness) {
 		})
 	}
 	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.logIn(ctx)) })
-	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
-	if !waiter.Returned(2 * itest.Hang) {
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	if !waiter.Returned(2 * step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was set back")
 	}
 	if waiter.Err != nil {
 		t.Logf("Acquire while the cluster was set back = %v", waiter.Err)
 	} else {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, recovery, l, name)
-	itest.Free(t, recovery, idle, name)
-	itest.Free(t, recovery, other, name)
+	step.FreeWithin(t, recovery, l, name)
+	step.FreeWithin(t, recovery, idle, name)
+	step.FreeWithin(t, recovery, other, name)
 }
 
 // exchanged founds a cluster with another id in the place of the old one. Lockers of before let
 // nobody in there, until they are opened again.
 func (s *Service) exchanged(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	idle := s.idle(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(2*TTL))
+	lease := step.Acquire(t, l, name, locker.WithTTL(2*TTL))
 	waiter := s.queued(t, other, name, 2*TTL)
 	s.token = rand.Text()
 	s.wipe(t)
-	fresh := itest.Keep(t, s.Open(t))
-	itest.Free(t, itest.Hang, fresh, itest.LockName(t))
-	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
-	if !waiter.Returned(itest.Hang) {
+	fresh := step.CloseAtEnd(t, s.Open(t))
+	step.FreeWithin(t, step.Limit, fresh, step.LockName(t))
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	if !waiter.Returned(step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was exchanged")
 	}
 	if waiter.Err == nil {
@@ -99,7 +100,7 @@ func (s *Service) exchanged(t conformance.T, _ *conformance.Harness) {
 		s.refusesTheOther(t, old)
 		s.refusesTheOther(t, old)
 	}
-	itest.Free(t, 0, fresh, name)
+	step.FreeWithin(t, 0, fresh, name)
 	if left := s.residue(t); left != "" {
 		t.Errorf("in the other cluster is left: %s", left)
 	}
@@ -110,7 +111,7 @@ func (s *Service) refusesTheOther(t conformance.T, l locker.Locker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), recovery)
 	defer cancel()
-	lease, err := locker.TryAcquire(ctx, l, itest.LockName(t))
+	lease, err := locker.TryAcquire(ctx, l, step.LockName(t))
 	if err == nil {
 		_ = lease.Release(ctx)
 		t.Fatalf("TryAcquire = a lease of another cluster")
@@ -126,7 +127,7 @@ func (s *Service) refusesTheOther(t conformance.T, l locker.Locker) {
 // the death of the holder.
 func (s *Service) lateElection(t conformance.T, _ *conformance.Harness) {
 	const ttl, before = 15 * time.Second, 4 * time.Second // a busy machine may be slow to kill
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	p := itest.StartHolder(s.URL)(t)
 	answer, err := p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: ttl})
 	if err != nil || answer.Error != "" {
@@ -135,14 +136,14 @@ func (s *Service) lateElection(t conformance.T, _ *conformance.Harness) {
 	leader := s.leads(t)
 	p.Kill()
 	dead := time.Now()
-	waiter := itest.Wait(t, l, name, locker.WithTTL(ttl))
-	itest.Pass(t, ttl-before)
+	waiter := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+	step.Pass(t, ttl-before)
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", leader) })
 	killed := time.Now()
 	t.Cleanup(func() {
 		itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start", leader), s.wait(ctx)) })
 	})
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	bound := ttl + l.Guarantees().Expiry.Slack
 	next := waiter.Granted(t, bound+itest.Soon)
 	t.Logf("the lock was free %v after the death of its holder, and %v after that of the leader; TTL and slack are %v", time.Since(dead), time.Since(killed), bound)
@@ -155,5 +156,5 @@ func (s *Service) lateElection(t conformance.T, _ *conformance.Harness) {
 	if next.Token() <= answer.Token {
 		t.Errorf("token %v after %v", next.Token(), answer.Token)
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }

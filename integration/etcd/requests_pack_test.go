@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -59,13 +60,13 @@ func (s *Service) costs(t conformance.T, what string, want cost, prepare func() 
 
 // requestCounts is the table of docs/etcd.md.
 func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	var lease locker.Lease
 	take := func(l locker.Locker, name string) func() {
-		return func() { lease = itest.Acquire(t, l, name, locker.WithTTL(itest.Far)) }
+		return func() { lease = step.Acquire(t, l, name, locker.WithTTL(itest.Far)) }
 	}
-	giveBack := func() { itest.Release(t, lease) }
-	itest.Free(t, 0, l, itest.LockName(t)) // so that there is a session of the usual TTL
+	giveBack := func() { step.Release(t, lease) }
+	step.FreeWithin(t, 0, l, step.LockName(t)) // so that there is a session of the usual TTL
 	for _, c := range []struct {
 		what    string
 		prepare func() func()
@@ -73,17 +74,17 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 	}{
 		{"open, with a login, and close", func() func() { return func() { _ = s.Open(t).Close() } }, cost{8, 4}},
 		{"the first lock with a TTL", func() func() {
-			l := itest.Keep(t, s.Open(t))
-			itest.Pass(t, itest.Soon/10) // until the end of what was granted to see whether it fits
-			return take(l, itest.LockName(t))
+			l := step.CloseAtEnd(t, s.Open(t))
+			step.Pass(t, itest.Soon/10) // until the end of what was granted to see whether it fits
+			return take(l, step.LockName(t))
 		}, cost{2, 2}},
-		{"acquire a free lock", func() func() { return take(l, itest.LockName(t)) }, cost{1, 1}},
+		{"acquire a free lock", func() func() { return take(l, step.LockName(t)) }, cost{1, 1}},
 		{"release", func() func() {
-			take(l, itest.LockName(t))()
+			take(l, step.LockName(t))()
 			return giveBack
 		}, cost{1, 1}},
 		{"TryAcquire of one that is held", func() func() {
-			name := itest.LockName(t)
+			name := step.LockName(t)
 			take(l, name)()
 			return func() {
 				if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(itest.Far)); !errors.Is(err, locker.ErrHeld) {
@@ -92,25 +93,25 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 			}
 		}, cost{1, 1}},
 		{"wait for the first time", func() func() {
-			name := itest.LockName(t)
+			name := step.LockName(t)
 			take(l, name)()
 			return func() {
 				s.queued(t, other, name, itest.Far)
-				itest.Pass(t, itest.Soon/5) // until it has looked who was there before its watch
+				step.Pass(t, itest.Soon/5) // until it has looked who was there before its watch
 			}
 		}, cost{2, 1}},
 		{"hand over", func() func() {
-			name := itest.LockName(t)
+			name := step.LockName(t)
 			take(l, name)()
 			next := s.queued(t, other, name, itest.Far)
-			itest.Pass(t, itest.Soon/20) // until its watch stands
+			step.Pass(t, itest.Soon/20) // until its watch stands
 			return func() {
 				giveBack()
 				next.Granted(t, itest.Soon)
 			}
 		}, cost{1, 1}},
 		{"renew", func() func() {
-			take(l, itest.LockName(t))()
+			take(l, step.LockName(t))()
 			return func() {
 				if err := lease.Renew(t.Context()); err != nil {
 					t.Errorf("Renew = %v, want nil", err)

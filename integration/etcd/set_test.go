@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence/fenceetcd"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
@@ -112,18 +113,18 @@ func (s *Service) newSet(t *testing.T, w setWriter, size setSize) *setTest {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = data.Close() })
-	test := &setTest{writer: w, size: size, data: data, name: itest.LockName(t), written: make(chan struct{})}
+	test := &setTest{writer: w, size: size, data: data, name: step.LockName(t), written: make(chan struct{})}
 	test.mark = fenceetcd.Mark{KV: data, Key: "mark/" + test.name}
 	for i := range setClients {
 		l, network := s.proxied(t)
-		test.clients = append(test.clients, &setClient{itest.Keep(t, l), network, i})
+		test.clients = append(test.clients, &setClient{step.CloseAtEnd(t, l), network, i})
 	}
 	return test
 }
 
 // run has the clients add elements, and looks what is in the set in the end.
 func (test *setTest) run() {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*itest.Hang)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*step.Limit)
 	defer cancel()
 	var all sync.WaitGroup
 	n := test.size.adds + test.size.pauses
@@ -228,7 +229,7 @@ func (test *setTest) pause(ctx context.Context, c *setClient) error {
 		test.mu.Unlock()
 		select {
 		case <-written:
-		case <-time.After(itest.Hang):
+		case <-time.After(step.Limit):
 			return errors.New("nobody has written while a client was paused")
 		case <-ctx.Done():
 			return context.Cause(ctx)

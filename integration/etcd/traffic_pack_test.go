@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -44,15 +45,15 @@ func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	r := new(received)
 	config := s.Config
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(r.dial)}
-	l, holder, name := itest.Keep(t, NewLocker(t, config)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-	mine := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far))
+	l, holder, name := step.CloseAtEnd(t, NewLocker(t, config)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far))
 	waiter := s.queued(t, l, name, itest.Far)
-	itest.Pass(t, itest.Soon/5) // so that all is watched that is going to be
+	step.Pass(t, itest.Soon/5) // so that all is watched that is going to be
 
 	before := r.bytes.Load()
-	busy := []locker.Locker{itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))}
-	stem := itest.LockName(t)
+	busy := []locker.Locker{step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))}
+	stem := step.LockName(t)
 	var all sync.WaitGroup
 	errs := make(chan error, len(busy)*8)
 	for worker := range cap(errs) {
@@ -80,8 +81,8 @@ func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	if cost > 10*busyLocks { // an event has 100 bytes and more
 		t.Errorf("%d bytes for %d locks of others, want none but those of renewals", cost, busyLocks)
 	}
-	waiter.Pending(t)
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
-	itest.Release(t, mine)
+	waiter.WantPending(t)
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, mine)
 }

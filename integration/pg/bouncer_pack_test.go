@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -29,7 +30,7 @@ func (s *Service) sessionless(t conformance.T, _ *conformance.Harness) {
 			itest.RefusedAtOpen(t, itest.Changed(s.URL, func(u *url.URL) { u.Path = "/" + database }), "session mode")
 		}
 	}
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	if left := s.residue(t); left != "" {
 		t.Errorf("left on the server: %s", left)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -38,9 +39,9 @@ func TestPostgresWithoutResetQuery(t *testing.T) {
 		}
 		return stream, err
 	}
-	l, name := s.dialled(t, dial, pgbackend.WithDefaultTTL(ttl)), itest.LockName(t)
+	l, name := s.dialled(t, dial, pgbackend.WithDefaultTTL(ttl)), step.LockName(t)
 	t.Cleanup(func() { _ = l.Close() })
-	itest.Acquire(t, l, name)
+	step.Acquire(t, l, name)
 	mu.Lock()
 	killed = true
 	for _, stream := range streams {
@@ -48,13 +49,13 @@ func TestPostgresWithoutResetQuery(t *testing.T) {
 	}
 	mu.Unlock()
 	before := admin[int64](t, s, "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and objsubid = 1")
-	other := itest.Keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
-	lease := itest.Acquire(t, other, itest.LockName(t)) // keeps the session alive
-	defer itest.Release(t, lease)
+	other := step.CloseAtEnd(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
+	lease := step.Acquire(t, other, step.LockName(t)) // keeps the session alive
+	defer step.Release(t, lease)
 	if now := admin[int64](t, s, "select pid from pg_locks where locktype = 'advisory' and mode = 'ExclusiveLock' and objsubid = 1 order by pid <> $1 limit 1", before); now != before {
 		t.Fatalf("the other Locker has the session %d and not %d: this test proves nothing", now, before)
 	}
-	third := itest.Keep(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
-	next := itest.Wait(t, third, name)
-	itest.Release(t, next.Granted(t, ttl+third.Guarantees().Expiry.Slack+itest.Soon))
+	third := step.CloseAtEnd(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
+	next := step.StartAcquire(t, third, name)
+	step.Release(t, next.Granted(t, ttl+third.Guarantees().Expiry.Slack+itest.Soon))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -29,7 +30,7 @@ func (s *Service) closePack() []conformance.Case {
 
 // blockedConnect has somebody lock the table that each connection reads, for longer than several tries take.
 func (s *Service) blockedConnect(t conformance.T, _ *conformance.Harness) {
-	l := itest.Keep(t, s.open(t))
+	l := step.CloseAtEnd(t, s.open(t))
 	n, err := s.leader(t.Context())
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -47,7 +48,7 @@ func (s *Service) blockedConnect(t conformance.T, _ *conformance.Harness) {
 	const ttl = 4 * itest.ShortTTL // which needs a connection that isn't there yet
 	tries := 0
 	for end := time.Now().Add(17 * time.Second); time.Now().Before(end); tries++ {
-		if lease, err := locker.TryAcquire(t.Context(), l, itest.LockName(t), locker.WithTTL(ttl)); err == nil {
+		if lease, err := locker.TryAcquire(t.Context(), l, step.LockName(t), locker.WithTTL(ttl)); err == nil {
 			_ = lease.Release(t.Context())
 			t.Fatalf("TryAcquire = a lease: nobody can connect, so this case proves nothing")
 		}
@@ -56,24 +57,24 @@ func (s *Service) blockedConnect(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("%d tries have left %d processes on the server, want one that is being tried", tries, more)
 	}
 	back()
-	name := itest.LockName(t)
-	itest.Eventually(t, itest.Soon, func() error {
+	name := step.LockName(t)
+	step.Eventually(t, itest.Soon, func() error {
 		lease, err := locker.TryAcquire(t.Context(), l, name, locker.WithTTL(ttl))
 		if err == nil {
-			itest.Release(t, lease)
+			step.Release(t, lease)
 		}
 		return err
 	})
 }
 
 func (s *Service) closed(t conformance.T, _ *conformance.Harness) {
-	other := itest.Keep(t, s.open(t))
-	lease := itest.Acquire(t, other, itest.LockName(t))
+	other := step.CloseAtEnd(t, s.open(t))
+	lease := step.Acquire(t, other, step.LockName(t))
 	before := s.sessions(t)
 	l := s.open(t)
-	itest.Acquire(t, l, itest.LockName(t))
-	waiter := itest.Wait(t, l, lease.Name())
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
+	step.Acquire(t, l, step.LockName(t))
+	waiter := step.StartAcquire(t, l, lease.Name())
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
 	if n := s.sessions(t); n <= before {
 		t.Errorf("a Locker that is open has %d sessions: this case proves nothing", n-before)
 	}
@@ -83,7 +84,7 @@ func (s *Service) closed(t conformance.T, _ *conformance.Harness) {
 	if !waiter.Returned(itest.Soon) || !errors.Is(waiter.Err, locker.ErrClosed) {
 		t.Errorf("Acquire that waited = %v, want ErrClosed", waiter.Err)
 	}
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if n := s.sessions(t); n != before {
 			return fmt.Errorf("%d sessions are left", n-before)
 		}
@@ -94,13 +95,13 @@ func (s *Service) closed(t conformance.T, _ *conformance.Harness) {
 // cancelledEarly stops a process of the server, so that it reads the statement after the first cancellation.
 func (s *Service) cancelledEarly(t conformance.T, _ *conformance.Harness) {
 	const ttl = 15 * time.Second // after a third of it l asks whether its waiter waits; a session that is stopped ends after all of it
-	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	lease := itest.Acquire(t, other, itest.LockName(t), locker.WithTTL(itest.Far))
-	first := itest.Wait(t, l, lease.Name(), locker.WithTTL(ttl))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
+	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	lease := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.Far))
+	first := step.StartAcquire(t, l, lease.Name(), locker.WithTTL(ttl))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
 	pid := admin[int](t, s, "select min(pid) from "+pgAwaited)
-	first.Cancel()
-	itest.Eventually(t, itest.Soon, func() error { // its connection is there for the next one
+	first.Cancel(nil)
+	step.Eventually(t, itest.Soon, func() error { // its connection is there for the next one
 		if state := admin[string](t, s, "select state from pg_stat_activity where pid = $1", pid); state != "idle" {
 			return fmt.Errorf("the waiter's session is %s, and not idle", state)
 		}
@@ -126,11 +127,11 @@ func (s *Service) cancelledEarly(t conformance.T, _ *conformance.Harness) {
 			return nil
 		}
 	}
-	second := itest.Wait(t, l, lease.Name(), locker.WithTTL(ttl))
-	itest.Eventually(t, ttl, asked("pid IN (")) // its statement is on the way, as l looks whether it is blocked
+	second := step.StartAcquire(t, l, lease.Name(), locker.WithTTL(ttl))
+	step.Eventually(t, ttl, asked("pid IN (")) // its statement is on the way, as l looks whether it is blocked
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	itest.Eventually(t, itest.Soon, asked("pg_cancel_backend("))
+	step.Eventually(t, itest.Soon, asked("pg_cancel_backend("))
 	goOn()
 	if err := <-closed; err != nil {
 		t.Errorf("Close = %v, want nil", err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -27,12 +28,12 @@ func (s *Service) collisions(t conformance.T, _ *conformance.Harness) {
 	if pgKey(collision[0]) != pgKey(collision[1]) {
 		t.Fatalf("the keys of %q are different", collision)
 	}
-	l, other, third := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	l, other, third := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
 	for i, one := range collision {
 		two := collision[1-i]
-		lease := itest.Acquire(t, l, one)
+		lease := step.Acquire(t, l, one)
 		for _, opts := range [][]locker.Option{{locker.NoWait()}, nil} { // here it would wait for itself
-			w := itest.Wait(t, l, two, opts...)
+			w := step.StartAcquire(t, l, two, opts...)
 			if !w.Returned(itest.Soon) {
 				t.Fatalf("Acquire of %q has not returned after %v, while this Locker has %q", two, itest.Soon, one)
 			}
@@ -40,20 +41,20 @@ func (s *Service) collisions(t conformance.T, _ *conformance.Harness) {
 				t.Errorf("Acquire of a name whose key is that of one in use = %v, want ErrCollision alone", w.Err)
 			}
 		}
-		itest.Held(t, lease, third)
+		step.WantLive(t, lease, third)
 
-		waiter := itest.Wait(t, other, two) // and there it is somebody else's lock
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, two, 1) })
-		if _, err := locker.TryAcquire(t.Context(), itest.Keep(t, s.open(t)), two); !errors.Is(err, locker.ErrHeld) {
+		waiter := step.StartAcquire(t, other, two) // and there it is somebody else's lock
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, two, 1) })
+		if _, err := locker.TryAcquire(t.Context(), step.CloseAtEnd(t, s.open(t)), two); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire in another Locker = %v, want ErrHeld: there are never two holders of one key", err)
 		}
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		next := waiter.Granted(t, itest.Soon)
 		if _, err := locker.TryAcquire(t.Context(), other, one); !errors.Is(err, pgbackend.ErrCollision) {
 			t.Errorf("TryAcquire of %q = %v, want ErrCollision: a lease of this Locker that was waited for has its key", one, err)
 		}
-		itest.Release(t, next)
-		itest.Free(t, itest.Soon, other, one)
-		itest.Free(t, itest.Soon, l, two)
+		step.Release(t, next)
+		step.FreeWithin(t, itest.Soon, other, one)
+		step.FreeWithin(t, itest.Soon, l, two)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -93,7 +94,7 @@ func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
 			}
 		}()
 		want := tokens.count() + connections*perCrash
-		itest.Eventually(t, itest.Hang, func() error {
+		step.Eventually(t, step.Limit, func() error {
 			if n := tokens.count(); n < want {
 				return fmt.Errorf("%d tokens were drawn, want %d", n, want)
 			}
@@ -127,9 +128,9 @@ func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
 func (s *Service) drawUnderLoad(t conformance.T, connections int, tokens, plain *drawn) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
-	base := itest.LockName(t)
+	base := step.LockName(t)
 	for i := range connections {
-		l := itest.Keep(t, s.open(t))
+		l := step.CloseAtEnd(t, s.open(t))
 		for j := range 4 { // so that a Locker has several on the way
 			name := fmt.Sprint(base, "-", i, "-", j)
 			load.Go(func() {
@@ -290,12 +291,12 @@ func (d *drawn) repeated() (example string, n int) {
 // crashNoticed asks a server that is back at once for the lock, whose TTL is not over by far.
 func (s *Service) crashNoticed(t conformance.T, _ *conformance.Harness) {
 	for _, whole := range []bool{true, false} {
-		l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-		waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 		s.crash(t, whole)
-		itest.Lost(t, itest.Soon, lease)
+		step.LostWithin(t, itest.Soon, lease)
 		if !waiter.Returned(itest.Soon) {
 			t.Fatalf("Acquire has not returned %v after a crash", itest.Soon)
 		}
@@ -303,9 +304,9 @@ func (s *Service) crashNoticed(t conformance.T, _ *conformance.Harness) {
 			t.Logf("Acquire that waited over a crash = %v", waiter.Err)
 		} else {
 			later(t, lease.Token(), waiter.Lease.Token())
-			itest.Release(t, waiter.Lease)
+			step.Release(t, waiter.Lease)
 		}
-		later(t, lease.Token(), itest.Free(t, itest.Soon, l, name))
+		later(t, lease.Token(), step.FreeWithin(t, itest.Soon, l, name))
 	}
 }
 

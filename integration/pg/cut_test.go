@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/netns"
 )
@@ -28,31 +29,31 @@ func TestPostgresCutOffWaiter(t *testing.T) {
 	s := Standalone(t)
 	at := CutTarget(s)
 	network := at.Network(t)
-	l, other, name := itest.Keep(t, at.Through(t, network.Dial)), itest.Keep(t, s.open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	t.Cleanup(func() { itest.Must(t, network.Heal) })
-	waitFor := func() (locker.Lease, *itest.Waiting) {
-		lease := itest.Acquire(t, other, name, locker.WithTTL(itest.Far))
-		next := itest.Wait(t, l, name, locker.WithTTL(ttl))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	waitFor := func() (locker.Lease, *step.Attempt) {
+		lease := step.Acquire(t, other, name, locker.WithTTL(itest.Far))
+		next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 		return lease, next
 	}
 	lease, next := waitFor()
-	itest.Release(t, lease)
-	itest.Release(t, next.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, next.Granted(t, itest.Soon))
 	_, next = waitFor()
-	itest.Pass(t, time.Second/2) // what isn't acknowledged yet would count
+	step.Pass(t, time.Second/2) // what isn't acknowledged yet would count
 	if err := network.Cut(t.Context(), netns.Both); err != nil {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	itest.Eventually(t, most, func() error {
+	step.Eventually(t, most, func() error {
 		if n := s.waiters(t, name); n > 0 {
 			return fmt.Errorf("%v after it was cut off the waiter has its place, want at most %v", time.Since(began), most)
 		}
 		return nil
 	})
 	t.Logf("the place was free after %v", time.Since(began))
-	next.Pending(t)
+	next.WantPending(t)
 }
 
 // Something between may answer for a holder that is cut off, by a reset: a firewall that has lost the connection, say. So the server must
@@ -71,19 +72,19 @@ func TestPostgresAnsweredFor(t *testing.T) {
 		t.Run(fmt.Sprintf("after a wait: %v", waits), func(t *testing.T) {
 			t.Parallel()
 			network := at.Network(t)
-			l, other, name := itest.Keep(t, at.Through(t, network.Dial)), itest.Keep(t, s.open(t)), itest.LockName(t)
+			l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 			t.Cleanup(func() { itest.Must(t, network.Heal) })
 			var lease locker.Lease
 			if waits {
-				before := itest.Acquire(t, other, name, locker.WithTTL(ttl))
-				next := itest.Wait(t, l, name, locker.WithTTL(ttl))
-				itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-				itest.Release(t, before)
+				before := step.Acquire(t, other, name, locker.WithTTL(ttl))
+				next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+				step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+				step.Release(t, before)
 				lease = next.Granted(t, itest.Soon)
 			} else {
-				lease = itest.Acquire(t, l, name, locker.WithTTL(ttl))
+				lease = step.Acquire(t, l, name, locker.WithTTL(ttl))
 			}
-			itest.Pass(t, time.Second/2) // an answer to an acknowledgement that is on its way would end the session too
+			step.Pass(t, time.Second/2) // an answer to an acknowledgement that is on its way would end the session too
 			if err := network.Cut(t.Context(), netns.Answered); err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +98,7 @@ func TestPostgresAnsweredFor(t *testing.T) {
 			if believed {
 				t.Errorf("two holders, %v after the cut: Err is nil until %v from now", time.Since(began), time.Until(lease.Deadline()))
 			}
-			itest.Release(t, rival)
+			step.Release(t, rival)
 		})
 	}
 }
@@ -114,14 +115,14 @@ func TestPostgresCutOffAfterAWait(t *testing.T) {
 	s := Standalone(t)
 	at := CutTarget(s)
 	network := at.Network(t)
-	l, other, name := itest.Keep(t, at.Through(t, network.Dial)), itest.Keep(t, s.open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	t.Cleanup(func() { itest.Must(t, network.Heal) })
-	before := itest.Acquire(t, other, name, locker.WithTTL(ttl))
-	next := itest.Wait(t, l, name, locker.WithTTL(ttl))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-	itest.Release(t, before)
+	before := step.Acquire(t, other, name, locker.WithTTL(ttl))
+	next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Release(t, before)
 	lease := next.Granted(t, itest.Soon)
-	itest.Pass(t, time.Second/2) // what isn't acknowledged yet would postpone the end of the connection
+	step.Pass(t, time.Second/2) // what isn't acknowledged yet would postpone the end of the connection
 	if err := network.Cut(t.Context(), netns.Both); err != nil {
 		t.Fatal(err)
 	}
@@ -139,5 +140,5 @@ func TestPostgresCutOffAfterAWait(t *testing.T) {
 	if bound := ttl + other.Guarantees().Expiry.Slack + itest.Soon; after > bound {
 		t.Errorf("the rival had the lock %v after the cut, want %v at most", after, bound)
 	}
-	itest.Release(t, rival)
+	step.Release(t, rival)
 }

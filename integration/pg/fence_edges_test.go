@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fencepg"
 	"github.com/fencedlock/locker/fence/fencesql"
@@ -110,7 +111,7 @@ func TestFencePgSavepoint(t *testing.T) {
 	itest.NeedServers(t)
 	for name, begin := range fenceWays(FenceURL(t, fencePostgres(t))) {
 		t.Run(name, func(t *testing.T) {
-			resource := itest.LockName(t)
+			resource := step.LockName(t)
 			for _, mark := range []string{"no mark", "a mark"} {
 				tx := begin(t)
 				if err := tx.exec("SAVEPOINT inner_one"); err != nil {
@@ -150,7 +151,7 @@ func TestFencePgSavepoint(t *testing.T) {
 		}
 		t.Cleanup(pool.Close)
 		err = pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
-			return pgx.BeginFunc(t.Context(), tx, func(tx pgx.Tx) error { return fencepg.Claim(t.Context(), tx, itest.LockName(t), 5) })
+			return pgx.BeginFunc(t.Context(), tx, func(tx pgx.Tx) error { return fencepg.Claim(t.Context(), tx, step.LockName(t), 5) })
 		})
 		if !errors.Is(err, fencepg.ErrSavepoint) {
 			t.Errorf("Claim = %v, want ErrSavepoint", err)
@@ -170,7 +171,7 @@ func TestFencePgSchemas(t *testing.T) {
 	}
 	for name, begin := range fenceWays(url) {
 		t.Run(name, func(t *testing.T) {
-			resource := itest.LockName(t)
+			resource := step.LockName(t)
 			if err := claimed(t, begin, resource, 900); err != nil {
 				t.Fatal(err)
 			}
@@ -205,7 +206,7 @@ func TestFencePgIdleLimit(t *testing.T) {
 			t.Run(fmt.Sprint(name, " with token ", token), func(t *testing.T) {
 				t.Parallel()
 				const limit = time.Second
-				resource := itest.LockName(t)
+				resource := step.LockName(t)
 				if err := claimed(t, begin, resource, 5); err != nil {
 					t.Fatal(err)
 				}
@@ -238,7 +239,7 @@ func TestFencePgSettings(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for before, want := range map[string]string{"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply"} {
 				tx := begin(t, "set synchronous_commit = "+before, "set idle_in_transaction_session_timeout = '1h'")
-				if err := tx.claim(itest.LockName(t), 5, fencepg.WithIdleLimit(30*time.Second)); err != nil {
+				if err := tx.claim(step.LockName(t), 5, fencepg.WithIdleLimit(30*time.Second)); err != nil {
 					t.Fatal(err)
 				}
 				settings := "select current_setting('synchronous_commit') || ' ' || current_setting('idle_in_transaction_session_timeout') || ' ' ||" +

@@ -13,6 +13,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fencepg"
 	"github.com/fencedlock/locker/fence/fencesql"
@@ -119,7 +120,7 @@ func TestFencePgTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	resource := itest.LockName(t)
+	resource := step.LockName(t)
 	first, err := pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +147,7 @@ func TestFencePgTransactions(t *testing.T) {
 			return nil
 		})
 	}()
-	itest.Eventually(t, itest.Soon, func() error { // it waits
+	step.Eventually(t, itest.Soon, func() error { // it waits
 		n, err := pgValue[int](t.Context(), s.nodes[0], `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%locker_fence%'`)
 		if err != nil || n == 0 {
 			return errors.Join(err, errors.New("the second claim doesn't wait"))

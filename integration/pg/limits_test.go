@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -23,8 +24,8 @@ func TestPostgresLockTable(t *testing.T) {
 	s := pgSmall(t)
 	s.clear(t)
 	const half = smallLocks / 2
-	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	base := itest.LockName(t)
+	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	base := step.LockName(t)
 	leases := fill(t, l, smallLocks)
 	_, err := locker.TryAcquire(t.Context(), l, base)
 	t.Logf("%d leases, and then TryAcquire = %v", len(leases), err)
@@ -34,17 +35,17 @@ func TestPostgresLockTable(t *testing.T) {
 	}
 	itest.RefusedAtOpen(t, s.URL, "max_locks_per_transaction")
 	s.exec(t, "create table others (a text primary key, b text unique, c text unique)", "insert into others values ('a', 'b', 'c')", "drop table others")
-	itest.Free(t, itest.Soon, other, base) // it was opened before, and counts its own
+	step.FreeWithin(t, itest.Soon, other, base) // it was opened before, and counts its own
 	for _, lease := range leases {
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Fatalf("Renew = %v, want nil", err)
 		}
 	}
 	for _, lease := range leases[half/2:] {
-		itest.Release(t, lease)
+		step.Release(t, lease)
 	}
-	for _, l := range []locker.Locker{l, other, itest.Keep(t, s.open(t))} {
-		itest.Free(t, itest.Soon, l, base)
+	for _, l := range []locker.Locker{l, other, step.CloseAtEnd(t, s.open(t))} {
+		step.FreeWithin(t, itest.Soon, l, base)
 	}
 }
 
@@ -59,11 +60,11 @@ func TestPostgresLockTableOfMany(t *testing.T) {
 			s.clear(t)
 			var lockers []locker.Locker
 			for range 12 {
-				lockers = append(lockers, itest.Keep(t, s.open(t)))
+				lockers = append(lockers, step.CloseAtEnd(t, s.open(t)))
 			}
 			for _, l := range lockers {
 				for _, lease := range fill(t, l, before) {
-					itest.Release(t, lease)
+					step.Release(t, lease)
 				}
 			}
 			slices.Reverse(lockers)
@@ -74,7 +75,7 @@ func TestPostgresLockTableOfMany(t *testing.T) {
 					t.Errorf("one Locker has %d leases, want %d at most", len(of), half)
 				}
 				leases = append(leases, of...)
-				_, err := locker.TryAcquire(t.Context(), l, itest.LockName(t))
+				_, err := locker.TryAcquire(t.Context(), l, step.LockName(t))
 				fullTable(t, err)
 			}
 			t.Logf("%d Lockers have %d leases, and there is room for %d locks", len(lockers), len(leases), smallLocks)
@@ -87,10 +88,10 @@ func TestPostgresLockTableOfMany(t *testing.T) {
 				}
 			}
 			for _, lease := range leases {
-				itest.Release(t, lease)
+				step.Release(t, lease)
 			}
 			for _, l := range lockers {
-				itest.Free(t, itest.Soon, l, itest.LockName(t))
+				step.FreeWithin(t, itest.Soon, l, step.LockName(t))
 			}
 		})
 	}
@@ -99,7 +100,7 @@ func TestPostgresLockTableOfMany(t *testing.T) {
 // fill acquires up to n locks, until there is an error.
 func fill(t *testing.T, l locker.Locker, n int) (leases []locker.Lease) {
 	t.Helper()
-	base := itest.LockName(t)
+	base := step.LockName(t)
 	for i := range n {
 		lease, err := locker.TryAcquire(t.Context(), l, fmt.Sprint(base, "-", i))
 		if err != nil {
@@ -127,13 +128,13 @@ func TestPostgresTLS(t *testing.T) {
 	if err := os.WriteFile(file, []byte(pgCertificate), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := itest.Keep(t, itest.OpenURL(t, withParam(s.with("sslmode", "verify-full"), "sslrootcert", file)))
-	lease := itest.Acquire(t, l, itest.LockName(t))
+	l := step.CloseAtEnd(t, itest.OpenURL(t, withParam(s.with("sslmode", "verify-full"), "sslrootcert", file)))
+	lease := step.Acquire(t, l, step.LockName(t))
 	if n := admin[int](t, s, "select count(*) from pg_stat_ssl join pg_stat_activity using (pid) where usename = $1 and not ssl", pgUser); n != 0 {
 		t.Errorf("%d of the Locker's sessions have no TLS", n)
 	}
-	itest.Held(t, lease, itest.Keep(t, itest.OpenURL(t, s.with("sslmode", "require"))))
-	itest.Release(t, lease)
+	step.WantLive(t, lease, step.CloseAtEnd(t, itest.OpenURL(t, s.with("sslmode", "require"))))
+	step.Release(t, lease)
 	itest.RefusedAtOpen(t, s.with("sslmode", "verify-full"), "certificate")
 }
 
@@ -142,19 +143,19 @@ func TestPostgresWithoutConnections(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
 	s.clear(t)
-	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	lease, obstacle := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.ShortTTL)), itest.Acquire(t, other, itest.LockName(t))
+	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	lease, obstacle := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.ShortTTL)), step.Acquire(t, other, step.LockName(t))
 	s.exec(t, "alter role "+pgUser+" connection limit 2")
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" connection limit -1") })
 	itest.RefusedAtOpen(t, s.URL, "too many connections")
 
-	waiter := itest.Wait(t, l, obstacle.Name()) // without a connection to wait on
-	itest.Pass(t, 2*itest.ShortTTL)
-	waiter.Pending(t)
-	itest.Held(t, lease, other)
-	itest.Release(t, obstacle)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
-	itest.Release(t, lease)
+	waiter := step.StartAcquire(t, l, obstacle.Name()) // without a connection to wait on
+	step.Pass(t, 2*itest.ShortTTL)
+	waiter.WantPending(t)
+	step.WantLive(t, lease, other)
+	step.Release(t, obstacle)
+	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
 }
 
 // A server that takes no writes by default gives no tokens, and says so when a Locker is opened.
@@ -167,5 +168,5 @@ func TestPostgresReadOnly(t *testing.T) {
 	s.exec(t, "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
 	itest.RefusedAtOpen(t, s.URL, "default_transaction_read_only")
 	back()
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 }

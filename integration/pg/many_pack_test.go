@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -48,9 +49,9 @@ func (s *Service) heldLocks(t conformance.T) int {
 // holdMany acquires n locks at the same time.
 func holdMany(t conformance.T, l locker.Locker, n int, opts ...locker.Option) []locker.Lease {
 	t.Helper()
-	base := itest.LockName(t)
+	base := step.LockName(t)
 	leases, problems := make([]locker.Lease, n), make([]error, n)
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range leases {
@@ -83,10 +84,10 @@ func (s *Service) allHeld(t conformance.T, leases []locker.Lease) {
 
 // cancelledBeside cancels waits, requests that are under way, and some that have just been granted.
 func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
 	leases := holdMany(t, l, 1000, locker.WithTTL(4*itest.ShortTTL))
-	obstacle := itest.Acquire(t, other, itest.LockName(t))
-	base := itest.LockName(t)
+	obstacle := step.Acquire(t, other, step.LockName(t))
+	base := step.LockName(t)
 	var outcomes [3]int // a lease, cancelled, held
 	for i := range 500 {
 		name := fmt.Sprint(base, "-", i)
@@ -99,7 +100,7 @@ func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
 		switch {
 		case err == nil:
 			outcomes[0]++
-			itest.Release(t, lease)
+			step.Release(t, lease)
 		case !errors.Is(err, context.DeadlineExceeded):
 			t.Fatalf("Acquire whose time was up = %v, want DeadlineExceeded", err)
 		case errors.Is(err, locker.ErrHeld):
@@ -109,23 +110,23 @@ func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
 		}
 	}
 	t.Logf("of 500 acquisitions %d got a lease, %d ended while they waited, %d before there was an answer", outcomes[0], outcomes[2], outcomes[1])
-	itest.Pass(t, 4*itest.ShortTTL)
+	step.Pass(t, 4*itest.ShortTTL)
 	s.allHeld(t, leases)
-	itest.Eventually(t, itest.Soon, func() error { // what the cancelled ones got is given back
+	step.Eventually(t, itest.Soon, func() error { // what the cancelled ones got is given back
 		if n := s.heldLocks(t); n != len(leases)+1 {
 			return fmt.Errorf("%d locks are held on the server, want %d", n, len(leases)+1)
 		}
 		return nil
 	})
-	itest.Free(t, itest.Soon, other, fmt.Sprint(base, "-1"))
+	step.FreeWithin(t, itest.Soon, other, fmt.Sprint(base, "-1"))
 }
 
 // blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens on the connection of a thousand leases.
 func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 	const ttl = 4 * itest.ShortTTL
-	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	leases := holdMany(t, l, 1000, locker.WithTTL(ttl))
-	itest.Free(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.Soon, other, name)
 	n, err := s.leader(t.Context())
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -139,79 +140,79 @@ func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 	if _, err := tx.Exec(t.Context(), "alter sequence "+pgSequence+" cache 2"); err != nil {
 		t.Fatalf("%v", err)
 	}
-	mine, theirs := itest.LockName(t), itest.LockName(t)
-	_, _ = itest.Refused(t, itest.Soon, l, mine), itest.Refused(t, itest.Soon, other, theirs)
-	waiter := itest.Wait(t, l, name)
+	mine, theirs := step.LockName(t), step.LockName(t)
+	_, _ = step.WantFailure(t, itest.Soon, l, mine), step.WantFailure(t, itest.Soon, other, theirs)
+	waiter := step.StartAcquire(t, l, name)
 	for end, i := time.Now().Add(2*ttl), 0; time.Now().Before(end); i++ {
-		_ = itest.Refused(t, itest.Soon, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
+		_ = step.WantFailure(t, itest.Soon, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
 	}
 	s.allHeld(t, leases)
 	if waiter.Returned(0) && waiter.Err == nil {
 		t.Errorf("Acquire = a lease, though nobody can draw a token")
 	}
-	waiter.Cancel()
+	waiter.Cancel(nil)
 	if !waiter.Returned(itest.Soon) {
 		t.Errorf("Acquire has not returned %v after it was cancelled", itest.Soon)
 	}
 	back()
 	for _, name := range []string{name, mine, mine + "-0", theirs} { // nobody has any of them
-		itest.Free(t, itest.Soon, other, name)
-		itest.Free(t, itest.Soon, l, name)
+		step.FreeWithin(t, itest.Soon, other, name)
+		step.FreeWithin(t, itest.Soon, l, name)
 	}
 	s.allHeld(t, leases)
 }
 
 // shared waits for half of the leases.
 func (s *Service) shared(t conformance.T, _ *conformance.Harness) {
-	other := itest.Keep(t, s.open(t))
+	other := step.CloseAtEnd(t, s.open(t))
 	const half = 20
 	obstacles := holdMany(t, other, half, locker.WithTTL(itest.Far))
 	before := s.sessions(t)
-	l := itest.Keep(t, s.open(t))
+	l := step.CloseAtEnd(t, s.open(t))
 	leases := holdMany(t, l, 1000, locker.WithTTL(4*itest.ShortTTL))
-	var waiters []*itest.Waiting
+	var waiters []*step.Attempt
 	for _, o := range obstacles {
-		waiters = append(waiters, itest.Wait(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
+		waiters = append(waiters, step.StartAcquire(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
 	}
 	waiting := 0
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if waiting = admin[int](t, s, "select count(*) from "+pgAwaited); waiting < pgWaiters {
 			return fmt.Errorf("%d wait on the server, want %d", waiting, pgWaiters)
 		}
 		return nil
 	})
 	for _, o := range obstacles {
-		itest.Release(t, o)
+		step.Release(t, o)
 	}
 	for _, w := range waiters {
 		leases = append(leases, w.Granted(t, itest.Soon))
 	}
-	itest.Eventually(t, 10*time.Second, func() error {
+	step.Eventually(t, 10*time.Second, func() error {
 		if n := s.sessions(t) - before; n > pgShared {
 			return fmt.Errorf("%d leases hang on %d connections, want at most %d", len(leases), n, pgShared)
 		}
 		return nil
 	})
 	t.Logf("%d waited on the server; %d leases hang on %d connections", waiting, len(leases), s.sessions(t)-before)
-	itest.Pass(t, 4*itest.ShortTTL)
+	step.Pass(t, 4*itest.ShortTTL)
 	s.allHeld(t, leases)
 }
 
 // moves has a third Locker ask all the time, from before the grant until the lease is on a connection that it shares.
 func (s *Service) moves(t conformance.T, _ *conformance.Harness) {
-	l, other, third := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	itest.Free(t, itest.Soon, l, itest.LockName(t)) // so that there is a shared connection
+	l, other, third := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	step.FreeWithin(t, itest.Soon, l, step.LockName(t)) // so that there is a shared connection
 	for range rounds(t, 5, 100) {
-		name := itest.LockName(t)
-		lease := itest.Acquire(t, other, name)
-		waiter := itest.Wait(t, l, name, locker.WithTTL(4*itest.ShortTTL))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		name := step.LockName(t)
+		lease := step.Acquire(t, other, name)
+		waiter := step.StartAcquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
 		asked, stop := make(chan error, 1), make(chan struct{})
 		go func() { asked <- askUntil(t.Context(), third, name, stop) }()
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		next := waiter.Granted(t, itest.Soon)
-		itest.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.Soon, func() error {
 			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
 			if holder == blocked || holder == 0 {
 				return errors.Join(fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked), next.Err())
@@ -222,9 +223,9 @@ func (s *Service) moves(t conformance.T, _ *conformance.Harness) {
 		if err := <-asked; err != nil {
 			t.Fatalf("%v", err)
 		}
-		itest.Held(t, next, other)
-		itest.Release(t, next)
-		itest.Free(t, itest.Soon, third, name)
+		step.WantLive(t, next, other)
+		step.Release(t, next)
+		step.FreeWithin(t, itest.Soon, third, name)
 	}
 }
 
@@ -248,16 +249,16 @@ func askUntil(ctx context.Context, l locker.Locker, name string, stop chan struc
 }
 
 func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
-	other := itest.Keep(t, s.open(t))
+	other := step.CloseAtEnd(t, s.open(t))
 	obstacles := holdMany(t, other, 100, locker.WithTTL(itest.Far))
 	before := s.sessions(t)
-	l := itest.Keep(t, s.open(t))
-	var waiters []*itest.Waiting
+	l := step.CloseAtEnd(t, s.open(t))
+	var waiters []*step.Attempt
 	for _, o := range obstacles {
-		waiters = append(waiters, itest.Wait(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
+		waiters = append(waiters, step.StartAcquire(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
 	}
 	most := 0
-	for end := time.Now().Add(2 * itest.ShortTTL); time.Now().Before(end); itest.Pass(t, 20*time.Millisecond) {
+	for end := time.Now().Add(2 * itest.ShortTTL); time.Now().Before(end); step.Pass(t, 20*time.Millisecond) {
 		most = max(most, s.sessions(t)-before)
 	}
 	t.Logf("%d waiters have used up to %d connections", len(waiters), most)
@@ -265,10 +266,10 @@ func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("%d waiters have used %d connections, want at most %d", len(waiters), most, pgShared+pgWaiters)
 	}
 	for _, w := range waiters {
-		w.Pending(t)
+		w.WantPending(t)
 	}
 	for _, o := range obstacles {
-		itest.Release(t, o)
+		step.Release(t, o)
 	}
 	var leases []locker.Lease
 	for _, w := range waiters {
@@ -279,15 +280,15 @@ func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
 
 // terminated ends the sessions of all Lockers, of those that hold nothing as well.
 func (s *Service) terminated(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
+	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
 	leases := holdMany(t, l, 10, locker.WithTTL(itest.Far))
-	itest.Free(t, itest.Soon, other, itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, other, step.LockName(t))
 	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser)
 	for _, lease := range leases {
-		itest.Lost(t, itest.Soon, lease)
+		step.LostWithin(t, itest.Soon, lease)
 	}
 	for _, lease := range leases {
-		itest.Free(t, 0, other, lease.Name())
-		itest.Free(t, 0, l, lease.Name())
+		step.FreeWithin(t, 0, other, lease.Name())
+		step.FreeWithin(t, 0, l, lease.Name())
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -72,7 +73,7 @@ const pgMoverTTL = 2 * itest.ShortTTL
 // mover waits for a lock, and calls before for the steps of the lease's move, each time that one is sent.
 func (s *Service) mover(t conformance.T, before func(m *pgMover, step int)) *pgMover {
 	t.Helper()
-	m := &pgMover{s: s, name: itest.LockName(t), app: fmt.Sprintf("mover %x", pgKey(itest.LockName(t)))}
+	m := &pgMover{s: s, name: step.LockName(t), app: fmt.Sprintf("mover %x", pgKey(step.LockName(t)))}
 	gate := fmt.Sprintf("exists (select from %s and granted and objsubid = 2 and l.pid = a.pid%s%d)", ofLocksAs("l"), ofKey, pgKey(m.name))
 	m.waiterOf = fmt.Sprintf("pg_stat_activity a where application_name = '%s' and %s", m.app, gate)
 	m.sharedOf = fmt.Sprintf("pg_stat_activity a where application_name = '%s' and not %s", m.app, gate)
@@ -90,11 +91,11 @@ func (s *Service) mover(t conformance.T, before func(m *pgMover, step int)) *pgM
 	if m.l, err = pgbackend.New(t.Context(), config, pgbackend.WithDefaultTTL(pgMoverTTL)); err != nil {
 		t.Fatalf("New = %v", err)
 	}
-	itest.Keep(t, m.l)
-	lease := itest.Acquire(t, itest.Keep(t, s.open(t)), m.name)
-	waiter := itest.Wait(t, m.l, m.name)
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, m.name, 1) })
-	itest.Release(t, lease)
+	step.CloseAtEnd(t, m.l)
+	lease := step.Acquire(t, step.CloseAtEnd(t, s.open(t)), m.name)
+	waiter := step.StartAcquire(t, m.l, m.name)
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, m.name, 1) })
+	step.Release(t, lease)
 	m.lease = waiter.Granted(t, itest.Soon)
 	ready.Done()
 	return m
@@ -106,7 +107,7 @@ func ofLocksAs(alias string) string {
 
 // refused is an error if a third session is granted the lock: exclusively, or in shared mode, for which it needs the gate first.
 func (m *pgMover) refused(when string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), itest.Hang)
+	ctx, cancel := context.WithTimeout(context.Background(), step.Limit)
 	defer cancel()
 	n, err := m.s.leader(ctx)
 	if err != nil {
@@ -168,13 +169,13 @@ func (s *Service) moveRefuses(t conformance.T, _ *conformance.Harness) {
 		var seen noted
 		var mu sync.Mutex
 		var steps []int
-		m := s.mover(t, func(m *pgMover, step int) {
+		m := s.mover(t, func(m *pgMover, at int) {
 			mu.Lock()
-			steps = append(steps, step)
+			steps = append(steps, at)
 			mu.Unlock()
-			seen.add(m.refused(fmt.Sprint("before step ", step)))
+			seen.add(m.refused(fmt.Sprint("before step ", at)))
 		})
-		itest.Eventually(t, itest.Soon, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
+		step.Eventually(t, itest.Soon, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
 		seen.add(m.refused("after all steps"))
 		if err := seen.first(); err != nil {
 			t.Errorf("%v", err)
@@ -189,22 +190,22 @@ func (s *Service) moveRefuses(t conformance.T, _ *conformance.Harness) {
 		}
 		admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1 and not exists"+
 			" (select from pg_locks l where l.pid = pg_stat_activity.pid and objsubid = 1 and locktype = 'advisory')", m.app)
-		itest.Pass(t, pgMoverTTL)
-		itest.Held(t, m.lease, itest.Keep(t, s.open(t))) // it doesn't depend on its waiter's session any more
-		itest.Release(t, m.lease)
-		itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), m.name)
+		step.Pass(t, pgMoverTTL)
+		step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t))) // it doesn't depend on its waiter's session any more
+		step.Release(t, m.lease)
+		step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), m.name)
 	}
 }
 
 func (s *Service) moveEnds(t conformance.T, _ *conformance.Harness) {
-	for step := 1; step <= len(pgSteps); step++ {
+	for at := 1; at <= len(pgSteps); at++ {
 		for _, waiters := range []bool{true, false} {
 			which := map[bool]string{true: "the waiter's", false: "the shared"}[waiters]
-			stays := step < 3 && !waiters
+			stays := at < 3 && !waiters
 			var seen noted
 			var once sync.Once
 			m := s.mover(t, func(m *pgMover, now int) {
-				if now != step {
+				if now != at {
 					return
 				}
 				once.Do(func() {
@@ -212,33 +213,33 @@ func (s *Service) moveEnds(t conformance.T, _ *conformance.Harness) {
 					if waiters {
 						of = m.waiterOf
 					}
-					ctx, cancel := context.WithTimeout(context.Background(), itest.Hang)
+					ctx, cancel := context.WithTimeout(context.Background(), step.Limit)
 					defer cancel()
 					n, err := s.leader(ctx)
 					if err == nil {
 						var ended int
 						ended, err = pgValue[int](ctx, n, "select count(pg_terminate_backend(pid, 5000)) from "+of)
 						if err == nil && ended != 1 {
-							err = fmt.Errorf("%d sessions were ended before step %d, want 1: this proves nothing", ended, step)
+							err = fmt.Errorf("%d sessions were ended before step %d, want 1: this proves nothing", ended, at)
 						}
 					}
 					seen.add(err)
 				})
 			})
 			if stays {
-				itest.Eventually(t, 2*itest.Soon, func() error { return m.hasMoved(t) })
-				itest.Held(t, m.lease, itest.Keep(t, s.open(t)))
-				itest.Release(t, m.lease)
+				step.Eventually(t, 2*itest.Soon, func() error { return m.hasMoved(t) })
+				step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t)))
+				step.Release(t, m.lease)
 			} else {
-				itest.Lost(t, itest.Soon, m.lease)
+				step.LostWithin(t, itest.Soon, m.lease)
 			}
 			if err := seen.first(); err != nil {
-				t.Errorf("%s session, step %d: %v", which, step, err)
+				t.Errorf("%s session, step %d: %v", which, at, err)
 			}
-			itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), m.name)
-			itest.Eventually(t, itest.Soon, func() error {
+			step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), m.name)
+			step.Eventually(t, itest.Soon, func() error {
 				if n := admin[int](t, s, "select count(*) from "+ofLocks+ofKey+"$1", pgKey(m.name)); n != 0 {
-					return fmt.Errorf("%s session has ended before step %d: %d locks are left", which, step, n)
+					return fmt.Errorf("%s session has ended before step %d: %d locks are left", which, at, n)
 				}
 				return nil
 			})
@@ -260,11 +261,11 @@ func (s *Service) moveBesideStranger(t conformance.T, _ *conformance.Harness) {
 	var seen noted
 	var mu sync.Mutex
 	tries := 0
-	m := s.mover(t, func(m *pgMover, step int) {
-		seen.add(m.refused(fmt.Sprint("before step ", step)))
+	m := s.mover(t, func(m *pgMover, at int) {
+		seen.add(m.refused(fmt.Sprint("before step ", at)))
 		mu.Lock()
 		defer mu.Unlock()
-		if step != 4 {
+		if at != 4 {
 			return
 		}
 		if tries++; tries > 1 {
@@ -277,8 +278,8 @@ func (s *Service) moveBesideStranger(t conformance.T, _ *conformance.Harness) {
 		}
 		seen.add(err)
 	})
-	itest.Pass(t, 3*pgMoverTTL)
-	itest.Held(t, m.lease, itest.Keep(t, s.open(t)))
+	step.Pass(t, 3*pgMoverTTL)
+	step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t)))
 	seen.add(m.refused("while another program has the key"))
 	if modes := m.modes(t, m.sharedOf); modes != "ShareLock" {
 		t.Errorf("the shared session has the lock in modes %q, want ShareLock", modes)
@@ -289,10 +290,10 @@ func (s *Service) moveBesideStranger(t conformance.T, _ *conformance.Harness) {
 	}
 	mu.Unlock()
 	leave()
-	itest.Eventually(t, itest.Soon, func() error { return m.hasMoved(t) })
+	step.Eventually(t, itest.Soon, func() error { return m.hasMoved(t) })
 	if err := seen.first(); err != nil {
 		t.Errorf("%v", err)
 	}
-	itest.Held(t, m.lease, itest.Keep(t, s.open(t)))
-	itest.Release(t, m.lease)
+	step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t)))
+	step.Release(t, m.lease)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -43,23 +44,23 @@ func trap() []string {
 }
 
 func (s *Service) searchPath(t conformance.T, _ *conformance.Harness) {
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all", "drop schema trap cascade") })
 	s.exec(t, trap()...)
 	s.exec(t, "alter role "+pgUser+" set search_path = trap, pg_catalog")
 	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser) // also those of a pooler
-	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 	tx := begin(t, s.txPool(t))
 	path := ""
 	if err := tx.QueryRow(t.Context(), "show search_path").Scan(&path); err != nil || !strings.HasPrefix(path, "trap") {
 		t.Fatalf("the search_path of the transaction is %q, %v: this case proves nothing", path, err)
 	}
-	lockTx(t, l, tx, itest.LockName(t))
+	lockTx(t, l, tx, step.LockName(t))
 	if err := tx.Rollback(context.WithoutCancel(t.Context())); err != nil {
 		t.Errorf("Rollback = %v", err)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -44,21 +45,21 @@ func TestPostgresPermissions(t *testing.T) {
 	itest.RefusedAtOpen(t, rawURL, "locker", "Migration")
 
 	s.exec(t, "create schema locker", "grant usage, create on schema locker to "+role) // and none in the database
-	itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	s.exec(t, "drop schema locker cascade")
 
 	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker")) // again: it changes nothing
 	grants := documentedGrants(t, role)
 	s.exec(t, grants...)
-	l, other, name := itest.Keep(t, itest.OpenURL(t, rawURL)), itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name)
-	waiter := itest.Wait(t, other, name)
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	waiter := step.StartAcquire(t, other, name)
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 
 	for _, grant := range grants {
 		what, _, _ := strings.Cut(strings.TrimPrefix(grant, "grant "), " to ")
@@ -68,7 +69,7 @@ func TestPostgresPermissions(t *testing.T) {
 			itest.RefusedAtOpen(t, rawURL, "permission")
 		})
 	}
-	itest.Release(t, itest.Acquire(t, itest.Keep(t, itest.OpenURL(t, rawURL)), name))
+	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), name))
 }
 
 // Another schema than the usual one has tokens of its own, whose order says nothing about others', so its locks are its own as well. It is
@@ -79,9 +80,9 @@ func TestPostgresSchema(t *testing.T) {
 	s.clear(t)
 	const schema = `Odd "schema"`
 	t.Cleanup(func() { s.exec(t, `drop schema if exists "Odd ""schema""" cascade`) })
-	l, other, name := itest.Keep(t, itest.OpenURL(t, s.with("schema", schema))), itest.Keep(t, s.open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	itest.Free(t, itest.Soon, other, name)
+	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("schema", schema))), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	step.FreeWithin(t, itest.Soon, other, name)
 	var key int64
 	itest.Must(t, func(ctx context.Context) (err error) {
 		key, err = pgValue[int64](ctx, s.nodes[0], `select ('x' || left(encode(sha256('locker:'::bytea || '\x00'::bytea || convert_to($1, 'UTF8')
@@ -91,11 +92,11 @@ func TestPostgresSchema(t *testing.T) {
 	if n := admin[int](t, s, "select count(*) from "+pgHeld+ofKey+"$1", key); n != 1 {
 		t.Errorf("%d sessions have the lock by the key of the documentation, want 1", n)
 	}
-	itest.Held(t, lease, itest.Keep(t, itest.OpenURL(t, s.with("schema", schema))))
+	step.WantLive(t, lease, step.CloseAtEnd(t, itest.OpenURL(t, s.with("schema", schema))))
 	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 2 {
 		t.Errorf("the schema has %d tables and sequences, want 2", n)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }
 
 // A schema has the protocol of the version that made it. One that was made before there was a protocol is used as it is, also by a role that
@@ -112,7 +113,7 @@ func TestPostgresProtocol(t *testing.T) {
 	rawURL := itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword(role, password) })
 	protocol := func() int { return admin[int](t, s, "select protocol from locker.locker_epoch") }
 
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	if n := protocol(); n != 2 {
 		t.Errorf("a Locker has made a schema of protocol %d, want 2", n)
 	}
@@ -122,18 +123,18 @@ func TestPostgresProtocol(t *testing.T) {
 	}
 	s.exec(t, documentedGrants(t, role)...)
 	s.exec(t, "alter table locker.locker_epoch drop column protocol")
-	before := itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	before := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	s.exec(t, "grant create on schema locker to "+role, "grant insert on locker.locker_epoch to "+role, "drop sequence locker.locker_token") // that role makes it again, and doesn't own the table
-	token := itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t))
+	token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	later(t, before, token)
 	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker"))
 	if n := protocol(); n != 1 {
 		t.Errorf("the migration has made protocol %d of a schema that had none, want 1", n)
 	}
-	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
 
 	s.exec(t, "update locker.locker_epoch set protocol = 2") // as docs/postgres.md says
-	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, itest.OpenURL(t, rawURL)), itest.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
 	s.exec(t, "update locker.locker_epoch set protocol = 3")
 	itest.RefusedAtOpen(t, rawURL, "protocol 3")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 	"github.com/fencedlock/locker/pgbackend"
@@ -32,16 +33,16 @@ func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
 	lockers := make([]locker.Locker, 48)
 	for i := range lockers {
-		lockers[i] = itest.Keep(t, s.open(t))
+		lockers[i] = step.CloseAtEnd(t, s.open(t))
 	}
 	s.exec(t, "alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()")
 	const value = "select last_value from locker.locker_token"
 	before := admin[int](t, s, value)
 	s.crash(t, true)
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	var all sync.WaitGroup
-	name, problems := itest.LockName(t), make([]error, len(lockers))
+	name, problems := step.LockName(t), make([]error, len(lockers))
 	for i, l := range lockers {
 		all.Go(func() {
 			tries, done := context.WithCancel(ctx)
@@ -56,7 +57,7 @@ func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
 	}
 	all.Wait()
 	if err := errors.Join(problems...); err != nil {
-		t.Fatalf("%v after a crash some have not come back: %v", itest.Hang, err)
+		t.Fatalf("%v after a crash some have not come back: %v", step.Limit, err)
 	}
 	const values = 1 << 16                                           // see reach.go
 	if moved := admin[int](t, s, value) - before; moved > 4*values { // more than once, where a session has ended before all had seen it
@@ -95,7 +96,7 @@ func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 		}
 		silent <- err
 	}()
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if n := admin[int](t, s, "select count(*) from pg_stat_activity where state = 'idle in transaction (aborted)' and pid in (select pid from "+pgTurn+")"); n != 1 {
 			return fmt.Errorf("%d sessions with the turn have failed, want 1", n)
 		}
@@ -104,7 +105,7 @@ func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 	network.Cut()
 	mended()
 
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	var failures []error
 	again(ctx, func() error {
@@ -121,7 +122,7 @@ func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 		t.Logf("others have failed before: %v", failures)
 	}
 	if !errors.Is(ctx.Err(), context.Canceled) {
-		t.Errorf("%v after a client fell silent that had the turn nobody else can connect", itest.Hang)
+		t.Errorf("%v after a client fell silent that had the turn nobody else can connect", step.Limit)
 	}
 	if err := <-silent; err == nil {
 		t.Errorf("New = nil, though its work has failed")

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -40,9 +41,9 @@ func (s *Service) replicaPack() []conformance.Case {
 // spend draws tokens and returns the last.
 func spend(t conformance.T, n int, lockers ...locker.Locker) (last locker.Token) {
 	t.Helper()
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	for i := range n {
-		token := itest.Free(t, itest.Soon, lockers[i%len(lockers)], name)
+		token := step.FreeWithin(t, itest.Soon, lockers[i%len(lockers)], name)
 		later(t, last, token)
 		last = token
 	}
@@ -66,29 +67,29 @@ func (s *Service) withoutPrimary(t conformance.T) (rejoin func()) {
 // laggingReplica asks at once when the replica has taken over, by a Locker of before and by a new one.
 func (s *Service) laggingReplica(t conformance.T, _ *conformance.Harness) {
 	for _, old := range []bool{true, false} {
-		l := itest.Keep(t, s.open(t))
+		l := step.CloseAtEnd(t, s.open(t))
 		spend(t, 10, l)
 		itest.Must(t, s.lag)
-		last := spend(t, 200, l, itest.Keep(t, s.open(t)))
+		last := spend(t, 200, l, step.CloseAtEnd(t, s.open(t)))
 		rejoin := s.withoutPrimary(t)
 		if !old {
-			l = itest.Keep(t, s.open(t))
+			l = step.CloseAtEnd(t, s.open(t))
 		}
-		token := itest.Free(t, itest.Soon, l, itest.LockName(t))
+		token := step.FreeWithin(t, itest.Soon, l, step.LockName(t))
 		t.Logf("token %v on the new primary, and %v before", token, last)
 		later(t, last, token)
-		later(t, token, spend(t, 10, l, itest.Keep(t, s.open(t))))
+		later(t, token, spend(t, 10, l, step.CloseAtEnd(t, s.open(t))))
 		rejoin()
 	}
 }
 
 func (s *Service) missedEpoch(t conformance.T, _ *conformance.Harness) {
-	spend(t, 10, itest.Keep(t, s.open(t)))
+	spend(t, 10, step.CloseAtEnd(t, s.open(t)))
 	s.withoutPrimary(t)()
 	itest.Must(t, s.lag) // it knows of the failover, and of nothing that came after it
-	last := spend(t, 200, itest.Keep(t, s.open(t)))
+	last := spend(t, 200, step.CloseAtEnd(t, s.open(t)))
 	s.withoutPrimary(t)()
-	later(t, last, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }
 
 // splitBrain leaves the former primary running, with a holder that believes in its lease.
@@ -100,27 +101,27 @@ func (s *Service) splitBrain(t conformance.T, _ *conformance.Harness) {
 		}
 		return err
 	})
-	name := itest.LockName(t)
-	l := itest.Keep(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, former.port)))
-	stale := itest.Acquire(t, l, name)
+	name := step.LockName(t)
+	l := step.CloseAtEnd(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, former.port)))
+	stale := step.Acquire(t, l, name)
 	itest.Must(t, func(ctx context.Context) error { return s.promote(ctx, replica) })
 	t.Cleanup(func() {
 		itest.Docker(t, []string{former.ID}, "kill")
 		itest.Must(t, func(ctx context.Context) error { return s.rejoin(ctx, former) })
 	})
 	last := spend(t, 200, l)
-	other := itest.Keep(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port)))
-	lease := itest.Acquire(t, other, name)
+	other := step.CloseAtEnd(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port)))
+	lease := step.Acquire(t, other, name)
 	t.Logf("tokens %v and %v on the former primary, %v on the new one", stale.Token(), last, lease.Token())
 	later(t, max(stale.Token(), last), lease.Token())
-	later(t, last, itest.Free(t, itest.Soon, other, itest.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.Soon, other, step.LockName(t)))
 	pool, err := pgxpool.New(t.Context(), pgURL(pgUser, pgPassword, pgDatabase, former.port))
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(pool.Close)
 	for _, lock := range []func(context.Context, pgx.Tx, string) (locker.Token, error){concrete(other).LockTx, concrete(other).TryLockTx} {
-		token, err := lock(t.Context(), begin(t, pool), itest.LockName(t))
+		token, err := lock(t.Context(), begin(t, pool), step.LockName(t))
 		if err == nil || errors.Is(err, locker.ErrHeld) {
 			t.Errorf("a transaction on the former primary, with a Locker on the new one, has locked: token %v, %v; want an error, as it keeps nobody out",
 				token, err)
@@ -132,12 +133,12 @@ func (s *Service) splitBrain(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	rejoin := s.withoutPrimary(t)
-	itest.Lost(t, itest.Soon, lease)
+	step.LostWithin(t, itest.Soon, lease)
 	if !waiter.Returned(itest.Soon) {
 		t.Fatalf("Acquire has not returned %v after the failover", itest.Soon)
 	}
@@ -145,11 +146,11 @@ func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) 
 		t.Logf("Acquire that waited over a failover = %v", waiter.Err)
 	} else {
 		later(t, lease.Token(), waiter.Lease.Token())
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	later(t, lease.Token(), itest.Free(t, itest.Soon, l, name))
+	later(t, lease.Token(), step.FreeWithin(t, itest.Soon, l, name))
 	rejoin()
-	itest.Free(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.Soon, other, name)
 }
 
 func (s *Service) replicaRefused(t conformance.T, _ *conformance.Harness) {
@@ -172,8 +173,8 @@ func (s *Service) primaryFound(t conformance.T, _ *conformance.Harness) {
 		if err != nil {
 			return err
 		}
-		l := itest.Keep(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port, leader.port)))
-		itest.Free(t, itest.Soon, l, itest.LockName(t))
+		l := step.CloseAtEnd(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port, leader.port)))
+		step.FreeWithin(t, itest.Soon, l, step.LockName(t))
 		if err := locker.ToleranceFailover.Check(l.Guarantees()); err != nil {
 			t.Errorf("a Locker that knows both servers doesn't survive a failover: %v", err)
 		}
@@ -185,13 +186,13 @@ func (s *Service) unknownSequence(t conformance.T, _ *conformance.Harness) {
 	s.exec(t, "drop schema locker cascade")
 	itest.Must(t, func(ctx context.Context) error { return itest.Until(ctx, s.ready) })
 	itest.Must(t, s.lag)
-	last := spend(t, 200, itest.Keep(t, s.open(t)))
+	last := spend(t, 200, step.CloseAtEnd(t, s.open(t)))
 	s.withoutPrimary(t)()
-	later(t, last, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }
 
 func (s *Service) oldDump(t conformance.T, _ *conformance.Harness) {
-	l := itest.Keep(t, s.open(t))
+	l := step.CloseAtEnd(t, s.open(t))
 	spend(t, 10, l)
 	var replica *pgNode
 	itest.Must(t, func(ctx context.Context) error {
@@ -204,10 +205,10 @@ func (s *Service) oldDump(t conformance.T, _ *conformance.Harness) {
 	})
 	replica.shell(t, pgDumped)
 	s.withoutPrimary(t)()
-	last := spend(t, 200, l, itest.Keep(t, s.open(t)))
+	last := spend(t, 200, l, step.CloseAtEnd(t, s.open(t)))
 	replica.shell(t, pgCleaned)
-	token := itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t))
+	token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	t.Logf("token %v when the dump was restored, and %v before", token, last)
 	later(t, last, token)
-	later(t, token, itest.Free(t, itest.Soon, l, itest.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.Soon, l, step.LockName(t)))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -26,7 +27,7 @@ func (n *pgNode) shell(t conformance.T, command string) {
 		_, err := images.Docker(ctx, "exec", n.ID, "bash", "-euc", script, strconv.Itoa(n.port))
 		return err
 	})
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		there, err := pgValue[int](t.Context(), n, "select count(*) from pg_stat_activity where application_name in ('pg_dump', 'pg_restore')")
 		if err == nil && there > 0 {
 			err = fmt.Errorf("%d sessions of Postgres' own programs are still there", there)
@@ -68,16 +69,16 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 		}},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			l := itest.Keep(t, s.open(t))
+			l := step.CloseAtEnd(t, s.open(t))
 			before := spend(t, 50, l)
 			node.shell(t, pgDumped)
-			last := spend(t, 200, l, itest.Keep(t, s.open(t)))
+			last := spend(t, 200, l, step.CloseAtEnd(t, s.open(t)))
 			tc.restore()
-			token := itest.Free(t, itest.Soon, itest.Keep(t, tc.to.open(t)), itest.LockName(t))
+			token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, tc.to.open(t)), step.LockName(t))
 			t.Logf("token %v when it was dumped, %v when it was restored, and %v then", before, last, token)
 			later(t, last, token)
 			if tc.to == s {
-				later(t, last, itest.Free(t, itest.Soon, l, itest.LockName(t)))
+				later(t, last, step.FreeWithin(t, itest.Soon, l, step.LockName(t)))
 			}
 		})
 	}
@@ -90,7 +91,7 @@ func TestPostgresSetBack(t *testing.T) {
 	s := pgSmall(t)
 	s.clear(t)
 	node := s.nodes[0]
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	for _, tc := range []struct {
 		what   string
 		before string // a command that takes a copy, and one that brings it back
@@ -118,33 +119,33 @@ func TestPostgresSetBack(t *testing.T) {
 				}
 			}
 			set()
-			for who, l := range []locker.Locker{l, other, itest.Keep(t, s.open(t))} { // the first has had the last one
-				token := itest.Free(t, itest.Soon, l, itest.LockName(t))
+			for who, l := range []locker.Locker{l, other, step.CloseAtEnd(t, s.open(t))} { // the first has had the last one
+				token := step.FreeWithin(t, itest.Soon, l, step.LockName(t))
 				if token <= last {
 					t.Errorf("Locker %d gives out token %v after %v, want a larger one", who, token, last)
 				}
 				last = max(last, token)
 			}
 			set()
-			waited := itest.Acquire(t, other, itest.LockName(t))
-			waiter := itest.Wait(t, l, waited.Name())
-			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, waited.Name(), 1) })
-			itest.Release(t, waited)
+			waited := step.Acquire(t, other, step.LockName(t))
+			waiter := step.StartAcquire(t, l, waited.Name())
+			step.Eventually(t, itest.Soon, func() error { return s.queued(t, waited.Name(), 1) })
+			step.Release(t, waited)
 			lease := waiter.Granted(t, itest.Soon)
 			last = max(last, lease.Token())
-			itest.Release(t, lease)
+			step.Release(t, lease)
 			if err := errors.Join(l.Close(), other.Close()); err != nil {
 				t.Fatal(err)
 			}
 			s.clear(t)
-			itest.Eventually(t, itest.Soon, func() error {
+			step.Eventually(t, itest.Soon, func() error {
 				if n := s.sessions(t); n > 0 {
 					return fmt.Errorf("%d sessions of Lockers are still there", n)
 				}
 				return nil
 			})
 			set()
-			later(t, last, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)))
+			later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 		})
 	}
 }
@@ -156,17 +157,17 @@ func TestPostgresSetBackDuringAWait(t *testing.T) {
 	s := Standalone(t)
 	for _, ttl := range []time.Duration{2 * time.Second, 10 * time.Minute} { // the grant is proved, and isn't
 		t.Run(ttl.String(), func(t *testing.T) {
-			other, l, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
-			lease := itest.Acquire(t, other, name)
-			waiter := itest.Wait(t, l, name, locker.WithTTL(ttl))
-			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+			other, l, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+			lease := step.Acquire(t, other, name)
+			waiter := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
+			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 			before := admin[int64](t, s, "select last_value from locker.locker_token")
 			last := spend(t, 300, l)
 			admin[int64](t, s, "select setval('locker.locker_token', $1)", before+10)
-			itest.Release(t, lease)
+			step.Release(t, lease)
 			lease = waiter.Granted(t, itest.Soon)
 			later(t, last, lease.Token())
-			itest.Release(t, lease)
+			step.Release(t, lease)
 		})
 	}
 }
@@ -178,16 +179,16 @@ func TestPostgresRestoreUnderALease(t *testing.T) {
 	s := pgSmall(t)
 	s.clear(t)
 	node := s.nodes[0]
-	l := itest.Keep(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))) // all on one connection
-	lease := itest.Acquire(t, l, itest.LockName(t))
+	l := step.CloseAtEnd(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))) // all on one connection
+	lease := step.Acquire(t, l, step.LockName(t))
 	node.shell(t, pgDumped)
 	node.shell(t, pgCleaned)
-	name := itest.LockName(t)
-	token := itest.Free(t, itest.Soon, l, name)
+	name := step.LockName(t)
+	token := step.FreeWithin(t, itest.Soon, l, name)
 	later(t, lease.Token(), token)
-	later(t, token, itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), name))
-	itest.Held(t, lease, itest.Keep(t, s.open(t)))
-	itest.Pass(t, 2*itest.ShortTTL)
+	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), name))
+	step.WantLive(t, lease, step.CloseAtEnd(t, s.open(t)))
+	step.Pass(t, 2*itest.ShortTTL)
 	if err := lease.Err(); err != nil {
 		t.Errorf("Err of the lease of before, two TTLs later = %v, want nil", err)
 	}
@@ -195,8 +196,8 @@ func TestPostgresRestoreUnderALease(t *testing.T) {
 	if again != nil {
 		t.Error("the lock that is held was granted a second time, to the same Locker")
 	}
-	itest.Release(t, lease)
-	later(t, token, itest.Free(t, itest.Soon, l, lease.Name()))
+	step.Release(t, lease)
+	later(t, token, step.FreeWithin(t, itest.Soon, l, lease.Name()))
 }
 
 // The epoch has few values, and a Locker that is open goes on with the one that it knows. So nothing raises it that doesn't bring an older
@@ -207,7 +208,7 @@ func TestPostgresEpochStays(t *testing.T) {
 	s.clear(t)
 	epoch := func(l locker.Locker) int64 {
 		t.Helper()
-		return int64(itest.Free(t, itest.Soon, l, itest.LockName(t))) >> 48
+		return int64(step.FreeWithin(t, itest.Soon, l, step.LockName(t))) >> 48
 	}
 	alone := func(l locker.Locker) {
 		t.Helper()
@@ -215,7 +216,7 @@ func TestPostgresEpochStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.clear(t)
-		itest.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.Soon, func() error {
 			if n := s.sessions(t); n > 0 {
 				return fmt.Errorf("%d sessions of Lockers are still there", n)
 			}
@@ -250,7 +251,7 @@ func TestPostgresEpochStays(t *testing.T) {
 		}
 	}
 	s.exec(t, "update locker.locker_epoch set written = 0") // as of a tool that copies the table
-	other := itest.Keep(t, s.open(t))
+	other := step.CloseAtEnd(t, s.open(t))
 	same(other, "the row was copied, while another Locker was open")
 	same(l, "the row was copied")
 	spend(t, 10, other, l)

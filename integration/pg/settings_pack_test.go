@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -45,32 +46,32 @@ func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
 	if admin[int](t, s, "select current_setting('server_version_num')::int") >= 17_00_00 {
 		settings["transaction_timeout"] = "490ms"
 	}
-	itest.Free(t, itest.Soon, itest.Keep(t, s.open(t)), itest.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })
 	for name, value := range settings {
 		s.exec(t, "alter role "+pgUser+" set "+name+" = '"+value+"'")
 	}
-	l, other, name := itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Pass(t, longer)
-	itest.Held(t, lease, other)
-	waiter.Pending(t)
-	itest.Release(t, lease)
+	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.Pass(t, longer)
+	step.WantLive(t, lease, other)
+	waiter.WantPending(t)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
-	itest.Pass(t, longer)
-	itest.Held(t, next, l)
+	step.Pass(t, longer)
+	step.WantLive(t, next, l)
 	if err := next.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }
 
 // epochTogether opens Lockers at the same time where the epoch has to be raised. The role asks for transactions in which a row that
 // somebody else has changed meanwhile is an error.
 func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.open(t)), itest.LockName(t)
-	last := itest.Free(t, itest.Soon, l, name)
+	l, name := step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	last := step.FreeWithin(t, itest.Soon, l, name)
 	t.Cleanup(func() {
 		s.exec(t, "alter role "+pgUser+" reset all", "alter system reset all", "select pg_reload_conf()")
 	})
@@ -87,7 +88,7 @@ func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("Open while others raise the epoch = %v, want a Locker", err)
 			continue
 		}
-		token := itest.Free(t, itest.Soon, itest.Keep(t, l), name)
+		token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, l), name)
 		later(t, last, token)
 		last = token
 	}

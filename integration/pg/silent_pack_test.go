@@ -16,6 +16,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -82,10 +83,10 @@ func (s *silence) add(since time.Time, lease locker.Lease) error {
 
 // silentHolder has a lease in a Locker whose network goes through link, makes it fall silent, and gives the lock to a rival.
 func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *proxy.Network, fall func()) error {
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	defer link.Heal()
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	for {
 		lease, err := l.Acquire(ctx, name, locker.WithTTL(itest.ShortTTL))
 		for err != nil && ctx.Err() == nil { // a connection of the round before may be broken, or all are slow
@@ -94,7 +95,7 @@ func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *pr
 		if err != nil {
 			return fmt.Errorf("Acquire of the holder = %w, want a lease", err)
 		}
-		rival := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+		rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
 		time.Sleep(rand.N(itest.ShortTTL)) // any moment between two renewals
 		early := lease.Err()
 		if early == nil {
@@ -115,9 +116,9 @@ func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *pr
 }
 
 // rivals waits for the rival's lease.
-func rivals(rival *itest.Waiting) error {
-	if !rival.Returned(itest.Hang) {
-		return fmt.Errorf("the rival has waited for %v, want a lease", itest.Hang)
+func rivals(rival *step.Attempt) error {
+	if !rival.Returned(step.Limit) {
+		return fmt.Errorf("the rival has waited for %v, want a lease", step.Limit)
 	}
 	if rival.Err != nil {
 		return fmt.Errorf("Acquire of the rival = %w, want a lease", rival.Err)
@@ -132,8 +133,8 @@ func (s *Service) cutOff(t conformance.T, _ *conformance.Harness) {
 	var try []func(int) error
 	for range silentAtOnce {
 		l, link := s.proxied(t)
-		other := itest.Keep(t, s.open(t))
-		itest.Keep(t, l)
+		other := step.CloseAtEnd(t, s.open(t))
+		step.CloseAtEnd(t, l)
 		try = append(try, func(int) error { return cost.silentHolder(t, l, other, link, link.Cut) })
 	}
 	cost.tries(t, rounds(t, 1, 25), try)
@@ -144,16 +145,16 @@ func (s *Service) stopped(t conformance.T, _ *conformance.Harness) {
 	var cost silence
 	var try []func(int) error
 	for range silentAtOnce {
-		p, other := itest.StartHolder(s.URL)(t), itest.Keep(t, s.open(t))
+		p, other := itest.StartHolder(s.URL)(t), step.CloseAtEnd(t, s.open(t))
 		try = append(try, func(int) error { return cost.stoppedHolder(t, p, other) })
 	}
 	cost.tries(t, rounds(t, 1, 25), try)
 }
 
 func (s *silence) stoppedHolder(t conformance.T, p process.Process, other locker.Locker) error {
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	for {
 		answer, err := p.Do(ctx, process.Command{Verb: process.Acquire, Name: name, TTL: itest.ShortTTL})
 		if err != nil {
@@ -163,7 +164,7 @@ func (s *silence) stoppedHolder(t conformance.T, p process.Process, other locker
 			break
 		}
 	}
-	rival := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
+	rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
 	time.Sleep(rand.N(itest.ShortTTL))
 	p.Stop()
 	since := time.Now()
@@ -210,9 +211,9 @@ func (s *Service) cutInMessage(t conformance.T, _ *conformance.Harness) {
 				return sent(size)
 			}, func() { link.Cut(); cut <- struct{}{} }}, err
 		})
-		itest.Keep(t, l)
+		step.CloseAtEnd(t, l)
 		t.Cleanup(link.Heal)
-		other := itest.Keep(t, s.open(t))
+		other := step.CloseAtEnd(t, s.open(t))
 		try = append(try, func(int) error {
 			return cost.silentHolder(t, l, other, link, func() {
 				armed.Store(true)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -74,7 +75,7 @@ func beginAt(t conformance.T, pool *pgxpool.Pool, level pgx.TxIsoLevel) pgx.Tx {
 
 func lockTx(t conformance.T, l locker.Locker, tx pgx.Tx, name string) locker.Token {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	token, err := concrete(l).LockTx(ctx, tx, name)
 	if err != nil {
@@ -103,8 +104,8 @@ func txHeld(t conformance.T, l locker.Locker, pool *pgxpool.Pool, name string) {
 
 // txEnds ends it by commit, by rollback, and by the end of its connection.
 func (s *Service) txEnds(t conformance.T, _ *conformance.Harness) {
-	pool, l, other := s.txPool(t), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	name := itest.LockName(t)
+	pool, l, other := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	name := step.LockName(t)
 	var last locker.Token
 	for _, end := range []func(pgx.Tx) error{
 		func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
@@ -125,15 +126,15 @@ func (s *Service) txEnds(t conformance.T, _ *conformance.Harness) {
 		later(t, last, token)
 		last = token
 		txHeld(t, other, pool, name)
-		waiter := itest.Wait(t, other, name)
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		waiter := step.StartAcquire(t, other, name)
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 		if err := end(tx); err != nil {
 			t.Fatalf("the end of the transaction = %v, want nil", err)
 		}
 		lease := waiter.Granted(t, itest.Soon)
 		later(t, last, lease.Token())
 		last = lease.Token()
-		itest.Release(t, lease)
+		step.Release(t, lease)
 	}
 	if left := s.residue(t); left != "" {
 		t.Errorf("left on the server: %s", left)
@@ -142,11 +143,11 @@ func (s *Service) txEnds(t conformance.T, _ *conformance.Harness) {
 
 // txAgainstLease has a transaction wait for a lease, and the tokens of both rise over all that was given to either.
 func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
-	pool, l, other := s.txPool(t), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	name := itest.LockName(t)
+	pool, l, other := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	name := step.LockName(t)
 	var last locker.Token
 	for range 10 {
-		lease := itest.Acquire(t, other, name)
+		lease := step.Acquire(t, other, name)
 		later(t, last, lease.Token())
 		txHeld(t, l, pool, name)
 		tx, locked := begin(t, pool), make(chan locker.Token, 1)
@@ -157,8 +158,8 @@ func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 			}
 			locked <- token
 		}()
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-		itest.Release(t, lease)
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Release(t, lease)
 		last = <-locked
 		later(t, lease.Token(), last)
 		txHeld(t, other, pool, name)
@@ -170,9 +171,9 @@ func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 
 // txWaits has no lease in the Locker whose connection the token is taken on.
 func (s *Service) txWaits(t conformance.T, _ *conformance.Harness) {
-	pool, name := s.txPool(t), itest.LockName(t)
-	l, other := itest.Keep(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))), itest.Keep(t, s.open(t))
-	lease := itest.Acquire(t, other, name, locker.WithTTL(itest.Far))
+	pool, name := s.txPool(t), step.LockName(t)
+	l, other := step.CloseAtEnd(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))), step.CloseAtEnd(t, s.open(t))
+	lease := step.Acquire(t, other, name, locker.WithTTL(itest.Far))
 	tx, locked := begin(t, pool), make(chan error, 1)
 	go func() {
 		token, err := concrete(l).LockTx(t.Context(), tx, name)
@@ -181,8 +182,8 @@ func (s *Service) txWaits(t conformance.T, _ *conformance.Harness) {
 		}
 		locked <- err
 	}()
-	itest.Pass(t, 3*itest.ShortTTL)
-	itest.Release(t, lease)
+	step.Pass(t, 3*itest.ShortTTL)
+	step.Release(t, lease)
 	if err := <-locked; err != nil {
 		t.Errorf("LockTx that waited for longer than the TTL = %v, want nil", err)
 	}
@@ -192,8 +193,8 @@ func (s *Service) txWaits(t conformance.T, _ *conformance.Harness) {
 func (s *Service) txUnchanged(t conformance.T, _ *conformance.Harness) {
 	s.exec(t, "create table work (n int)", "grant all on work to public")
 	t.Cleanup(func() { s.exec(t, "drop table work") })
-	pool, l, other := s.txPool(t), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	obstacle := itest.Acquire(t, other, itest.LockName(t))
+	pool, l, other := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	obstacle := step.Acquire(t, other, step.LockName(t))
 	settings := func(tx pgx.Tx) map[string]string {
 		t.Helper()
 		rows, err := tx.Query(t.Context(), "select name, setting from pg_settings where name not like 'in_hot_standby'")
@@ -218,7 +219,7 @@ func (s *Service) txUnchanged(t conformance.T, _ *conformance.Harness) {
 			}
 		}
 		before := settings(tx)
-		name := itest.LockName(t)
+		name := step.LockName(t)
 		lockTx(t, l, tx, name)
 		if _, err := concrete(l).TryLockTx(t.Context(), tx, obstacle.Name()); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryLockTx = %v, want ErrHeld", err)
@@ -247,24 +248,24 @@ func (s *Service) txUnchanged(t conformance.T, _ *conformance.Harness) {
 
 // txCancelled ends waits at any moment, also when they have just been granted.
 func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
-	pool, l, other := s.txPool(t), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))
-	name := itest.LockName(t)
+	pool, l, other := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
+	name := step.LockName(t)
 	for i := range 20 {
-		lease := itest.Acquire(t, other, name)
+		lease := step.Acquire(t, other, name)
 		tx, locked := begin(t, pool), make(chan error, 1)
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			_, err := concrete(l).LockTx(ctx, tx, name)
 			locked <- err
 		}()
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 		if i%2 == 0 {
 			cancel()
 			if err := <-locked; !errors.Is(err, context.Canceled) {
 				t.Errorf("LockTx that was cancelled = %v, want Canceled", err)
 			}
-			itest.Held(t, lease, l)
-			itest.Release(t, lease)
+			step.WantLive(t, lease, l)
+			step.Release(t, lease)
 		} else {
 			var both sync.WaitGroup
 			both.Go(cancel)
@@ -276,7 +277,7 @@ func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Logf("Rollback after a cancelled LockTx = %v", err)
 		}
-		itest.Free(t, itest.Soon, other, name)
+		step.FreeWithin(t, itest.Soon, other, name)
 	}
 }
 
@@ -284,11 +285,11 @@ func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
 func (s *Service) txContention(t conformance.T, _ *conformance.Harness) {
 	s.exec(t, "create table work (n int, token int8)", "grant all on work to public", "insert into work values (0, 0)")
 	t.Cleanup(func() { s.exec(t, "drop table work") })
-	pool, name := s.txPool(t), itest.LockName(t)
-	lockers := []locker.Locker{itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t)), itest.Keep(t, s.open(t))}
+	pool, name := s.txPool(t), step.LockName(t)
+	lockers := []locker.Locker{step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))}
 	const contenders, sections = 6, 20
 	problems := make([]error, contenders)
-	ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
 	var all sync.WaitGroup
 	for i := range contenders {
@@ -329,7 +330,7 @@ func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error
 }
 
 func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
-	pool, l, name := s.txPool(t), itest.Keep(t, s.open(t)), itest.LockName(t)
+	pool, l, name := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	for level, refused := range map[pgx.TxIsoLevel]bool{
 		pgx.ReadUncommitted: false, pgx.ReadCommitted: false, pgx.RepeatableRead: true, pgx.Serializable: false,
 	} {
@@ -339,7 +340,7 @@ func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("TryLockTx at the level %s = %v, want that it is refused: %v", level, err, refused)
 		}
 		if refused {
-			itest.Free(t, 0, l, name)
+			step.FreeWithin(t, 0, l, name)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Errorf("Rollback = %v, want nil", err)
@@ -349,7 +350,7 @@ func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
 
 // txGone ends the transaction while its token is kept waiting by somebody who alters the sequence.
 func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
-	pool, l, name := s.txPool(t), itest.Keep(t, s.open(t)), itest.LockName(t)
+	pool, l, name := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	tx := begin(t, pool)
 	pid := 0
 	if err := tx.QueryRow(t.Context(), "select pg_backend_pid()").Scan(&pid); err != nil {
@@ -378,14 +379,14 @@ func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 		}
 		asked <- err
 	}()
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if s.heldLocks(t) == 0 {
 			return errors.New("nobody has the lock")
 		}
 		return nil
 	})
 	admin[bool](t, s, "select pg_terminate_backend($1)", pid)
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if admin[bool](t, s, "select exists (select from pg_stat_activity where pid = $1)", pid) {
 			return errors.New("the session has not ended")
 		}
@@ -395,5 +396,5 @@ func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 	if err := <-asked; err != nil {
 		t.Errorf("TryLockTx of a transaction that has ended = %v, want an error", err)
 	}
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -31,14 +32,14 @@ func TestRedisThroughSocket(t *testing.T) {
 	path := filepath.Join(folder, "s")
 	relay(t, path, s.Nodes[0].Addr)
 	u := url.URL{Scheme: "redis+unix", User: url.UserPassword("", Password), Path: path, RawQuery: "db=3"}
-	l := itest.Keep(t, itest.OpenURL(t, u.String()))
-	itest.HandsOver(t, l, itest.Keep(t, itest.OpenURL(t, u.String())), itest.LockName(t))
+	l := step.CloseAtEnd(t, itest.OpenURL(t, u.String()))
+	itest.HandsOver(t, l, step.CloseAtEnd(t, itest.OpenURL(t, u.String())), step.LockName(t))
 
-	name := itest.LockName(t)
-	itest.Release(t, itest.Acquire(t, itest.Keep(t, s.Open(t)), name)) // another database
-	lease := itest.Acquire(t, l, name)
-	itest.Free(t, 0, itest.Keep(t, s.Open(t)), name)
-	itest.Release(t, lease)
+	name := step.LockName(t)
+	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, s.Open(t)), name)) // another database
+	lease := step.Acquire(t, l, name)
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, s.Open(t)), name)
+	step.Release(t, lease)
 	u.User = url.UserPassword("", "open-sesame")
 	itest.RefusedAtOpen(t, u.String(), "WRONGPASS")
 	u.Path += "-"
@@ -95,13 +96,13 @@ func TestRedisClients(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				return itest.Keep(t, itest.WithClient{Locker: l, Client: client})
+				return step.CloseAtEnd(t, itest.WithClient{Locker: l, Client: client})
 			}
 			l := open()
 			if g := l.Guarantees(); g.Waiting != locker.WaitingHandOff {
 				t.Errorf("Guarantees = %v, want a hand-off", g)
 			}
-			itest.HandsOver(t, l, open(), itest.LockName(t))
+			itest.HandsOver(t, l, open(), step.LockName(t))
 		})
 	}
 }
@@ -149,16 +150,16 @@ func TestRedisTLS(t *testing.T) {
 		return u.String()
 	}
 	asIs := address(func(url.Values) {})
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		l, err := locker.Open(t.Context(), asIs)
 		if err == nil {
 			err = l.Close()
 		}
 		return err
 	})
-	itest.HandsOver(t, itest.Keep(t, itest.OpenURL(t, asIs)), itest.Keep(t, itest.OpenURL(t, asIs)), itest.LockName(t))
+	itest.HandsOver(t, step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, unverified)), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, unverified)), step.LockName(t))
 
 	itest.RefusedAtOpen(t, address(func(q url.Values) { q.Del("server_name") }), "certificate")
 	itest.RefusedAtOpen(t, address(func(q url.Values) { q.Set("server_name", "other.example") }), "other.example")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
@@ -31,7 +32,7 @@ func (s *Service) names(t conformance.T) map[*Node]string {
 	t.Helper()
 	names := make(map[*Node]string)
 	for len(names) < clusterMasters {
-		name := itest.LockName(t)
+		name := step.LockName(t)
 		names[s.nodeOf(t, name)] = name
 	}
 	return names
@@ -53,11 +54,11 @@ func (s *Service) nodeOf(t conformance.T, name string) (node *Node) {
 
 // spread has one node hang for as long as the locks on the others must be renewed.
 func (s *Service) spread(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	names, beside := s.names(t), s.names(t)
 	leases := make(map[*Node]locker.Lease)
 	for n, name := range names {
-		leases[n] = itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+		leases[n] = step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	}
 	var hung *Node
 	for hung = range names {
@@ -71,27 +72,27 @@ func (s *Service) spread(t conformance.T, _ *conformance.Harness) {
 	}
 	pause("pause")
 	t.Cleanup(func() { _, _ = images.Docker(context.Background(), "unpause", hung.ID) }) // if the case fails
-	itest.Lost(t, itest.ShortTTL+itest.Soon, leases[hung])
+	step.LostWithin(t, itest.ShortTTL+itest.Soon, leases[hung])
 	for n, lease := range leases {
 		if n == hung {
 			continue
 		}
-		itest.Held(t, lease, other)
-		itest.Free(t, itest.Soon, other, beside[n])
-		itest.Release(t, lease)
+		step.WantLive(t, lease, other)
+		step.FreeWithin(t, itest.Soon, other, beside[n])
+		step.Release(t, lease)
 	}
 	pause("unpause")
-	itest.Free(t, itest.Soon, other, names[hung])
-	itest.Free(t, itest.Soon, other, beside[hung])
+	step.FreeWithin(t, itest.Soon, other, names[hung])
+	step.FreeWithin(t, itest.Soon, other, beside[hung])
 }
 
 // failoverWhilePolling lets waiters fail that ask while nobody is there: they have no place to lose, and a caller may ask again.
 func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) {
-	holder, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-	var all []*itest.Waiting
+	holder, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	var all []*step.Attempt
 	for range 3 {
-		all = append(all, itest.Wait(t, itest.Keep(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
+		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
 	}
 	itest.Must(t, s.failover)
 	if err := lease.Renew(t.Context()); err != nil {
@@ -102,19 +103,19 @@ func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) 
 	}
 	last := lease.Token()
 	for range all {
-		i := itest.First(t, all, itest.Soon)
+		i := step.FirstGranted(t, itest.Soon, all)
 		if err := all[i].Err; err == nil {
 			if token := all[i].Lease.Token(); token <= last {
 				t.Errorf("token %v after %v", token, last)
 			}
 			last = all[i].Lease.Token()
-			itest.Release(t, all[i].Lease)
+			step.Release(t, all[i].Lease)
 		} else if t.Logf("Acquire = %v", err); errors.Is(err, locker.ErrHeld) {
 			t.Errorf("Acquire = %v, want a lease, or an error that is not ErrHeld: the service failed", err)
 		}
 		all = slices.Delete(all, i, i+1)
 	}
-	if token := itest.Free(t, itest.Soon, other, name); token <= last {
+	if token := step.FreeWithin(t, itest.Soon, other, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fenceredis"
 	"github.com/fencedlock/locker/integration/internal/itest"
@@ -26,7 +27,7 @@ import (
 func TestFenceRedisInPipeline(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	key := itest.LockName(t)
+	key := step.LockName(t)
 	ctx := t.Context()
 	if err := (fenceredis.Mark{Client: client, Key: key + ":fence"}).Claim(ctx, 900); err != nil {
 		t.Fatal(err)
@@ -68,7 +69,7 @@ func TestFenceRedisInPipeline(t *testing.T) {
 func TestFenceRedisBehindMulti(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	key := itest.LockName(t)
+	key := step.LockName(t)
 	ctx := t.Context()
 	if err := (fenceredis.Mark{Client: client, Key: key + ":fence"}).Claim(ctx, 900); err != nil {
 		t.Fatal(err)
@@ -120,7 +121,7 @@ func TestFenceRedisLostReply(t *testing.T) {
 			options.MaxRetries = 3
 			successor := redis.NewUniversalClient(&options)
 			defer successor.Close()
-			tag := "{" + itest.LockName(t) + "}"
+			tag := "{" + step.LockName(t) + "}"
 			var lose atomic.Bool
 			options.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
 				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
@@ -157,7 +158,7 @@ func TestFenceRedisLostReply(t *testing.T) {
 func TestFenceRedisForeignMarks(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	ctx, key := t.Context(), itest.LockName(t)
+	ctx, key := t.Context(), step.LockName(t)
 	mark := fenceredis.Mark{Client: client, Key: key + ":fence"}
 	for _, value := range []string{
 		"", "abc", "-7", "+7", "7.5", "007", "0", " 7", "7\n", "1e3", "9223372036854775808", "10000000000000000000", strings.Repeat("9", 40),
@@ -212,7 +213,7 @@ func TestFenceRedisForeignMarks(t *testing.T) {
 func TestFenceRedisKeepsApart(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	ctx, key := t.Context(), itest.LockName(t)
+	ctx, key := t.Context(), step.LockName(t)
 	mark := fenceredis.Mark{Client: client, Key: key + ":fence"}
 	run := func(text string, args ...any) (any, error) {
 		return mark.Run(ctx, 5, fenceredis.NewScript(text), []string{key}, args...)

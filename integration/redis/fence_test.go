@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/fence"
 	"github.com/fencedlock/locker/fence/fenceredis"
 	"github.com/fencedlock/locker/fence/fencetest"
@@ -86,7 +87,7 @@ func TestFenceRedis(t *testing.T) {
 func TestFenceRedisScript(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	key := itest.LockName(t)
+	key := step.LockName(t)
 	mark := fenceredis.Mark{Client: client, Key: key + ":fence"}
 	script := fenceredis.NewScript(`
 local n = redis.call('INCRBY', KEYS[1], ARGV[1])
@@ -121,7 +122,7 @@ return {n, #KEYS, #ARGV}`)
 func TestFenceRedisLargeIntegers(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
-	key := itest.LockName(t)
+	key := step.LockName(t)
 	mark := fenceredis.Mark{Client: client, Key: key + ":fence"}
 	const largest = 1<<53 - 1 // that is exact
 	for _, step := range []struct {

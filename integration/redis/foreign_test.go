@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -30,7 +31,7 @@ func TestRedisForeignValues(t *testing.T) {
 			t.Errorf("the value %q has become %q", value, got)
 		}
 	}
-	lease := itest.Acquire(t, l, b.Name+"-")
+	lease := step.Acquire(t, l, b.Name+"-")
 	for _, name := range []string{b.Name, b.Name + "-"} {
 		b.Admin.Del(t.Context(), key(name))
 		b.Admin.RPush(t.Context(), key(name), "x")
@@ -49,13 +50,13 @@ func TestRedisForeignValues(t *testing.T) {
 // An expiry that somebody has taken off is set again by the holder, and makes no waiter ask all the time.
 func TestRedisPersisted(t *testing.T) {
 	b := NewBench(t)
-	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
-	lease := itest.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
+	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
+	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
 	b.Admin.Persist(t.Context(), key(b.Name))
 	before := b.Service.requests(t)
-	waiter := itest.Wait(t, other, b.Name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
-	itest.Pass(t, itest.ShortTTL)
+	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	step.Pass(t, itest.ShortTTL)
 	if n := b.Service.requests(t) - before; n > 10 {
 		t.Errorf("a waiter has sent %d requests in %v", n, itest.ShortTTL)
 	}
@@ -65,25 +66,25 @@ func TestRedisPersisted(t *testing.T) {
 	if left := b.left(""); left < itest.Far-itest.Soon {
 		t.Errorf("after Renew the key has %v, want a TTL", left)
 	}
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 }
 
 // A late copy of a request may queue for an acquisition that is over. When its turn comes, its Locker gives the lock back.
 func TestRedisGrantToNobody(t *testing.T) {
 	b := NewBench(t)
-	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
-	lease := itest.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, b.Name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
+	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
 	var channel string
 	for _, place := range b.Admin.HGetAll(t.Context(), key(b.Name)+":waiters").Val() {
 		channel = strings.SplitN(place, " ", 4)[3]
 	}
 	want(t, b.acquisition(channel).acquire(), isQueued)
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
-	itest.Free(t, itest.Soon, l, b.Name) // far before its TTL
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.FreeWithin(t, itest.Soon, l, b.Name) // far before its TTL
 }
 
 // elsewhere is a client whose subscriptions lead to another server than its scripts, as one that reads from replicas may be.
@@ -99,7 +100,7 @@ func (e elsewhere) Subscribe(ctx context.Context, channels ...string) *redis.Pub
 // A subscription on a replica is told everything, but the master doesn't see it.
 func TestRedisSubscribesElsewhere(t *testing.T) {
 	itest.NeedServers(t)
-	s, name := redisSentinel(t), itest.LockName(t)
+	s, name := redisSentinel(t), step.LockName(t)
 	clients := make(map[string]*redis.Client)
 	for _, n := range s.Nodes {
 		role, err := n.role(t.Context())
@@ -113,17 +114,17 @@ func TestRedisSubscribesElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatalf("New = %v, want a Locker that polls", err)
 	}
-	itest.Keep(t, l)
+	step.CloseAtEnd(t, l)
 	if g := l.Guarantees(); g.Order != locker.OrderNone || g.Waiting != locker.WaitingPolled {
 		t.Errorf("Guarantees = %v, want no order and polling", g)
 	}
-	other := itest.Keep(t, s.Open(t))
-	lease := itest.Acquire(t, other, name)
-	waiter := itest.Wait(t, l, name)
-	itest.Pass(t, itest.ShortTTL)
+	other := step.CloseAtEnd(t, s.Open(t))
+	lease := step.Acquire(t, other, name)
+	waiter := step.StartAcquire(t, l, name)
+	step.Pass(t, itest.ShortTTL)
 	if err := s.queued(t, name, 0); err != nil {
 		t.Error(err)
 	}
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 }

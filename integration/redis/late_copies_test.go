@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -59,21 +60,21 @@ func (b *Bench) load(d dump) {
 }
 
 // waitingBehind makes a lease, and somebody who waits for it.
-func (b *Bench) waitingBehind(holder, waiter locker.Locker) (locker.Lease, *itest.Waiting) {
+func (b *Bench) waitingBehind(holder, waiter locker.Locker) (locker.Lease, *step.Attempt) {
 	b.t.Helper()
-	lease := itest.Acquire(b.t, holder, b.Name, locker.WithTTL(itest.Far))
-	next := itest.Wait(b.t, waiter, b.Name, locker.WithTTL(itest.Far))
-	itest.Eventually(b.t, itest.Soon, func() error { return b.Service.queued(b.t, b.Name, 1) })
+	lease := step.Acquire(b.t, holder, b.Name, locker.WithTTL(itest.Far))
+	next := step.StartAcquire(b.t, waiter, b.Name, locker.WithTTL(itest.Far))
+	step.Eventually(b.t, itest.Soon, func() error { return b.Service.queued(b.t, b.Name, 1) })
 	return lease, next
 }
 
 // A holder whom the server knows as one that waits must not take the renewal of that place for one of its lease.
 func TestRedisHolderBecomesWaiter(t *testing.T) {
 	b := NewBench(t)
-	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
 	former, next := b.waitingBehind(l, other)
 	older := b.dump()
-	itest.Release(t, former)
+	step.Release(t, former)
 	lease := next.Granted(t, itest.Soon)
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Fatalf("Renew = %v, want nil", err)
@@ -82,28 +83,28 @@ func TestRedisHolderBecomesWaiter(t *testing.T) {
 	if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lease of which the server knows nothing = %v, want ErrLost", err)
 	}
-	itest.Lost(t, itest.Soon, lease)
-	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 0) })
+	step.LostWithin(t, itest.Soon, lease)
+	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 0) })
 	b.Admin.Del(t.Context(), key(b.Name)) // that of the former holder
-	itest.Free(t, itest.Soon, l, b.Name)
+	step.FreeWithin(t, itest.Soon, l, b.Name)
 	b.empty()
 }
 
 // A holder to whom the lock is granted again doesn't know who had it in between.
 func TestRedisGrantedTwice(t *testing.T) {
 	b := NewBench(t)
-	l, other := itest.Keep(t, b.Service.Open(t)), itest.Keep(t, b.Service.Open(t))
+	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
 	former, next := b.waitingBehind(l, other)
 	older := b.dump()
-	itest.Release(t, former)
+	step.Release(t, former)
 	lease := next.Granted(t, itest.Soon)
 	b.load(older)
 	b.Admin.Del(t.Context(), key(b.Name))
 	if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) { // it goes to the first that waits
 		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
 	}
-	itest.Lost(t, itest.Soon, lease) // long before its renewal
-	if token := itest.Free(t, itest.Soon, l, b.Name); token <= lease.Token() {
+	step.LostWithin(t, itest.Soon, lease) // long before its renewal
+	if token := step.FreeWithin(t, itest.Soon, l, b.Name); token <= lease.Token() {
 		t.Errorf("token %d after %d", token, lease.Token())
 	}
 	b.empty()

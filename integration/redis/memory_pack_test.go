@@ -7,6 +7,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -22,35 +23,35 @@ func (s *Service) memoryPack() []conformance.Case {
 }
 
 func (s *Service) savedRestart(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	s.down(t)
 	s.up(t)
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew after the restart = %v, want nil", err)
 	}
-	itest.Held(t, lease, itest.Keep(t, s.Open(t)))
-	waiter.Pending(t)
-	itest.Release(t, lease)
+	step.WantLive(t, lease, step.CloseAtEnd(t, s.Open(t)))
+	waiter.WantPending(t)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }
 
 func (s *Service) oldSnapshot(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	itest.Free(t, 0, l, name)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	step.FreeWithin(t, 0, l, name)
 	itest.Must(t, func(ctx context.Context) error { return s.Nodes[0].Admin.Save(ctx).Err() })
 	var last locker.Token
 	for range 100 {
-		last = itest.Free(t, 0, l, name)
+		last = step.FreeWithin(t, 0, l, name)
 	}
 	s.restart(t)
-	if token := itest.Free(t, itest.Soon, l, name); token <= last {
+	if token := step.FreeWithin(t, itest.Soon, l, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
 	s.flush(t) // or the snapshot would come back after the next crash

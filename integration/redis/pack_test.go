@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -45,55 +46,55 @@ func (s *Service) all(t conformance.T, args ...any) {
 }
 
 func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	calm := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
 	s.all(t, "script", "flush")
 	if err := calm.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	waiter := itest.Wait(t, other, name)
+	waiter := step.StartAcquire(t, other, name)
 	s.all(t, "script", "flush")
-	itest.Pass(t, 2*itest.ShortTTL) // renewed in the background
-	itest.Held(t, lease, other)
-	waiter.Pending(t)
+	step.Pass(t, 2*itest.ShortTTL) // renewed in the background
+	step.WantLive(t, lease, other)
+	waiter.WantPending(t)
 	s.all(t, "script", "flush")
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
 	s.all(t, "script", "flush")
-	itest.Release(t, next)
+	step.Release(t, next)
 	s.all(t, "script", "flush")
-	itest.Free(t, 0, l, name)
+	step.FreeWithin(t, 0, l, name)
 }
 
 func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	calm := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
-	waiter := itest.Wait(t, other, name)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
+	waiter := step.StartAcquire(t, other, name)
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 		s.all(t, "client", "kill", "type", "pubsub")
 		if err := calm.Renew(t.Context()); err != nil {
 			t.Errorf("the first Renew after the connections were killed = %v, want nil", err)
 		}
-		itest.Free(t, 0, l, itest.LockName(t))
-		itest.Pass(t, itest.ShortTTL/2)
-		itest.Held(t, lease, l)
+		step.FreeWithin(t, 0, l, step.LockName(t))
+		step.Pass(t, itest.ShortTTL/2)
+		step.WantLive(t, lease, l)
 	}
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 
 	// While a request is under way.
 	s.all(t, "client", "pause", itest.Far.Milliseconds(), "write")
 	t.Cleanup(func() { s.all(t, "client", "unpause") })
-	asks := itest.Wait(t, l, itest.LockName(t))
-	itest.Eventually(t, itest.Soon, func() error { return s.underWay(t, 1) })
+	asks := step.StartAcquire(t, l, step.LockName(t))
+	step.Eventually(t, itest.Soon, func() error { return s.underWay(t, 1) })
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 	s.all(t, "client", "unpause")
-	itest.Release(t, asks.Granted(t, itest.Soon))
+	step.Release(t, asks.Granted(t, itest.Soon))
 }
 
 // underWay is nil when n requests of Lockers are held back by CLIENT PAUSE. It holds what Sentinels publish back as well.
@@ -119,13 +120,13 @@ func (s *Service) underWay(t conformance.T, n int) error {
 
 // passwordChanged breaks the connections, because those that stand stay valid.
 func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	itest.Free(t, 0, l, name)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	step.FreeWithin(t, 0, l, name)
 	back := func() { s.all(t, "config", "set", "requirepass", Password) }
 	t.Cleanup(back)
 	s.all(t, "config", "set", "requirepass", "another")
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
-	err := itest.Refused(t, itest.Soon, l, name)
+	err := step.WantFailure(t, itest.Soon, l, name)
 	if !strings.Contains(err.Error(), "WRONGPASS") && !strings.Contains(err.Error(), "NOAUTH") {
 		t.Errorf("TryAcquire = %v, want it to name the password as the reason", err)
 	}
@@ -133,25 +134,25 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("the error shows the password: %v", err)
 	}
 	back()
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 func (s *Service) flushedWhileHeld(t conformance.T, _ *conformance.Harness) {
-	l, other, third, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.ShortTTL))
+	l, other, third, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.ShortTTL))
 	if !s.client.IsClusterMode { // where they poll, and have no queue
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	}
 	s.flush(t)
-	itest.Lost(t, itest.ShortTTL+itest.Soon, lease)
+	step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
 	next := waiter.Granted(t, itest.ShortTTL+itest.Soon)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	itest.Held(t, next, third)
-	itest.Release(t, next)
-	itest.Free(t, 0, third, name)
+	step.WantLive(t, next, third)
+	step.Release(t, next)
+	step.FreeWithin(t, 0, third, name)
 }
 
 func (s *Service) mistakes(t conformance.T, h *conformance.Harness) {

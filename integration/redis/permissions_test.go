@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -62,15 +63,15 @@ func TestRedisPermissions(t *testing.T) {
 	rawURL := itest.Changed(b.Service.URL, func(u *url.URL) { u.User = url.UserPassword(user, password) })
 
 	permit(rules)
-	l, other := itest.Keep(t, itest.OpenURL(t, rawURL)), itest.Keep(t, itest.OpenURL(t, rawURL))
-	lease := itest.Acquire(t, l, b.Name)
-	waiter := itest.Wait(t, other, b.Name)
-	itest.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	l, other := step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.CloseAtEnd(t, itest.OpenURL(t, rawURL))
+	lease := step.Acquire(t, l, b.Name)
+	waiter := step.StartAcquire(t, other, b.Name)
+	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	itest.Release(t, lease)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 
 	for i, rule := range rules {
 		permit(append(append([]string(nil), rules[:i]...), rules[i+1:]...))
@@ -89,5 +90,5 @@ func TestRedisPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatalf("without INFO, and with allow_eviction: %v, want a Locker", err)
 	}
-	itest.Release(t, itest.Acquire(t, itest.Keep(t, l), b.Name))
+	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, l), b.Name))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -28,7 +29,7 @@ func TestRedisTokens(t *testing.T) {
 		return token
 	}
 	seconds := b.Admin.Time(t.Context()).Val()
-	if token := next(); token < seconds.UnixMicro() || token > seconds.Add(itest.Hang).UnixMicro() {
+	if token := next(); token < seconds.UnixMicro() || token > seconds.Add(step.Limit).UnixMicro() {
 		t.Errorf("the first token is %d, want the server's clock, %d µs", token, seconds.UnixMicro())
 	}
 	if left := b.left(":token"); left < time.Hour || left > time.Hour+itest.Far {
@@ -135,7 +136,7 @@ func TestRedisTombstone(t *testing.T) {
 		t.Errorf("a release in doubt leaves a tombstone for %v, want a TTL", left)
 	}
 	want(t, unsure.acquire(), isGone)
-	itest.Eventually(t, itest.ShortTTL+itest.Soon, func() error {
+	step.Eventually(t, itest.ShortTTL+itest.Soon, func() error {
 		if keys := b.Admin.Keys(t.Context(), key(b.Name)+":tomb:*").Val(); len(keys) > 0 {
 			return fmt.Errorf("there are %q", keys)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -25,7 +26,7 @@ func TestRedisThroughProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(network.Close)
-	name := itest.LockName(t)
+	name := step.LockName(t)
 	client := redis.NewClient(&redis.Options{
 		Addr: s.Nodes[0].Addr, Password: Password, Dialer: network.Dial, ClientName: name,
 		MaxRetries: -1, PoolSize: 1, ReadTimeout: 200 * time.Millisecond,
@@ -77,7 +78,7 @@ func TestRedisThroughProxy(t *testing.T) {
 		t.Errorf("the server sees %d connections, want %d: they are half-open", n, before)
 	}
 	network.Heal()
-	itest.Eventually(t, itest.Soon, func() error { // TCP has sent it again
+	step.Eventually(t, itest.Soon, func() error { // TCP has sent it again
 		if got := admin.Get(t.Context(), name).Val(); got != "6" {
 			return errors.New("the request has not arrived; the server has " + got)
 		}
@@ -86,7 +87,7 @@ func TestRedisThroughProxy(t *testing.T) {
 	incr(7)
 
 	network.Sever()
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if n := connections(); n != 0 {
 			return errors.New("the server sees connections that were reset")
 		}

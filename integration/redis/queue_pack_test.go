@@ -15,6 +15,7 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -78,68 +79,68 @@ func (s *Service) waitingProcess(t conformance.T, name string, ttl time.Duration
 	go func() { // no answer comes if it is killed
 		_, _ = p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: ttl})
 	}()
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	return p
 }
 
 // waiterKilled gives the dead one a TTL that is far longer than what the case allows. The server must have seen that the
 // connection has ended, which it does without delay, but not before the process is gone.
 func (s *Service) waiterKilled(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 	p := s.waitingProcess(t, name, itest.Far)
-	next := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+	next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
 	p.Kill()
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if n := s.listening(t, name); n != 1 {
 			return fmt.Errorf("%d who wait are heard, want the one that lives", n)
 		}
 		return nil
 	})
-	itest.Release(t, lease)
-	itest.Release(t, next.Granted(t, itest.Soon))
+	step.Release(t, lease)
+	step.Release(t, next.Granted(t, itest.Soon))
 }
 
 func (s *Service) waiterStopped(t conformance.T, _ *conformance.Harness) {
 	for _, before := range []time.Duration{0, itest.ShortTTL} { // it stands still when the lock is released
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 		p := s.waitingProcess(t, name, itest.ShortTTL)
-		next := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
 		p.Stop()
-		itest.Pass(t, before)
+		step.Pass(t, before)
 		passedOver(t, lease, next, itest.ShortTTL)
 		p.Continue()
-		itest.Pass(t, itest.ShortTTL)
-		itest.Held(t, next.Lease, l) // whatever the one that woke has done
-		itest.Release(t, next.Lease)
+		step.Pass(t, itest.ShortTTL)
+		step.WantLive(t, next.Lease, l) // whatever the one that woke has done
+		step.Release(t, next.Lease)
 		p.Kill()
 	}
 }
 
 func (s *Service) waiterHalfOpen(t conformance.T, _ *conformance.Harness) {
 	for _, before := range []time.Duration{0, itest.ShortTTL} {
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 		cut, link := s.linked(t)
-		itest.Keep(t, cut)
+		step.CloseAtEnd(t, cut)
 		t.Cleanup(link.Heal)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-		dead := itest.Wait(t, cut, name, locker.WithTTL(itest.ShortTTL))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-		itest.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
-		next := itest.Wait(t, other, name, locker.WithTTL(itest.Far))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		dead := step.StartAcquire(t, cut, name, locker.WithTTL(itest.ShortTTL))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
+		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
 		link.Cut()
-		itest.Pass(t, before)
+		step.Pass(t, before)
 		passedOver(t, lease, next, itest.ShortTTL)
 		link.Heal()
-		itest.Pass(t, itest.ShortTTL)
-		dead.Pending(t)
-		itest.Held(t, next.Lease, l)
-		itest.Release(t, next.Lease)
-		itest.Release(t, dead.Granted(t, itest.Soon))
+		step.Pass(t, itest.ShortTTL)
+		dead.WantPending(t)
+		step.WantLive(t, next.Lease, l)
+		step.Release(t, next.Lease)
+		step.Release(t, dead.Granted(t, itest.Soon))
 	}
 }
 
@@ -154,24 +155,24 @@ func (s *Service) waitersHalfOpen(t conformance.T, _ *conformance.Harness) {
 		{4, itest.Far, itest.ShortTTL},
 		{6, 6 * itest.ShortTTL, itest.ShortTTL + 2*itest.ShortTTL},
 	} {
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 		var links []conformance.Link
 		for i := range c.dead {
 			dead, link := s.linked(t)
-			itest.Keep(t, dead)
+			step.CloseAtEnd(t, dead)
 			t.Cleanup(link.Heal)
 			links = append(links, link)
-			itest.Wait(t, dead, name, locker.WithTTL(itest.ShortTTL))
-			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+			step.StartAcquire(t, dead, name, locker.WithTTL(itest.ShortTTL))
+			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
 		}
-		next := itest.Wait(t, other, name, locker.WithTTL(c.ttl))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, c.dead+1) })
+		next := step.StartAcquire(t, other, name, locker.WithTTL(c.ttl))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, c.dead+1) })
 		for _, link := range links {
 			link.Cut()
 		}
 		passedOver(t, lease, next, c.after)
-		itest.Release(t, next.Lease)
+		step.Release(t, next.Lease)
 	}
 }
 
@@ -183,7 +184,7 @@ func (s *Service) waitersDead(t conformance.T, _ *conformance.Harness) {
 		ttl   = 2 * itest.ShortTTL // of the lease
 		limit = ttl + time.Second + 100*time.Millisecond
 	)
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	queue, waiters := key(name)+":queue", key(name)+":waiters"
 	itest.Must(t, func(ctx context.Context) error {
 		return s.where(ctx, func(ctx context.Context, node *Node) error {
@@ -205,22 +206,22 @@ func (s *Service) waitersDead(t conformance.T, _ *conformance.Harness) {
 		})
 	})
 	began := time.Now()
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
 	took := time.Since(began)
 	t.Logf("the one behind them had the lock after %v", took)
 	if took > limit {
 		t.Errorf("the one behind %d dead had the lock after %v, want at most %v", dead, took, limit)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }
 
 // passedOver releases the lock, which the next one must have within the bound, and 100 ms.
-func passedOver(t conformance.T, lease locker.Lease, next *itest.Waiting, bound time.Duration) {
+func passedOver(t conformance.T, lease locker.Lease, next *step.Attempt, bound time.Duration) {
 	t.Helper()
 	const slack = time.Second // of this machine
 	began := time.Now()
-	itest.Release(t, lease)
-	next.Granted(t, itest.Hang)
+	step.Release(t, lease)
+	next.Granted(t, step.Limit)
 	took := time.Since(began)
 	t.Logf("the next one had the lock after %v", took)
 	if limit := bound + 100*time.Millisecond + slack; took > limit {
@@ -232,29 +233,29 @@ func passedOver(t conformance.T, lease locker.Lease, next *itest.Waiting, bound 
 // doesn't know which of them lives.
 func (s *Service) subscriptionKilled(t conformance.T, _ *conformance.Harness) {
 	for _, back := range []bool{true, false} {
-		holder, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-		lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-		var all []*itest.Waiting
+		holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+		var all []*step.Attempt
 		for i := range 3 {
-			all = append(all, itest.Wait(t, itest.Keep(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
-			itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+			all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
+			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
 		}
 		s.all(t, "client", "kill", "type", "pubsub")
 		if back {
-			itest.Eventually(t, itest.Soon, func() error {
+			step.Eventually(t, itest.Soon, func() error {
 				if n := s.listening(t, name); n != len(all) {
 					return fmt.Errorf("%d who wait are heard, want all %d again", n, len(all))
 				}
 				return nil
 			})
 		}
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		for range all {
-			i := itest.First(t, all, itest.Soon)
+			i := step.FirstGranted(t, itest.Soon, all)
 			if i > 0 && back {
 				t.Errorf("the waiter at place %d of the queue has got the lock", i)
 			}
-			itest.Release(t, all[i].Granted(t, 0))
+			step.Release(t, all[i].Granted(t, 0))
 			all = slices.Delete(all, i, i+1)
 		}
 	}
@@ -264,36 +265,36 @@ func (s *Service) subscriptionKilled(t conformance.T, _ *conformance.Harness) {
 // that request is lost, it may fail.
 func (s *Service) subscriptionCut(t conformance.T, _ *conformance.Harness) {
 	for _, ttl := range []time.Duration{itest.ShortTTL, 8 * itest.ShortTTL} {
-		holder, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+		holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 		waiter, link := s.linked(t)
-		itest.Keep(t, waiter)
+		step.CloseAtEnd(t, waiter)
 		t.Cleanup(link.Heal)
-		lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-		var all []*itest.Waiting
+		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+		var all []*step.Attempt
 		for i := range 3 { // one of them at a time is in the server's queue
-			all = append(all, itest.Wait(t, waiter, name, locker.WithTTL(ttl)))
+			all = append(all, step.StartAcquire(t, waiter, name, locker.WithTTL(ttl)))
 			if i == 0 {
-				itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-				itest.Eventually(t, itest.Soon, func() error { return s.answered(t, waiter, name) })
+				step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+				step.Eventually(t, itest.Soon, func() error { return s.answered(t, waiter, name) })
 			}
 		}
 		for range 2 {
 			link.Cut()
-			itest.Pass(t, 2*itest.ShortTTL)
+			step.Pass(t, 2*itest.ShortTTL)
 			link.Heal()
-			itest.Pass(t, itest.ShortTTL)
+			step.Pass(t, itest.ShortTTL)
 		}
 		link.Sever()
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		for range all {
-			i := itest.First(t, all, itest.Soon)
+			i := step.FirstGranted(t, itest.Soon, all)
 			if err := all[i].Err; err != nil && ttl == itest.ShortTTL && !errors.Is(err, locker.ErrHeld) {
 				t.Logf("Acquire = %v", err)
 			} else {
-				itest.Release(t, all[i].Granted(t, 0))
+				step.Release(t, all[i].Granted(t, 0))
 			}
 			all = slices.Delete(all, i, i+1)
 		}
-		itest.Free(t, itest.Soon, holder, name)
+		step.FreeWithin(t, itest.Soon, holder, name)
 	}
 }

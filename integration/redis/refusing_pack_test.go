@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -33,20 +34,20 @@ func (s *Service) troublePack() []conformance.Case {
 }
 
 func (s *Service) outOfMemory(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(itest.ShortTTL))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.ShortTTL))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
 	back := s.changedConfig(t, "maxmemory", "1mb", "0")
 
-	if err := itest.Refused(t, itest.Soon, l, itest.LockName(t)); !strings.Contains(err.Error(), "OOM") {
+	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("TryAcquire = %v, want it to name the memory as the reason", err)
 	}
-	itest.Pass(t, 2*itest.ShortTTL)
+	step.Pass(t, 2*itest.ShortTTL)
 	if err := lease.Err(); err != nil {
 		t.Errorf("Err = %v, want nil: renewals need no memory", err)
 	}
-	itest.Release(t, lease) // nor do releases, with a hand-off
+	step.Release(t, lease) // nor do releases, with a hand-off
 	back()
 	if !waiter.Returned(itest.ShortTTL + itest.Soon) {
 		t.Fatalf("Acquire has not returned, and the lock is free")
@@ -55,66 +56,66 @@ func (s *Service) outOfMemory(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("Acquire = %v, want a lease, or the memory as the reason", waiter.Err)
 	}
 	if waiter.Err == nil {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 func (s *Service) readOnly(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	node := s.Nodes[0]
 	back := func() {
 		itest.Must(t, func(ctx context.Context) error { return node.Admin.ReplicaOf(ctx, "NO", "ONE").Err() })
 	}
 	t.Cleanup(back)
 	itest.Must(t, func(ctx context.Context) error { return node.Admin.ReplicaOf(ctx, "127.0.0.1", "1").Err() })
-	if err := itest.Refused(t, itest.Soon, other, itest.LockName(t)); !strings.Contains(err.Error(), "READONLY") {
+	if err := step.WantFailure(t, itest.Soon, other, step.LockName(t)); !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("TryAcquire = %v, want it to say that the server is read-only", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "replica", "on its master")
 	deadline := lease.Deadline()
-	itest.Lost(t, time.Until(deadline)+itest.Soon, lease)
+	step.LostWithin(t, time.Until(deadline)+itest.Soon, lease)
 	if late := time.Since(deadline); late > itest.Soon {
 		t.Errorf("the loss was known %v after the deadline", late)
 	}
 	back()
-	itest.Free(t, itest.ShortTTL+itest.Soon, other, name)
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortTTL+itest.Soon, other, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 func (s *Service) evicting(t conformance.T, _ *conformance.Harness) {
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl", "allkeys-random"} {
 		s.changedConfig(t, "maxmemory-policy", policy, "noeviction")
 		itest.RefusedAtOpen(t, s.URL, "maxmemory-policy", policy)
-		accepts := itest.Keep(t, itest.OpenURL(t, s.with("allow_eviction", "true")))
-		itest.Free(t, 0, accepts, itest.LockName(t))
+		accepts := step.CloseAtEnd(t, itest.OpenURL(t, s.with("allow_eviction", "true")))
+		step.FreeWithin(t, 0, accepts, step.LockName(t))
 	}
 }
 
 func (s *Service) clientPause(t conformance.T, _ *conformance.Harness) {
 	for _, mode := range []string{"all", "write"} {
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 		s.all(t, "client", "pause", (itest.ShortTTL / 4).Milliseconds(), mode)
-		itest.Pass(t, 2*itest.ShortTTL)
-		itest.Held(t, lease, other)
+		step.Pass(t, 2*itest.ShortTTL)
+		step.WantLive(t, lease, other)
 
 		s.all(t, "client", "pause", (3 * itest.ShortTTL).Milliseconds(), mode)
-		waiter := itest.Wait(t, other, name)
-		itest.Lost(t, itest.ShortTTL+itest.Soon, lease)
+		waiter := step.StartAcquire(t, other, name)
+		step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
 		if waiter.Returned(0) && waiter.Err == nil {
 			t.Errorf("another had the lock when the loss was noticed")
 		}
-		itest.Free(t, 4*itest.ShortTTL+itest.Soon, itest.Keep(t, s.Open(t)), itest.LockName(t))
+		step.FreeWithin(t, 4*itest.ShortTTL+itest.Soon, step.CloseAtEnd(t, s.Open(t)), step.LockName(t))
 	}
 }
 
 // debugSleep has the server do nothing for three TTLs.
 func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	itest.Free(t, 0, other, itest.LockName(t)) // and connects
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	step.FreeWithin(t, 0, other, step.LockName(t)) // and connects
 	slept := make(chan error, 1)
 	go func() {
 		slept <- s.Nodes[0].Admin.Do(context.WithoutCancel(t.Context()), "debug", "sleep", (3 * itest.ShortTTL).Seconds()).Err()
@@ -124,7 +125,7 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("DEBUG SLEEP = %v", err)
 		}
 	})
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), itest.ShortTTL/20)
 		defer cancel()
 		if s.Nodes[0].Admin.Ping(ctx).Err() == nil {
@@ -141,41 +142,41 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 	if took := time.Since(began); took > 2*itest.ShortTTL {
 		t.Errorf("TryAcquire with a limit of %v returned after %v", itest.ShortTTL, took)
 	}
-	waiter := itest.Wait(t, other, name)
-	itest.Lost(t, itest.ShortTTL+itest.Soon, lease)
-	waiter.Pending(t)
+	waiter := step.StartAcquire(t, other, name)
+	step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
+	waiter.WantPending(t)
 	if !waiter.Returned(4*itest.ShortTTL + itest.Soon) {
 		t.Fatalf("Acquire has not returned after the server was back")
 	}
 	if waiter.Err != nil { // its request has hung for too long
 		t.Logf("Acquire while the server slept = %v", waiter.Err)
 	} else {
-		itest.Release(t, waiter.Lease)
+		step.Release(t, waiter.Lease)
 	}
-	itest.Free(t, 4*itest.ShortTTL+itest.Soon, other, name)
+	step.FreeWithin(t, 4*itest.ShortTTL+itest.Soon, other, name)
 }
 
 // silentSubscription has the connection swallow the grant and all after it. Renewals come too late to notice.
 func (s *Service) silentSubscription(t conformance.T, _ *conformance.Harness) {
 	const bound = 16 * time.Second // two looks and two pings without a sound, and a new connection
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	cut, link := s.linked(t)
-	itest.Keep(t, cut)
+	step.CloseAtEnd(t, cut)
 	t.Cleanup(link.Heal)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := itest.Wait(t, cut, name, locker.WithTTL(10*itest.Far))
-	itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-	itest.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	waiter := step.StartAcquire(t, cut, name, locker.WithTTL(10*itest.Far))
+	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
 	link.Drop(1)
 	began := time.Now()
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	next := waiter.Granted(t, bound+itest.Soon)
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("the lock was granted after %v: no message was lost, so this case proves nothing", took)
 	} else {
 		t.Logf("the lock was granted after %v", took)
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }
 
 // answered is nil when the waiter of a Locker knows that it is queued, so that the next message to it is another. Beside such a

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -23,7 +24,7 @@ func TestRedisWritableReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { itest.Docker(t, []string{n.ID}, "stop") })
-	itest.Eventually(t, itest.Hang, func() error { return n.Admin.Ping(t.Context()).Err() })
+	step.Eventually(t, step.Limit, func() error { return n.Admin.Ping(t.Context()).Err() })
 	u := redisURL([]*Node{n})
 	replicaOf := func(args ...any) {
 		t.Helper()
@@ -37,5 +38,5 @@ func TestRedisWritableReplica(t *testing.T) {
 		t.Errorf("Open on a replica that can be written to = %v, want ErrOption", err)
 	}
 	replicaOf("no", "one")
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, u)), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, u)), step.LockName(t))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/redisbackend"
 )
@@ -19,42 +20,42 @@ import (
 // slotMovesSlowly moves a slot with a hundred locks in it, in steps that take longer than the TTL. Leases are released at each step.
 func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	const leases, ttl = 100, 2 * itest.ShortTTL
-	l, other, names := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), sameSlot(itest.LockName(t), leases)
+	l, other, names := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), sameSlot(step.LockName(t), leases)
 	m := s.newMove(t, names[0])
 	held, last := make(map[string]locker.Lease), make(map[string]locker.Token)
 	for _, name := range names {
-		held[name] = itest.Acquire(t, l, name, locker.WithTTL(ttl))
+		held[name] = step.Acquire(t, l, name, locker.WithTTL(ttl))
 		last[name] = held[name].Token()
 	}
 	// stand lets time go by in which leases that are not renewed are lost, and then some leases end.
-	stand := func(step string, end []string) {
+	stand := func(when string, end []string) {
 		t.Helper()
-		itest.Pass(t, 2*ttl)
+		step.Pass(t, 2*ttl)
 		for name, lease := range held {
 			if err := lease.Err(); err != nil {
-				t.Fatalf("%s: the lease of %q: %v, want nil", step, name, err)
+				t.Fatalf("%s: the lease of %q: %v, want nil", when, name, err)
 			}
 			if token, err := locker.CurrentToken(t.Context(), other, name); err != nil || token != lease.Token() {
-				t.Errorf("%s: Current = %v, %v, want %v", step, token, err, lease.Token())
+				t.Errorf("%s: Current = %v, %v, want %v", when, token, err, lease.Token())
 			}
 		}
 		for i, name := range end {
 			if i%2 == 0 { // the others have been renewed in the background
 				if err := held[name].Renew(t.Context()); err != nil {
-					t.Fatalf("%s: Renew = %v, want nil", step, err)
+					t.Fatalf("%s: Renew = %v, want nil", when, err)
 				}
 			}
-			itest.Release(t, held[name])
+			step.Release(t, held[name])
 			delete(held, name)
 			if m.exists(t, key(name)) {
-				t.Errorf("%s: the key of %q is there after its release", step, name)
+				t.Errorf("%s: the key of %q is there after its release", when, name)
 			}
 		}
 	}
 	waits, polls := s.polling(t)
 	before := polls.n.Load()
-	waiter := itest.Wait(t, waits, names[0], locker.WithTTL(ttl))
-	itest.Eventually(t, itest.Soon, func() error {
+	waiter := step.StartAcquire(t, waits, names[0], locker.WithTTL(ttl))
+	step.Eventually(t, itest.Soon, func() error {
 		if polls.n.Load() == before {
 			return errors.New("the waiter has not had an answer")
 		}
@@ -63,7 +64,7 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 
 	m.open(t)
 	stand("no key has moved", names[:20])
-	if err := itest.Refused(t, itest.Soon, other, names[1]); !strings.Contains(err.Error(), "TRYAGAIN") {
+	if err := step.WantFailure(t, itest.Soon, other, names[1]); !strings.Contains(err.Error(), "TRYAGAIN") {
 		t.Errorf("TryAcquire of a free lock in a moving slot = %v, want TRYAGAIN", err)
 	}
 	for i, name := range names[20:60] {
@@ -72,7 +73,7 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	stand("the locks' keys have moved, or those of their tokens", names[20:60])
 	m.rest(t)
 	stand("all keys have moved", names[60:80])
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	m.close(t)
 	stand("the slot has moved", names[80:])
 
@@ -80,9 +81,9 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	if next.Token() <= last[names[0]] {
 		t.Errorf("token %v after %v", next.Token(), last[names[0]])
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 	for _, name := range names {
-		if token := itest.Free(t, itest.Soon, other, name); token <= last[name] {
+		if token := step.FreeWithin(t, itest.Soon, other, name); token <= last[name] {
 			t.Errorf("lock %q: token %v after %v", name, token, last[name])
 		}
 	}
@@ -119,35 +120,35 @@ func (s *Service) polling(t conformance.T) (locker.Locker, *answers) {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)
 	}
-	return itest.Keep(t, itest.WithClient{Locker: l, Client: client}), count
+	return step.CloseAtEnd(t, itest.WithClient{Locker: l, Client: client}), count
 }
 
 // slotMoves moves the slot of a held lock to the next node, and back.
 func (s *Service) slotMoves(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
-	waiter := itest.Wait(t, other, name, locker.WithTTL(4*itest.ShortTTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(4*itest.ShortTTL))
 	for m, moves := s.newMove(t, name), 0; moves < 2; moves++ {
 		m.open(t)
-		itest.Pass(t, itest.ShortTTL/2) // for requests to come in between
+		step.Pass(t, itest.ShortTTL/2) // for requests to come in between
 		for _, suffix := range []string{"", ":token"} {
 			m.key(t, key(name)+suffix)
-			itest.Pass(t, itest.ShortTTL/10)
+			step.Pass(t, itest.ShortTTL/10)
 		}
 		m.rest(t)
 		m.close(t)
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Errorf("Renew after the slot was moved = %v, want nil", err)
 		}
-		itest.Pass(t, 2*itest.ShortTTL)
-		itest.Held(t, lease, other)
-		waiter.Pending(t)
+		step.Pass(t, 2*itest.ShortTTL)
+		step.WantLive(t, lease, other)
+		waiter.WantPending(t)
 		m.from, m.to, m.idOf, m.idTo = m.to, m.from, m.idTo, m.idOf
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
-	itest.Release(t, next)
+	step.Release(t, next)
 }

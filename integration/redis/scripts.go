@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -116,7 +117,7 @@ func NewBench(t *testing.T) *Bench {
 	t.Helper()
 	itest.NeedServers(t)
 	s := Standalone(t)
-	return &Bench{t: t, Service: s, Admin: s.Nodes[0].Admin, Name: itest.LockName(t)}
+	return &Bench{t: t, Service: s, Admin: s.Nodes[0].Admin, Name: step.LockName(t)}
 }
 
 // acquisition makes one that listens on channel, "": it doesn't.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -42,12 +43,12 @@ func (s *Service) masterNode(t conformance.T) (master *Node, replicas []*Node) {
 }
 
 func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
-	holder, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-	var all []*itest.Waiting
+	holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	var all []*step.Attempt
 	for i := range 3 {
-		all = append(all, itest.Wait(t, itest.Keep(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
-		itest.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
+		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
 	}
 	itest.Must(t, s.failover)
 	if err := lease.Renew(t.Context()); err != nil {
@@ -58,21 +59,21 @@ func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) 
 	}
 	last := lease.Token()
 	for range all {
-		i := itest.First(t, all, itest.Soon)
+		i := step.FirstGranted(t, itest.Soon, all)
 		next := all[i].Granted(t, 0)
 		if next.Token() <= last {
 			t.Errorf("token %v after %v", next.Token(), last)
 		}
 		last = next.Token()
-		itest.Release(t, next)
+		step.Release(t, next)
 		all = slices.Delete(all, i, i+1)
 	}
 }
 
 // staleReplica keeps the replicas from following by a password that is wrong, and has the master crash.
 func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	last := itest.Free(t, 0, l, name)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	last := step.FreeWithin(t, 0, l, name)
 	master, replicas := s.masterNode(t)
 	setPassword := func(password string) {
 		itest.Must(t, func(ctx context.Context) error {
@@ -103,7 +104,7 @@ func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 		return master.Admin.Do(ctx, "client", "kill", "type", "replica").Err()
 	})
 	for range 100 {
-		last = itest.Free(t, 0, l, name)
+		last = step.FreeWithin(t, 0, l, name)
 	}
 	itest.Must(t, func(ctx context.Context) error {
 		for _, n := range replicas {
@@ -122,15 +123,15 @@ func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 		setPassword(Password)
 		return s.rejoin(ctx, former)
 	})
-	if token := itest.Free(t, itest.Soon, l, name); token <= last {
+	if token := step.FreeWithin(t, itest.Soon, l, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
 }
 
 // plannedFailover leaves the former master alive until it is made a replica, with all its connections.
 func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
 	former, _ := s.masterNode(t)
 	itest.Must(t, func(ctx context.Context) error {
 		return itest.Until(ctx, func(ctx context.Context) error {
@@ -142,9 +143,9 @@ func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
 			return errors.Join(fmt.Errorf("the master is still %s", former.Addr), s.sentinels[0].Admin.Do(ctx, "sentinel", "failover", group).Err())
 		})
 	})
-	itest.Pass(t, 8*itest.ShortTTL) // it has to be renewed on the new master
-	itest.Held(t, lease, other)
-	itest.Release(t, lease)
-	itest.Free(t, itest.Soon, other, name)
+	step.Pass(t, 8*itest.ShortTTL) // it has to be renewed on the new master
+	step.WantLive(t, lease, other)
+	step.Release(t, lease)
+	step.FreeWithin(t, itest.Soon, other, name)
 	itest.Must(t, s.wait)
 }

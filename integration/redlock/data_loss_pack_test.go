@@ -13,6 +13,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
@@ -61,10 +62,10 @@ const (
 // set makes a standoff. prepare is called when the servers have their memory and nobody has the lock.
 func (s *Service) standoff(t conformance.T, name string, prepare func()) standoff {
 	t.Helper()
-	u := s.with("prefix", itest.LockName(t)+":", "ttl", standoffTTL.String(), "max_ttl", standoffLongest.String())
+	u := s.with("prefix", step.LockName(t)+":", "ttl", standoffTTL.String(), "max_ttl", standoffLongest.String())
 	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
-	holder, rival := itest.Keep(t, itest.OpenURL(t, u)), itest.Keep(t, itest.OpenURL(t, u))
-	itest.Free(t, 0, rival, name) // and connects
+	holder, rival := step.CloseAtEnd(t, itest.OpenURL(t, u)), step.CloseAtEnd(t, itest.OpenURL(t, u))
+	step.FreeWithin(t, 0, rival, name) // and connects
 	prepare()
 	key := prefixOf(u) + "{" + name + "}"
 	two := s.Nodes[3:]
@@ -76,7 +77,7 @@ func (s *Service) standoff(t conformance.T, name string, prepare func()) standof
 		}
 		return nil
 	})
-	lease := itest.Acquire(t, holder, name, locker.WithoutRenewal())
+	lease := step.Acquire(t, holder, name, locker.WithoutRenewal())
 	itest.Must(t, func(ctx context.Context) error {
 		for _, n := range two {
 			if err := n.Admin.Del(ctx, key).Err(); err != nil {
@@ -106,10 +107,10 @@ func (c standoff) ask(t conformance.T, name string, d time.Duration) (both bool)
 			if second.Token() <= c.lease.Token() {
 				t.Errorf("token %d after %d", second.Token(), c.lease.Token())
 			}
-			itest.Release(t, second)
+			step.Release(t, second)
 			return both
 		}
-		itest.Pass(t, 10*time.Millisecond)
+		step.Pass(t, 10*time.Millisecond)
 	}
 	return false
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 	"github.com/fencedlock/locker/redlockbackend"
@@ -26,13 +27,13 @@ func (s *Service) databasePack() []conformance.Case {
 
 func (s *Service) swappedLongestTTL(t conformance.T, _ *conformance.Harness) {
 	const here, other = "4", "5"
-	prefix := itest.LockName(t) + ":"
+	prefix := step.LockName(t) + ":"
 	u := s.with("prefix", prefix, "db", here, "ttl", "1s", "max_ttl", "2s")
 	waive := func(u string) { itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) }) }
 	waive(u)
 	waive(s.with("prefix", prefix, "db", other, "ttl", "1s", "max_ttl", "7s"))
-	before := itest.Keep(t, itest.OpenURL(t, u))
-	itest.Free(t, 0, before, "a")
+	before := step.CloseAtEnd(t, itest.OpenURL(t, u))
+	step.FreeWithin(t, 0, before, "a")
 
 	swap := func() {
 		t.Helper()
@@ -43,11 +44,11 @@ func (s *Service) swappedLongestTTL(t conformance.T, _ *conformance.Harness) {
 		})
 	}
 	swap()
-	after := itest.Keep(t, itest.OpenURL(t, u)) // before anybody has asked the servers
+	after := step.CloseAtEnd(t, itest.OpenURL(t, u)) // before anybody has asked the servers
 	swap()
 	swap()
-	itest.Free(t, itest.Soon, before, "a")
-	itest.Free(t, itest.Soon, after, "a")
+	step.FreeWithin(t, itest.Soon, before, "a")
+	step.FreeWithin(t, itest.Soon, after, "a")
 }
 
 func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
@@ -62,9 +63,9 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)
 	}
-	shared, own, name := itest.Keep(t, locker.Locker(itest.WithClient{Locker: made, Client: clients})), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	held := itest.Acquire(t, own, name+"-held")
-	lease := itest.Acquire(t, shared, name, locker.WithoutRenewal())
+	shared, own, name := step.CloseAtEnd(t, locker.Locker(itest.WithClient{Locker: made, Client: clients})), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	held := step.Acquire(t, own, name+"-held")
+	lease := step.Acquire(t, shared, name, locker.WithoutRenewal())
 	itest.Must(t, func(ctx context.Context) error {
 		for _, c := range servers {
 			if err := c.Do(ctx, "select", 6).Err(); err != nil { // its only connection
@@ -73,11 +74,11 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 		}
 		return nil
 	})
-	itest.Release(t, lease)
-	itest.Free(t, 0, own, name)
-	itest.Free(t, 0, shared, name)
+	step.Release(t, lease)
+	step.FreeWithin(t, 0, own, name)
+	step.FreeWithin(t, 0, shared, name)
 	if err := held.Renew(t.Context()); err != nil {
 		t.Errorf("Renew of a lease of another Locker = %v, want nil", err)
 	}
-	itest.Release(t, held)
+	step.Release(t, held)
 }

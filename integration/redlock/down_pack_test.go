@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
@@ -76,36 +77,36 @@ func (s *Service) trust(t conformance.T, nodes []*redistest.Node) {
 
 func (s *Service) minorityDown(t conformance.T, _ *conformance.Harness) {
 	for _, how := range []string{"gone", "hanging"} {
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-		before := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.ShortTTL))
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		before := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.ShortTTL))
 		back := s.without(t, how, s.Nodes[1:3])
-		itest.Pass(t, 2*itest.ShortTTL)
-		itest.Held(t, before, other)
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-		next := itest.Wait(t, itest.Keep(t, s.Open(t)), name) // is opened while they are away
-		itest.Pass(t, 2*itest.ShortTTL)
-		itest.Held(t, lease, other)
-		next.Pending(t)
+		step.Pass(t, 2*itest.ShortTTL)
+		step.WantLive(t, before, other)
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+		next := step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name) // is opened while they are away
+		step.Pass(t, 2*itest.ShortTTL)
+		step.WantLive(t, lease, other)
+		next.WantPending(t)
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Errorf("%s: Renew = %v, want nil", how, err)
 		}
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		second := next.Granted(t, itest.Soon)
 		if second.Token() <= lease.Token() {
 			t.Errorf("%s: token %d after %d", how, second.Token(), lease.Token())
 		}
-		itest.Release(t, second)
-		itest.Release(t, before)
+		step.Release(t, second)
+		step.Release(t, before)
 		began := time.Now()
 		const rounds = 20
 		for range rounds {
-			itest.Free(t, 0, other, name)
+			step.FreeWithin(t, 0, other, name)
 		}
 		if took := time.Since(began); took > itest.Soon {
 			t.Errorf("%s: %d acquisitions and releases took %v: they wait for servers that are away", how, rounds, took)
 		}
 		back()
-		itest.Eventually(t, tidied, func() error {
+		step.Eventually(t, tidied, func() error {
 			if left := s.residue(t); left != "" {
 				return errors.New("left on the servers: " + left)
 			}
@@ -116,28 +117,28 @@ func (s *Service) minorityDown(t conformance.T, _ *conformance.Harness) {
 
 func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 	for _, how := range []string{"gone", "hanging"} {
-		l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-		itest.Free(t, 0, other, name) // and connects
-		lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+		step.FreeWithin(t, 0, other, name) // and connects
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 		back := s.without(t, how, s.Nodes[:3])
 		for range 3 {
-			err := itest.Refused(t, itest.Soon, other, itest.LockName(t))
+			err := step.WantFailure(t, itest.Soon, other, step.LockName(t))
 			if !strings.Contains(err.Error(), "no majority takes part: 3 of 5 servers don't") {
 				t.Errorf("%s: TryAcquire = %v, want it to say how many servers took part", how, err)
 			}
 		}
-		itest.Lost(t, itest.ShortTTL+itest.Soon, lease)
-		if err := itest.Refused(t, itest.Soon, other, name); errors.Is(err, locker.ErrHeld) {
+		step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
+		if err := step.WantFailure(t, itest.Soon, other, name); errors.Is(err, locker.ErrHeld) {
 			t.Errorf("%s: TryAcquire = %v", how, err)
 		}
 		back()
-		itest.Eventually(t, tidied, func() error {
+		step.Eventually(t, tidied, func() error {
 			if left := s.residue(t); left != "" {
 				return errors.New("left on the servers: " + left)
 			}
 			return nil
 		})
-		itest.Free(t, itest.Soon, l, name)
+		step.FreeWithin(t, itest.Soon, l, name)
 	}
 }
 
@@ -165,20 +166,20 @@ func (s *Service) block(t conformance.T, nodes []*redistest.Node, name string) (
 }
 
 func (s *Service) rollback(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	for blocked := 3; blocked <= 5; blocked++ {
 		unblock := s.block(t, s.Nodes[5-blocked:], name)
 		if _, err := locker.TryAcquire(t.Context(), l, name); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("with %d servers taken, TryAcquire = %v, want ErrHeld", blocked, err)
 		}
-		itest.Eventually(t, itest.Soon, func() error { // an answer that came after the verdict is taken back behind the caller
+		step.Eventually(t, itest.Soon, func() error { // an answer that came after the verdict is taken back behind the caller
 			if owners := s.holders(t, name); len(owners) != blocked {
 				return fmt.Errorf("of %d owners that hold a server each, %d are left with: %v", blocked, len(owners), owners)
 			}
 			return nil
 		})
 		unblock()
-		itest.Free(t, 0, l, name)
+		step.FreeWithin(t, 0, l, name)
 	}
 
 	// One that is slow answers after the attempt has failed.
@@ -190,24 +191,24 @@ func (s *Service) rollback(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("TryAcquire = a lease, want an error")
 	}
 	unblock()
-	itest.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.Soon, func() error {
 		if owners := s.holders(t, name); len(owners) > 0 {
 			return fmt.Errorf("%v hold a server", owners)
 		}
 		return nil
 	})
-	itest.Free(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 func (s *Service) losingServers(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	for i := range s.Nodes {
-		lease := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(itest.ShortTTL))
+		lease := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.ShortTTL))
 		two := []*redistest.Node{s.Nodes[i], s.Nodes[(i+2)%5]}
 		back := s.without(t, "hanging", two)
-		itest.Pass(t, 2*itest.ShortTTL)
-		itest.Held(t, lease, other)
-		itest.Release(t, lease)
+		step.Pass(t, 2*itest.ShortTTL)
+		step.WantLive(t, lease, other)
+		step.Release(t, lease)
 		back()
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 	"github.com/fencedlock/locker/internal/redlockmodel"
@@ -79,7 +80,7 @@ func redlockFloor(now int64) int64 { return (now/hour - 24) * hour }
 // begin takes a lock that is free, for a walk during which the hour doesn't turn.
 func (r *redlockNode) begin(lock string) {
 	if left := time.Duration(hour-r.now()%hour) * time.Microsecond; left < walk {
-		itest.Pass(r.t, left+time.Second)
+		step.Pass(r.t, left+time.Second)
 	}
 	r.floor = redlockmodel.Token(r.rng.IntN(4))
 	r.lock, r.base = lock, redlockFloor(r.now())-int64(r.floor)
@@ -423,7 +424,7 @@ func TestRedlockModel(t *testing.T) {
 	}
 	steps := 0
 	for begin := time.Now(); time.Since(begin) < 3*time.Second || !enough(); {
-		if time.Since(begin) > itest.Hang {
+		if time.Since(begin) > step.Limit {
 			t.Fatalf("after %d steps, some answers have been given too seldom: %v", steps, r.seen)
 		}
 		r.begin(b.Name)

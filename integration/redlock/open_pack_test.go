@@ -12,6 +12,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 	"github.com/fencedlock/locker/redlockbackend"
@@ -35,26 +36,26 @@ func (s *Service) openPack() []conformance.Case {
 
 func (s *Service) longestTTL(t conformance.T, _ *conformance.Harness) {
 	itest.RefusedAtOpen(t, s.with("max_ttl", (2*redlockTTL).String()), "longest TTL", redlockTTL.String(), "max_ttl")
-	l := itest.Keep(t, s.Open(t))
-	if _, err := locker.TryAcquire(t.Context(), l, itest.LockName(t), locker.WithTTL(redlockTTL+1)); !errors.Is(err, locker.ErrOption) {
+	l := step.CloseAtEnd(t, s.Open(t))
+	if _, err := locker.TryAcquire(t.Context(), l, step.LockName(t), locker.WithTTL(redlockTTL+1)); !errors.Is(err, locker.ErrOption) {
 		t.Errorf("TryAcquire with more than the longest TTL = %v, want ErrOption", err)
 	}
 
 	// Servers that were told another one meanwhile grant nothing.
-	u := s.with("prefix", itest.LockName(t)+":", "max_ttl", "10s")
+	u := s.with("prefix", step.LockName(t)+":", "max_ttl", "10s")
 	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
-	old := itest.Keep(t, itest.OpenURL(t, u))
-	itest.Free(t, 0, old, "a")
+	old := step.CloseAtEnd(t, itest.OpenURL(t, u))
+	step.FreeWithin(t, 0, old, "a")
 	other := itest.Changed(u, setParam("max_ttl", "20s"))
 	s.forget(t, u, s.Nodes[2:3])
 	itest.RefusedAtOpen(t, other, "longest TTL", "10s") // and leaves nothing on the server that has forgotten it
-	itest.Keep(t, itest.OpenURL(t, u))
+	step.CloseAtEnd(t, itest.OpenURL(t, u))
 	s.forget(t, u, s.Nodes)
 	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, other) })
-	if err := itest.Refused(t, itest.Soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
+	if err := step.WantFailure(t, itest.Soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
 		t.Errorf("TryAcquire = %v, want ErrOption, and the longest TTL of the servers", err)
 	}
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, other)), "a")
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, other)), "a")
 }
 
 func (s *Service) mistakes(t conformance.T, h *conformance.Harness) {
@@ -75,7 +76,7 @@ func (s *Service) mistakes(t conformance.T, h *conformance.Harness) {
 			wrong = append(wrong, urls[i])
 		}
 	}
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, serversURL(urls))), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, serversURL(urls))), step.LockName(t))
 	refusedServers(t, wrong, "WRONGPASS", s.Nodes[3].Addr)
 }
 
@@ -89,11 +90,11 @@ func (s *Service) sameServer(t conformance.T, _ *conformance.Harness) {
 
 func (s *Service) anotherDatabase(t conformance.T, _ *conformance.Harness) {
 	const here, other = "0", "3"
-	u := s.with("prefix", itest.LockName(t)+":", "new_cluster", "true")
-	first := itest.Keep(t, itest.OpenURL(t, u))
-	second := itest.Keep(t, itest.OpenURL(t, itest.Changed(u, setParam("db", other))))
-	lease := itest.Acquire(t, first, "a")
-	itest.Free(t, 0, second, "a")
+	u := s.with("prefix", step.LockName(t)+":", "new_cluster", "true")
+	first := step.CloseAtEnd(t, itest.OpenURL(t, u))
+	second := step.CloseAtEnd(t, itest.OpenURL(t, itest.Changed(u, setParam("db", other))))
+	lease := step.Acquire(t, first, "a")
+	step.FreeWithin(t, 0, second, "a")
 	notes := func(db string) (notes []string) {
 		t.Helper()
 		itest.Must(t, func(ctx context.Context) error {
@@ -130,14 +131,14 @@ func (s *Service) anotherDatabase(t conformance.T, _ *conformance.Harness) {
 			return err
 		})
 	})
-	_ = itest.Refused(t, itest.Soon, second, "a")
+	_ = step.WantFailure(t, itest.Soon, second, "a")
 	if after := notes(here); !slices.Equal(after, before) {
 		t.Errorf("the notes of database %s were %q, and are %q after a loss in another", here, before, after)
 	}
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }
 
 func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
@@ -150,7 +151,7 @@ func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(func() { do("config", "set", "maxmemory-policy", "noeviction") })
 	do("config", "set", "maxmemory-policy", "allkeys-lru")
 	itest.RefusedAtOpen(t, s.URL, "allkeys-lru", one.Addr)
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, s.with("allow_eviction", "true"))), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, s.with("allow_eviction", "true"))), step.LockName(t))
 	do("config", "set", "maxmemory-policy", "noeviction")
 
 	t.Cleanup(func() { do("replicaof", "no", "one") })
@@ -162,7 +163,7 @@ func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(func() { s.all(t, "acl", "deluser", acl) })
 	s.all(t, "acl", "setuser", acl, "on", ">secret-of-joe", "~*", "&*", "+@all")
 	u := itest.Changed(s.URL, setUser(acl, "secret-of-joe"))
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, u)), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, u)), step.LockName(t))
 	for _, command := range []string{"zpopmin", "publish", "info", "set", "time", "select", "subscribe", "eval"} {
 		do("acl", "setuser", acl, "-"+command)
 		itest.RefusedAtOpen(t, u, "permission", one.Addr)

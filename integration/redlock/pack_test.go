@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -34,28 +35,28 @@ func (s *Service) pack() []conformance.Case {
 
 func (s *Service) newServers(t conformance.T, _ *conformance.Harness) {
 	const longest = 3 * time.Second
-	u := s.with("prefix", itest.LockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")
-	l := itest.Keep(t, itest.OpenURL(t, u))
+	u := s.with("prefix", step.LockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")
+	l := step.CloseAtEnd(t, itest.OpenURL(t, u))
 	began := time.Now()
-	if err := itest.Refused(t, itest.Soon, l, "a"); !strings.Contains(err.Error(), "forgotten") {
+	if err := step.WantFailure(t, itest.Soon, l, "a"); !strings.Contains(err.Error(), "forgotten") {
 		t.Errorf("TryAcquire = %v, want it to say that the servers may have forgotten leases", err)
 	} else if !strings.Contains(err.Error(), "new_cluster") {
 		t.Errorf("TryAcquire = %v, want it to say what to do about new servers", err)
 	}
-	lease := itest.Acquire(t, l, "a")
+	lease := step.Acquire(t, l, "a")
 	if took := time.Since(began); took < longest-time.Second {
 		t.Errorf("Acquire took %v, want it to wait for %v", took, longest)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 
 	// A waiver counts only where no server knows anything.
 	waiver := itest.Changed(u, addParam("new_cluster", "true"))
 	s.forget(t, u, s.Nodes[:3])
-	lax := itest.Keep(t, itest.OpenURL(t, waiver))
-	_ = itest.Refused(t, itest.Soon, lax, "b")
+	lax := step.CloseAtEnd(t, itest.OpenURL(t, waiver))
+	_ = step.WantFailure(t, itest.Soon, lax, "b")
 	s.forget(t, u, s.Nodes)
-	fresh := itest.Keep(t, itest.OpenURL(t, waiver))
-	itest.Free(t, 0, fresh, "b")
+	fresh := step.CloseAtEnd(t, itest.OpenURL(t, waiver))
+	step.FreeWithin(t, 0, fresh, "b")
 }
 
 // newServersWithoutOne has the server that is away say so before the others have answered.
@@ -64,43 +65,43 @@ func (s *Service) newServersWithoutOne(t conformance.T, _ *conformance.Harness) 
 	back := s.without(t, "gone", s.Nodes[:1])
 	defer back()
 	for range 5 {
-		l := itest.Keep(t, itest.OpenURL(t, s.with("prefix", itest.LockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")))
+		l := step.CloseAtEnd(t, itest.OpenURL(t, s.with("prefix", step.LockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")))
 		began := time.Now()
-		lease := itest.Acquire(t, l, "a")
+		lease := step.Acquire(t, l, "a")
 		if took := time.Since(began); took < longest-time.Second {
 			t.Errorf("Acquire took %v, want it to wait for %v", took, longest)
 		}
-		itest.Release(t, lease)
+		step.Release(t, lease)
 	}
 }
 
 func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	s.all(t, "script", "flush")
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	waiter := itest.Wait(t, other, name)
+	waiter := step.StartAcquire(t, other, name)
 	s.all(t, "script", "flush")
-	itest.Pass(t, 2*itest.ShortTTL) // renewed in the background
-	itest.Held(t, lease, other)
-	waiter.Pending(t)
+	step.Pass(t, 2*itest.ShortTTL) // renewed in the background
+	step.WantLive(t, lease, other)
+	waiter.WantPending(t)
 	s.all(t, "script", "flush")
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	next := waiter.Granted(t, itest.Soon)
 	s.all(t, "script", "flush")
-	itest.Release(t, next)
+	step.Release(t, next)
 	s.all(t, "script", "flush")
-	itest.Free(t, 0, l, name)
+	step.FreeWithin(t, 0, l, name)
 }
 
 func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	const ttl = 3 * itest.ShortTTL // whose renewals fail each time
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name, locker.WithTTL(ttl))
-	waiter := itest.Wait(t, other, name)
-	itest.Eventually(t, itest.Soon, func() error { // its first request may fail when its connection is ended
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name, locker.WithTTL(ttl))
+	waiter := step.StartAcquire(t, other, name)
+	step.Eventually(t, itest.Soon, func() error { // its first request may fail when its connection is ended
 		if n := s.Waiters(t, name); n != 1 {
 			return fmt.Errorf("%d wait on most servers, want 1", n)
 		}
@@ -109,22 +110,22 @@ func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 		s.all(t, "client", "kill", "type", "pubsub")
-		itest.Pass(t, ttl/2)
-		itest.Held(t, lease, itest.Keep(t, s.Open(t)))
+		step.Pass(t, ttl/2)
+		step.WantLive(t, lease, step.CloseAtEnd(t, s.Open(t)))
 	}
-	waiter.Pending(t)
+	waiter.WantPending(t)
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
-	itest.Free(t, itest.Soon, l, itest.LockName(t)) // a request on a connection that has ended may fail
+	step.FreeWithin(t, itest.Soon, l, step.LockName(t)) // a request on a connection that has ended may fail
 	if err := lease.Release(t.Context()); err != nil {
 		t.Logf("Release = %v", err)
 	}
-	itest.Release(t, waiter.Granted(t, itest.Soon))
-	itest.Free(t, itest.Soon, l, name)
+	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.FreeWithin(t, itest.Soon, l, name)
 }
 
 // countersAhead has the servers agree to tokens before, of a client whose clock is ahead.
 func (s *Service) countersAhead(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	for _, ahead := range [][]time.Duration{
 		{time.Second, time.Second, time.Second, time.Second, time.Second},
 		{0, time.Second, 2 * time.Second, 0, 0},
@@ -145,7 +146,7 @@ func (s *Service) countersAhead(t conformance.T, _ *conformance.Harness) {
 		})
 		var last locker.Token
 		for range 10 {
-			token := itest.Free(t, 0, l, name)
+			token := step.FreeWithin(t, 0, l, name)
 			if token <= last {
 				t.Errorf("with counters ahead by %v: token %d after %d", ahead, token, last)
 			}
@@ -166,7 +167,7 @@ func (s *Service) countersAhead(t conformance.T, _ *conformance.Harness) {
 // manyCountersAhead has many acquisitions need their second phase at the same time.
 func (s *Service) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
 	const locks = 400 // so many that they are in one another's way for longer than an acquisition tries
-	l, other, name := itest.Keep(t, itest.OpenURL(t, s.with("node_timeout", "5s"))), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("node_timeout", "5s"))), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	names := make([]string, locks)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%d", name, i)
@@ -187,7 +188,7 @@ func (s *Service) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
 	errs := make(chan error, locks)
 	for _, name := range names {
 		go func() {
-			ctx, cancel := context.WithTimeout(t.Context(), itest.Hang)
+			ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 			defer cancel()
 			lease, err := locker.TryAcquire(ctx, l, name)
 			if err == nil {
@@ -202,6 +203,6 @@ func (s *Service) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
 		}
 	}
 	for _, name := range names {
-		itest.Free(t, 0, other, name) // nothing is left of what the raises did
+		step.FreeWithin(t, 0, other, name) // nothing is left of what the raises did
 	}
 }

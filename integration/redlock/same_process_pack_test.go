@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
@@ -53,7 +54,7 @@ func (s *Service) replicaAndBack(t conformance.T, _ *conformance.Harness) {
 		do(n, "config", "set", "masterauth", redistest.Password)
 		do(master, "config", "set", "repl-diskless-sync-delay", 0)
 		do(n, "replicaof", host, port)
-		itest.Eventually(t, itest.Hang, func() error {
+		step.Eventually(t, step.Limit, func() error {
 			status, err := n.Info(t.Context(), "replication", "master_link_status")
 			if err == nil && status != "up" {
 				err = fmt.Errorf("the link to the master is %s", status)
@@ -128,8 +129,8 @@ func (s *Service) debugReload(t conformance.T, _ *conformance.Harness) {
 
 // writableReplica makes a majority replicas that take writes.
 func (s *Service) writableReplica(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	itest.Free(t, 0, l, name)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	step.FreeWithin(t, 0, l, name)
 	three := s.Nodes[:3]
 	do := func(args ...any) {
 		t.Helper()
@@ -150,14 +151,14 @@ func (s *Service) writableReplica(t conformance.T, _ *conformance.Harness) {
 	do("config", "set", "replica-read-only", "no")
 	do("replicaof", "127.0.0.1", "1")
 	for range 3 {
-		if err := itest.Refused(t, itest.Soon, l, name); !strings.Contains(err.Error(), "forgotten") {
+		if err := step.WantFailure(t, itest.Soon, l, name); !strings.Contains(err.Error(), "forgotten") {
 			t.Errorf("TryAcquire on a majority of writable replicas = %v, want that they take no part", err)
 		}
 	}
 	itest.RefusedAtOpen(t, s.URL, "replica", three[0].Addr)
 	do("replicaof", "no", "one")
 	promoted := time.Now()
-	itest.Release(t, itest.Acquire(t, l, name))
+	step.Release(t, step.Acquire(t, l, name))
 	if took := time.Since(promoted); took < redlockTTL-time.Second {
 		t.Errorf("a lock was granted %v after the promotion of a majority, want the longest TTL, %v", took, redlockTTL)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	redistest "github.com/fencedlock/locker/integration/redis"
 	"github.com/fencedlock/locker/internal/redlockmodel"
@@ -22,7 +23,7 @@ func TestRedlockTokenBeforeLoss(t *testing.T) {
 	keys := []string{b.Name + ":memory", b.Name}
 	ask := func(script string, owner redlockmodel.Owner, token int64) []string {
 		t.Helper()
-		for end := time.Now().Add(itest.Hang); ; {
+		for end := time.Now().Add(step.Limit); ; {
 			answer, err := b.Admin.Eval(t.Context(), scripts[script], keys,
 				longest.Milliseconds(), "", 0, redlockOwner(owner), token, itest.Far.Milliseconds(), "").Result()
 			if err != nil {
@@ -32,9 +33,9 @@ func TestRedlockTokenBeforeLoss(t *testing.T) {
 				return strings.Fields(fmt.Sprint(list...))
 			}
 			if time.Now().After(end) {
-				t.Fatalf("%s is answered with %v for %v", script, answer, itest.Hang)
+				t.Fatalf("%s is answered with %v for %v", script, answer, step.Limit)
 			}
-			itest.Pass(t, longest/5)
+			step.Pass(t, longest/5)
 		}
 	}
 	now := func() int64 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
@@ -24,35 +25,35 @@ func (s *Service) waitPack() []conformance.Case {
 
 func (s *Service) splitVotes(t conformance.T, _ *conformance.Harness) {
 	for _, contenders := range []int{2, 5} {
-		name := itest.LockName(t)
+		name := step.LockName(t)
 		var all []locker.Locker
 		for range contenders {
-			all = append(all, itest.Keep(t, s.Open(t)))
+			all = append(all, step.CloseAtEnd(t, s.Open(t)))
 		}
 		back := s.without(t, "hanging", s.Nodes[:1]) // four can be halved
 		began := time.Now()
 		const rounds = 30
 		var last locker.Token
 		for range rounds {
-			var waiters []*itest.Waiting
+			var waiters []*step.Attempt
 			for _, l := range all {
-				waiters = append(waiters, itest.Wait(t, l, name))
+				waiters = append(waiters, step.StartAcquire(t, l, name))
 			}
 			for len(waiters) > 0 {
-				i := itest.First(t, waiters, itest.Hang)
+				i := step.FirstGranted(t, step.Limit, waiters)
 				lease := waiters[i].Granted(t, 0)
 				waiters = slices.Delete(waiters, i, i+1)
 				if lease.Token() <= last {
 					t.Errorf("token %d after %d", lease.Token(), last)
 				}
 				last = lease.Token()
-				itest.Release(t, lease)
+				step.Release(t, lease)
 			}
 		}
 		back()
 		took := time.Since(began)
 		t.Logf("%d rounds of %d contenders took %v", rounds, contenders, took)
-		if took > 2*itest.Hang {
+		if took > 2*step.Limit {
 			t.Errorf("%d rounds of %d contenders took %v", rounds, contenders, took)
 		}
 	}
@@ -60,28 +61,28 @@ func (s *Service) splitVotes(t conformance.T, _ *conformance.Harness) {
 
 // nextOfTheSameLocker has the same Locker hold a lock and wait for it, and another that came later.
 func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
-	l, other, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	queue := func(want int) {
 		t.Helper()
-		itest.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.Soon, func() error {
 			if n := s.Waiters(t, name); n != want {
 				return fmt.Errorf("%d wait, want %d", n, want)
 			}
 			return nil
 		})
 	}
-	lease := itest.Acquire(t, l, name)
+	lease := step.Acquire(t, l, name)
 	for range 5 {
-		next := itest.Wait(t, l, name)
+		next := step.StartAcquire(t, l, name)
 		queue(1)
-		later := itest.Wait(t, other, name)
+		later := step.StartAcquire(t, other, name)
 		queue(2)
-		itest.Release(t, lease)
+		step.Release(t, lease)
 		lease = next.Granted(t, itest.Soon)
-		later.Pending(t)
-		later.Cancel()
+		later.WantPending(t)
+		later.Cancel(nil)
 		later.Returned(itest.Soon)
 		queue(0)
 	}
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }

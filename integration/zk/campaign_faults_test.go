@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 	"github.com/fencedlock/locker/zkbackend"
@@ -35,7 +36,7 @@ var zkFaults = []zkFault{
 		for _, n := range at.networks {
 			n.Cut()
 		}
-		itest.Pass(t, at.past())
+		step.Pass(t, at.past())
 		for _, n := range at.networks {
 			n.Heal()
 		}
@@ -63,17 +64,17 @@ var zkFaults = []zkFault{
 	{"leader-cut-off", true, func(t conformance.T, at *zkScene) { at.cutOff(t) }},
 	{"leader-killed", true, func(t conformance.T, at *zkScene) {
 		at.docker(t, "kill", at.target)
-		itest.Pass(t, upTo(2*zkCampaignTTL))
+		step.Pass(t, upTo(2*zkCampaignTTL))
 		at.docker(t, "start", at.target)
 	}},
 	{"leader-frozen-briefly", true, func(t conformance.T, at *zkScene) {
 		at.docker(t, "pause", at.target)
-		itest.Pass(t, zkCampaignTTL/4+upTo(zkCampaignTTL/2))
+		step.Pass(t, zkCampaignTTL/4+upTo(zkCampaignTTL/2))
 		at.docker(t, "unpause", at.target)
 	}},
 	{"leader-frozen-for-long", true, func(t conformance.T, at *zkScene) {
 		at.docker(t, "pause", at.target)
-		itest.Pass(t, at.past())
+		step.Pass(t, at.past())
 		at.docker(t, "unpause", at.target)
 	}},
 }
@@ -98,16 +99,16 @@ func (at *zkScene) docker(t conformance.T, verb string, server *zkServer) {
 // cutOff isolates the server, with all of its clients.
 func (at *zkScene) cutOff(t conformance.T) {
 	at.do(t, func(ctx context.Context) error { return at.cut(ctx, at.target) })
-	itest.Pass(t, at.past())
+	step.Pass(t, at.past())
 	at.do(t, func(ctx context.Context) error { return at.join(ctx, at.target) })
 }
 
 // stall makes a server stand still for less than the second that its pings may be late by, until just now.
 func (at *zkScene) stall(t conformance.T, server *zkServer) {
 	at.docker(t, "pause", server)
-	itest.Pass(t, 300*time.Millisecond+upTo(600*time.Millisecond))
+	step.Pass(t, 300*time.Millisecond+upTo(600*time.Millisecond))
 	at.docker(t, "unpause", server)
-	itest.Pass(t, upTo(300*time.Millisecond))
+	step.Pass(t, upTo(300*time.Millisecond))
 }
 
 // load has clients write until stop is called.
@@ -116,7 +117,7 @@ func (at *zkScene) load(t conformance.T) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range 8 {
-		name := itest.LockName(t)
+		name := step.LockName(t)
 		all.Go(func() {
 			for ctx.Err() == nil {
 				_ = locker.Do(ctx, l, name, func(context.Context, locker.Lease) error { return nil })
@@ -169,10 +170,10 @@ func (at *zkScene) holders(t conformance.T) (all []*zkHolder) {
 	} {
 		l, network := at.linkedTo(t, way.addrs, zkbackend.WithDefaultTTL(zkCampaignTTL))
 		at.networks = append(at.networks, network)
-		name := itest.LockName(t)
-		lease := itest.Acquire(t, itest.Keep(t, l), name)
+		name := step.LockName(t)
+		lease := step.Acquire(t, step.CloseAtEnd(t, l), name)
 		all = append(all, &zkHolder{label: way.label, name: name, Holder: itest.NewOwnRule(lease)})
-		itest.Pass(t, upTo(zkCampaignTTL/6)) // so that they aren't renewed together
+		step.Pass(t, upTo(zkCampaignTTL/6)) // so that they aren't renewed together
 	}
 	network, err := proxy.New()
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -74,7 +75,7 @@ func TestZkCampaign(t *testing.T) {
 func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 	scene := s.newZkScene(t, fault)
 	holders := scene.holders(t)
-	rival := itest.Keep(t, s.Through(t, s.counter.dial, scene.otherAddrs(), zkbackend.WithDefaultTTL(zkCampaignTTL)))
+	rival := step.CloseAtEnd(t, s.Through(t, s.counter.dial, scene.otherAddrs(), zkbackend.WithDefaultTTL(zkCampaignTTL)))
 	scene.slack = rival.Guarantees().Expiry.Slack
 	results := make(chan zkResult, len(holders))
 	trials := make([]*zkTrial, len(holders))
@@ -82,7 +83,7 @@ func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 		trials[i] = &zkTrial{holder: h}
 		go func() { results <- trials[i].wait(t.Context(), rival) }()
 	}
-	itest.Eventually(t, itest.Hang, func() error {
+	step.Eventually(t, step.Limit, func() error {
 		for _, h := range holders {
 			if n := s.Waiters(t, h.name); n != 1 {
 				return fmt.Errorf("%d wait for the lock of %s, want 1", n, h.label)
@@ -90,12 +91,12 @@ func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 		}
 		return nil
 	})
-	itest.Pass(t, upTo(zkCampaignTTL/3)) // a renewal's
+	step.Pass(t, upTo(zkCampaignTTL/3)) // a renewal's
 	if usual, ok := holders[len(holders)-1].Holder.(*zkUsualRule); ok && rand.IntN(2) == 0 {
 		usual.hasWritten(t) // the worst moment for it: only its server has heard of its sign of life
 	}
 	fault.run(t, scene)
-	itest.Pass(t, zkCampaignTTL) // what the fault has set off may come later
+	step.Pass(t, zkCampaignTTL) // what the fault has set off may come later
 
 	for _, trial := range trials {
 		trial.free(t)
@@ -112,7 +113,7 @@ func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 				t.Errorf("%s: it believed in its lease when another had the lock, and would have for %v", r.holder.label, r.Early)
 			}
 			outcomes = append(outcomes, r.Outcome)
-		case <-time.After(itest.Hang):
+		case <-time.After(step.Limit):
 			t.Fatalf("nobody gets a lock that is free")
 		}
 	}

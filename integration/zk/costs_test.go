@@ -10,18 +10,19 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
 // costs counts the requests of what docs/zookeeper.md has in its table.
 func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	opening := s.counter.n.Load()
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	if n := s.counter.n.Load() - opening; n > 2*10 {
 		t.Errorf("two Lockers were opened with %d requests about nodes, want 10 each at most", n)
 	}
-	name := itest.LockName(t)
-	itest.Free(t, itest.Soon, l, name)
+	name := step.LockName(t)
+	step.FreeWithin(t, itest.Soon, l, name)
 	try := func() error {
 		lease, err := locker.TryAcquire(t.Context(), l, name)
 		if err == nil {
@@ -33,7 +34,7 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	s.cost(t, "acquiring and releasing a free lock", 2, func() error { return locker.Do(t.Context(), l, name, nothing) })
 	s.cost(t, "the same without waiting", 3, try)
 
-	lease := itest.Acquire(t, other, name)
+	lease := step.Acquire(t, other, name)
 	s.cost(t, "finding a lock held", 3, func() error {
 		if err := try(); !errors.Is(err, locker.ErrHeld) {
 			return fmt.Errorf("TryAcquire = %w, want ErrHeld", err)
@@ -41,8 +42,8 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 		return nil
 	})
 	s.cost(t, "waiting for the holder to release", 4, func() error {
-		w := itest.Wait(t, l, name)
-		itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+		w := step.StartAcquire(t, l, name)
+		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
 		if err := lease.Release(t.Context()); err != nil {
 			return err
 		}
@@ -50,7 +51,7 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 		l, other = other, l
 		return nil
 	})
-	itest.Release(t, lease)
+	step.Release(t, lease)
 	s.crowd(t, name)
 }
 
@@ -78,7 +79,7 @@ func (s *Service) crowd(t conformance.T, name string) {
 	const contenders, rounds = 8, 25
 	var lockers []locker.Locker
 	for range contenders {
-		lockers = append(lockers, itest.Keep(t, s.Open(t)))
+		lockers = append(lockers, step.CloseAtEnd(t, s.Open(t)))
 	}
 	before := s.counter.n.Load()
 	var all sync.WaitGroup

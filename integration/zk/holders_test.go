@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/proxy"
 )
@@ -39,7 +40,7 @@ func (s *Service) zkUsualRule(t conformance.T, network *proxy.Network, addrs []s
 		defer cancel()
 		return network.Dial(ctx, kind, addr)
 	}
-	h := &zkUsualRule{name: itest.LockName(t), ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
+	h := &zkUsualRule{name: step.LockName(t), ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	var err error
 	h.conn, _, err = zk.Connect(addrs, zkCampaignTTL, zk.WithLogger(zkSilence{}), zk.WithDialer(dial))
 	if err != nil {

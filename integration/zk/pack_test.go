@@ -16,6 +16,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -57,13 +58,13 @@ func (s *Service) pack() []conformance.Case {
 const zkLongTTL = 20 * time.Second // so that an election is survived on a busy machine
 
 func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	var leases []locker.Lease
 	for range 20 {
-		leases = append(leases, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(zkLongTTL)))
+		leases = append(leases, step.Acquire(t, l, step.LockName(t), locker.WithTTL(zkLongTTL)))
 	}
-	waiter := itest.Wait(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, leases[0].Name(), 1) })
+	waiter := step.StartAcquire(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, leases[0].Name(), 1) })
 	for _, server := range s.Servers {
 		itest.Must(t, func(ctx context.Context) error {
 			return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
@@ -79,12 +80,12 @@ func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("Renew = %v, want nil", err)
 		}
 	}
-	itest.Held(t, leases[1], other)
-	waiter.Pending(t)
-	itest.Release(t, leases[0])
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.WantLive(t, leases[1], other)
+	waiter.WantPending(t)
+	step.Release(t, leases[0])
+	step.Release(t, waiter.Granted(t, itest.Soon))
 	for _, lease := range leases[1:] {
-		itest.Release(t, lease)
+		step.Release(t, lease)
 	}
 }
 
@@ -105,49 +106,49 @@ func (s *Service) sessionEnded(t conformance.T, _ *conformance.Harness) {
 
 func (s *Service) endedAt(t conformance.T, addr string) {
 	spy := new(zkSpy)
-	l, other := itest.Keep(t, s.Through(t, spy.dial, s.Addrs())), itest.Keep(t, s.Open(t))
-	lease, taken := itest.Acquire(t, l, itest.LockName(t)), itest.Acquire(t, other, itest.LockName(t))
-	waiter := itest.Wait(t, l, taken.Name())
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	l, other := step.CloseAtEnd(t, s.Through(t, spy.dial, s.Addrs())), step.CloseAtEnd(t, s.Open(t))
+	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
+	waiter := step.StartAcquire(t, l, taken.Name())
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
 	before := time.Now()
 	itest.Must(t, func(ctx context.Context) error { return spy.end(ctx, addr) })
-	itest.Lost(t, itest.Soon, lease)
+	step.LostWithin(t, itest.Soon, lease)
 	if !before.Before(lease.Deadline()) {
 		t.Errorf("it was lost by its deadline, not by the end of its session")
 	}
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
-	itest.Free(t, itest.Soon, other, lease.Name())
-	itest.Free(t, itest.Soon, l, lease.Name())
-	waiter.Pending(t)
-	itest.Release(t, taken)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.FreeWithin(t, itest.Soon, other, lease.Name())
+	step.FreeWithin(t, itest.Soon, l, lease.Name())
+	waiter.WantPending(t)
+	step.Release(t, taken)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 }
 
 func (s *Service) sessionExpired(t conformance.T, h *conformance.Harness) {
-	other := itest.Keep(t, s.Open(t))
+	other := step.CloseAtEnd(t, s.Open(t))
 	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
-	itest.Keep(t, l)
-	lease, taken := itest.Acquire(t, l, itest.LockName(t)), itest.Acquire(t, other, itest.LockName(t))
-	waiter := itest.Wait(t, l, taken.Name())
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.CloseAtEnd(t, l)
+	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
+	waiter := step.StartAcquire(t, l, taken.Name())
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
 	network.Cut()
-	next := itest.Wait(t, other, lease.Name())
-	itest.Lost(t, itest.Soon, lease)
-	itest.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.Soon)) // so the session is over
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 0) })
+	next := step.StartAcquire(t, other, lease.Name())
+	step.LostWithin(t, itest.Soon, lease)
+	step.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.Soon)) // so the session is over
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 0) })
 	network.Heal()
-	itest.Eventually(t, itest.Hang, func() error { return s.waiting(t, taken.Name(), 1) })
-	itest.Free(t, itest.Soon, l, lease.Name())
-	waiter.Pending(t)
-	itest.Release(t, taken)
-	itest.Release(t, waiter.Granted(t, itest.Soon))
+	step.Eventually(t, step.Limit, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.FreeWithin(t, itest.Soon, l, lease.Name())
+	waiter.WantPending(t)
+	step.Release(t, taken)
+	step.Release(t, waiter.Granted(t, itest.Soon))
 }
 
 // reaped takes a lock at moments around those at which its node is removed.
 func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	// Beside, a few names whose nodes are removed again and again while they are used.
-	names := []string{itest.LockName(t), itest.LockName(t), itest.LockName(t), itest.LockName(t)}
+	names := []string{step.LockName(t), step.LockName(t), step.LockName(t), step.LockName(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -170,14 +171,14 @@ func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
 	var last locker.Token
 	for range 5 {
 		for range 10 {
-			lease := itest.Acquire(t, l, name)
+			lease := step.Acquire(t, l, name)
 			if lease.Token() <= last {
 				t.Fatalf("token %v after %v", lease.Token(), last)
 			}
 			last = lease.Token()
-			itest.Release(t, lease)
+			step.Release(t, lease)
 		}
-		itest.Eventually(t, itest.Hang, func() error {
+		step.Eventually(t, step.Limit, func() error {
 			if _, err := s.admin.Sync("/"); err != nil { // its server may not have heard of the node yet
 				return err
 			}
@@ -187,7 +188,7 @@ func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
 			}
 			return err
 		})
-		lease := itest.Acquire(t, l, name)
+		lease := step.Acquire(t, l, name)
 		if lease.Token() <= last {
 			t.Fatalf("token %v after %v, between which the lock's node was removed", lease.Token(), last)
 		}
@@ -199,17 +200,17 @@ func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
 			}
 			return err
 		})
-		itest.Release(t, lease)
+		step.Release(t, lease)
 	}
 }
 
 func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
-	l, one, two, name := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name)
-	first := itest.Wait(t, one, name)
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
-	second := itest.Wait(t, two, name)
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 2) })
+	l, one, two, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name)
+	first := step.StartAcquire(t, one, name)
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+	second := step.StartAcquire(t, two, name)
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 2) })
 	var before []string
 	itest.Must(t, func(ctx context.Context) (err error) {
 		if before, err = s.queue(ctx, name); err == nil {
@@ -217,24 +218,24 @@ func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
 		}
 		return err
 	})
-	itest.Eventually(t, itest.Soon, func() error { // it comes back, behind the other one
+	step.Eventually(t, itest.Soon, func() error { // it comes back, behind the other one
 		after, err := s.queue(t.Context(), name)
 		if err == nil && (len(after) != 3 || !slices.Equal(after[:2], []string{before[0], before[2]})) {
 			err = fmt.Errorf("the queue was %q and is %q", before, after)
 		}
 		return err
 	})
-	first.Pending(t)
-	second.Pending(t)
-	itest.Release(t, lease)
-	itest.Release(t, second.Granted(t, itest.Soon))
-	itest.Release(t, first.Granted(t, itest.Soon))
+	first.WantPending(t)
+	second.WantPending(t)
+	step.Release(t, lease)
+	step.Release(t, second.Granted(t, itest.Soon))
+	step.Release(t, first.Granted(t, itest.Soon))
 }
 
 func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
-	lease, name := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(TTL)), itest.LockName(t)
-	itest.Free(t, itest.Soon, l, name)
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
+	lease, name := step.Acquire(t, l, step.LockName(t), locker.WithTTL(TTL)), step.LockName(t)
+	step.FreeWithin(t, itest.Soon, l, name)
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.Servers[0], s.Servers[1]) })
 	opened := make(chan error, 1)
 	began := time.Now()
@@ -245,9 +246,9 @@ func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
 		}
 		opened <- err
 	}()
-	itest.Lost(t, itest.Soon, lease)
-	_ = itest.Refused(t, itest.Soon/2, l, name)
-	_ = itest.Refused(t, itest.Soon/2, other, lease.Name())
+	step.LostWithin(t, itest.Soon, lease)
+	_ = step.WantFailure(t, itest.Soon/2, l, name)
+	_ = step.WantFailure(t, itest.Soon/2, other, lease.Name())
 	if err := <-opened; err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open without a quorum = %v, want an error that is not the caller's", err)
 	} else if took := time.Since(began); took > 15*time.Second {
@@ -259,14 +260,14 @@ func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
 		return errors.Join(s.docker(ctx, "start", s.Servers[0], s.Servers[1]), s.wait(ctx))
 	})
 	for _, each := range []locker.Locker{l, other} {
-		itest.Free(t, itest.Hang, each, name)
-		itest.Free(t, itest.Hang, each, lease.Name())
+		step.FreeWithin(t, step.Limit, each, name)
+		step.FreeWithin(t, step.Limit, each, lease.Name())
 	}
 }
 
 func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
-	l, name := itest.Keep(t, s.Open(t)), itest.LockName(t)
-	lease := itest.Acquire(t, l, name)
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	lease := step.Acquire(t, l, name)
 	stranger, err := connectZk(s.Addrs(), net.DialTimeout)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -295,13 +296,13 @@ func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
 		}
 		return nil
 	})
-	itest.Held(t, lease, itest.Keep(t, s.Open(t)))
-	itest.Release(t, lease)
+	step.WantLive(t, lease, step.CloseAtEnd(t, s.Open(t)))
+	step.Release(t, lease)
 
 	// With an ACL of one's own everybody may read.
-	public := "/" + itest.LockName(t)
-	open := itest.Keep(t, itest.OpenURL(t, s.at(public)+"&acl=auth::cdrwa,world:anyone:r"))
-	lease = itest.Acquire(t, open, name)
+	public := "/" + step.LockName(t)
+	open := step.CloseAtEnd(t, itest.OpenURL(t, s.at(public)+"&acl=auth::cdrwa,world:anyone:r"))
+	lease = step.Acquire(t, open, name)
 	itest.Must(t, current)
 	itest.Must(t, func(ctx context.Context) error {
 		return s.ask(ctx, func() error {
@@ -312,12 +313,12 @@ func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
 			return err
 		})
 	})
-	itest.Release(t, lease)
+	step.Release(t, lease)
 }
 
 func (s *Service) manyLeases(t conformance.T, _ *conformance.Harness) {
 	const n, each = 1100, 4 * time.Second
-	l := itest.Keep(t, s.Open(t))
+	l := step.CloseAtEnd(t, s.Open(t))
 	leases := make([]locker.Lease, n)
 	var all sync.WaitGroup
 	for worker := range 16 {
@@ -337,9 +338,9 @@ func (s *Service) manyLeases(t conformance.T, _ *conformance.Harness) {
 		t.Fatalf("not all leases were granted")
 	}
 	var asked int64
-	itest.Eventually(t, itest.Hang, func() error { // once all nodes are watched
+	step.Eventually(t, step.Limit, func() error { // once all nodes are watched
 		before := s.counter.n.Load()
-		itest.Pass(t, 2*each)
+		step.Pass(t, 2*each)
 		if asked = s.counter.n.Load() - before; asked > 100 { // not all were acquired at once, nor are they renewed so
 			return fmt.Errorf("%d leases were renewed by %d requests in two TTLs, want 2 or a few more each time", n, asked)
 		}

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/fencedlock/locker/conformance"
-	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
@@ -83,8 +83,8 @@ func (s *Service) noWrites(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *Service) halfDeaf(t conformance.T, n *zkHalfDeaf, only *atomic.Bool) {
-	rival := itest.Keep(t, s.Open(t))
-	l := itest.Keep(t, s.Through(t, n.dial, s.Addrs(), zkbackend.WithDefaultTTL(TTL)))
+	rival := step.CloseAtEnd(t, s.Open(t))
+	l := step.CloseAtEnd(t, s.Through(t, n.dial, s.Addrs(), zkbackend.WithDefaultTTL(TTL)))
 	t.Cleanup(n.heal) // before the Locker is closed
 	x := s.silence(t, l, rival, func() { only.Store(true) })
 	n.heal()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -25,16 +26,16 @@ func TestZkLongSessions(t *testing.T) {
 		}
 		return s, err
 	})
-	rival := itest.Keep(t, s.Open(t))
+	rival := step.CloseAtEnd(t, s.Open(t))
 	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
-	itest.Keep(t, l)
-	lease := itest.Acquire(t, l, itest.LockName(t))
-	next := itest.Wait(t, rival, lease.Name())
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+	step.CloseAtEnd(t, l)
+	lease := step.Acquire(t, l, step.LockName(t))
+	next := step.StartAcquire(t, rival, lease.Name())
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
 	network.Cut()
 	t.Cleanup(network.Heal) // before the Locker is closed
 	began := time.Now()
-	itest.Release(t, next.Granted(t, itest.Hang))
+	step.Release(t, next.Granted(t, step.Limit))
 	took, g := time.Since(began), l.Guarantees()
 	t.Logf("the rival had the lock %v after the cut; the bound is %v (%s)", took, TTL+g.Expiry.Slack, g.Because)
 	if took > TTL+g.Expiry.Slack+itest.Soon/2 {
@@ -50,7 +51,7 @@ func TestZkToleranceOfWhatIsNamed(t *testing.T) {
 	itest.NeedServers(t)
 	s := itest.Started(t, "zookeeper", startZk)
 	for named, want := range map[int]locker.Tolerance{1: locker.ToleranceNone, 2: locker.ToleranceMinority, 3: locker.ToleranceMinority} {
-		g := itest.Keep(t, s.Through(t, s.counter.dial, s.Addrs()[:named])).Guarantees()
+		g := step.CloseAtEnd(t, s.Through(t, s.counter.dial, s.Addrs()[:named])).Guarantees()
 		if g.Tolerance != want || (g.Because != "") != (want == locker.ToleranceNone) {
 			t.Errorf("%d addresses: fault tolerance %v because %q, want %v", named, g.Tolerance, g.Because, want)
 		}

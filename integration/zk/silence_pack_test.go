@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/integration/netns"
 	"github.com/fencedlock/locker/zkbackend"
@@ -24,26 +25,26 @@ var zkSilentTTLs = []time.Duration{TTL, 3 * TTL}
 // zkSilenced is what a Locker has that stops to hear the servers.
 type zkSilenced struct {
 	leases []locker.Lease
-	rivals []*itest.Waiting // one for each of the leases
-	taken  locker.Lease     // which the Locker waits for
-	waiter *itest.Waiting
+	rivals []*step.Attempt // one for each of the leases
+	taken  locker.Lease    // which the Locker waits for
+	waiter *step.Attempt
 }
 
 // silence has l hold locks with several TTLs, and wait for one, until cut is called. It returns when each rival has got its lock, in time.
 func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (x zkSilenced) {
 	t.Helper()
-	x.taken = itest.Acquire(t, rival, itest.LockName(t), locker.WithTTL(itest.Far/2))
+	x.taken = step.Acquire(t, rival, step.LockName(t), locker.WithTTL(itest.Far/2))
 	for _, each := range zkSilentTTLs {
-		lease := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(each))
-		x.leases, x.rivals = append(x.leases, lease), append(x.rivals, itest.Wait(t, rival, lease.Name()))
-		itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+		lease := step.Acquire(t, l, step.LockName(t), locker.WithTTL(each))
+		x.leases, x.rivals = append(x.leases, lease), append(x.rivals, step.StartAcquire(t, rival, lease.Name()))
+		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
 	}
-	x.waiter = itest.Wait(t, l, x.taken.Name())
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, x.taken.Name(), 1) })
+	x.waiter = step.StartAcquire(t, l, x.taken.Name())
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, x.taken.Name(), 1) })
 	cut()
 	began := time.Now()
 	for i, each := range zkSilentTTLs {
-		next := x.rivals[i].Granted(t, itest.Hang)
+		next := x.rivals[i].Granted(t, step.Limit)
 		took, bound := time.Since(began), each+l.Guarantees().Expiry.Slack
 		if err := x.leases[i].Err(); err == nil {
 			t.Errorf("TTL %v: the rival has the lock, and its holder believes in its lease until %v", each, x.leases[i].Deadline())
@@ -52,9 +53,9 @@ func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (
 		if took > bound+itest.Soon {
 			t.Errorf("TTL %v: the rival had the lock %v after the cut, want %v, and what a busy machine takes", each, took, bound)
 		}
-		itest.Release(t, next)
+		step.Release(t, next)
 	}
-	x.waiter.Pending(t)
+	x.waiter.WantPending(t)
 	return x
 }
 
@@ -62,12 +63,12 @@ func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (
 // is left.
 func (x *zkSilenced) heard(t conformance.T, s *Service, l locker.Locker) {
 	t.Helper()
-	itest.Eventually(t, itest.Hang, func() error { return s.waiting(t, x.taken.Name(), 1) })
+	step.Eventually(t, step.Limit, func() error { return s.waiting(t, x.taken.Name(), 1) })
 	for _, lease := range x.leases {
-		itest.Free(t, itest.Hang, l, lease.Name())
+		step.FreeWithin(t, step.Limit, l, lease.Name())
 	}
-	itest.Release(t, x.taken)
-	itest.Release(t, x.waiter.Granted(t, itest.Soon))
+	step.Release(t, x.taken)
+	step.Release(t, x.waiter.Granted(t, itest.Soon))
 	if err := l.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
@@ -75,9 +76,9 @@ func (x *zkSilenced) heard(t conformance.T, s *Service, l locker.Locker) {
 
 // answersLost loses the answers alone, on old and new connections. The servers are connected with all the time.
 func (s *Service) answersLost(t conformance.T, _ *conformance.Harness) {
-	rival := itest.Keep(t, s.Open(t))
+	rival := step.CloseAtEnd(t, s.Open(t))
 	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
-	itest.Keep(t, l)
+	step.CloseAtEnd(t, l)
 	x := s.silence(t, l, rival, func() { network.Drop(math.MaxInt) })
 	network.Heal()
 	x.heard(t, s, l)
@@ -95,8 +96,8 @@ func TestZkPacketsOfAnswersAreLost(t *testing.T) {
 		at.Servers[itest.LocalAddr(server.Port)] = server.ID
 	}
 	network := at.Network(t)
-	rival := itest.Keep(t, s.Open(t))
-	l := itest.Keep(t, s.Through(t, network.Dial, s.Addrs(), zkbackend.WithDefaultTTL(TTL)))
+	rival := step.CloseAtEnd(t, s.Open(t))
+	l := step.CloseAtEnd(t, s.Through(t, network.Dial, s.Addrs(), zkbackend.WithDefaultTTL(TTL)))
 	t.Cleanup(func() { itest.Must(t, network.Heal) }) // before the Locker is closed
 	x := s.silence(t, l, rival, func() {
 		itest.Must(t, func(ctx context.Context) error { return network.Cut(ctx, netns.Replies) })
@@ -106,22 +107,22 @@ func TestZkPacketsOfAnswersAreLost(t *testing.T) {
 }
 
 func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
-	l, other := itest.Keep(t, s.Open(t)), itest.Keep(t, s.Open(t))
+	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	for range 200 { // so that these Lockers have seen more than the new ensemble knows
-		itest.Release(t, itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(zkLongTTL)))
+		step.Release(t, step.Acquire(t, l, step.LockName(t), locker.WithTTL(zkLongTTL)))
 	}
-	lease, taken := itest.Acquire(t, l, itest.LockName(t), locker.WithTTL(TTL)), itest.Acquire(t, other, itest.LockName(t), locker.WithTTL(TTL))
-	waiter := itest.Wait(t, l, taken.Name(), locker.WithTTL(zkLongTTL))
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	lease, taken := step.Acquire(t, l, step.LockName(t), locker.WithTTL(TTL)), step.Acquire(t, other, step.LockName(t), locker.WithTTL(TTL))
+	waiter := step.StartAcquire(t, l, taken.Name(), locker.WithTTL(zkLongTTL))
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
 	s.wipe(t)
-	itest.Lost(t, time.Until(lease.Deadline())+itest.Soon, lease)
-	itest.Lost(t, time.Until(taken.Deadline())+itest.Soon, taken)
-	itest.Release(t, waiter.Granted(t, zkLongTTL+itest.Hang))
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(taken.Deadline())+itest.Soon, taken)
+	step.Release(t, waiter.Granted(t, zkLongTTL+step.Limit))
 	for _, each := range []locker.Locker{l, other} {
 		for _, name := range []string{lease.Name(), taken.Name()} {
-			itest.Free(t, itest.Hang, each, name)
+			step.FreeWithin(t, step.Limit, each, name)
 		}
-		itest.Release(t, itest.Acquire(t, each, lease.Name(), locker.WithTTL(TTL)))
+		step.Release(t, step.Acquire(t, each, lease.Name(), locker.WithTTL(TTL)))
 		if err := each.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)
 		}
@@ -142,12 +143,12 @@ func (s *Service) leaderDiesLate(t conformance.T, _ *conformance.Harness) {
 // leaderDies returns false when the session had ended before the leader was dead.
 func (s *Service) leaderDies(t conformance.T) bool {
 	const each = 4 * TTL
-	rival := itest.Keep(t, s.Open(t))
+	rival := step.CloseAtEnd(t, s.Open(t))
 	l, network := s.linked(t, zkbackend.WithDefaultTTL(each))
-	itest.Keep(t, l)
-	lease := itest.Acquire(t, l, itest.LockName(t))
-	next := itest.Wait(t, rival, lease.Name(), locker.WithTTL(each))
-	itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+	step.CloseAtEnd(t, l)
+	lease := step.Acquire(t, l, step.LockName(t))
+	next := step.StartAcquire(t, rival, lease.Name(), locker.WithTTL(each))
+	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
 	var former *zkServer
 	itest.Must(t, func(ctx context.Context) (err error) { former, err = s.leader(ctx); return err })
 	defer func() {
@@ -158,14 +159,14 @@ func (s *Service) leaderDies(t conformance.T) bool {
 	began := time.Now()
 	slack := l.Guarantees().Expiry.Slack
 	timeout := each + slack - 2*s.tick // by docs/zookeeper.md
-	itest.Pass(t, each)                // the session has TTL + 1.5 s at least
+	step.Pass(t, each)                 // the session has TTL + 1.5 s at least
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", former) })
 	killed := time.Since(began)
 	itest.Must(t, func(ctx context.Context) error { _, err := s.leader(ctx, former); return err })
 	leads := time.Since(began)
-	lease2 := next.Granted(t, itest.Hang)
+	lease2 := next.Granted(t, step.Limit)
 	free, bound := time.Since(began), leads+timeout+s.tick*3/2
-	itest.Release(t, lease2)
+	step.Release(t, lease2)
 	t.Logf("after the cut: the leader was dead at %v, the next one led at %v, the lock was free at %v; TTL + slack is %v, the bound %v",
 		killed, leads, free, each+slack, bound)
 	if err := lease.Err(); err == nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -83,28 +84,28 @@ func TestZkTLS(t *testing.T) {
 		return u.String()
 	}
 	asIs := address(func(url.Values) {})
-	l, other := itest.Keep(t, itest.OpenURL(t, asIs)), itest.Keep(t, itest.OpenURL(t, asIs))
-	itest.HandsOver(t, l, other, itest.LockName(t))
+	l, other := step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.CloseAtEnd(t, itest.OpenURL(t, asIs))
+	itest.HandsOver(t, l, other, step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
-	itest.Free(t, 0, itest.Keep(t, itest.OpenURL(t, unverified)), itest.LockName(t))
+	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, unverified)), step.LockName(t))
 
 	t.Run("a session moves", func(t *testing.T) {
-		lease := itest.Acquire(t, l, itest.LockName(t))
-		waiter := itest.Wait(t, other, lease.Name())
-		itest.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+		lease := step.Acquire(t, l, step.LockName(t))
+		waiter := step.StartAcquire(t, other, lease.Name())
+		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
 		for _, server := range s.Servers {
 			itest.Must(t, func(ctx context.Context) error {
 				return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
 			})
 		}
-		itest.Eventually(t, itest.Soon, func() error { return lease.Renew(t.Context()) })
-		waiter.Pending(t)
-		itest.Release(t, lease)
-		itest.Release(t, waiter.Granted(t, itest.Soon))
+		step.Eventually(t, itest.Soon, func() error { return lease.Renew(t.Context()) })
+		waiter.WantPending(t)
+		step.Release(t, lease)
+		step.Release(t, waiter.Granted(t, itest.Soon))
 	})
 	t.Run("answers are lost", func(t *testing.T) { // of servers that use Netty for their connections, as TLS needs it
 		l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
-		itest.Keep(t, l)
+		step.CloseAtEnd(t, l)
 		x := s.silence(t, l, other, func() { network.Drop(math.MaxInt) })
 		network.Heal()
 		x.heard(t, s, l)

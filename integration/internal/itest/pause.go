@@ -14,6 +14,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // pausedWriters is a case of every backend whose leases end by time, and what fencing tokens are for, from end to end: processes
@@ -23,7 +24,7 @@ var pausedWriters = conformance.Case{ID: "I0", Name: "paused-writers-are-fenced"
 	Why: "no lock can keep a stale holder from writing; the token can, where the storage checks it, and without that check updates are lost"}
 
 func pauseWriters(t conformance.T, h *conformance.Harness) {
-	l, name, data := Keep(t, h.Open(t)), LockName(t), newStorage()
+	l, name, data := step.CloseAtEnd(t, h.Open(t)), step.LockName(t), newStorage()
 	const writers = 2
 	ended, stops := make(chan error, writers), make(chan struct{})
 	for range writers {
@@ -40,7 +41,7 @@ func pauseWriters(t conformance.T, h *conformance.Harness) {
 			}
 		case <-stops: // somebody else comes, and need not wait for more than a TTL
 			stopped++
-			lease := Acquire(t, l, name, locker.WithTTL(h.TTL))
+			lease := step.Acquire(t, l, name, locker.WithTTL(h.TTL))
 			if seen, ok := data.read(lease.Token()); ok {
 				data.write(lease.Token(), seen)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
 )
 
 // order is what a writer is told at its start.
@@ -57,7 +58,7 @@ func work(l locker.Locker, in io.Reader, out io.Writer) error {
 }
 
 func (w *writer) section() error {
-	ctx, cancel := context.WithTimeout(context.Background(), Hang)
+	ctx, cancel := context.WithTimeout(context.Background(), step.Limit)
 	defer cancel()
 	lease, err := w.locker.Acquire(ctx, w.Name, locker.WithTTL(w.TTL))
 	if err != nil {
