@@ -71,9 +71,9 @@ func TestImports(t *testing.T) {
 		{conformance, []string{root, module + "/middleware", step, process, "github.com/anishathalye/porcupine"}, ""},
 		{step, []string{root}, ""},
 		{process, []string{root, step}, ""},
+		{conformance + "/proxy", nil, ""},
 		{module + "/internal/redlockmodel", nil, ""},
 		{module + "/integration/images", nil, ""},
-		{module + "/integration/proxy", nil, ""},
 		{module + "/integration/netns", []string{"golang.org/x/sys/unix"}, ""},
 	} {
 		dir := filepath.Join(rootDir, strings.TrimPrefix(tc.pkg, module))

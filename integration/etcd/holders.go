@@ -15,10 +15,10 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 )
 
 // configThrough is a client's configuration for a network of its own.

@@ -11,9 +11,9 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 )
 
 // latePack is requests and replies that come late or not at all, while the session lives on: no TTL tidies up then.

@@ -17,10 +17,10 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/etcdbackend"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 )
 
 // newCluster is what a cluster of one is started with that isn't taken for another one.

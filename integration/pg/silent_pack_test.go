@@ -16,9 +16,9 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/process"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 )
 
 // silentPack is a holder that falls silent, though its connection doesn't end.

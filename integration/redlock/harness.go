@@ -15,8 +15,8 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 	redistest "github.com/fencedlock/locker/integration/redis"
 	"github.com/fencedlock/locker/redlockbackend"
 )

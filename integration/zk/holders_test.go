@@ -13,9 +13,9 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/integration/proxy"
 )
 
 // zkUsualRule is a holder as one would think of it: an ephemeral node of a session with the TTL as its timeout, which is renewed by

@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/fencedlock/locker/conformance"
-	"github.com/fencedlock/locker/integration/proxy"
+	"github.com/fencedlock/locker/conformance/proxy"
 )
 
 var _ conformance.Link = (*proxy.Network)(nil)
