@@ -1,10 +1,3 @@
-// Package proxy is a network between one client and its servers that can be disturbed.
-//
-// The client dials through [Network.Dial]. Each connection is a real one on both sides, with a relay of this process
-// between them. It does by itself what the suite asks of a link (conformance.Link). Proxies that work by connection
-// alone don't do: a delayed request must stay delayed when the network is well again, because that is how a late request
-// meets its own clean-up; a cut must leave both ends believing in their connection; and a single reply must get lost
-// although its request was carried out.
 package proxy
 
 import (
@@ -17,42 +10,56 @@ import (
 
 // Network relays connections. Its methods may be called at any time, from any goroutine.
 type Network struct {
-	listener net.Listener
-	dialing  sync.Mutex // pairs a connection that was dialled with the one that was accepted
+	listener net.Listener // for the near ends of Dial
+	dialing  sync.Mutex   // pairs a connection that was dialled with the one that was accepted
 	relays   sync.WaitGroup
 
+	life context.Context // ended by Close
+	end  context.CancelFunc
+
 	mu          sync.Mutex
-	wires       map[*wire]struct{}
-	open        chan struct{} // closed while the network isn't cut
+	connections map[*connection]struct{}
+	forwards    []net.Listener
+	uncut       chan struct{} // closed while the network isn't cut
 	there, back time.Duration
 	drop        int
-	doomed      []byte        // what the request contains whose reply gets lost
-	closed      chan struct{} // closed by Close
+	dropReplyTo []byte // what the request contains whose reply gets lost
 }
 
-// New returns a network without a disturbance. It is ended by Close.
+// T is the part of testing.TB that Start uses.
+type T interface {
+	Helper()
+	Cleanup(func())
+	Fatalf(format string, args ...any)
+}
+
+// Start returns a network without a disturbance, which is closed when the test or case ends.
+func Start(t T) *Network {
+	t.Helper()
+	n, err := New()
+	if err != nil {
+		t.Fatalf("no proxy: %v", err)
+	}
+	t.Cleanup(n.Close)
+	return n
+}
+
+// New returns a network without a disturbance. Close ends it.
 func New() (*Network, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{listener: listener, wires: make(map[*wire]struct{}), open: make(chan struct{}), closed: make(chan struct{})}
-	close(n.open)
+	n := &Network{listener: listener, connections: make(map[*connection]struct{}), uncut: make(chan struct{})}
+	n.life, n.end = context.WithCancel(context.Background())
+	close(n.uncut)
 	return n, nil
 }
 
 // Dial connects to a server through the network, by TCP. ctx bounds the dialling, which hangs while the network is cut.
-// What the server refuses is refused at once.
+// If the server refuses the connection, so does Dial.
 func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	select {
-	case <-n.passage():
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-n.closed:
-		return nil, net.ErrClosed
-	}
-	var d net.Dialer
-	far, err := d.DialContext(ctx, network, addr)
+	far, err := n.dialServer(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -63,6 +70,56 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	}
 	n.relay(near, far)
 	return client, nil
+}
+
+// Forward listens on a port of this machine and returns its address. Connections to that address go through the network
+// to the server at addr, for clients that can't be given a function that dials. While the network is cut, a connection
+// seems to be made, and nothing passes. A connection that the server refuses is broken.
+func (n *Network) Forward(addr string) (local string, err error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.life.Err() != nil {
+		_ = listener.Close()
+		return "", net.ErrClosed
+	}
+	n.forwards = append(n.forwards, listener)
+	n.relays.Go(func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			n.relays.Go(func() { n.forward(near, addr) })
+		}
+	})
+	return listener.Addr().String(), nil
+}
+
+// forward relays between a connection that was accepted and the server.
+func (n *Network) forward(near net.Conn, addr string) {
+	far, err := n.dialServer(n.life, "tcp", addr)
+	if err != nil {
+		reset(near)
+		return
+	}
+	n.relay(near, far)
+}
+
+// dialServer makes the far end of a connection. It waits while the network is cut.
+func (n *Network) dialServer(ctx context.Context, network, addr string) (net.Conn, error) {
+	select {
+	case <-n.passable():
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-n.life.Done():
+		return nil, net.ErrClosed
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr)
 }
 
 // pair returns the two ends of a connection within this process.
@@ -80,28 +137,28 @@ func (n *Network) pair(ctx context.Context) (client, near net.Conn, err error) {
 	return client, near, nil
 }
 
-// passage is closed while nothing is cut.
-func (n *Network) passage() <-chan struct{} {
+// passable returns a channel that is closed while the network isn't cut, or when that cut ends.
+func (n *Network) passable() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.open
+	return n.uncut
 }
 
-// Cut lets nothing through in either direction from now on. No connection ends, and none is made. What is sent
-// meanwhile, the end of a connection included, comes through after Heal, as TCP sends it again and again.
+// Cut lets nothing through in either direction from now on. No connection ends, and none is made. What is sent meanwhile
+// comes through after Heal, the end of a connection too, because TCP sends it until it is acknowledged.
 func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	select {
-	case <-n.open:
-		n.open = make(chan struct{})
-	default: // is cut
+	case <-n.uncut:
+		n.uncut = make(chan struct{})
+	default: // the network is cut already
 	}
 }
 
-// Drop loses the next count replies; what a server sends by itself counts as one, and so do replies that come together.
-// The requests are carried out. A stream can't lose a piece and go on: nothing more comes on that connection, and Heal
-// breaks it.
+// Drop loses the next count replies. The requests are executed. What a server sends by itself counts as a reply, and
+// replies that come together count as one. A stream can't lose a piece and go on: nothing more comes on that connection,
+// and Heal breaks it.
 func (n *Network) Drop(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,70 +169,68 @@ func (n *Network) Drop(count int) {
 func (n *Network) DropReplyTo(text string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.doomed = []byte(text)
+	n.dropReplyTo = []byte(text)
 }
 
-// Delay makes what is sent from now on arrive later, requests by there and replies by back. What is under way already,
-// also when Heal comes, keeps its time.
+// Delay makes what is sent from now on arrive later: requests by there, and replies by back. What is on its way keeps its
+// time, also when Heal ends the delay.
 func (n *Network) Delay(there, back time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.there, n.back = there, back
 }
 
-// Sever breaks all connections with a reset, at both ends. What was under way is lost. New connections work.
-func (n *Network) Sever() { n.severIf(func(*wire) bool { return true }) }
+// Sever breaks all connections with a reset, at both ends. What was on its way is lost. New connections work.
+func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
 
 // Heal ends Cut, Drop, DropReplyTo and Delay.
 func (n *Network) Heal() {
 	n.mu.Lock()
-	n.drop, n.doomed, n.there, n.back = 0, nil, 0, 0
+	n.drop, n.dropReplyTo, n.there, n.back = 0, nil, 0, 0
 	select {
-	case <-n.open:
+	case <-n.uncut:
 	default:
-		close(n.open)
+		close(n.uncut)
 	}
 	n.mu.Unlock()
-	n.severIf(func(w *wire) bool { return w.lossy })
+	n.severIf(func(c *connection) bool { return c.lossy })
 }
 
-// Close breaks all connections, and returns when nothing of the network runs any more.
+// Close breaks all connections, and returns when all goroutines of the network have ended. It may be called twice.
 func (n *Network) Close() {
 	n.mu.Lock()
-	select {
-	case <-n.closed:
-	default:
-		close(n.closed)
+	n.end()
+	for _, listener := range append(n.forwards, n.listener) {
+		_ = listener.Close()
 	}
 	n.mu.Unlock()
-	_ = n.listener.Close()
 	n.Sever()
 	n.relays.Wait()
 }
 
-func (n *Network) severIf(cond func(*wire) bool) {
+func (n *Network) severIf(cond func(*connection) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for w := range n.wires {
-		if cond(w) {
-			w.reset()
+	for c := range n.connections {
+		if cond(c) {
+			c.reset()
 		}
 	}
 }
 
-// admit decides over what a client or a server has just sent: when it may go on, and whether it goes on at all.
-func (n *Network) admit(w *wire, reply bool, data []byte) (due time.Time, ok bool) {
+// admit decides about what a client or a server has just sent: when it arrives, and whether it arrives at all.
+func (n *Network) admit(c *connection, reply bool, data []byte) (due time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !reply {
-		if len(n.doomed) > 0 && bytes.Contains(data, n.doomed) {
-			n.doomed, w.lossy = nil, true
+		if len(n.dropReplyTo) > 0 && bytes.Contains(data, n.dropReplyTo) {
+			n.dropReplyTo, c.lossy = nil, true
 		}
 		return time.Now().Add(n.there), true
 	}
-	if n.drop > 0 && !w.lossy && len(data) > 0 {
+	if n.drop > 0 && !c.lossy && len(data) > 0 {
 		n.drop--
-		w.lossy = true
+		c.lossy = true
 	}
-	return time.Now().Add(n.back), !w.lossy
+	return time.Now().Add(n.back), !c.lossy
 }
