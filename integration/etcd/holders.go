@@ -24,11 +24,7 @@ import (
 // configThrough is a client's configuration for a network of its own.
 func (s *Service) configThrough(t conformance.T, endpoints []string) (clientv3.Config, *proxy.Network) {
 	t.Helper()
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	return s.ConfigBy(network.Dial, endpoints), network
 }
 

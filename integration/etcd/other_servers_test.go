@@ -38,11 +38,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	itest.RefusedAtOpen(t, "etcd://"+own+","+other, "different clusters", own, other)
 	itest.RefusedAtOpen(t, "etcd://"+other+","+own, "different clusters", own, other)
 
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	var reached atomic.Bool // the other cluster
 	dial := func(ctx context.Context, addr string) (net.Conn, error) {
 		switch {

@@ -63,11 +63,7 @@ func (s *Service) dialled(t conformance.T, dial pgconn.DialFunc, opts ...pgbacke
 // proxied gives the Locker a network of its own.
 func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
 	t.Helper()
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	return s.dialled(t, network.Dial), network
 }
 

@@ -77,11 +77,7 @@ func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 	s.crash(t, true)
 	s.exec(t, sequence+" maxvalue "+fmt.Sprint(admin[int](t, s, "select last_value + 1 from "+pgSequence)))
 
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	config, err := pgxpool.ParseConfig(s.URL)
 	if err != nil {
 		t.Fatalf("%v", err)

@@ -195,11 +195,7 @@ func (s *Service) cutInMessage(t conformance.T, _ *conformance.Harness) {
 		func(size int) int { return size - 5 },
 		func(size int) int { return size - 1 },
 	} {
-		link, err := proxy.New()
-		if err != nil {
-			t.Fatalf("%v", err)
-		}
-		t.Cleanup(link.Close)
+		link := proxy.Start(t)
 		var armed atomic.Bool
 		cut := make(chan struct{}, 1)
 		l := s.dialled(t, func(ctx context.Context, network, addr string) (net.Conn, error) {

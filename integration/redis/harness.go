@@ -83,11 +83,7 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 
 func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
 	t.Helper()
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	return s.Dialled(t, network.Dial), network
 }
 

@@ -21,11 +21,7 @@ func TestRedisThroughProxy(t *testing.T) {
 	itest.NeedServers(t)
 	s := Standalone(t)
 	admin := s.Nodes[0].Admin
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	name := step.LockName(t)
 	client := redis.NewClient(&redis.Options{
 		Addr: s.Nodes[0].Addr, Password: Password, Dialer: network.Dial, ClientName: name,

@@ -60,11 +60,7 @@ func (s *Service) badURLs(t *testing.T) map[string]string {
 // linked gives the Locker clients whose connections go through a network of its own.
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	return s.Dialled(t, network.Dial, redlockTTL), network
 }
 

@@ -175,11 +175,7 @@ func (at *zkScene) holders(t conformance.T) (all []*zkHolder) {
 		all = append(all, &zkHolder{label: way.label, name: name, Holder: itest.NewOwnRule(lease)})
 		step.Pass(t, upTo(zkCampaignTTL/6)) // so that they aren't renewed together
 	}
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	at.networks = append(at.networks, network)
 	usual := at.zkUsualRule(t, network, target)
 	return append(all, &zkHolder{label: "by the usual rule", name: usual.name, usual: true, Holder: usual})

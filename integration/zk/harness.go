@@ -55,11 +55,7 @@ func (s *Service) linked(t conformance.T, opts ...zkbackend.Option) (locker.Lock
 
 func (s *Service) linkedTo(t conformance.T, addrs []string, opts ...zkbackend.Option) (locker.Locker, *proxy.Network) {
 	t.Helper()
-	network, err := proxy.New()
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	t.Cleanup(network.Close)
+	network := proxy.Start(t)
 	return s.Through(t, network.Dial, addrs, opts...), network
 }
 
