@@ -35,6 +35,7 @@ func TestMain(m *testing.M) {
 
 // TestFile runs the suite on files, with holders in real processes.
 func TestFile(t *testing.T) {
+	t.Parallel()
 	conformance.Run(t, fileHarness(t.TempDir()))
 }
 

@@ -21,6 +21,7 @@ func TestMem(t *testing.T) {
 
 // TestMemInRealTime runs it as it runs on real servers.
 func TestMemInRealTime(t *testing.T) {
+	t.Parallel()
 	h := memHarness(plain)
 	h.TTL = 800 * time.Millisecond
 	h.Scale = 0.5

@@ -1,0 +1,218 @@
+package conformance_test
+
+import (
+	"context"
+	"net"
+	"net/rpc"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/proxy"
+	"github.com/fencedlock/locker/driver"
+)
+
+// lockServer is a toy that is reached by TCP, with net/rpc.
+type lockServer struct {
+	toy  *toy
+	addr string
+}
+
+// startLockServer serves until the process ends.
+func startLockServer() (*lockServer, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	s := &lockServer{newToy(flaws{}), listener.Addr().String()}
+	r := rpc.NewServer()
+	if err := r.RegisterName("Lock", &LockService{s.toy}); err != nil {
+		return nil, err
+	}
+	go r.Accept(listener)
+	return s, nil
+}
+
+// LockService is what the server exports.
+type LockService struct{ toy *toy }
+
+// LockArgs are the arguments of each method.
+type LockArgs struct {
+	Name, Owner string
+	TTL         time.Duration
+}
+
+// LockReply is the result of each method.
+type LockReply struct {
+	OK    bool
+	Token locker.Token
+}
+
+func (s *LockService) Acquire(a *LockArgs, r *LockReply) error {
+	s.toy.locked(func() { r.Token, r.OK = s.toy.acquire(a.Name, a.Owner, nil, a.TTL, time.Now()) })
+	return nil
+}
+
+func (s *LockService) Renew(a *LockArgs, r *LockReply) error {
+	s.toy.locked(func() { r.OK = s.toy.renew(a.Name, a.Owner, a.TTL, time.Now()) })
+	return nil
+}
+
+func (s *LockService) Release(a *LockArgs, r *LockReply) error {
+	s.toy.locked(func() { s.toy.release(a.Name, a.Owner, time.Now()) })
+	r.OK = true
+	return nil
+}
+
+// dialFunc is the type of [net.Dialer.DialContext] and of [proxy.Network.Dial].
+type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// open opens a Locker whose connections are made by dial. With fromReply its deadlines count from the replies.
+func (s *lockServer) open(dial dialFunc, fromReply bool) locker.Locker {
+	d := &tcpDriver{dial: dial, addr: s.addr, fromReply: fromReply, guarantees: s.toy.guarantees()}
+	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
+}
+
+// tcpDriver polls the server, with a connection for each request.
+type tcpDriver struct {
+	dial       dialFunc
+	addr       string
+	fromReply  bool
+	guarantees locker.Guarantees
+}
+
+type tcpLock struct {
+	d     *tcpDriver
+	args  LockArgs
+	clear bool // the server has nothing of this acquisition
+}
+
+func (d *tcpDriver) Guarantees() locker.Guarantees { return d.guarantees }
+
+func (d *tcpDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
+	return &tcpLock{d: d, args: LockArgs{Name: req.Name, Owner: driver.NewOwner(), TTL: req.TTL}}, nil
+}
+
+func (d *tcpDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	for i, lock := range locks {
+		reply, base, err := d.call(ctx, "Lock.Renew", &lock.(*tcpLock).args)
+		if err == nil && !reply.OK {
+			err = locker.ErrLost
+		}
+		report(i, base, err)
+	}
+}
+
+func (d *tcpDriver) Close(context.Context) error { return nil }
+
+func (l *tcpLock) Acquire(ctx context.Context) (driver.Grant, error) {
+	l.clear = false
+	reply, base, err := l.d.call(ctx, "Lock.Acquire", &l.args)
+	switch {
+	case err != nil:
+		return driver.Grant{}, err
+	case !reply.OK:
+		l.clear = true
+		return driver.Grant{}, &driver.HeldError{RetryAfter: 50 * time.Millisecond}
+	}
+	return driver.Grant{Token: reply.Token, Base: base, TTL: l.args.TTL}, nil
+}
+
+func (l *tcpLock) Release(ctx context.Context) error {
+	if l.clear {
+		return nil
+	}
+	_, _, err := l.d.call(ctx, "Lock.Release", &l.args)
+	return err
+}
+
+// call sends one request. base is when it was sent, or, as the mistake has it, when the reply came.
+func (d *tcpDriver) call(ctx context.Context, method string, args *LockArgs) (r LockReply, base driver.Instant, err error) {
+	ctx, cancel := context.WithTimeout(ctx, args.TTL/4)
+	defer cancel()
+	conn, err := d.dial(ctx, "tcp", d.addr)
+	if err != nil {
+		return r, 0, err
+	}
+	client := rpc.NewClient(conn)
+	defer client.Close()
+	reply := new(LockReply) // not r: the reply may come when this call has returned
+	base = driver.Stamp()
+	select {
+	case call := <-client.Go(method, args, reply, make(chan *rpc.Call, 1)).Done:
+		if d.fromReply {
+			base = driver.Stamp()
+		}
+		return *reply, base, call.Error
+	case <-ctx.Done():
+		return r, 0, context.Cause(ctx)
+	}
+}
+
+// tcpHarness is the harness of a third party that has a proxy and no other hook.
+func tcpHarness(s *lockServer, fromReply bool) conformance.Harness {
+	return conformance.Harness{
+		TTL: 1500 * time.Millisecond,
+		Open: func(conformance.T) locker.Locker {
+			return s.open(new(net.Dialer).DialContext, fromReply)
+		},
+		Hooks: conformance.Hooks{Linked: func(t conformance.T) (locker.Locker, conformance.Link) {
+			network := proxy.Start(t)
+			return s.open(network.Dial, fromReply), network
+		}},
+	}
+}
+
+// TestProxy shows that a proxy makes a link of a service that is reached by TCP, and what it is for: a deadline that
+// counts from the reply fails the case that is named for it, and passes all that can be asked without a proxy.
+func TestProxy(t *testing.T) {
+	t.Parallel()
+	s, err := startLockServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := func(t *testing.T, h conformance.Harness, chosen ...string) (failed []string) {
+		t.Helper()
+		cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool {
+			return !slices.Contains(chosen, c.ID)
+		})
+		err := conformance.Evaluate(t.Context(), h, cases, func(r conformance.Result) {
+			if r.Verdict == conformance.Failed {
+				failed = append(failed, r.Case.ID)
+				t.Logf("%v:\n%s", r.Case, r.Log)
+			}
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		return failed
+	}
+	t.Run("deadline counts from the request", func(t *testing.T) {
+		t.Parallel()
+		ids := failed(t, tcpHarness(s, false), "C25", "C27", "C28", "C29.2", "D35", "D36", "F47", "F48.1", "F52")
+		if len(ids) > 0 {
+			t.Errorf("%v fail, want none", ids)
+		}
+	})
+	t.Run("deadline counts from the reply", func(t *testing.T) {
+		t.Parallel()
+		h := tcpHarness(s, true)
+		h.TTL = 4 * time.Second // the longer, the longer too much does the holder believe in its lease
+		for range 3 {           // on a busy machine the other Locker may come too late to see that
+			if len(failed(t, h, "F48.1")) > 0 {
+				return
+			}
+		}
+		t.Error("F48.1 passes, and should fail")
+	})
+	t.Run("deadline counts from the reply, without a proxy", func(t *testing.T) {
+		t.Parallel()
+		h := tcpHarness(s, true)
+		h.Linked = nil
+		if ids := failed(t, h, "C25", "C30", "C31", "C32", "F48.1"); len(ids) > 0 {
+			t.Errorf("%v fail; nothing was known to show the mistake without a proxy", ids)
+		}
+	})
+}
