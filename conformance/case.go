@@ -10,21 +10,24 @@ import (
 
 // Case is one behaviour that a backend must show.
 type Case struct {
-	ID   string // group and number, such as "B22"; ".1", ".2" are further parts of one behaviour
-	Name string // what is seen when it holds
-	Why  string // one sentence that a failing run prints: what goes wrong for users otherwise
+	ID   string // group and number, such as "B22"; ".1" and ".2" are further parts of one behaviour
+	Name string // what is seen when the backend shows the behaviour
+	Why  string // why it matters to users: one sentence, which a failing run prints
 
-	// Needs is the guarantee that promises this behaviour; nil: every backend must show it. The case runs wherever the
-	// guarantee is claimed and can't be opted out of there.
+	// Needs is the guarantee that promises this behaviour. Nil: every backend must show it. The
+	// case runs wherever the guarantee is claimed; a backend that claims it can't leave the case
+	// out.
 	Needs locker.Requirement
 
-	// Probe says that seeing the behaviour proves the guarantee: the case runs where it is not claimed as well, and when
-	// it passes there the backend is said to claim too little.
+	// Probe says that the behaviour proves the guarantee. The case runs also where the guarantee is
+	// not claimed, and if it passes there, the result is Unclaimed.
 	Probe bool
 
-	// Hooks are what the case needs of the harness.
+	// Hooks are the hooks of the harness that the case needs.
 	Hooks []Hook
 
+	// Run fails t unless the backend shows the behaviour. h is the case's own copy of the harness,
+	// with the defaults filled in. Package step has the steps that cases are made of.
 	Run func(t T, h *Harness)
 }
 
@@ -36,7 +39,7 @@ func Cases() []Case {
 		fencingCases, lossCases, stressCases, nameCases, configCases, manifestCases)
 }
 
-// all needs every one of reqs.
+// all requires each of reqs.
 func all(reqs ...locker.Requirement) locker.Requirement { return allOf(reqs) }
 
 type allOf []locker.Requirement
@@ -49,7 +52,7 @@ func (reqs allOf) Check(g locker.Guarantees) error {
 	return errors.Join(missing...)
 }
 
-// noTTL needs a backend whose leases never end by time.
+// noTTL requires a backend whose leases never end by time.
 type noTTL struct{}
 
 func (noTTL) Check(g locker.Guarantees) error {
@@ -59,8 +62,8 @@ func (noTTL) Check(g locker.Guarantees) error {
 	return fmt.Errorf("leases must not end by time, and %s has: %v", g.Backend, g.Expiry)
 }
 
-// tokensByClock needs tokens that a clock keeps increasing when the service has lost its data. Durable ones are part of
-// the data.
+// tokensByClock requires tokens that keep rising, by a clock, when the service has lost its data.
+// Durable tokens are part of the data.
 type tokensByClock struct{}
 
 func (tokensByClock) Check(g locker.Guarantees) error {

@@ -15,17 +15,19 @@ import (
 
 var configCases = []Case{
 	{ID: "H61", Name: "bad-url-fails-clearly-and-in-time", Run: badURLs, Hooks: []Hook{HookBadURLs},
-		Why: "a mistake in the configuration must be found when the program starts, by an error that may be logged"},
+		Why: "a mistake in the configuration must be found when the program starts, with an error " +
+			"that may be logged"},
 	{ID: "H62", Name: "open-refuses-what-it-doesnt-know", Run: openRefuses, Hooks: []Hook{HookURL},
-		Why: "a parameter that is misspelt and ignored, or a guarantee that is missing, is found out in production otherwise"},
+		Why: "otherwise a misspelt parameter that is ignored, or a guarantee that is missing, is " +
+			"found in production"},
 	{ID: "H63", Name: "url-is-all-that-changes", Run: byURL, Hooks: []Hook{HookURL},
 		Why: "a program chooses its backend by a URL and keeps its code"},
 }
 
-// opening is how long a URL that can't work may take to say so.
+// opening is the longest time until opening a URL that can't work fails.
 const opening = 20 * time.Second
 
-// badURLs gives a backend that connects late its first acquisition to fail with.
+// badURLs also tries to acquire a lock, for backends that connect at the first acquisition.
 func badURLs(t T, h *Harness) {
 	for _, what := range slices.Sorted(maps.Keys(h.BadURLs)) {
 		err := step.MustReturn(t, opening+h.Slack, "Open with a bad URL", func() error {
@@ -59,7 +61,8 @@ func badURLs(t T, h *Harness) {
 	}
 }
 
-// secrets are what must not be in the error for a URL: the URL itself, its password, and what the harness names.
+// secrets are what the error for a URL must not contain: the URL itself, its password, and what the
+// harness names.
 func (h *Harness) secrets(what string) []string {
 	raw := h.BadURLs[what]
 	secrets := append([]string{raw}, h.Secrets...)
@@ -71,7 +74,7 @@ func (h *Harness) secrets(what string) []string {
 	return slices.DeleteFunc(secrets, func(s string) bool { return s == "" })
 }
 
-// never is a requirement that nothing meets.
+// never is a requirement that no backend meets.
 type never struct{}
 
 func (never) Check(locker.Guarantees) error { return errors.New("flying to the moon") }

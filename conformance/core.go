@@ -12,29 +12,41 @@ import (
 
 var coreCases = []Case{
 	{ID: "A1", Name: "free-lock-is-granted", Run: freeLock,
-		Why: "a lock that nobody has must be granted at once, with a lease that tells its name, its token and that it is held"},
+		Why: "a lock that nobody holds must be granted at once, with a lease that has the lock's " +
+			"name, a token and no error"},
 	{ID: "A2", Name: "lock-is-not-reentrant", Run: notReentrant,
-		Why: "two acquisitions are two holders, also in one process: otherwise two goroutines are in the critical section at once"},
+		Why: "two acquisitions are two holders, also in one process: otherwise two goroutines are " +
+			"in the critical section at once"},
 	{ID: "A3", Name: "held-lock-is-refused", Run: heldLock,
-		Why: "somebody else must be told at once that the lock is held, and the question must not change anything"},
+		Why: "another caller must learn at once that the lock is held, and its question must not " +
+			"change anything"},
 	{ID: "A4", Name: "similar-names-are-different-locks", Run: similarNames,
-		Why: "names are compared byte by byte; a lock that waits for one with a similar name is a deadlock that nobody finds"},
+		Why: "names are compared byte by byte; if a lock waits for a lock with a similar name, " +
+			"the deadlock is very hard to find"},
 	{ID: "A5", Name: "released-lock-is-free-at-once", Run: tenTimes,
-		Why: "once Release has returned nil, nothing is in the way of the next holder, whoever that is"},
+		Why: "once Release has returned nil, nothing may prevent the next acquisition, in this " +
+			"process or in another"},
 	{ID: "A6", Name: "release-may-be-repeated", Run: releaseTwice,
-		Why: "a Release in a defer after one in the code is harmless, and one after a loss says that what was protected was not"},
+		Why: "a Release in a defer after a Release in the code is harmless; a Release after a " +
+			"loss must report that the work was not protected"},
 	{ID: "A7", Name: "loser-frees-nothing-of-the-winners", Run: losersCleanUp,
-		Why: "those who don't get the lock clean up after themselves; if that touches the holder's lock, a third one walks in"},
+		Why: "a caller that doesn't get the lock cleans up after itself; if that touches the " +
+			"holder's lock, a third caller gets it too"},
 	{ID: "A8", Name: "locks-of-one-client-are-separate", Run: secondLock,
-		Why: "a program holds many locks through one Locker; what it does with one must not touch another"},
+		Why: "a program holds many locks through one Locker; what it does with one lock must not " +
+			"touch another lock"},
 	{ID: "A9", Name: "held-and-given-up-are-told-apart", Run: heldOrGaveUp,
-		Why: "a caller does different things when somebody has the lock and when it gave up itself, and errors.Is must tell it which"},
+		Why: "a caller does different things when the lock is held and when it gave up itself, " +
+			"and errors.Is must tell the two apart"},
 	{ID: "A9.1", Name: "failed-service-is-not-held", Run: serviceFailed, Hooks: []Hook{HookDown},
-		Why: "a service that is down must not look like a lock that is held: a job that is skipped because somebody else does it would never run"},
+		Why: "a service that is down must not look like a lock that is held: a job that is " +
+			"skipped because another process seems to do it would never run"},
 	{ID: "A10", Name: "close-releases-leases", Run: closeReleases,
-		Why: "a process that ends in good order frees its locks at once instead of making others wait for a TTL"},
+		Why: "a process that ends in good order frees its locks at once; otherwise others wait " +
+			"for a TTL"},
 	{ID: "A10.1", Name: "close-wakes-waiters", Run: closeWakes,
-		Why: "a process must be able to end while it waits, and its place in the queue must go with it"},
+		Why: "a process must be able to end while it waits, and its place in the queue must be " +
+			"removed"},
 }
 
 func freeLock(t T, h *Harness) {
@@ -55,7 +67,7 @@ func freeLock(t T, h *Harness) {
 	}
 	deadline := lease.Deadline()
 	if h.guarantees.Expiry.TTL && !deadline.After(time.Now()) {
-		t.Errorf("Deadline = %v, want one that is ahead", deadline)
+		t.Errorf("Deadline = %v, want one in the future", deadline)
 	}
 	if !h.guarantees.Expiry.TTL && !deadline.IsZero() {
 		t.Errorf("Deadline = %v, want zero: leases don't end by time here", deadline)
@@ -104,7 +116,7 @@ func similarNames(t T, h *Harness) {
 	separate(t, l, other, long+"1", long+"2")
 }
 
-// separate fails unless one can be had while the other is held.
+// separate fails the case unless the lock called free can be acquired while the other one is held.
 func separate(t T, l, other locker.Locker, held, free string) {
 	t.Helper()
 	lease := step.Acquire(t, l, held)
@@ -201,7 +213,7 @@ func heldOrGaveUp(t T, h *Harness) {
 	h.WaitQueued(t, name, 1)
 	a.Cancel(nil)
 	if err := a.Refused(t, step.Limit, context.Canceled); errors.Is(err, locker.ErrHeld) {
-		t.Errorf("cancelled Acquire = %v, want no ErrHeld: nobody has waited for as long as was allowed", err)
+		t.Errorf("cancelled Acquire = %v, want no ErrHeld: no time limit has passed", err)
 	}
 	step.Release(t, lease)
 }

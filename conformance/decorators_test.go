@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// decorator breaks a Locker that works. One is made for each service, so that the service's Lockers can share
-// something.
+// decorator breaks a Locker that works. One is made for each service, so that the service's Lockers
+// can share something.
 type decorator func() func(locker.Locker) locker.Locker
 
 // plain leaves a Locker as it is.
@@ -214,8 +214,8 @@ func (l polledLoss) Err() error {
 	}
 }
 
-// leavePlace waits on when the caller has gone: its place in the queue stays, and holds up those behind it when its
-// turn has come.
+// leavePlace waits on when the caller has gone: its place in the queue stays, and holds up those
+// behind it when its turn has come.
 func leavePlace(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	type outcome struct {
 		lease locker.Lease

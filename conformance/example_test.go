@@ -12,9 +12,10 @@ import (
 	"github.com/fencedlock/locker/conformance/proxy"
 )
 
-// A harness whose hook Linked opens Lockers that dial through a proxy. So the suite can cut the network, delay requests
-// and drop replies, and find the commonest mistake of all: a deadline that counts from the reply. The service counts
-// the TTL from the request, so such a holder believes in its lease for too long.
+// A harness whose hook Linked opens Lockers that dial through a proxy. So the suite can cut the
+// network, delay requests and drop replies, and find the commonest mistake of all: a deadline that
+// counts from the reply. The service counts the TTL from the request, so such a holder believes in
+// its lease for too long.
 func ExampleHarness_proxy() {
 	server, err := startLockServer() // a lock service that is reached by TCP
 	if err != nil {
@@ -30,7 +31,8 @@ func ExampleHarness_proxy() {
 		return server.open(network.Dial, false), network
 	}
 
-	// A test calls conformance.Run(t, h), which runs all cases. This runs one of them outside of a test.
+	// A test calls conformance.Run(t, h), which runs all cases. This runs one of them outside of a
+	// test.
 	cases := slices.DeleteFunc(conformance.Cases(), func(c conformance.Case) bool { return c.ID != "F48.1" })
 	err = conformance.Evaluate(context.Background(), h, cases, func(r conformance.Result) {
 		fmt.Println(r.Case, r.Verdict)

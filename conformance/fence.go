@@ -9,10 +9,10 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// fence is the other half of a fencing token, in memory: a number that whoever claims it first may read and write. It
-// refuses a token below the highest it has seen, and takes an equal one, because one lease may write twice. The claim
-// comes before the first read: with a check on writes alone, a stale write can land between its successor's read and
-// write.
+// fence is a storage that checks fencing tokens, in memory: a number that a holder claims before it
+// reads and writes. The fence refuses a token below the highest that it has seen. It accepts an
+// equal token, because one lease may write twice. The claim comes before the first read: if only
+// writes were checked, a stale write could come between its successor's read and write.
 type fence struct {
 	mu      sync.Mutex
 	highest locker.Token
@@ -21,7 +21,7 @@ type fence struct {
 
 var errStale = errors.New("stale token")
 
-// claim reads, and refuses from now on whoever has a smaller token.
+// claim reads the number. From then on smaller tokens are refused.
 func (f *fence) claim(token locker.Token) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -31,7 +31,7 @@ func (f *fence) claim(token locker.Token) (int, error) {
 	return f.value, nil
 }
 
-// write is one step with the check of its token.
+// write checks the token and writes, in one step.
 func (f *fence) write(token locker.Token, value int) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,15 +50,16 @@ func (f *fence) check(token locker.Token) error {
 	return nil
 }
 
-// record is what a storage keeps: one record, so that token and value can't part in a crash. Decimal digits are exact;
-// the floating-point numbers of Lua, JavaScript and JSON are not above 2^53.
+// record is what a storage keeps: one record, so that a crash can't separate token and value.
+// Decimal digits are exact. The floating-point numbers of Lua, JavaScript and JSON are not, above
+// 2^53.
 func (f *fence) record() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return strconv.FormatInt(int64(f.highest), 10) + " " + strconv.Itoa(f.value)
 }
 
-// recoverFence is a storage after a crash.
+// recoverFence returns the storage that a record describes, as after a crash.
 func recoverFence(record string) (*fence, error) {
 	var f fence
 	if _, err := fmt.Sscanf(record, "%d %d", &f.highest, &f.value); err != nil {

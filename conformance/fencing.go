@@ -13,15 +13,24 @@ import (
 
 var fencingCases = []Case{
 	{ID: "E43", Name: "token-is-fixed", Run: tokenFixed, Needs: locker.FencingUntilDataLoss,
-		Why: "a token that is read again later may be the successor's, and then the stale holder passes the fence"},
-	{ID: "E43.1", Name: "current-token-is-the-holders", Run: currentToken, Needs: locker.FencingUntilDataLoss,
-		Why: "who is asked whether a token is still good would answer for a holder that is gone, or for one that only waits"},
-	{ID: "E44", Name: "tokens-are-in-order-of-the-critical-sections", Run: tokensInOrder, Needs: locker.FencingUntilDataLoss,
-		Why: "a holder whose token is smaller than that of the one before it is refused by the storage though it holds the lock"},
-	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact, Needs: locker.FencingUntilDataLoss,
-		Why: "a fence that rounds tokens, or checks and writes in two steps, lets a stale write in"},
-	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder, Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL), Hooks: []Hook{HookProcess},
-		Why: "this is what all of it is for: a holder that wakes up after its lease can't destroy what its successor wrote"},
+		Why: "a token that is read again later may be the successor's, and then the stale holder " +
+			"passes the fence"},
+	{ID: "E43.1", Name: "current-token-is-the-holders", Run: currentToken,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "a service that is asked whether a token is current must not answer for a former " +
+			"holder, nor for a waiter"},
+	{ID: "E44", Name: "tokens-are-in-order-of-the-critical-sections", Run: tokensInOrder,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "if a holder's token is smaller than the previous holder's, the storage refuses it " +
+			"though it holds the lock"},
+	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "a fence that rounds tokens, or that checks and writes in two steps, accepts a stale " +
+			"write"},
+	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder,
+		Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL), Hooks: []Hook{HookProcess},
+		Why: "this is the purpose of it all: a holder that resumes after the end of its lease " +
+			"can't destroy what its successor wrote"},
 }
 
 func tokenFixed(t T, h *Harness) {
@@ -48,7 +57,7 @@ func tokenFixed(t T, h *Harness) {
 	step.Release(t, next)
 }
 
-// currentToken has nothing to show where the service doesn't know the tokens, which no guarantee promises.
+// currentToken passes where the service doesn't know the tokens: no guarantee promises that.
 func currentToken(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	want := func(want locker.Token, when string) {
@@ -114,7 +123,7 @@ func fenceExact(t T, h *Harness) {
 		wantFence(t, after, pair[1], nil)
 	}
 
-	// A check that is not one step with its write would let a smaller token's value stay.
+	// If the check and the write were two steps, the value of a smaller token could remain.
 	f := new(fence)
 	var writers []func() error
 	for i := range 8 {
@@ -139,9 +148,9 @@ func wantFence(t T, f *fence, token locker.Token, want error) {
 	}
 }
 
-// pausedHolder stops a holder between its read and its write, and lets it write when it wakes, with the token that it
-// finds in its lease then. The same is done to a storage without a fence, which must lose the successor's update: else
-// this case would prove nothing.
+// pausedHolder suspends a holder between its read and its write. When the holder is resumed, it
+// writes with the token that it then finds in its lease. The same happens to a storage without a
+// fence, which must lose the successor's update: otherwise this case would prove nothing.
 func pausedHolder(t T, h *Harness) {
 	l, name := h.OpenLocker(t), step.LockName(t)
 	p := h.Process(t)
@@ -175,7 +184,8 @@ func pausedHolder(t T, h *Harness) {
 	}
 	bare = staleBare + 1
 
-	// One update was acknowledged in each storage to the successor, and one more without the fence.
+	// The successor has one acknowledged update in each storage. Without the fence there is a
+	// second one, the stale holder's.
 	if fenced.value != 1 {
 		t.Errorf("with the fence the value is %d, want 1", fenced.value)
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// dirVariable is set in a holder's process, which is this test binary again: the directory of its locks.
+// dirVariable is set in a holder's process, which is this test binary again: the directory of its
+// locks.
 const dirVariable = "LOCKER_CONFORMANCE_DIR"
 
 func TestMain(m *testing.M) {

@@ -66,7 +66,8 @@ func onOptions(change func(*locker.Request)) decorator {
 	})
 }
 
-// boundLease releases a lease when the context of its Acquire ends, unless that has a deadline, as it has nearly everywhere.
+// boundLease releases a lease when the context of its Acquire ends, unless that has a deadline, as
+// it has nearly everywhere.
 func boundLease(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if _, limited := ctx.Deadline(); err == nil && !limited {
@@ -194,8 +195,8 @@ func (l connected) Release(ctx context.Context) error {
 	return l.Lease.Release(ctx)
 }
 
-// inTurn makes a decorator that waits by asking again and again, but only whose turn it is asks: the newest, or the oldest, of
-// all who wait. Nobody looks whether that one is still alive.
+// inTurn makes a decorator that waits by asking again and again, but only whose turn it is asks:
+// the newest, or the oldest, of all who wait. Nobody looks whether that one is still alive.
 func inTurn(newest bool) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		var mu sync.Mutex

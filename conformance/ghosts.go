@@ -9,21 +9,31 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// What an acquisition leaves, and what it costs others. A ghost is a lock that stands on the service and belongs to
-// nobody: a TTL doesn't end what hangs on a session that lives on.
+// What an acquisition leaves, and what it costs other leases. A ghost is a lock that is held on the
+// service and belongs to nobody. A TTL doesn't end a lock that is attached to a session which is
+// alive.
 var ghostCases = []Case{
-	{ID: "D39a.1", Name: "stalled-network-leaves-no-ghost", Run: stalledNetwork, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a holder that gave its lease up while the network stalled must free the name when it is back, though its session lives on"},
+	{ID: "D39a.1", Name: "stalled-network-leaves-no-ghost", Run: stalledNetwork,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "a holder that lost its lease while the network stalled must free the name when the " +
+			"network is back, though its session is alive"},
 	{ID: "D39a.2", Name: "max-hold-leaves-no-ghost", Run: maxHoldGhost,
-		Why: "a lease that ended by its longest hold must free the name, though the session that it hangs on is renewed for others"},
-	{ID: "D39a.3", Name: "expired-lease-leaves-no-ghost", Run: expiredGhost, Needs: locker.RequireTTL,
-		Why: "a lease that was not renewed must free the name, though the session that it hangs on is renewed for others"},
-	{ID: "D39a.4", Name: "late-request-leaves-no-ghost", Run: lateRequest, Hooks: []Hook{HookLinked},
-		Why: "an acquisition that the service carries out after its clean-up must not block the name for ever"},
+		Why: "a lease that ended by its longest hold must free the name, though the session that " +
+			"it is attached to is renewed for others"},
+	{ID: "D39a.3", Name: "expired-lease-leaves-no-ghost", Run: expiredGhost,
+		Needs: locker.RequireTTL,
+		Why: "a lease that was not renewed must free the name, though the session that it is " +
+			"attached to is renewed for others"},
+	{ID: "D39a.4", Name: "late-request-leaves-no-ghost", Run: lateRequest,
+		Hooks: []Hook{HookLinked},
+		Why: "an acquisition that the service executes after its clean-up must not block the name " +
+			"forever"},
 	{ID: "D39b", Name: "failed-acquisition-costs-no-other-lease", Run: failuresCostNothing,
-		Why: "leases share connections and sessions; giving up one acquisition must not take the others down with it"},
-	{ID: "D39b.1", Name: "broken-acquisition-costs-no-other-lease", Run: brokenCostsNothing, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "an acquisition that fails with its reply must not take the session of other leases down with it"},
+		Why: "leases share connections and sessions; giving up one acquisition must not end the " +
+			"other leases"},
+	{ID: "D39b.1", Name: "broken-acquisition-costs-no-other-lease", Run: brokenCostsNothing,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "an acquisition whose reply was lost must not end the session of other leases"},
 }
 
 func stalledNetwork(t T, h *Harness) {
@@ -33,8 +43,9 @@ func stalledNetwork(t T, h *Harness) {
 	link.Cut()
 	step.LostWithin(t, h.ExpiryLimit(), lease)
 	link.Heal()
-	alive := step.Acquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
-	step.Pass(t, h.TTL/10)                                    // the holder is back
+	// A session that has survived must stay alive.
+	alive := step.Acquire(t, l, step.LockName(t), h.ttl()...)
+	step.Pass(t, h.TTL/10) // the holder is connected again
 	step.FreeWithin(t, h.RemovalLimit(), other, name)
 	step.FreeWithin(t, h.RemovalLimit(), l, name)
 	step.Pass(t, 2*h.TTL) // nothing late may bring the lock back
@@ -45,8 +56,8 @@ func stalledNetwork(t T, h *Harness) {
 
 func maxHoldGhost(t T, h *Harness) {
 	l, other := h.OpenLocker(t), h.OpenLocker(t)
-	name, beside := step.LockName(t), step.LockName(t)
-	alive := step.Acquire(t, l, beside, h.ttl()...)
+	name, otherName := step.LockName(t), step.LockName(t)
+	alive := step.Acquire(t, l, otherName, h.ttl()...)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithMaxHold(h.short()))...)
 	step.LostWithin(t, h.short()+h.Slack, lease)
 	step.FreeWithin(t, h.Slack, other, name)
@@ -56,8 +67,8 @@ func maxHoldGhost(t T, h *Harness) {
 
 func expiredGhost(t T, h *Harness) {
 	l, other := h.OpenLocker(t), h.OpenLocker(t)
-	name, beside := step.LockName(t), step.LockName(t)
-	alive := step.Acquire(t, l, beside, h.ttl()...)
+	name, otherName := step.LockName(t), step.LockName(t)
+	alive := step.Acquire(t, l, otherName, h.ttl()...)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	step.LostWithin(t, h.ExpiryLimit(), lease)
 	step.FreeWithin(t, h.ExpiryLimit(), other, name)
@@ -75,14 +86,15 @@ func lateRequest(t T, h *Harness) {
 	defer cancel()
 	a := step.StartAcquireContext(t, ctx, l, name, h.ttl()...)
 	step.Pass(t, h.short()/8) // the request must be on its way
-	link.Heal()               // from here what is sent overtakes it
+	link.Heal()               // from here on a new request overtakes it
 	if a.Returned(step.Limit) && a.Lease != nil {
-		step.Release(t, a.Lease) // it was sent once more, and that was granted
+		step.Release(t, a.Lease) // it was sent a second time, and that was granted
 	} else {
 		a.Refused(t, step.Limit)
 	}
-	alive := step.StartAcquire(t, l, step.LockName(t), h.ttl()...) // so that a session which has survived lives on
-	step.Pass(t, late)                                             // the request must have arrived
+	// A session that has survived must stay alive.
+	alive := step.StartAcquire(t, l, step.LockName(t), h.ttl()...)
+	step.Pass(t, late) // the request must have arrived
 	step.FreeWithin(t, h.ExpiryLimit(), other, name)
 	step.FreeWithin(t, h.Slack, l, name)
 	if alive.Returned(step.Limit) && alive.Lease != nil {

@@ -7,40 +7,43 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Harness is what the suite needs to know of a backend. Open is enough for one without TTL, Open and TTL for the
-// others.
+// Harness is what the suite needs to know of a backend. Open is enough for a backend without TTL.
+// The others need Open and TTL.
 type Harness struct {
-	// Open returns a new Locker with connections of its own, as another process would have. The suite closes it. Leases
-	// that don't ask for a TTL should get one of 10 s or more, where there is one.
+	// Open returns a new Locker with its own connections, as another process would have. The suite
+	// closes it. Where leases have a TTL, the default TTL should be 10 s or more.
 	Open func(t T) locker.Locker
 
-	// TTL is the one that the suite asks for where a case is about time: the shorter, the faster the run, and the more a
-	// busy machine disturbs it. Half a second suits most local services; some have a minimum. Zero: leases never end by
-	// time.
+	// TTL is what the suite asks for where a case is about time. The shorter it is, the faster is
+	// the run, and the more a busy machine disturbs it. 500 ms suit most local services; some have
+	// a minimum. Zero: leases never end by time.
 	TTL time.Duration
 
 	// Slack is how late a busy machine may be with anything. Zero: 5 s.
 	Slack time.Duration
 
-	// Settle is how long the suite gives a waiter to get into the service's queue, where the hook Waiters doesn't tell. A
-	// slower one makes some cases weaker, and may fail those about order. Zero: 100 ms.
+	// Settle is how long the suite waits until a waiter is in the service's queue, where there is
+	// no hook Waiters. A waiter that takes longer makes some cases weaker, and may fail the cases
+	// about order. Zero: 100 ms.
 	Settle time.Duration
 
 	// Scale multiplies the rounds of the cases that need many. Zero: 1.
 	Scale float64
 
-	// Setup runs before each case, with a copy of the harness which is that case's own: it may start a service for
-	// that case alone and set the other fields.
+	// Setup runs before each case, with the case's own copy of the harness. It may start a service
+	// for that case alone and set the other fields.
 	Setup func(t T, h *Harness)
 
-	// Wrap runs each case; synctest.Test of the standard library makes time fly for a backend that needs no network.
+	// Wrap runs each case. With synctest.Test of the standard library a backend that needs no
+	// network waits for nothing.
 	Wrap func(t *testing.T, run func(t *testing.T))
 
-	// Strict refuses what a backend's author may not have got to yet: a missing hook without a reason in Absent, and a
-	// guarantee that is seen but not claimed, fail.
+	// Strict makes two things failures: a missing hook without a reason in Absent, and a guarantee
+	// that is seen but not claimed. Set it when the harness is complete.
 	Strict bool
 
-	// Pack is the backend's own cases, which run after the suite's.
+	// Pack has the backend's own cases, which run after the suite's: what only this service does to
+	// its clients.
 	Pack []Case
 
 	Hooks

@@ -17,7 +17,8 @@ func (h *Harness) OpenLocker(t T) locker.Locker {
 	return step.CloseAtEnd(t, h.Open(t))
 }
 
-// OpenLinked opens a Locker that is closed when the case ends, and returns its link too. The link is healed before.
+// OpenLinked opens a Locker that is closed when the case ends, and returns its link too. The link
+// is healed before.
 func (h *Harness) OpenLinked(t T) (locker.Locker, Link) {
 	t.Helper()
 	l, link := h.Linked(t)
@@ -26,7 +27,8 @@ func (h *Harness) OpenLinked(t T) (locker.Locker, Link) {
 	return l, link
 }
 
-// WaitQueued waits until n acquisitions wait for the lock on the service. Without the hook Waiters it lets Settle pass.
+// WaitQueued waits until n acquisitions wait for the lock on the service. Without the hook Waiters
+// it lets Settle pass.
 func (h *Harness) WaitQueued(t T, name string, n int) {
 	t.Helper()
 	if h.Waiters == nil {
@@ -41,7 +43,8 @@ func (h *Harness) WaitQueued(t T, name string, n int) {
 	})
 }
 
-// WaitNoResidue waits until nothing is left on the service. Without the hook Residue it does nothing.
+// WaitNoResidue waits until nothing is left on the service. Without the hook Residue it does
+// nothing.
 func (h *Harness) WaitNoResidue(t T) {
 	t.Helper()
 	if h.Residue == nil {
@@ -61,7 +64,8 @@ func (h *Harness) PauseService(t T) (resume func()) { return between(t, h.Pause,
 // TakeDown makes the service fail until up is called, or the case ends.
 func (h *Harness) TakeDown(t T) (up func()) { return between(t, h.Down, h.Up) }
 
-// between calls begin. It returns a function that calls end once, at the end of the case at the latest.
+// between calls begin. It returns a function that calls end once, at the end of the case at the
+// latest.
 func between(t T, begin, end func(T)) (stop func()) {
 	begin(t)
 	over := false
@@ -83,7 +87,8 @@ func (h *Harness) HandOffLimit() time.Duration {
 	return h.Slack + time.Second // polite pauses
 }
 
-// ExpiryLimit is the longest time from the last sign of life of a dead or silent holder until its lease is over.
+// ExpiryLimit is the longest time from the last sign of life of a dead or silent holder until its
+// lease is over.
 func (h *Harness) ExpiryLimit() time.Duration {
 	if h.guarantees.Expiry.TTL {
 		return h.TTL + h.guarantees.Expiry.Slack + h.Slack
@@ -91,7 +96,8 @@ func (h *Harness) ExpiryLimit() time.Duration {
 	return h.guarantees.Expiry.Slack + h.Slack
 }
 
-// DeathLimit is the longest time from the death of a holder's or waiter's process until its lease or place is over.
+// DeathLimit is the longest time from the death of a holder's or waiter's process until its lease
+// or place is over.
 func (h *Harness) DeathLimit() time.Duration {
 	switch h.guarantees.Expiry.By {
 	case locker.ExpiryProcess, locker.ExpiryConnection:
@@ -100,8 +106,9 @@ func (h *Harness) DeathLimit() time.Duration {
 	return h.ExpiryLimit()
 }
 
-// RemovalLimit is the longest time until all is gone that a failed acquisition or a lost lease may have left, from when
-// the service can be reached again: one call that hangs until its own timeout, and the longest pause before the next.
+// RemovalLimit is the longest time until all is gone that a failed acquisition or a lost lease may
+// have left, from when the service can be reached again: one call that hangs until its own timeout,
+// and the longest pause before the next.
 func (h *Harness) RemovalLimit() time.Duration { return h.ExpiryLimit() + 15*time.Second }
 
 // rounds scales a number of repetitions.
@@ -136,8 +143,8 @@ func (h *Harness) requests(t T) int64 {
 	return h.Requests(t)
 }
 
-// requestsAtRest counts when no more requests come. Where several servers are asked, an operation returns when most of
-// them have answered, and the last request may come later.
+// requestsAtRest counts when no more requests come. Where several servers are asked, an operation
+// returns when most of them have answered, and the last request may come later.
 func (h *Harness) requestsAtRest(t T) int64 {
 	t.Helper()
 	n := h.requests(t)

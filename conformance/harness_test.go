@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/middleware"
 )
 
-// TestToy shows that the suite passes on a backend that promises little, and that its flaws are what makes it fail
-// elsewhere.
+// TestToy shows that the suite passes on a backend that promises little, and that its flaws are
+// what makes it fail elsewhere.
 func TestToy(t *testing.T) {
 	conformance.Run(t, inBubbles(toyHarness(flaws{}, plain)))
 }

@@ -27,76 +27,86 @@ const (
 	HookBadURLs  Hook = "BadURLs"
 )
 
-// Hooks are what the suite can do to a service, and see of it, beyond the Locker interface. Each may be left out: the
-// cases that need it are then shown as skipped.
+// Hooks are what the suite can do to a service, and what it can see of the service, beyond the
+// Locker interface. Each hook may be left out: then the cases that need it are skipped, and say so.
 type Hooks struct {
-	// Linked opens a Locker whose network to the service can be disturbed, and that of no other Locker. A proxy does.
+	// Linked opens a Locker whose network to the service can be disturbed, without an effect on
+	// other Lockers. For a service that is reached by TCP, package proxy has such a network.
 	Linked func(t T) (locker.Locker, Link)
 
-	// Process starts a holder in another process. [process.Start] makes one of a command.
+	// Process starts a holder in another process. [process.Start] starts one from a command.
 	Process func(t T) process.Process
 
-	// Pause stops the service, as SIGSTOP does: connections stand, nothing is answered, and the service's clocks go on.
-	// Resume lets it go on with what has arrived meanwhile.
+	// Pause suspends the service, as SIGSTOP does: connections stay open, nothing is answered, and
+	// clocks go on. Resume ends that; the service then executes what has arrived meanwhile.
 	Pause, Resume func(t T)
 
-	// Down makes the service fail every request at once, as a port does that nobody listens on. Up ends that. No data is
-	// lost.
+	// Down makes each request to the service fail at once, as on a port on which nobody listens. Up
+	// ends that. No data is lost.
 	Down, Up func(t T)
 
-	// Restart stops the service and starts it again on its data, as an operator does. It returns when requests are served.
+	// Restart stops the service and starts it again on its data, as an operator does. It returns
+	// when the service answers.
 	Restart func(t T)
 
-	// Wipe makes the service lose all data, tokens too. Its clocks stay right.
+	// Wipe makes the service lose all its data, tokens included. The service's clocks stay right.
 	Wipe func(t T)
 
-	// Failover makes a replica take over that may have missed the latest writes. It returns when requests are served.
+	// Failover makes a replica take over that may have missed the latest writes. It returns when
+	// the replica answers.
 	Failover func(t T)
 
-	// Remove takes the lock away from its holder, as an operator does who deletes a key or ends a session.
+	// Remove takes the lock away from its holder, as an operator does by deleting a key or ending a
+	// session.
 	Remove func(t T, name string)
 
-	// Requests is the number of requests that the service has got of all Lockers together, without those of the hooks.
+	// Requests is the number of requests that the service has got from all Lockers together,
+	// without those of the hooks.
 	Requests func(t T) int64
 
-	// Waiters is the number of acquisitions that wait in the service's queue for the lock. Without it the suite lets
-	// Harness.Settle pass.
+	// Waiters is the number of acquisitions that wait for the lock in the service's queue. Without
+	// this hook the suite lets Harness.Settle pass.
 	Waiters func(t T, name string) int
 
-	// Residue describes what is left on the service when nobody holds a lock or waits for one: keys, nodes, queue entries,
-	// subscriptions. Sessions and connections of Lockers that are still open don't count, nor do counters of tokens and
-	// what expires by itself to stop late requests. "" is nothing.
+	// Residue describes what is left on the service when nobody holds a lock or waits for one:
+	// keys, nodes, queue entries, subscriptions. "" is nothing. Three things don't count: sessions
+	// and connections of Lockers that are open, counters of tokens, and what expires by itself and
+	// stops late requests until then.
 	Residue func(t T) string
 
-	// Prefixed opens a Locker whose names all get a prefix on the service.
+	// Prefixed opens a Locker that adds a prefix to each name on the service.
 	Prefixed func(t T, prefix string) locker.Locker
 
-	// Narrow opens a Locker with the smallest pool of connections there is. Without it Open's do.
+	// Narrow opens a Locker with the smallest pool of connections that the backend allows. Without
+	// this hook Open is used.
 	Narrow func(t T) locker.Locker
 
 	// URL opens a Locker on the same service through [locker.Open].
 	URL string
 
-	// BadURLs are URLs that can't work, by what is wrong with them: the host, the password, the database, TLS. Secrets are
-	// what must not be seen in an error; passwords in BadURLs are found without it.
+	// BadURLs are URLs that can't work, by what is wrong with them: the host, the password, the
+	// database, TLS. Secrets are texts that no error may contain, in addition to the passwords in
+	// BadURLs.
 	BadURLs map[string]string
 	Secrets []string
 
-	// Absent gives the reason why a backend can't have a hook: no case that needs it makes sense there.
+	// Absent gives the reason why a hook is left out: no case that needs it makes sense for the
+	// backend.
 	Absent map[Hook]string
 }
 
 // Link is the network between one Locker and its service.
 type Link interface {
-	// Cut lets nothing through in either direction, silently: neither side sees a connection end. What was sent meanwhile
-	// is lost, or comes through after Heal.
+	// Cut lets nothing through in either direction, silently: neither side sees a connection end.
+	// What is sent meanwhile is lost, or arrives after Heal.
 	Cut()
-	// Drop loses the next n replies, and what the service sends by itself counts as one: the requests are carried out.
+	// Drop loses the next n replies. The requests are executed. What the service sends by itself
+	// counts as a reply.
 	Drop(n int)
-	// Delay makes each request that is sent from now on arrive later, and its reply. A request that is sent after Heal may
-	// overtake.
+	// Delay makes each request that is sent from now on arrive later, and its reply too. A request
+	// that is sent after Heal may overtake an earlier one.
 	Delay(there, back time.Duration)
-	// Sever breaks the connections there are, visibly. New ones work.
+	// Sever breaks the existing connections, visibly. New connections work.
 	Sever()
 	// Heal ends Cut, Drop and Delay.
 	Heal()

@@ -13,14 +13,16 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// increment is one critical section that was acknowledged: it read a number and wrote the next one, under a token.
+// increment is a critical section that was acknowledged: it has read a number and written the next
+// one, with a token.
 type increment struct {
 	token locker.Token
 	read  int
 }
 
-// fencedRegister is the model: a section reads what the one before it wrote, and its token is not below the highest so
-// far. Its time is from before Acquire until the write was acknowledged. Refused writes have not happened.
+// fencedRegister is the model: a section reads what the previous section wrote, and its token is
+// not below the highest so far. A section lasts from before Acquire until its write is
+// acknowledged. A refused write has not happened.
 var fencedRegister = porcupine.Model{
 	Init: func() any { return increment{read: -1} },
 	Step: func(state, _, output any) (bool, any) {
@@ -29,9 +31,9 @@ var fencedRegister = porcupine.Model{
 	},
 }
 
-// linearizable has clients increment a number behind a fence. Some leases end by a longest hold, or with the network
-// where the harness can cut it, and some of those holders go on all the same and write when others have come after
-// them.
+// linearizable has clients increment a number that a fence protects. Some leases end by a longest
+// hold, or by a cut of the network where the harness can cut it. Some of those holders go on
+// nevertheless, and write when they have successors.
 func linearizable(t T, h *Harness) {
 	const clients = 8
 	name := step.LockName(t)
@@ -82,7 +84,7 @@ func linearizable(t T, h *Harness) {
 	}
 }
 
-// disturb cuts one client after the other off, for longer and shorter than the TTL.
+// disturb cuts the network of one client after the other, for longer and shorter than the TTL.
 func disturb(h *Harness, links []Link, stop <-chan struct{}) {
 	for i := 0; len(links) > 0; i++ {
 		link := links[i%len(links)]
@@ -98,8 +100,8 @@ func disturb(h *Harness, links []Link, stop <-chan struct{}) {
 	}
 }
 
-// section is one critical section. In every third the holder goes on after its lease has ended, and gives others some
-// time first.
+// section is one critical section. In every third section the holder goes on after its lease has
+// ended, and before that it gives others some time.
 func (h *Harness) section(ctx context.Context, l locker.Locker, name string, register *fence) (increment, error) {
 	stale := rand.N(3) == 0
 	opts := h.ttl()

@@ -11,29 +11,39 @@ import (
 )
 
 var lossCases = []Case{
-	{ID: "F47", Name: "done-closes-on-a-dead-network", Run: deadNetwork, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a renewal that hangs must not delay the news that the lease is lost"},
-	{ID: "F47.1", Name: "done-closes-when-the-service-hangs", Run: hungRenewal, Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
-		Why: "a service that stopped can't tell that the lease is over; the holder's own clock must"},
-	{ID: "F48", Name: "loss-is-known-before-the-next-grant", Run: lossBeforeGrant, Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
-		Why: "when the service is back the lock goes to the next one at once; whoever still believes in its lease then is a second holder"},
-	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "the service counts the TTL from when it got the request; a holder that counts from the reply believes in its lease for too long"},
+	{ID: "F47", Name: "done-closes-on-a-dead-network", Run: deadNetwork, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why:   "a renewal that gets no answer must not delay the report that the lease is lost"},
+	{ID: "F47.1", Name: "done-closes-when-the-service-hangs", Run: hungRenewal,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
+		Why: "a service that has stopped can't report the end of a lease; the holder's own clock " +
+			"must"},
+	{ID: "F48", Name: "loss-is-known-before-the-next-grant", Run: lossBeforeGrant,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookPause},
+		Why: "when the service is back, the next caller gets the lock at once; a holder that " +
+			"still believes in its lease then is a second holder"},
+	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "the service counts the TTL from the request; a holder that counts from the reply " +
+			"believes in its lease for too long"},
 	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
-		Why: "whoever watches Done must be able to tell the end that was wanted from the one that wasn't"},
+		Why: "a holder that watches Done must be able to tell a release from a loss"},
 	{ID: "F50", Name: "lost-lease-says-so-at-once", Run: lostSaysSo,
-		Why: "whoever looks late must see the same as whoever looked early: Done closed, and ErrLost as the cause of the context"},
+		Why: "a late look must show the same as an early look: Done closed, and ErrLost as the " +
+			"cause of the context"},
 	{ID: "F51", Name: "do-reports-the-loss", Run: doReportsLoss,
-		Why: "work that succeeded beside another holder is no success, and its own error must not hide that"},
+		Why: "work that succeeded while another holder had the lock is no success, and the work's " +
+			"own error must not hide that"},
 	{ID: "F52", Name: "broken-connections-poison-no-pool", Run: severed, Hooks: []Hook{HookLinked},
-		Why: "after a network failure the next acquisition must work, not the one after all dead connections have been tried"},
+		Why: "after a failure of the network the next acquisition must work, not the first after " +
+			"all broken connections have been tried"},
 }
 
 func deadNetwork(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
 	name := step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
-	step.Pass(t, h.TTL) // so that it has been renewed
+	step.Pass(t, h.TTL) // the lease must have been renewed
 	link.Cut()
 	noticed(t, h, lease)
 }
@@ -41,17 +51,18 @@ func deadNetwork(t T, h *Harness) {
 func hungRenewal(t T, h *Harness) {
 	l, name := h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl()...)
-	step.Pass(t, h.TTL) // so that it has been renewed
+	step.Pass(t, h.TTL) // the lease must have been renewed
 	h.PauseService(t)
 	noticed(t, h, lease)
 }
 
-// noticed fails unless the lease, which can't be renewed any more, ends at its deadline: not later, and not much
-// earlier, because one failed renewal is no loss.
+// noticed fails the case unless the lease, which can't be renewed any more, ends at its deadline:
+// not later, and not much earlier, because one failed renewal is no loss.
 func noticed(t T, h *Harness, lease locker.Lease) {
 	t.Helper()
-	if err := lease.Err(); err != nil && time.Now().Before(lease.Deadline()) { // to make the service fail takes its time
-		t.Fatalf("Err = %v, want nil: the deadline is ahead", err)
+	// It takes time to make the service fail: the lease may have ended by then.
+	if err := lease.Err(); err != nil && time.Now().Before(lease.Deadline()) {
+		t.Fatalf("Err = %v, want nil: the deadline is in the future", err)
 	}
 	step.LostWithin(t, h.TTL+h.Slack, lease)
 	deadline := lease.Deadline()
@@ -69,7 +80,7 @@ func lossBeforeGrant(t T, h *Harness) {
 	lease := step.Acquire(t, l, name, h.ttl()...)
 	resume := h.PauseService(t)
 	next := step.StartAcquire(t, other, name)
-	step.Pass(t, h.TTL*3/2) // the service stands still for longer than the TTL
+	step.Pass(t, h.TTL*3/2) // the service is stopped for longer than the TTL
 	if err := lease.Err(); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Err = %v, want ErrLost: the service was silent for longer than the TTL", err)
 	}
@@ -80,17 +91,17 @@ func lossBeforeGrant(t T, h *Harness) {
 	if !next.Returned(h.RemovalLimit()) {
 		t.Fatalf("Acquire has not returned %v after the service was back", h.RemovalLimit())
 	}
-	if next.Err != nil { // its request has hung for too long
-		t.Logf("Acquire while the service stood still = %v", next.Err)
+	if next.Err != nil { // its request had no answer for too long
+		t.Logf("Acquire while the service was stopped = %v", next.Err)
 		step.FreeWithin(t, h.RemovalLimit(), other, name)
 		return
 	}
 	step.Release(t, next.Lease)
 }
 
-// deadlineFromRequest makes the replies late, and looks at the lease at the moment at which another is granted the
-// lock. Nothing is renewed in the background: a renewal that the service gets and the holder doesn't hear of would hide
-// the mistake.
+// deadlineFromRequest delays the replies, and looks at the lease at the moment at which another
+// Locker is granted the lock. Nothing is renewed in the background: a renewal that the service
+// executes and whose reply is lost would hide the mistake.
 func deadlineFromRequest(t T, h *Harness) {
 	for _, renewed := range []bool{false, true} {
 		l, link := h.OpenLinked(t)
@@ -101,7 +112,8 @@ func deadlineFromRequest(t T, h *Harness) {
 		var sent time.Time
 		late := func(limit time.Duration, call func() error) {
 			link.Delay(0, h.TTL/20)
-			step.Eventually(t, limit, func() error { // a busy machine may make the reply too late for the client
+			// A busy machine may make the reply too late for the client.
+			step.Eventually(t, limit, func() error {
 				sent = time.Now()
 				if err := call(); err != nil {
 					return fmt.Errorf("with replies that take a twentieth of the TTL: %w", err)
@@ -119,7 +131,7 @@ func deadlineFromRequest(t T, h *Harness) {
 		} else {
 			late(h.Slack, get)
 		}
-		link.Cut() // so that the service can't tell
+		link.Cut() // so that the service can't notify the holder
 		next := step.AcquireWithin(t, h.ExpiryLimit(), other, name)
 		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.Slack/100)
 		if took < h.TTL-h.TTL/100 {

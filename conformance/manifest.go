@@ -10,13 +10,15 @@ import (
 
 var manifestCases = []Case{
 	{ID: "M1", Name: "every-guarantee-is-stated", Run: stated,
-		Why: "a field that is left at zero promises nothing, and whoever compares backends can't tell that from a mistake"},
+		Why: "a field that is left at zero promises nothing, and a reader that compares backends " +
+			"can't tell that from a mistake"},
 	{ID: "M2", Name: "guarantees-are-the-same-everywhere", Run: unchanging,
-		Why: "a requirement is checked once, when a locker is opened, and relied on for its life"},
+		Why: "a requirement is checked once, when a Locker is opened, and the program relies on " +
+			"it while it uses the Locker"},
 }
 
-// mayBeZero are the fields for which zero says something: no network is involved, and the backend promises what it usually
-// does.
+// mayBeZero are the fields in which zero has a meaning: no network is involved, and the backend
+// promises what it usually promises.
 var mayBeZero = map[string]bool{"RoundTrips": true, "Because": true}
 
 func stated(t T, h *Harness) {

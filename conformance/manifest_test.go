@@ -77,7 +77,8 @@ func TestManifestIsCheckedBothWays(t *testing.T) {
 	}
 }
 
-// TestHarnessAndClaimMustAgree is for a harness that names no TTL for a backend that has one, or the other way round.
+// TestHarnessAndClaimMustAgree is for a harness that names no TTL for a backend that has one, or
+// the other way round.
 func TestHarnessAndClaimMustAgree(t *testing.T) {
 	h := memHarness(plain)
 	h.TTL = 0

@@ -14,7 +14,8 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// TestMem runs the suite in bubbles, where time flies and is exact: whatever is late by more than 10 ms is wrong.
+// TestMem runs the suite in bubbles, where time flies and is exact: whatever is late by more than
+// 10 ms is wrong.
 func TestMem(t *testing.T) {
 	conformance.Run(t, inBubbles(memHarness(plain)))
 }
@@ -28,7 +29,8 @@ func TestMemInRealTime(t *testing.T) {
 	conformance.Run(t, h)
 }
 
-// TestMemWithTokenBase runs it on lockers whose tokens begin elsewhere, which must change nothing else.
+// TestMemWithTokenBase runs it on lockers whose tokens begin elsewhere, which must change nothing
+// else.
 func TestMemWithTokenBase(t *testing.T) {
 	conformance.Run(t, inBubbles(memHarness(func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker {
@@ -133,7 +135,8 @@ func (l memLink) Heal() {
 	l.Drop(0)
 }
 
-// simulate makes a process of a Locker: one that was killed or stopped is one of which the service hears nothing.
+// simulate makes a process of a Locker: one that was killed or stopped is one of which the service
+// hears nothing.
 func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, stop func()) process.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()

@@ -10,13 +10,14 @@ import (
 
 var nameCases = []Case{
 	{ID: "H58", Name: "odd-names-are-names", Run: oddNames,
-		Why: "a name that works on one backend works on all; one that is mapped carelessly collides with another, or can't be stored"},
+		Why: "a name that works on one backend must work on all; a careless mapping makes names " +
+			"collide, or makes names that can't be stored"},
 	{ID: "H59", Name: "prefixes-isolate", Run: prefixes, Hooks: []Hook{HookPrefixed},
 		Why: "two programs that share a service must be able to keep their names apart"},
 }
 
-// odd are names that are special somewhere: in a path, a URL, a query, a shell, a key with a hash tag; and pairs that
-// are one name where somebody normalises.
+// odd are names that are special somewhere: in a path, a URL, a query, a shell, a key with a hash
+// tag. Some pairs become one name if Unicode is normalised.
 var odd = []string{
 	".", "..", "/", "//", "a/", "/a", "a//b", "a/./b", "a/../b", `\`, `a\b`, ":", "a:b", "a::b", "{a}b", "{b}a", "{}a", "{", "}",
 	"%", "%2F", "%2f", "%00", "a%b", "*", "?", "[a]", "^$", "'", `"`, "`", "$(a)", "a;b", "--", "-a", "#", "&", "=", "a=b", "~", "@",
@@ -24,14 +25,16 @@ var odd = []string{
 	"con", "nul", "a.lock", "0", "00", "null",
 }
 
-// oddNames holds all of them at once: two that are the same lock somewhere would not both be granted.
+// oddNames holds all of them at the same time: if two names were the same lock, only one of them
+// would be granted.
 func oddNames(t T, h *Harness) {
 	l, other, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	var names []string
 	for _, name := range odd {
 		names = append(names, name+base, base+name)
 	}
-	for _, last := range []string{"1", "2", "é", "e"} { // as long as may be, different in the end, and in the beginning
+	// Of the maximal length, different at the end, and at the start.
+	for _, last := range []string{"1", "2", "é", "e"} {
 		names = append(names, base+strings.Repeat("x", locker.MaxName-len(base)-len(last))+last)
 		names = append(names, last+strings.Repeat("x", locker.MaxName-len(base)-len(last))+base)
 	}
@@ -74,7 +77,8 @@ func prefixes(t T, h *Harness) {
 	if lease, err := step.Try(t, one, long+"1"); !errors.Is(err, locker.ErrName) {
 		t.Errorf("TryAcquire with a name that is too long = %v, %v, want ErrName", lease, err)
 	}
-	if lease, err := step.Try(t, one, long); err == nil { // it may fit, or not; it must not be cut
+	// The name may fit or not, but it must not be cut.
+	if lease, err := step.Try(t, one, long); err == nil {
 		if other, err := step.Try(t, same, long[1:]+"y"); err != nil {
 			t.Errorf("while a long name is held under a prefix, TryAcquire of another = %v", err)
 		} else {

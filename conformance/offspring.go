@@ -8,20 +8,22 @@ import (
 	"strings"
 )
 
-// A goroutine hands its profiler labels down to those that it starts. So a case can tell its own from what other tests do beside it.
-// What a timer starts (time.AfterFunc) has no labels, and isn't seen.
+// A goroutine passes its profiler labels to the goroutines that it starts. So a case can tell its
+// own goroutines from those of tests that run at the same time. A goroutine that a timer starts
+// (time.AfterFunc) has no labels, and isn't seen.
 
 const offspringLabel = "conformance"
 
-// offspring calls f, and returns a function that lists the goroutines that are left of those that f has started, and of those that
-// these have: a text for each kind, with their number and the stack that they have. No other call may use the name meanwhile.
+// offspring calls f. It returns a function that lists the goroutines that still run of those that f
+// has started, directly or indirectly: a text for each stack, with the number of goroutines that
+// have it. No other call may use the name meanwhile.
 func offspring(ctx context.Context, name string, f func()) (left func() []string) {
 	pprof.Do(ctx, pprof.Labels(offspringLabel, name), func(context.Context) { f() })
 	mark := fmt.Sprintf("%q:%q", offspringLabel, name)
 	return func() []string {
 		var text bytes.Buffer
 		_ = pprof.Lookup("goroutine").WriteTo(&text, 1)  // to memory
-		_, stacks, _ := strings.Cut(text.String(), "\n") // the first line is their total
+		_, stacks, _ := strings.Cut(text.String(), "\n") // the first line is the total number
 		var found []string
 		for stack := range strings.SplitSeq(stacks, "\n\n") {
 			if _, labels, ok := strings.Cut(stack, "# labels: "); ok && strings.Contains(labels, mark) {

@@ -8,7 +8,8 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// A goroutine counts that was started by one that f has started; one that another test starts meanwhile doesn't.
+// A goroutine counts that was started by one that f has started; one that another test starts
+// meanwhile doesn't.
 func TestOffspring(t *testing.T) {
 	end, begin, begun := make(chan bool), make(chan bool), make(chan bool)
 	go func() {

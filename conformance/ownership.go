@@ -13,30 +13,47 @@ import (
 
 var ownershipCases = []Case{
 	{ID: "D33", Name: "stale-release-frees-nothing", Run: staleRelease, Needs: locker.RequireTTL,
-		Why: "a holder that comes too late must not free its successor's lock: a third one would come in beside it"},
-	{ID: "D33.1", Name: "stale-clean-up-frees-nothing", Run: staleCleanUp, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "what a holder that was cut off sends when it is back must not free its successor's lock"},
+		Why: "a holder that comes too late must not free its successor's lock: a third holder " +
+			"would get it at the same time"},
+	{ID: "D33.1", Name: "stale-clean-up-frees-nothing", Run: staleCleanUp, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "requests that a holder sends after its network was cut and healed must not free its " +
+			"successor's lock"},
 	{ID: "D34", Name: "stale-renew-renews-nothing", Run: staleRenew, Needs: locker.RequireTTL,
-		Why: "a holder that comes too late must learn it from Renew, and not prolong its successor's lock"},
-	{ID: "D34.1", Name: "stale-renewal-on-the-service-is-refused", Run: staleRenewal, Needs: locker.RevocationRenewal, Hooks: []Hook{HookRemove},
-		Why: "only the service knows that a lock has changed hands before its time; a renewal that doesn't name its owner succeeds on the successor's lock"},
-	{ID: "D35", Name: "retried-release-spares-the-next-lease", Run: retriedRelease, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a Release whose reply was lost is sent again; by then the same process may have the lock anew, on the same connection"},
+		Why: "a holder that comes too late must get ErrLost from Renew, and must not extend its " +
+			"successor's lock"},
+	{ID: "D34.1", Name: "stale-renewal-on-the-service-is-refused", Run: staleRenewal,
+		Needs: locker.RevocationRenewal, Hooks: []Hook{HookRemove},
+		Why: "only the service knows that a lock has changed hands early; a renewal that doesn't " +
+			"name its owner succeeds on the successor's lock"},
+	{ID: "D35", Name: "retried-release-spares-the-next-lease", Run: retriedRelease,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "a Release whose reply was lost is sent again; by then the same process may hold the " +
+			"lock again, on the same connection"},
 	{ID: "D36", Name: "acquire-with-a-lost-reply", Run: lostReply, Hooks: []Hook{HookLinked},
-		Why: "when the reply is lost the lock may be held by a process that doesn't know: it must find out or clean up, not wait for itself"},
-	{ID: "D37", Name: "forced-removal-is-learnt", Run: forcedRemoval, Needs: locker.RevocationRenewal, Probe: true, Hooks: []Hook{HookRemove},
-		Why: "an operator who takes a lock away must be able to rely on its holder to notice, and to leave the next one alone"},
-	{ID: "D37.1", Name: "forced-removal-is-learnt-at-once", Run: removalAtOnce, Needs: locker.RevocationAtOnce, Probe: true, Hooks: []Hook{HookRemove},
-		Why: "where the service tells the holder, it must not have to wait for a renewal"},
+		Why: "when the reply is lost, a process may hold the lock without knowing it: it must " +
+			"find out or clean up, and not wait for itself"},
+	{ID: "D37", Name: "forced-removal-is-learnt", Run: forcedRemoval,
+		Needs: locker.RevocationRenewal, Probe: true, Hooks: []Hook{HookRemove},
+		Why: "an operator that removes a lock must be able to rely on two things: its holder " +
+			"notices, and doesn't touch the next holder's lock"},
+	{ID: "D37.1", Name: "forced-removal-is-learnt-at-once", Run: removalAtOnce,
+		Needs: locker.RevocationAtOnce, Probe: true, Hooks: []Hook{HookRemove},
+		Why: "where the service notifies the holder, the holder must not have to wait for a " +
+			"renewal"},
 	{ID: "D38", Name: "killed-holder-frees-the-lock", Run: killed, Hooks: []Hook{HookProcess},
-		Why: "kill -9, a crash and a power cut don't call Release; the others must get the lock within the bound that Guarantees name"},
-	{ID: "D38.1", Name: "stopped-holder-keeps-the-lock", Run: stopped, Needs: noTTL{}, Hooks: []Hook{HookProcess},
-		Why: "where nothing ends a lease by time, a holder that stands still must not find a second one beside it when it goes on"},
+		Why: "kill -9, a crash and a power cut don't call Release; others must get the lock " +
+			"within the limit that Guarantees state"},
+	{ID: "D38.1", Name: "stopped-holder-keeps-the-lock", Run: stopped, Needs: noTTL{},
+		Hooks: []Hook{HookProcess},
+		Why: "where no lease ends by time, a suspended holder must not find a second holder when " +
+			"it is resumed"},
 	{ID: "D39", Name: "same-instant-different-owners", Run: sameInstant,
-		Why: "owners made of host and time collide, and then two acquisitions take each other's lock for their own"},
+		Why: "owners that are made of a host name and a time collide, and then two acquisitions " +
+			"believe that they own the same lock"},
 }
 
-// expired lets the lease of l run out and gives the lock to next. It returns both leases.
+// expired lets a lease of l expire while next waits for the lock. It returns both leases.
 func expired(t T, h *Harness, l, next locker.Locker, name string) (stale, successor locker.Lease) {
 	t.Helper()
 	stale = step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
@@ -62,7 +79,8 @@ func staleRelease(t T, h *Harness) {
 	step.WantFree(t, third, name)
 }
 
-// staleCleanUp shuts the stale Locker in the end, because Close returns only when its clean-ups are done.
+// staleCleanUp closes the stale Locker at the end, because Close returns only when its clean-ups
+// are done.
 func staleCleanUp(t T, h *Harness) {
 	other, third, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	l, link := h.OpenLinked(t)
@@ -117,7 +135,7 @@ func retriedRelease(t T, h *Harness) {
 	link.Drop(1)
 	released := make(chan error, 1)
 	go func() { released <- first.Release(context.Background()) }()
-	step.FreeWithin(t, h.Slack, other, name) // so the service has carried it out
+	step.FreeWithin(t, h.Slack, other, name) // so the service has executed the release
 	second := step.Acquire(t, l, name, h.ttl()...)
 	err := step.MustReturn(t, step.Limit, "Release", func() error { return <-released })
 	t.Logf("Release whose reply was lost = %v", err)
@@ -153,8 +171,8 @@ func lostReply(t T, h *Harness) {
 	}
 }
 
-// forcedRemoval is done twice: with a successor that has the lock before the holder knows, and with none until then,
-// when a renewal would find the name free.
+// forcedRemoval has two rounds. In the first a successor gets the lock before the holder knows of
+// the removal. In the second there is no successor until then, and a renewal finds the name free.
 func forcedRemoval(t T, h *Harness) {
 	for _, atOnce := range []bool{true, false} {
 		l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
@@ -172,7 +190,8 @@ func forcedRemoval(t T, h *Harness) {
 		if !errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release of a lease that was taken away = %v, want ErrLost", err)
 		}
-		step.Pass(t, 4*h.short()) // whatever the former holder still does must leave its successor alone
+		// Nothing that the former holder still does may touch its successor.
+		step.Pass(t, 4*h.short())
 		step.WantLive(t, successor, third)
 		step.Release(t, successor)
 		step.WantFree(t, third, name)
@@ -207,7 +226,7 @@ func stopped(t T, h *Harness) {
 	process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name})
 	waiter := step.StartAcquire(t, l, name)
 	p.Stop()
-	step.Pass(t, 8*h.short()) // the holder stands still
+	step.Pass(t, 8*h.short()) // the holder is suspended
 	waiter.WantPending(t)
 	step.WantHeld(t, l, name)
 	p.Continue()

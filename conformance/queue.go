@@ -11,23 +11,37 @@ import (
 
 var queueCases = []Case{
 	{ID: "B22.1", Name: "first-come-first-served", Run: fifo, Needs: locker.OrderFIFO,
-		Why: "without an order some waiter may wait for ever while others get the lock again and again"},
-	{ID: "B22.2", Name: "dead-waiter-is-passed-over", Run: deadWaiter, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a process that died while it waited must not keep the lock from those behind it"},
+		Why: "without an order some waiter may wait forever while others get the lock several " +
+			"times"},
+	{ID: "B22.2", Name: "dead-waiter-is-passed-over", Run: deadWaiter, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "a process that died while it waited must not keep the lock from the waiters after " +
+			"it"},
 	{ID: "B22.3", Name: "nobody-barges-past-the-queue", Run: barging, Needs: locker.OrderFIFO,
-		Why: "whoever asks without waiting must not overtake those who have waited, or the order is none"},
-	{ID: "B22.4", Name: "expiry-hands-over-to-the-first", Run: expiryHandsOver, Needs: all(locker.OrderFIFO, locker.RequireTTL),
-		Why: "a holder that died must not cost the waiters their order"},
-	{ID: "B22.5", Name: "killed-waiter-is-passed-over", Run: killedWaiter, Hooks: []Hook{HookProcess},
-		Why: "the same when its process was killed, which ends its connections and frees what hangs on them"},
-	{ID: "B23", Name: "waiter-whose-session-died-does-not-hang", Run: waiterCutOff, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a waiter that the service has forgotten waits for ever, unless it finds that out and queues anew or gives up"},
+		Why: "a caller that asks without waiting must not overtake the waiters, or there is no " +
+			"order"},
+	{ID: "B22.4", Name: "expiry-hands-over-to-the-first", Run: expiryHandsOver,
+		Needs: all(locker.OrderFIFO, locker.RequireTTL),
+		Why:   "the death of a holder must not change the order of the waiters"},
+	{ID: "B22.5", Name: "killed-waiter-is-passed-over", Run: killedWaiter,
+		Hooks: []Hook{HookProcess},
+		Why: "a waiter whose process was killed must be passed over too; the kill ends its " +
+			"connections and frees what is attached to them"},
+	{ID: "B23", Name: "waiter-whose-session-died-does-not-hang", Run: waiterCutOff,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "a waiter that the service has forgotten waits forever, unless it notices that and " +
+			"queues again or gives up"},
 	{ID: "B24", Name: "long-wait-ends-in-a-live-lease", Run: longWait, Needs: locker.RequireTTL,
-		Why: "what was queued for longer than the TTL must not be granted on a refresh of long ago: the lease would be over as it begins"},
-	{ID: "B24a", Name: "waiter-keeps-its-place", Run: placeKept, Needs: all(locker.OrderFIFO, locker.RequireTTL),
-		Why: "a place in the queue, or the session that it hangs on, must be kept alive while its owner waits"},
-	{ID: "B24a.1", Name: "lost-grant-is-found", Run: lostGrant, Needs: all(locker.WaitingNotify, locker.RequireTTL), Hooks: []Hook{HookLinked},
-		Why: "the message that grants the lock may be lost; the waiter must find out by itself, or the lock is held by nobody"},
+		Why: "after a wait that was longer than the TTL, a grant must not count from an old " +
+			"refresh: such a lease would be over when it begins"},
+	{ID: "B24a", Name: "waiter-keeps-its-place", Run: placeKept,
+		Needs: all(locker.OrderFIFO, locker.RequireTTL),
+		Why: "a place in the queue, or the session that it is attached to, must be kept alive " +
+			"while its owner waits"},
+	{ID: "B24a.1", Name: "lost-grant-is-found", Run: lostGrant,
+		Needs: all(locker.WaitingNotify, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Why: "the message that grants the lock may be lost; the waiter must find the grant by " +
+			"itself, or nobody has the lock"},
 }
 
 func fifo(t T, h *Harness) {
@@ -59,11 +73,12 @@ func deadWaiter(t T, h *Harness) {
 	next := step.StartAcquire(t, living, name)
 	h.WaitQueued(t, name, 2)
 	link.Cut()
-	step.Pass(t, h.TTL/4) // so that the dead one is heard no more, and not yet forgotten
+	// The service must hear no more of the dead waiter, and must not have forgotten it yet.
+	step.Pass(t, h.TTL/4)
 	step.Release(t, lease)
 	survivor := next.Granted(t, h.ExpiryLimit())
 
-	// The dead one comes back and gives up; what it cleans up must not be the living one's.
+	// The dead waiter comes back and gives up. It must not clean up what the living waiter has.
 	link.Heal()
 	dead.Cancel(nil)
 	dead.Refused(t, step.Limit)
@@ -75,8 +90,9 @@ func deadWaiter(t T, h *Harness) {
 	step.WantFree(t, l, name)
 }
 
-// barging has a third Locker ask all the time while the lock goes from one to another who waits. It never gets a turn,
-// because at each moment somebody has the lock or is waiting for it.
+// barging has a third Locker ask all the time while the lock goes from one holder to another that
+// waits. The third one never gets the lock, because at each moment somebody holds it or waits for
+// it.
 func barging(t T, h *Harness) {
 	l, other, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name)
@@ -152,7 +168,8 @@ func waiterCutOff(t T, h *Harness) {
 	waiter := step.StartAcquire(t, waiting, name, h.ttl()...)
 	h.WaitQueued(t, name, 1)
 	link.Cut()
-	step.Pass(t, 2*h.TTL+h.guarantees.Expiry.Slack) // what the waiter has on the service must die
+	// The place of the waiter on the service must expire.
+	step.Pass(t, 2*h.TTL+h.guarantees.Expiry.Slack)
 	link.Heal()
 	step.Release(t, lease)
 	if !waiter.Returned(h.RemovalLimit()) {
@@ -180,7 +197,7 @@ func longWait(t T, h *Harness) {
 		t.Errorf("the deadline is %v away when the lease begins, want about the TTL %v", left, h.TTL)
 	}
 	step.WantLive(t, next, third)
-	step.Pass(t, 2*h.TTL) // the lease must be renewed as any other
+	step.Pass(t, 2*h.TTL) // the lease must be renewed like any other
 	step.WantLive(t, next, third)
 	step.Release(t, next)
 	step.WantFree(t, third, name)
@@ -191,7 +208,7 @@ func placeKept(t T, h *Harness) {
 	lease := step.Acquire(t, l, name)
 	one := step.StartAcquire(t, first, name, h.ttl()...)
 	h.WaitQueued(t, name, 1)
-	step.Pass(t, 3*h.TTL) // a place that isn't kept alive dies
+	step.Pass(t, 3*h.TTL) // a place that isn't kept alive expires
 	two := step.StartAcquire(t, second, name, h.ttl()...)
 	h.WaitQueued(t, name, 2)
 	step.Release(t, lease)
@@ -201,7 +218,7 @@ func placeKept(t T, h *Harness) {
 	step.Release(t, two.Granted(t, h.Slack))
 }
 
-// lostGrant loses the message alone, and then in a network that is away for the moment.
+// lostGrant loses the message alone, and then, in a second round, by a short cut of the network.
 func lostGrant(t T, h *Harness) {
 	for _, lose := range []func(Link){func(link Link) { link.Drop(1) }, Link.Cut} {
 		l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)

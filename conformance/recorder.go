@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// recorder is a T outside of a test binary: it notes what a case says, and whether it failed.
+// recorder is a T outside of a test binary: it records what a case logs, and whether the case
+// failed.
 type recorder struct {
 	name   string
 	ctx    context.Context
@@ -24,21 +25,21 @@ type recorder struct {
 
 var _ T = (*recorder)(nil)
 
-// record runs f as a test runs: in a goroutine of its own, which Fatalf ends, with the clean-ups after it, last one
-// first. A panic is a failure.
+// record runs f as a test is run: in its own goroutine, which Fatalf ends. The clean-ups follow,
+// the last one first. A panic is a failure.
 func record(ctx context.Context, name string, f func(t T)) *recorder {
 	r := &recorder{name: name}
 	r.ctx, r.cancel = context.WithCancel(ctx)
-	r.step(func() { f(r) })
+	r.run(func() { f(r) })
 	r.cancel()
 	for clean := r.nextCleanup(); clean != nil; clean = r.nextCleanup() {
-		r.step(clean)
+		r.run(clean)
 	}
 	return r
 }
 
-// step runs f in a goroutine of its own and waits until it has returned, panicked, or been ended by Fatalf.
-func (r *recorder) step(f func()) {
+// run runs f in its own goroutine and waits until f has returned, panicked, or called Fatalf.
+func (r *recorder) run(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -100,7 +101,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 	r.failed = true
 }
 
-// Fatalf ends the calling goroutine, so only the case's own may call it, as with testing.T.
+// Fatalf ends the calling goroutine, so only the case's own goroutine may call it, as with
+// testing.T.
 func (r *recorder) Fatalf(format string, args ...any) {
 	r.Errorf(format, args...)
 	runtime.Goexit()

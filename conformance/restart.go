@@ -9,22 +9,29 @@ import (
 )
 
 var restartCases = []Case{
-	{ID: "E42", Name: "tokens-rise-over-a-restart", Run: tokensOver((*Harness).restart), Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRestart},
-		Why: "a service that begins to count anew after a restart gives tokens that every storage refuses"},
-	{ID: "E42.1", Name: "tokens-rise-over-data-loss", Run: tokensOver((*Harness).wipe), Needs: tokensByClock{}, Hooks: []Hook{HookWipe},
-		Why: "where tokens are said to survive the loss of all data, a storage must not have to be reset by hand after it"},
+	{ID: "E42", Name: "tokens-rise-over-a-restart", Run: tokensOver((*Harness).restart),
+		Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRestart},
+		Why: "a service that starts to count again after a restart gives tokens that every " +
+			"storage refuses"},
+	{ID: "E42.1", Name: "tokens-rise-over-data-loss", Run: tokensOver((*Harness).wipe),
+		Needs: tokensByClock{}, Hooks: []Hook{HookWipe},
+		Why: "where tokens are said to survive the loss of all data, nobody must have to reset " +
+			"the storage by hand"},
 	{ID: "E42.2", Name: "tokens-rise-over-a-failover", Run: tokensOver((*Harness).failover),
-		Needs: all(locker.FencingUntilDataLoss, locker.ToleranceFailover), Hooks: []Hook{HookFailover},
-		Why: "a replica that has missed the latest must not give their tokens again"},
-	{ID: "E42.3", Name: "lease-outlives-a-restart", Run: leaseOverRestart, Needs: locker.RestartLeases, Probe: true, Hooks: []Hook{HookRestart},
-		Why: "where leases survive a restart, a holder goes on and nobody else gets in"},
+		Needs: all(locker.FencingUntilDataLoss, locker.ToleranceFailover),
+		Hooks: []Hook{HookFailover},
+		Why:   "a replica that has missed the latest tokens must not give them a second time"},
+	{ID: "E42.3", Name: "lease-outlives-a-restart", Run: leaseOverRestart,
+		Needs: locker.RestartLeases, Probe: true, Hooks: []Hook{HookRestart},
+		Why: "where leases survive a restart, the holder goes on and nobody else gets the lock"},
 }
 
 func (h *Harness) restart(t T)  { h.Restart(t) }
 func (h *Harness) wipe(t T)     { h.Wipe(t) }
 func (h *Harness) failover(t T) { h.Failover(t) }
 
-// tokensOver gives some tokens out before the event, through several Lockers: services reserve ranges and lose them.
+// tokensOver takes some tokens before the event, through several Lockers, because services reserve
+// ranges of tokens and lose them.
 func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 	return func(t T, h *Harness) {
 		l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
@@ -46,8 +53,8 @@ func tokensOver(event func(*Harness, T)) func(T, *Harness) {
 	}
 }
 
-// reacquire gets a lock on a service that has just come back, and releases it. An acquisition may fail on a connection
-// that the restart has broken.
+// reacquire gets a lock on a service that has just come back, and releases it. An acquisition may
+// fail on a connection that the restart has broken.
 func reacquire(t T, l locker.Locker, name string) (token locker.Token) {
 	t.Helper()
 	step.Eventually(t, step.Limit, func() error {

@@ -9,10 +9,11 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Run runs the suite and the harness's pack as subtests of t, one a case, in order.
+// Run runs the suite and the harness's pack as subtests of t, one for each case, in order.
 //
-// A case that needs a guarantee runs wherever it is claimed. Where it is not, and where a hook is missing, the subtest
-// is skipped and says why; so `go test -v` shows what was not tested.
+// A case that needs a guarantee runs wherever the backend claims the guarantee. Where the backend
+// doesn't, and where a hook is missing, the subtest is skipped and says why. So `go test -v` shows
+// what was not tested.
 func Run(t *testing.T, h Harness) {
 	var g locker.Guarantees
 	h.wrap(t, func(t *testing.T) { g = h.manifest(t) })
@@ -31,7 +32,8 @@ func Run(t *testing.T, h Harness) {
 	}
 }
 
-// runCase runs one case, or returns why it is skipped: a Skip inside of a bubble is not seen outside.
+// runCase runs one case, or returns why it is skipped: a Skip inside a bubble of synctest has no
+// effect outside.
 func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) (skipped string) {
 	if c.Probe && c.unclaimed(g) != nil {
 		r := c.evaluate(t.Context(), h, g)
@@ -56,14 +58,14 @@ func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) (skipped stri
 	return ""
 }
 
-// Verdict is how a case went.
+// Verdict says how a case ended.
 type Verdict int
 
 const (
 	Passed    Verdict = iota + 1
-	Failed            // see the Log
-	Skipped           // see the Reason
-	Unclaimed         // it passed, and the backend doesn't claim the guarantee: it claims too little
+	Failed            // see Log
+	Skipped           // see Reason
+	Unclaimed         // passed, but the backend doesn't claim the guarantee: it claims too little
 )
 
 func (v Verdict) String() string {
@@ -73,16 +75,17 @@ func (v Verdict) String() string {
 	return []string{"passed", "failed", "skipped", "seen but not claimed"}[v-1]
 }
 
-// Result is what came out of one case.
+// Result is the result of one case.
 type Result struct {
 	Case    Case
 	Verdict Verdict
-	Reason  string // why it was skipped, why it matters that it failed, or what is claimed too little
+	Reason  string // why it was skipped, why a failure matters, or what is claimed too little
 	Log     string
 }
 
-// Evaluate runs cases outside of a test, and hands each result to report as it comes. It ends early when ctx does, with
-// the cause as its error; the case that was running then is not reported. Wrap and Pack of the harness are not used.
+// Evaluate runs cases outside of a test, and calls report with each result. If ctx ends, Evaluate
+// returns the cause, and the case that was running is not reported. Wrap and Pack of the harness
+// are not used.
 func Evaluate(ctx context.Context, h Harness, cases []Case, report func(Result)) error {
 	var g locker.Guarantees
 	if r := record(ctx, "manifest", func(t T) { g = h.manifest(t) }); r.Failed() {
@@ -96,7 +99,7 @@ func Evaluate(ctx context.Context, h Harness, cases []Case, report func(Result))
 			return context.Cause(ctx)
 		}
 		result := c.evaluate(ctx, h, g)
-		if ctx.Err() != nil { // whose end may be all that made the case fail
+		if ctx.Err() != nil { // the end of ctx may be the only reason why the case failed
 			return context.Cause(ctx)
 		}
 		report(result)
@@ -104,7 +107,7 @@ func Evaluate(ctx context.Context, h Harness, cases []Case, report func(Result))
 	return nil
 }
 
-// evaluate runs one case with a recorder.
+// evaluate runs one case on a recorder.
 func (c Case) evaluate(ctx context.Context, h Harness, g locker.Guarantees) Result {
 	result := Result{Case: c}
 	r := record(ctx, c.String(), func(t T) {
@@ -130,7 +133,7 @@ func (c Case) evaluate(ctx context.Context, h Harness, g locker.Guarantees) Resu
 	return result
 }
 
-// unclaimed names the guarantee that c needs and g doesn't give.
+// unclaimed returns what is missing in g of the guarantee that c needs.
 func (c Case) unclaimed(g locker.Guarantees) error {
 	if c.Needs == nil {
 		return nil
@@ -140,8 +143,8 @@ func (c Case) unclaimed(g locker.Guarantees) error {
 
 func notClaimed(missing error) string { return fmt.Sprintf("not claimed: %v", missing) }
 
-// plan says what becomes of c without being run, and why: Skipped, or Failed where the harness is to blame and strict.
-// Zero: it is run.
+// plan decides whether c is run. If not, it returns Skipped, or Failed if the harness is incomplete
+// and strict, and the reason. Zero means that c is run.
 func (c Case) plan(h *Harness) (Verdict, string) {
 	if missing := c.unclaimed(h.guarantees); missing != nil && !c.Probe {
 		return Skipped, notClaimed(missing)

@@ -9,8 +9,8 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// sabotage is a bug of lock libraries out there, in a locker that has it, and the cases that must fail because of it:
-// these, and no others.
+// sabotage is a bug of lock libraries out there, in a locker that has it, and the cases that must
+// fail because of it: these, and no others.
 type sabotage struct {
 	bug     string
 	harness conformance.Harness
@@ -22,7 +22,8 @@ type sabotage struct {
 func sabotages() []sabotage {
 	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
 	mem := func(d decorator) conformance.Harness { return memHarness(d) }
-	// Whoever takes a refusal for something else fails wherever a case asks whether the lock is held.
+	// Whoever takes a refusal for something else fails wherever a case asks whether the lock is
+	// held.
 	const refusals = "A2 A4 A6 A7 A8 A9 B12 B13 B18 B22.2 B22.3 B23 B24 B24a.1 C26 C28 C30 C32 C32.1 D33 D33.1 D34 D34.1 D35 D37 D39 " +
 		"D39a.1 D39a.2 D39a.3 D39b D39b.1 F48.1 G57 H58 H59"
 	return []sabotage{

@@ -18,19 +18,26 @@ import (
 
 var stressCases = []Case{
 	{ID: "G53", Name: "hundred-contenders-count-exactly", Run: hundredContenders,
-		Why: "a counter that isn't atomic shows every moment at which two were in the critical section"},
+		Why: "a counter that isn't atomic shows every moment at which two holders were in the " +
+			"critical section"},
 	{ID: "G54", Name: "processes-count-exactly", Run: processesCount, Hooks: []Hook{HookProcess},
-		Why: "the same among processes, which share nothing but the service"},
-	{ID: "G55", Name: "fenced-register-is-linearizable", Run: linearizable, Needs: locker.FencingUntilDataLoss,
-		Why: "under load, with leases that are lost and holders that write too late, no stale write may be accepted"},
+		Why: "processes share nothing but the service, and their holders must exclude each other " +
+			"too"},
+	{ID: "G55", Name: "fenced-register-is-linearizable", Run: linearizable,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "under load, with leases that are lost and holders that write too late, no stale " +
+			"write may be accepted"},
 	{ID: "G56", Name: "small-pool-does-not-deadlock", Run: smallPool,
-		Why: "a holder that needs a connection to renew or release must not wait for one that the waiters keep"},
+		Why: "a holder that needs a connection to renew or release must not wait for a connection " +
+			"that the waiters keep"},
 	{ID: "G57", Name: "everything-is-back-at-the-baseline", Run: baseline,
-		Why: "what an acquisition leaves behind, a goroutine or a key, is a leak in a service that runs for months"},
+		Why: "what an acquisition leaves, such as a goroutine or a key, is a leak in a service " +
+			"that runs for months"},
 }
 
-// hundredContenders reads and writes the counter by atomic operations, so that the race detector, which knows nothing
-// of the lock, is quiet. Between the two anybody may come in.
+// hundredContenders reads and writes the counter by atomic operations, so that the race detector,
+// which knows nothing of the lock, reports nothing. Between the read and the write another
+// goroutine may come in.
 func hundredContenders(t T, h *Harness) {
 	const contenders = 100
 	name := step.LockName(t)
@@ -87,7 +94,7 @@ func smallPool(t T, h *Harness) {
 	const contenders = 8
 	step.Contend(t, contenders, h.rounds(1000)/contenders, func(ctx context.Context, i int) error {
 		name := names[i%len(names)]
-		if i%4 == 0 { // an impatient one, which mostly comes for nothing
+		if i%4 == 0 { // a caller that doesn't wait, which mostly gets nothing
 			lease, err := tryInBackground(ctx, l, name)
 			if errors.Is(err, locker.ErrHeld) {
 				return nil
@@ -107,7 +114,8 @@ func smallPool(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// baseline looks at the service while the Lockers are still open, and at the goroutines when they have been closed.
+// baseline looks at the service while the Lockers are still open, and at the goroutines after the
+// Lockers are closed.
 func baseline(t T, h *Harness) {
 	left := offspring(t.Context(), t.Name(), func() {
 		l, other, name := h.Open(t), h.Open(t), step.LockName(t)
@@ -129,7 +137,7 @@ func baseline(t T, h *Harness) {
 	})
 }
 
-// churn has l take the lock, and other fail to in one of several ways.
+// churn has l acquire the lock, while other fails to acquire it in one of several ways.
 func churn(t T, l, other locker.Locker, name string, i int) {
 	lease := step.Acquire(t, l, name)
 	switch i % 4 {

@@ -72,8 +72,8 @@ func before(t *testing.T, a, b []string) bool {
 	return false
 }
 
-// TestEveryBehaviourHasACase knows the numbers of the list that the suite was made from, but for what belongs to single
-// backends.
+// TestEveryBehaviourHasACase knows the numbers of the list that the suite was made from, but for
+// what belongs to single backends.
 func TestEveryBehaviourHasACase(t *testing.T) {
 	var have []string
 	for _, c := range conformance.Cases() {
@@ -94,7 +94,8 @@ func TestEveryBehaviourHasACase(t *testing.T) {
 	}
 }
 
-// TestEveryGuaranteeIsNeeded finds for each field of Guarantees a case that runs only where it is claimed, or a reason.
+// TestEveryGuaranteeIsNeeded finds for each field of Guarantees a case that runs only where it is
+// claimed, or a reason.
 func TestEveryGuaranteeIsNeeded(t *testing.T) {
 	otherwise := map[string]string{
 		"Backend":    "a name",

@@ -69,7 +69,8 @@ func (s *LockService) Release(a *LockArgs, r *LockReply) error {
 // dialFunc is the type of [net.Dialer.DialContext] and of [proxy.Network.Dial].
 type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// open opens a Locker whose connections are made by dial. With fromReply its deadlines count from the replies.
+// open opens a Locker whose connections are made by dial. With fromReply its deadlines count from
+// the replies.
 func (s *lockServer) open(dial dialFunc, fromReply bool) locker.Locker {
 	d := &tcpDriver{dial: dial, addr: s.addr, fromReply: fromReply, guarantees: s.toy.guarantees()}
 	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
@@ -165,8 +166,9 @@ func tcpHarness(s *lockServer, fromReply bool) conformance.Harness {
 	}
 }
 
-// TestProxy shows that a proxy makes a link of a service that is reached by TCP, and what it is for: a deadline that
-// counts from the reply fails the case that is named for it, and passes all that can be asked without a proxy.
+// TestProxy shows that a proxy makes a link of a service that is reached by TCP, and what it is
+// for: a deadline that counts from the reply fails the case that is named for it, and passes all
+// that can be asked without a proxy.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	s, err := startLockServer()
@@ -199,8 +201,9 @@ func TestProxy(t *testing.T) {
 	t.Run("deadline counts from the reply", func(t *testing.T) {
 		t.Parallel()
 		h := tcpHarness(s, true)
-		h.TTL = 4 * time.Second // the longer, the longer too much does the holder believe in its lease
-		for range 3 {           // on a busy machine the other Locker may come too late to see that
+		// With a long TTL the holder believes in its lease for long enough to be seen.
+		h.TTL = 4 * time.Second
+		for range 3 { // on a busy machine the other Locker may come too late
 			if len(failed(t, h, "F48.1")) > 0 {
 				return
 			}

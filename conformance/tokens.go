@@ -7,16 +7,25 @@ import (
 )
 
 var tokenCases = []Case{
-	{ID: "E40", Name: "tokens-rise-across-clients", Run: tokensRise, Needs: locker.FencingUntilDataLoss,
-		Why: "a storage that has seen a token refuses every smaller one; a token that doesn't rise locks its holder out, or lets a stale one in"},
-	{ID: "E40.1", Name: "tokens-rise-across-processes", Run: tokensAcrossProcesses, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookProcess},
-		Why: "tokens must be made by what all processes share; a counter in each process fences nobody"},
-	{ID: "E41", Name: "tokens-rise-over-expiry", Run: tokensOverExpiry, Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL),
-		Why: "expiry is when a token is needed: the stale holder still runs"},
-	{ID: "E41.1", Name: "tokens-rise-over-removal", Run: tokensOverRemoval, Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRemove},
-		Why: "an operator who takes a lock away leaves a holder behind that doesn't know; its token must be the smaller one"},
-	{ID: "E41.2", Name: "tokens-rise-over-idle-time", Run: tokensOverIdle, Needs: locker.FencingUntilDataLoss,
-		Why: "a service that forgets the lock nobody uses must not forget its last token, for the storage doesn't"},
+	{ID: "E40", Name: "tokens-rise-across-clients", Run: tokensRise,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "a storage that has seen a token refuses every smaller token; if tokens don't rise, " +
+			"a holder is refused or a stale holder is accepted"},
+	{ID: "E40.1", Name: "tokens-rise-across-processes", Run: tokensAcrossProcesses,
+		Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookProcess},
+		Why: "tokens must come from something that all processes share; a counter in each process " +
+			"fences nobody"},
+	{ID: "E41", Name: "tokens-rise-over-expiry", Run: tokensOverExpiry,
+		Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL),
+		Why:   "after an expiry tokens matter most: the stale holder is still running"},
+	{ID: "E41.1", Name: "tokens-rise-over-removal", Run: tokensOverRemoval,
+		Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRemove},
+		Why: "when an operator removes a lock, its holder doesn't know that yet; that holder's " +
+			"token must be the smaller one"},
+	{ID: "E41.2", Name: "tokens-rise-over-idle-time", Run: tokensOverIdle,
+		Needs: locker.FencingUntilDataLoss,
+		Why: "a service that forgets an unused lock must not forget its last token, because the " +
+			"storage doesn't"},
 }
 
 func tokensRise(t T, h *Harness) {

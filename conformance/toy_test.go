@@ -12,9 +12,9 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// toy is a lock service as one writes it first: a key a name, with an owner and a time to live, and clients that ask
-// again and again. Without flaws it keeps its few promises, and passes. With one it has the bug of a lock library out
-// there.
+// toy is a lock service as one writes it first: a key a name, with an owner and a time to live, and
+// clients that ask again and again. Without flaws it keeps its few promises, and passes. With one
+// it has the bug of a lock library out there.
 type toy struct {
 	flaws flaws
 
@@ -32,7 +32,8 @@ type toy struct {
 	links    []*toyLink
 }
 
-// flaws are the bugs that are made in the service's operations or in what a driver makes of their answers.
+// flaws are the bugs that are made in the service's operations or in what a driver makes of their
+// answers.
 type flaws struct {
 	releaseAny   bool // release without owner check
 	renewAny     bool // renew without owner check
@@ -52,7 +53,7 @@ type flaws struct {
 	trusting     bool // a renewal that fails is none
 	lapses       bool // a key whose TTL is over needs no release
 	unburied     bool // a release forgets that the acquire may still be on its way
-	repeats      bool // an acquire without an answer is sent again, and a release forgets that there were two
+	repeats      bool // an acquire without an answer is sent again, unknown to the release
 	staleConn    bool // a connection that broke is used once more
 
 	sessions  bool // no flaw: every request renews all keys of its client
@@ -216,7 +217,8 @@ func (s *toy) guarantees() locker.Guarantees {
 	g := locker.Guarantees{
 		Backend: "toy", Scope: locker.ScopeProcess, Tolerance: locker.ToleranceFailover, Exclusion: locker.ExclusionSingleNode,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
-		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond}, // the longest pause of a poll
+		// The slack is the longest pause of a poll.
+		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond},
 		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostNone,
 	}
 	if s.flaws.noTTL {

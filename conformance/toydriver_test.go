@@ -67,7 +67,8 @@ func (d *toyDriver) Close(context.Context) error {
 	return nil
 }
 
-// call sends a request over the link. Without an answer, nobody knows whether it was carried out, or will be.
+// call sends a request over the link. Without an answer, nobody knows whether it was carried out,
+// or will be.
 func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
 	limit := 2 * time.Second
 	if ttl > 0 {

@@ -10,34 +10,52 @@ import (
 )
 
 var ttlCases = []Case{
-	{ID: "C25", Name: "silent-holder-loses-the-lock", Run: silentHolder, Needs: locker.RequireTTL, Probe: true,
-		Why: "a holder that died must not keep the lock for ever, and one that lives must have it for the whole TTL"},
+	{ID: "C25", Name: "silent-holder-loses-the-lock", Run: silentHolder, Needs: locker.RequireTTL,
+		Probe: true,
+		Why: "a holder that died must not keep the lock forever, and a holder that is alive must " +
+			"have it for the whole TTL"},
 	{ID: "C26", Name: "renewal-keeps-the-lock", Run: renewalKeeps, Needs: locker.RequireTTL,
-		Why: "work may take longer than any TTL; as long as the holder lives, it keeps the lock"},
-	{ID: "C27", Name: "late-grant-is-no-lease", Run: lateGrant, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a grant that took longer than it lasts may be somebody else's by the time it arrives"},
-	{ID: "C28", Name: "failed-renewal-is-survived", Run: renewalFailsOnce, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a hiccup of the network is no loss: there is time for another try before the deadline"},
+		Why: "work may take longer than any TTL; as long as the holder is alive, it keeps the " +
+			"lock"},
+	{ID: "C27", Name: "late-grant-is-no-lease", Run: lateGrant, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "a grant that took longer than its TTL may be another holder's by the time it " +
+			"arrives"},
+	{ID: "C28", Name: "failed-renewal-is-survived", Run: renewalFailsOnce, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "a short failure of the network is no loss: there is time for another renewal before " +
+			"the deadline"},
 	{ID: "C29", Name: "renewal-never-revives-a-lock", Run: renewRace, Needs: locker.RequireTTL,
-		Why: "a renewal that arrives after the release must find nothing to renew, or the name is blocked by nobody"},
-	{ID: "C29.1", Name: "no-renewal-after-release", Run: noRenewalAfter, Needs: locker.RequireTTL, Hooks: []Hook{HookRequests},
-		Why: "renewals of leases that are over load the service for the life of the process, and may touch a successor's lock"},
-	{ID: "C29.2", Name: "late-renewal-revives-nothing", Run: lateRenewal, Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "a renewal may be on its way while the lock is released, and arrive when nobody holds it"},
+		Why: "a renewal that arrives after the release must find nothing to renew, or the name is " +
+			"blocked for nobody"},
+	{ID: "C29.1", Name: "no-renewal-after-release", Run: noRenewalAfter, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookRequests},
+		Why: "renewals of leases that have ended load the service until the process ends, and may " +
+			"touch a successor's lock"},
+	{ID: "C29.2", Name: "late-renewal-revives-nothing", Run: lateRenewal, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "a renewal may be on its way while the lock is released, and may arrive when nobody " +
+			"holds the lock"},
 	{ID: "C30", Name: "renew-extends-the-deadline", Run: renewExtends, Needs: locker.RequireTTL,
-		Why: "a holder that renews by hand must see by how much, and be told when there is nothing left to renew"},
+		Why: "a holder that calls Renew must see how much time it has gained, and must get an " +
+			"error when there is nothing to renew"},
 	{ID: "C31", Name: "ttl-asked-is-ttl-given", Run: ttlGiven, Needs: locker.RequireTTL,
-		Why: "a TTL that is ignored, shortened or counted by another clock frees the lock under its holder, or blocks it for far too long"},
+		Why: "if a TTL is ignored, shortened or counted by another clock, the holder loses the " +
+			"lock too early or blocks it for far too long"},
 	{ID: "C31.1", Name: "ttl-that-cant-be-kept-is-refused", Run: ttlRefused, Needs: noTTL{},
-		Why: "a program that asks for a TTL relies on it; a backend without one must say so instead of ignoring it"},
-	{ID: "C32", Name: "lease-without-renewal-expires", Run: withoutRenewal, Needs: locker.RequireTTL,
-		Why: "a holder that wants no renewal must lose the lease at its deadline, and be told that it was lost"},
+		Why: "a program that asks for a TTL relies on it; a backend without TTLs must refuse it " +
+			"instead of ignoring it"},
+	{ID: "C32", Name: "lease-without-renewal-expires", Run: withoutRenewal,
+		Needs: locker.RequireTTL,
+		Why:   "a holder that wants no renewal must lose the lease at its deadline, with ErrLost"},
 	{ID: "C32.1", Name: "max-hold-ends-the-lease", Run: maxHold,
-		Why: "a holder that is stuck but renews must not keep the lock for ever when a longest hold was agreed"},
+		Why: "a holder that is stuck but renews must not keep the lock forever when a longest " +
+			"hold was set"},
 }
 
-// silentHolder cuts the holder off where the harness can. Elsewhere the end of renewals must do for silence; a holder
-// that is alive gives up at its deadline what it has lost, and may so free the lock a little before the TTL is over.
+// silentHolder cuts the holder's network where the harness can. Elsewhere a holder without renewals
+// stands for a silent one. Such a holder is alive and releases at its deadline what it has lost, so
+// it may free the lock a little before the TTL is over.
 func silentHolder(t T, h *Harness) {
 	if h.TTL == 0 {
 		t.Fatalf("the harness names no TTL")
@@ -111,7 +129,7 @@ func renewalFailsOnce(t T, h *Harness) {
 	step.Pass(t, h.TTL/2) // the first renewal must be lost
 	link.Heal()
 	for range 8 {
-		step.Pass(t, h.TTL/4) // two TTLs in all: the lease lives on, renewed
+		step.Pass(t, h.TTL/4) // two TTLs in all, in which the lease must be renewed
 		step.WantLive(t, lease, other)
 	}
 	step.Release(t, lease)
@@ -162,7 +180,7 @@ func lateRenewal(t T, h *Harness) {
 	if err == nil {
 		t.Errorf("Renew = nil before the service had got the request")
 	}
-	link.Heal() // from here the release overtakes
+	link.Heal() // from here on the release overtakes the renewal
 	step.Release(t, lease)
 	step.WantFree(t, other, name)
 	step.Pass(t, h.TTL) // the renewal must have arrived
@@ -174,7 +192,7 @@ func renewExtends(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	first := lease.Deadline()
-	step.Pass(t, h.TTL/2) // so that there is something to extend
+	step.Pass(t, h.TTL/2) // there must be something to extend
 	if err := step.Renew(t, lease); err != nil {
 		t.Fatalf("Renew = %v, want nil", err)
 	}
@@ -229,7 +247,7 @@ func withoutRenewal(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	deadline := lease.Deadline()
-	step.Pass(t, time.Until(deadline)/2) // the lease must stand before its deadline
+	step.Pass(t, time.Until(deadline)/2) // the lease must be held before its deadline
 	step.WantLive(t, lease, other)
 	step.LostWithin(t, time.Until(deadline)+h.Slack, lease)
 	if early := time.Until(deadline); early > h.TTL/10 {

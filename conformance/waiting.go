@@ -12,30 +12,42 @@ import (
 )
 
 var waitingCases = []Case{
-	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService, Hooks: []Hook{HookPause},
-		Why: "a service that accepts and never answers is the usual failure; a caller with a time limit gets its time back"},
+	{ID: "B11", Name: "hung-service-does-not-hang-the-caller", Run: hungService,
+		Hooks: []Hook{HookPause},
+		Why: "a service that accepts requests and never answers is the usual failure; a caller " +
+			"with a time limit must return in time"},
 	{ID: "B12", Name: "waiter-gets-the-released-lock", Run: waiterWakes,
-		Why: "a waiter must get the lock once it is released, with a larger token than the holder before it"},
-	{ID: "B12.1", Name: "waiter-is-told", Run: waiterIsTold, Needs: locker.WaitingNotify,
-		Why: "where the service tells waiters, a hand-off costs a few round trips, not the pause of somebody who polls"},
+		Why: "a waiter must get the lock once it is released, with a larger token than the " +
+			"previous holder's"},
+	{ID: "B12.1", Name: "waiter-is-told", Run: waiterIsNotified, Needs: locker.WaitingNotify,
+		Why: "where the service notifies waiters, a hand-off costs a few round trips, not the " +
+			"pause of a waiter that polls"},
 	{ID: "B13", Name: "timed-out-wait-matches-both-errors", Run: timedOut,
-		Why: "a wait with a time limit ends in time, and says that the lock was held and that time ran out"},
+		Why: "a wait with a time limit must end in time, and its error must say that the lock was " +
+			"held and that the time is over"},
 	{ID: "B14", Name: "cancelled-wait-keeps-the-cause", Run: cancelled,
-		Why: "whoever cancelled a wait must find the reason in its error"},
+		Why: "the caller that cancelled a wait must find its reason in the error"},
 	{ID: "B15", Name: "context-that-is-over-asks-for-nothing", Run: overBefore,
-		Why: "a caller who has gone already must not leave a request behind that gets a lock for nobody"},
+		Why: "a caller whose context is over must not send a request that gets a lock for nobody"},
 	{ID: "B16", Name: "cancelled-waiter-leaves-nothing", Run: waiterLeaves,
-		Why: "the place of a waiter that left must not hold up those behind it, nor pile up on the service"},
+		Why: "the place of a waiter that left must not delay the waiters after it, and such " +
+			"places must not accumulate on the service"},
 	{ID: "B17", Name: "cancel-racing-with-the-grant", Run: cancelRace,
-		Why: "a lock granted at the moment of the cancellation belongs to nobody; if it is kept, and renewed, the name is blocked for ever"},
+		Why: "a lock that is granted at the moment of the cancellation belongs to nobody; if it " +
+			"is kept and renewed, the name is blocked forever"},
 	{ID: "B18", Name: "acquires-context-does-not-end-the-lease", Run: contextEnds,
-		Why: "the context of Acquire bounds the wait; a lease that ends with it is lost in the middle of the work"},
+		Why: "the context of Acquire limits the wait; a lease that ends with it is lost in the " +
+			"middle of the work"},
 	{ID: "B19", Name: "release-works-with-a-cancelled-context", Run: releaseCancelled,
-		Why: "a request that was cancelled still has to give its lock back, or everybody else waits for the TTL"},
+		Why: "a caller whose context was cancelled must still release its lock, or all others " +
+			"wait for the TTL"},
 	{ID: "B20", Name: "bad-arguments-fail-before-io", Run: badArguments,
-		Why: "what can't be meant is refused everywhere alike, before anything is sent"},
-	{ID: "B21", Name: "release-wakes-one-waiter", Run: herd, Needs: locker.WaitingHandOff, Hooks: []Hook{HookRequests},
-		Why: "if every release wakes all who wait, the service is busy with the losers: n waiters cost n requests a hand-off"},
+		Why: "arguments that make no sense must be refused by every backend alike, before " +
+			"anything is sent"},
+	{ID: "B21", Name: "release-wakes-one-waiter", Run: herd, Needs: locker.WaitingHandOff,
+		Hooks: []Hook{HookRequests},
+		Why: "if a release wakes all waiters, the service is busy with those that lose: with n " +
+			"waiters a hand-off costs n requests"},
 }
 
 func hungService(t T, h *Harness) {
@@ -73,20 +85,22 @@ func waiterWakes(t T, h *Harness) {
 	}
 }
 
-// waiterIsTold compares the median of some hand-offs with what polling takes: whoever polls has slowed down to longer
-// pauses than this in the time that the lock is held here.
-func waiterIsTold(t T, h *Harness) {
+// waiterIsNotified compares the median of some hand-offs with what polling takes: in the time for
+// which the lock is held here, a waiter that polls has slowed down to longer pauses than the limit.
+func waiterIsNotified(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	before := time.Now()
 	for range 10 {
 		step.WantFree(t, l, name)
 	}
-	limit := min(50*time.Millisecond, h.Slack) + time.Since(before) // ten acquisitions without contention, for services that are far away
+	// Ten acquisitions without contention are added for services that are far away.
+	limit := min(50*time.Millisecond, h.Slack) + time.Since(before)
 	var handOffs []time.Duration
-	for range 7 { // who polls is lucky now and then
+	for range 7 { // a waiter that polls is lucky now and then
 		lease := step.Acquire(t, l, name)
 		waiter := step.StartAcquire(t, other, name)
-		step.Pass(t, 400*time.Millisecond) // so that a waiter that polls has come to long pauses
+		// A waiter that polls must have slowed down to long pauses.
+		step.Pass(t, 400*time.Millisecond)
 		waiter.WantPending(t)
 		released := time.Now()
 		step.Release(t, lease)
@@ -172,14 +186,14 @@ func cancelRace(t T, h *Harness) {
 		began := time.Now()
 		lease := step.Acquire(t, l, name)
 		if took := time.Since(began); took > h.HandOffLimit() {
-			t.Fatalf("in round %d Acquire took %v: an acquisition that was cancelled had kept the lock", i, took)
+			t.Fatalf("in round %d Acquire took %v: an acquisition that was cancelled has kept the lock", i, took)
 		}
 		waiter := step.StartAcquire(t, other, name)
 		if i%2 == 0 && h.Waiters != nil {
 			h.WaitQueued(t, name, 1)
 		}
 		step.Race(t, func() error {
-			yield(50 - i%100) // the moment of the cancellation moves over that of the grant
+			yield(50 - i%100) // the moment of the cancellation moves over the moment of the grant
 			return lease.Release(t.Context())
 		}, func() error {
 			yield(i%100 - 50)
@@ -251,8 +265,8 @@ func badArguments(t T, h *Harness) {
 	step.WantFree(t, l, name)
 }
 
-// herd counts the requests of one hand-off. Waiters are renewed now and then, all 50 of them; so the median of some
-// hand-offs is taken.
+// herd counts the requests of a hand-off. It takes the median of some hand-offs, because all 50
+// waiters are renewed now and then.
 func herd(t T, h *Harness) {
 	const waiters, handOffs, limit = 50, 9, 10
 	name := step.LockName(t)

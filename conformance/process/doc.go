@@ -1,7 +1,8 @@
 // Package process has holders of locks in other processes, which cases can kill and suspend.
 //
-// A harness's hook Process starts one. The process is a program of the backend's author that opens a Locker and calls
-// [Serve] on its standard input and output. The test binary itself can be that program:
+// A harness's hook Process starts one. The process is a program of the backend's author that opens
+// a Locker and calls [Serve] on its standard input and output. The test binary itself can be that
+// program:
 //
 //	func TestMain(m *testing.M) {
 //		url, isHolder := os.LookupEnv("HOLDER_URL")
@@ -24,6 +25,6 @@
 //		return process.Start(t, cmd)
 //	}
 //
-// Commands and answers are JSON values, one after the other. [New] returns a Process for a holder that something else than
-// a command has started.
+// Commands and answers are JSON values, one after the other. [New] returns a Process for a holder
+// that something else than a command has started.
 package process

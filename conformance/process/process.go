@@ -11,7 +11,8 @@ import (
 
 // Process is a holder in another process, or something that looks like one to the service.
 type Process interface {
-	// Do has the process execute one command and returns its answer. The error says that no answer came.
+	// Do has the process execute one command and returns its answer. The error says that no answer
+	// came.
 	Do(ctx context.Context, c Command) (Answer, error)
 	// Kill ends the process at once, as SIGKILL does: the process can't clean up.
 	Kill()
@@ -20,8 +21,8 @@ type Process interface {
 	Continue()
 }
 
-// New returns a Process for something that runs [Serve]: commands go to in, and answers come from out. kill, stop and
-// resume do what the methods Kill, Stop and Continue say.
+// New returns a Process for something that runs [Serve]: commands go to in, and answers come from
+// out. kill, stop and resume do what the methods Kill, Stop and Continue say.
 func New(in io.Writer, out io.Reader, kill, stop, resume func()) Process {
 	return &pipeProcess{json.NewEncoder(in), json.NewDecoder(out), kill, stop, resume}
 }
@@ -59,7 +60,8 @@ func (p *pipeProcess) Kill()     { p.kill() }
 func (p *pipeProcess) Stop()     { p.stop() }
 func (p *pipeProcess) Continue() { p.resume() }
 
-// answerLimit is when a process that has not answered is given up. It is longer than any command of Serve takes.
+// answerLimit is when a process that has not answered is given up. It is longer than any command of
+// Serve takes.
 const answerLimit = 2 * time.Minute
 
 // MustDo has p execute a command that must succeed, and returns the answer.
@@ -72,7 +74,8 @@ func MustDo(t step.T, p Process, c Command) Answer {
 	return answer
 }
 
-// Do has p execute a command, and returns the answer, which may be an error of the operation. An answer must come.
+// Do has p execute a command, and returns the answer, which may be an error of the operation. An
+// answer must come.
 func Do(t step.T, p Process, c Command) Answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), answerLimit)

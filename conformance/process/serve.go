@@ -24,7 +24,7 @@ const (
 	Acquire Verb = "acquire" // waits for the lock and keeps it, renewed
 	Look    Verb = "look"    // looks at the lease: token and Err
 	Release Verb = "release"
-	Count   Verb = "count" // adds 1 to the number in File, under the lock, Contenders × Rounds times
+	Count   Verb = "count" // adds 1 to the number in File, Contenders × Rounds times
 )
 
 // Command tells a process what to do with the lock called Name.
@@ -46,8 +46,8 @@ type Answer struct {
 	Lost  bool   // the error matches locker.ErrLost
 }
 
-// Serve is the main function of a process that [Start] has started: it reads commands from in, executes them with l, and
-// writes the answers to out, until in ends.
+// Serve is the main function of a process that [Start] has started: it reads commands from in,
+// executes them with l, and writes the answers to out, until in ends.
 func Serve(l locker.Locker, in io.Reader, out io.Writer) error {
 	s := server{locker: l, leases: make(map[string]locker.Lease)}
 	commands, answers := json.NewDecoder(in), json.NewEncoder(out)

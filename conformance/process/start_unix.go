@@ -11,7 +11,8 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// Start starts a program that calls [Serve] on its standard input and output. The program is killed when the case ends.
+// Start starts a program that calls [Serve] on its standard input and output. The program is killed
+// when the case ends.
 func Start(t step.T, cmd *exec.Cmd) Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()

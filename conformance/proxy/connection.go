@@ -45,7 +45,8 @@ func (n *Network) relay(near, far net.Conn) {
 	})
 }
 
-// carry is one direction. It reads on while what was read waits for its time, so that the sender notices nothing.
+// carry is one direction. It reads on while what was read waits for its time, so that the sender
+// notices nothing.
 func (c *connection) carry(from, to net.Conn, reply bool) {
 	underway := make(chan chunk, 1024)
 	var reading sync.WaitGroup
@@ -96,7 +97,8 @@ func (c *connection) queue(data []byte, reply bool, underway chan<- chunk) bool 
 	}
 }
 
-// until waits until due and for a network that isn't cut. It returns false when the connection is broken.
+// until waits until due and for a network that isn't cut. It returns false when the connection is
+// broken.
 func (c *connection) until(due time.Time) bool {
 	if wait := time.Until(due); wait > 0 {
 		timer := time.NewTimer(wait)

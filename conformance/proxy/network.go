@@ -56,8 +56,8 @@ func New() (*Network, error) {
 	return n, nil
 }
 
-// Dial connects to a server through the network, by TCP. ctx bounds the dialling, which hangs while the network is cut.
-// If the server refuses the connection, so does Dial.
+// Dial connects to a server through the network, by TCP. ctx bounds the dialling, which hangs while
+// the network is cut. If the server refuses the connection, so does Dial.
 func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	far, err := n.dialServer(ctx, network, addr)
 	if err != nil {
@@ -72,9 +72,10 @@ func (n *Network) Dial(ctx context.Context, network, addr string) (net.Conn, err
 	return client, nil
 }
 
-// Forward listens on a port of this machine and returns its address. Connections to that address go through the network
-// to the server at addr, for clients that can't be given a function that dials. While the network is cut, a connection
-// seems to be made, and nothing passes. A connection that the server refuses is broken.
+// Forward listens on a port of this machine and returns its address. Connections to that address go
+// through the network to the server at addr, for clients that can't be given a function that dials.
+// While the network is cut, a connection seems to be made, and nothing passes. A connection that
+// the server refuses is broken.
 func (n *Network) Forward(addr string) (local string, err error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,8 +145,9 @@ func (n *Network) passable() <-chan struct{} {
 	return n.uncut
 }
 
-// Cut lets nothing through in either direction from now on. No connection ends, and none is made. What is sent meanwhile
-// comes through after Heal, the end of a connection too, because TCP sends it until it is acknowledged.
+// Cut lets nothing through in either direction from now on. No connection ends, and none is made.
+// What is sent meanwhile comes through after Heal, the end of a connection too, because TCP sends
+// it until it is acknowledged.
 func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -156,9 +158,9 @@ func (n *Network) Cut() {
 	}
 }
 
-// Drop loses the next count replies. The requests are executed. What a server sends by itself counts as a reply, and
-// replies that come together count as one. A stream can't lose a piece and go on: nothing more comes on that connection,
-// and Heal breaks it.
+// Drop loses the next count replies. The requests are executed. What a server sends by itself
+// counts as a reply, and replies that come together count as one. A stream can't lose a piece and
+// go on: nothing more comes on that connection, and Heal breaks it.
 func (n *Network) Drop(count int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -172,15 +174,16 @@ func (n *Network) DropReplyTo(text string) {
 	n.dropReplyTo = []byte(text)
 }
 
-// Delay makes what is sent from now on arrive later: requests by there, and replies by back. What is on its way keeps its
-// time, also when Heal ends the delay.
+// Delay makes what is sent from now on arrive later: requests by there, and replies by back. What
+// is on its way keeps its time, also when Heal ends the delay.
 func (n *Network) Delay(there, back time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.there, n.back = there, back
 }
 
-// Sever breaks all connections with a reset, at both ends. What was on its way is lost. New connections work.
+// Sever breaks all connections with a reset, at both ends. What was on its way is lost. New
+// connections work.
 func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
 
 // Heal ends Cut, Drop, DropReplyTo and Delay.
@@ -196,7 +199,8 @@ func (n *Network) Heal() {
 	n.severIf(func(c *connection) bool { return c.lossy })
 }
 
-// Close breaks all connections, and returns when all goroutines of the network have ended. It may be called twice.
+// Close breaks all connections, and returns when all goroutines of the network have ended. It may
+// be called twice.
 func (n *Network) Close() {
 	n.mu.Lock()
 	n.end()
@@ -218,7 +222,8 @@ func (n *Network) severIf(cond func(*connection) bool) {
 	}
 }
 
-// admit decides about what a client or a server has just sent: when it arrives, and whether it arrives at all.
+// admit decides about what a client or a server has just sent: when it arrives, and whether it
+// arrives at all.
 func (n *Network) admit(c *connection, reply bool, data []byte) (due time.Time, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -339,7 +339,8 @@ func TestForward(t *testing.T) {
 	far.gets("while the network is cut")
 
 	s.Close()
-	if c, err := net.Dial("tcp", local); err == nil { // what the server refuses is broken, at once or a little later
+	// The connection is broken at once, or a little later.
+	if c, err := net.Dial("tcp", local); err == nil {
 		end{t, c}.ends(syscall.ECONNRESET)
 		c.Close()
 	} else if !errors.Is(err, syscall.ECONNRESET) {

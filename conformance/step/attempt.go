@@ -21,7 +21,8 @@ type Attempt struct {
 	done chan struct{} // closed when Acquire has returned
 }
 
-// StartAcquire calls Acquire in the background. When the case ends, the call is cancelled, and its lease is released.
+// StartAcquire calls Acquire in the background. When the case ends, the call is cancelled, and its
+// lease is released.
 func StartAcquire(t T, l locker.Locker, name string, opts ...locker.Option) *Attempt {
 	t.Helper()
 	return StartAcquireContext(t, t.Context(), l, name, opts...)
@@ -100,8 +101,8 @@ func (a *Attempt) Refused(t T, d time.Duration, targets ...error) error {
 	return a.Err
 }
 
-// FirstGranted waits until Acquire of one of the attempts has returned, for up to d, and returns its index. That
-// attempt must have a lease.
+// FirstGranted waits until Acquire of one of the attempts has returned, for up to d, and returns
+// its index. That attempt must have a lease.
 func FirstGranted(t T, d time.Duration, attempts []*Attempt) (first int) {
 	t.Helper()
 	Eventually(t, d, func() error {

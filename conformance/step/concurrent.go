@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Contend has n goroutines call f, each of them rounds times, with its number. The first error of a goroutine ends that
-// goroutine and fails the case.
+// Contend has n goroutines call f, each of them rounds times, with its number. The first error of a
+// goroutine ends that goroutine and fails the case.
 func Contend(t T, n, rounds int, f func(ctx context.Context, i int) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*Limit)
@@ -28,8 +28,8 @@ func Contend(t T, n, rounds int, f func(ctx context.Context, i int) error) {
 	Race(t, fs...)
 }
 
-// Race runs functions at the same time and waits for all of them. It fails the case if one of them returns an error or
-// panics.
+// Race runs functions at the same time and waits for all of them. It fails the case if one of them
+// returns an error or panics.
 func Race(t T, fs ...func() error) {
 	t.Helper()
 	var all sync.WaitGroup

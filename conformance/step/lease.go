@@ -51,7 +51,8 @@ func EndedWithin(t T, d time.Duration, lease locker.Lease) error {
 	return err
 }
 
-// LostWithin waits for the loss of a lease, for up to d. It fails the case when the lease ends otherwise.
+// LostWithin waits for the loss of a lease, for up to d. It fails the case when the lease ends
+// otherwise.
 func LostWithin(t T, d time.Duration, lease locker.Lease) {
 	t.Helper()
 	err := EndedWithin(t, d, lease)
@@ -61,7 +62,8 @@ func LostWithin(t T, d time.Duration, lease locker.Lease) {
 	t.Logf("lost: %v", err)
 }
 
-// WantRising fails the case unless the token of a later lease is larger than the token of an earlier one.
+// WantRising fails the case unless the token of a later lease is larger than the token of an
+// earlier one.
 func WantRising(t T, earlier, later locker.Token) {
 	t.Helper()
 	if later <= earlier || later <= 0 {

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// LockName returns the name of a lock that no other case and no other run uses. No character of the name is special
-// anywhere.
+// LockName returns the name of a lock that no other case and no other run uses. No character of the
+// name is special anywhere.
 func LockName(t T) string {
 	t.Helper()
 	name := t.Name()
@@ -33,13 +33,15 @@ func CloseAtEnd(t T, l locker.Locker) locker.Locker {
 		if err, ok := returns(Limit, l.Close); !ok {
 			t.Errorf("Close has not returned after %v", Limit)
 		} else if err != nil {
-			t.Logf("Close at the end = %v", err) // removals that a fault of this case has made impossible
+			// Removals that a fault of this case has made impossible.
+			t.Logf("Close at the end = %v", err)
 		}
 	})
 	return l
 }
 
-// Close closes l now, and fails the case unless Close returns nil. Nothing may prevent l's removals.
+// Close closes l now, and fails the case unless Close returns nil. Nothing may prevent l's
+// removals.
 func Close(t T, l locker.Locker) {
 	t.Helper()
 	if err := MustReturn(t, Limit, "Close", l.Close); err != nil {
@@ -47,7 +49,8 @@ func Close(t T, l locker.Locker) {
 	}
 }
 
-// AcquireContext calls Acquire once, and fails the case unless the answer is either a lease or an error.
+// AcquireContext calls Acquire once, and fails the case unless the answer is either a lease or an
+// error.
 func AcquireContext(t T, ctx context.Context, l locker.Locker, name string, opts ...locker.Option) (locker.Lease, error) {
 	t.Helper()
 	var lease locker.Lease
@@ -81,8 +84,9 @@ func Acquire(t T, l locker.Locker, name string, opts ...locker.Option) locker.Le
 	return lease
 }
 
-// AcquireWithin gets the lock within d, by calling TryAcquire until it returns a lease. So it doesn't depend on places
-// in a queue, nor on the long pauses of a waiter that polls. A call that takes longer than 5 s is repeated.
+// AcquireWithin gets the lock within d, by calling TryAcquire until it returns a lease. So it
+// doesn't depend on places in a queue, nor on the long pauses of a waiter that polls. A call that
+// takes longer than 5 s is repeated.
 func AcquireWithin(t T, d time.Duration, l locker.Locker, name string) (lease locker.Lease) {
 	t.Helper()
 	Eventually(t, d, func() (err error) {
@@ -96,7 +100,8 @@ func AcquireWithin(t T, d time.Duration, l locker.Locker, name string) (lease lo
 	return lease
 }
 
-// FreeWithin fails the case unless l gets the lock within d. It releases the lock and returns the token.
+// FreeWithin fails the case unless l gets the lock within d. It releases the lock and returns the
+// token.
 func FreeWithin(t T, d time.Duration, l locker.Locker, name string) locker.Token {
 	t.Helper()
 	lease := AcquireWithin(t, d, l, name)
@@ -104,7 +109,8 @@ func FreeWithin(t T, d time.Duration, l locker.Locker, name string) locker.Token
 	return lease.Token()
 }
 
-// WantFree fails the case unless l gets the lock at once. It releases the lock and returns the token.
+// WantFree fails the case unless l gets the lock at once. It releases the lock and returns the
+// token.
 func WantFree(t T, l locker.Locker, name string) locker.Token {
 	t.Helper()
 	lease, err := Try(t, l, name)
@@ -127,8 +133,8 @@ func WantHeld(t T, l locker.Locker, name string) {
 	}
 }
 
-// WantFailure calls TryAcquire with a context of length d, and fails the case unless the service fails: the error, which
-// it returns, must not be that somebody holds the lock.
+// WantFailure calls TryAcquire with a context of length d, and fails the case unless the service
+// fails: the error, which it returns, must not be that somebody holds the lock.
 func WantFailure(t T, d time.Duration, l locker.Locker, name string, opts ...locker.Option) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), d)

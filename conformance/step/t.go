@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// T is the part of [testing.TB] that cases use. A *testing.T is a T. So is the recorder of conformance.Evaluate, which
-// needs no test binary.
+// T is the part of [testing.TB] that cases use. A *testing.T is a T. So is the recorder of
+// conformance.Evaluate, which needs no test binary.
 type T interface {
 	Name() string
 	Helper()

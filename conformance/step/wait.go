@@ -5,8 +5,8 @@ import "time"
 // Limit is when a call is given up that should have returned long ago. It measures nothing.
 const Limit = time.Minute
 
-// MustReturn returns the error of f, and fails the case unless f returns within d. If f doesn't return, nobody cleans up
-// after it.
+// MustReturn returns the error of f, and fails the case unless f returns within d. If f doesn't
+// return, nobody cleans up after it.
 func MustReturn(t T, d time.Duration, what string, f func() error) error {
 	t.Helper()
 	err, returned := returns(d, f)
@@ -55,8 +55,8 @@ func IsClosed(c <-chan struct{}) bool {
 	}
 }
 
-// Pass lets time pass, where a case is about time. It synchronises nothing. A comment at the call says what must happen
-// in that time.
+// Pass lets time pass, where a case is about time. It synchronises nothing. A comment at the call
+// says what must happen in that time.
 func Pass(t T, d time.Duration) {
 	t.Helper()
 	timer := time.NewTimer(d)
@@ -68,7 +68,8 @@ func Pass(t T, d time.Duration) {
 	}
 }
 
-// Eventually calls check until it returns nil, for up to d. It pauses for a few milliseconds between two calls.
+// Eventually calls check until it returns nil, for up to d. It pauses for a few milliseconds
+// between two calls.
 func Eventually(t T, d time.Duration, check func() error) {
 	t.Helper()
 	end := time.Now().Add(d)
