@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// decorator breaks a Locker that works. One is made for each service, so that the service's Lockers
-// can share something.
+// decorator breaks a Locker that works. Each service has its own decorator, so that the service's
+// Lockers can share something.
 type decorator func() func(locker.Locker) locker.Locker
 
 // plain leaves a Locker as it is.
@@ -43,7 +43,7 @@ func onAcquire(f func(l locker.Locker, ctx context.Context, name string, opts []
 	}
 }
 
-// onLease makes a decorator that puts something around each lease.
+// onLease makes a decorator that wraps each lease.
 func onLease(f func(locker.Lease) locker.Lease) decorator {
 	return onAcquire(func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 		lease, err := l.Acquire(ctx, name, opts...)
@@ -84,7 +84,7 @@ func upToSlash(name string) string {
 
 func cutTo100(name string) string { return name[:min(len(name), 100)] }
 
-// heldAsNothing, heldAsSuccess and failedAsHeld mix up the answers.
+// heldAsNothing, heldAsSuccess and failedAsHeld confuse the answers.
 func heldAsNothing(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if errors.Is(err, locker.ErrHeld) {
@@ -101,7 +101,7 @@ func heldAsSuccess(l locker.Locker, ctx context.Context, name string, opts []loc
 	return lease, err
 }
 
-// assumed is a lease that stands nowhere.
+// assumed is a lease that no service knows.
 type assumed struct {
 	name string
 	done chan struct{}
@@ -125,7 +125,7 @@ func failedAsHeld(l locker.Locker, ctx context.Context, name string, opts []lock
 	return lease, err
 }
 
-// lenient takes a TTL that can't be meant for none.
+// lenient ignores a TTL that is invalid.
 func lenient(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if errors.Is(err, locker.ErrOption) {
@@ -146,7 +146,8 @@ func (l giveUpRelease) Release(ctx context.Context) error {
 	return l.Lease.Release(ctx)
 }
 
-// rereadToken shares the last token of each name, as a service does that is asked for "the" token.
+// rereadToken shares the last token of each name, like a service that is asked for the current
+// token.
 func rereadToken() func(locker.Locker) locker.Locker {
 	var mu sync.Mutex
 	last := make(map[string]locker.Token)
@@ -175,7 +176,7 @@ type reread struct {
 
 func (l reread) Token() locker.Token { return l.token() }
 
-// polledLoss knows of a loss only when it looks, every 350 ms.
+// polledLoss notices a loss only when it looks, every 350 ms.
 type polledLoss struct {
 	locker.Lease
 	done chan struct{}
@@ -214,8 +215,8 @@ func (l polledLoss) Err() error {
 	}
 }
 
-// leavePlace waits on when the caller has gone: its place in the queue stays, and holds up those
-// behind it when its turn has come.
+// leavePlace waits on when the caller has gone. The place stays in the queue, and delays the
+// waiters after it when it is granted the lock.
 func leavePlace(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	type outcome struct {
 		lease locker.Lease
@@ -246,7 +247,7 @@ func leavePlace(l locker.Locker, ctx context.Context, name string, opts []locker
 	}
 }
 
-// keepWon looks at its context once more when it has the lock.
+// keepWon checks its context after it has got the lock, and keeps the lock.
 func keepWon(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	for range 20 { // a little later

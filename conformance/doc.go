@@ -1,19 +1,19 @@
-// Package conformance is the suite that every backend of this project passes, for authors of other
-// backends and for operators who want to know what their servers do.
+// Package conformance is the suite of tests that every backend of this project passes. It is also
+// for authors of other backends, and for operators who want to test their servers.
 //
-// It shows that what a backend promises in its [locker.Guarantees] is what it does: mutual
-// exclusion, waiting, time to live and renewal, ownership, fencing tokens, loss, behaviour under
-// load and faults, names and configuration. Each behaviour is a [Case] of an ordered table, with a
-// sentence that says what goes wrong for users without it; a failing run prints it.
+// The suite shows that a backend keeps what its [locker.Guarantees] promise: mutual exclusion,
+// waiting, time to live and renewal, ownership, fencing tokens, loss, behaviour under load and
+// faults, names and configuration. Each behaviour is a [Case] of an ordered table. A case has a
+// sentence that says why the behaviour matters to users; a failing run prints it.
 //
-// # Running it
+// # Running the suite
 //
 // A test of ten lines runs the suite on a backend:
 //
 //	func TestConformance(t *testing.T) {
 //		conformance.Run(t, conformance.Harness{
 //			Open: func(t conformance.T) locker.Locker {
-//				l, err := mybackend.New("localhost:1234")
+//				l, err := mybackend.New(t.Context(), "localhost:1234")
 //				if err != nil {
 //					t.Fatalf("%v", err)
 //				}
@@ -23,26 +23,58 @@
 //		})
 //	}
 //
-// Open returns a new Locker with connections of its own at each call, as another process would
-// have. Lock names are new in each run; nothing is flushed, so the suite can run on servers that
-// others use. It takes a minute or two with a TTL of half a second, most of which is spent waiting
-// for leases to expire.
+// Open returns a new Locker with its own connections at each call, as another process would have.
+// Lock names are new in each run and nothing is flushed, so the suite can run on servers that
+// others use. With a TTL of 500 ms a run takes a minute or two, in which it mostly waits until
+// leases expire.
 //
-// [Evaluate] does the same outside of a test.
+// [Evaluate] runs cases outside of a test.
 //
-// # What a skipped case means
+// # Faults
 //
-// A case that needs a guarantee runs wherever the backend claims it, and there is no way to opt
-// out. Where it isn't claimed the case is skipped with "not claimed" and what is missing: the
-// backend doesn't promise this, and the matrix says so.
+// Many cases need a fault: a network that is cut, a service that stops or restarts, a process that
+// is killed. The [Hooks] of the harness make these faults. Write them in this order:
 //
-// Other cases need faults: a network that is cut, a service that stops or restarts, a process that
-// is killed. They run when the harness has the [Hooks] for it, and are skipped with the name of the
-// hook otherwise: this was not tested. The harnesses of this project have them all and set Strict,
+//   - Linked opens a Locker whose network can be disturbed. Package proxy has a network for every
+//     service that is reached by TCP, and the example of Harness uses it. This hook has the most
+//     cases, and without it the commonest mistake is not found: a deadline that is counted from
+//     the reply.
+//   - Process starts a holder in another process, which the suite kills and suspends. Package
+//     process has both ends of it.
+//   - Pause, Down, Restart, Wipe and Failover do to the service what happens to it in production.
+//   - Requests, Waiters and Residue look at the service. They make cases stricter, and so find
+//     what a backend leaves behind.
+//
+// # Skipped cases
+//
+// A case that needs a guarantee runs wherever the backend claims the guarantee; the harness can't
+// switch it off. Where the guarantee isn't claimed, the case is skipped with "not claimed" and what
+// is missing: the backend doesn't promise this behaviour.
+//
+// A case that needs a hook is skipped, with the name of the hook, where the harness doesn't have
+// it: this behaviour was not tested. The harnesses of this project have all hooks and set Strict,
 // which makes a missing hook a failure.
 //
-// A case may also be seen to pass without the guarantee being claimed. Then the backend claims too
-// little, and the report says so; with Strict that is a failure, too.
+// Some cases also run where their guarantee is not claimed. If such a case passes, the backend
+// claims too little, and the report says so. With Strict that is a failure, too.
 //
-// A backend's own cases run after the suite's as Harness.Pack.
+// # Packs
+//
+// A pack is a list of cases that only one backend has, because only its service does such things to
+// clients: a cluster that moves a key, a server that is read-only, a connection pooler. Harness.Pack
+// has them, and they run after the cases of the suite. A case gets the harness as its second
+// argument, and its steps are in package step. The packs of this project have IDs that begin with I.
+//
+//	var readOnlyServer = conformance.Case{
+//		ID: "I1", Name: "read-only-server-is-no-held-lock", Run: readOnly,
+//		Why: "a server that refuses writes after a failover must look like a failure",
+//	}
+//
+//	func readOnly(t conformance.T, h *conformance.Harness) {
+//		l, name := h.OpenLocker(t), step.LockName(t)
+//		makeReadOnly(t)
+//		step.WantFailure(t, h.Slack, l, name)
+//		makeWritable(t)
+//		step.FreeWithin(t, h.RemovalLimit(), l, name)
+//	}
 package conformance

@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// TestEvaluate shows what a case may do to its run, and what comes of it.
+// TestEvaluate runs cases that end in different ways.
 func TestEvaluate(t *testing.T) {
 	var cleaned []string
 	cleanup := func(t conformance.T, name string) {
@@ -74,7 +74,7 @@ func TestEvaluateEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A case that was interrupted says nothing of the backend.
+// A case that was interrupted says nothing about the backend.
 func TestEvaluateDropsTheInterruptedCase(t *testing.T) {
 	stopped := errors.New("stopped")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// dirVariable is set in a holder's process, which is this test binary again: the directory of its
+// dirVariable is set in a holder's process, which runs this test binary: the directory of its
 // locks.
 const dirVariable = "LOCKER_CONFORMANCE_DIR"
 

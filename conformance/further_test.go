@@ -13,11 +13,11 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// furtherSabotages are here so that each case is seen to fail; see TestEveryCaseCanFail.
+// furtherSabotages exist so that each case is seen to fail; see TestEveryCaseCanFail.
 func furtherSabotages() []sabotage {
 	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
 	mem := memHarness
-	// Whoever waits so has no place in the service's queue.
+	// A waiter that polls has no place in the service's queue.
 	polling := func(newest bool) conformance.Harness {
 		h := mem(inTurn(newest))
 		setup := h.Setup
@@ -36,15 +36,15 @@ func furtherSabotages() []sabotage {
 			perhaps: "D39b.1"},
 		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "D33.1 D39a.1 E46 F47 F47.1"},
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
-		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, unburied: true}), named: "D39a.4"},
+		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, forgetful: true}), named: "D39a.4"},
 		{bug: "late copy of a request on a live session", harness: toy(flaws{sessions: true, repeats: true}), named: "D39a.4"},
 		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53", perhaps: "E44 G54"},
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
 		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C32 F47 F47.1"},
 		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1"},
-		{bug: "lock rests after its release", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52"},
+		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52"},
 		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
-		{bug: "context that is over asks all the same", harness: mem(onAcquire(askAnyway)), named: "B15"},
+		{bug: "request is sent though its context is over", harness: mem(onAcquire(askAnyway)), named: "B15"},
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
@@ -56,7 +56,7 @@ func furtherSabotages() []sabotage {
 	}
 }
 
-// onOptions makes a decorator that changes what is asked for.
+// onOptions makes a decorator that changes the request.
 func onOptions(change func(*locker.Request)) decorator {
 	return onAcquire(func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 		if _, err := locker.Resolve(name, opts...); err != nil {
@@ -66,8 +66,8 @@ func onOptions(change func(*locker.Request)) decorator {
 	})
 }
 
-// boundLease releases a lease when the context of its Acquire ends, unless that has a deadline, as
-// it has nearly everywhere.
+// boundLease releases a lease when the context of its Acquire ends, unless that context has a
+// deadline, as nearly all contexts of the suite have.
 func boundLease(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if _, limited := ctx.Deadline(); err == nil && !limited {
@@ -195,8 +195,8 @@ func (l connected) Release(ctx context.Context) error {
 	return l.Lease.Release(ctx)
 }
 
-// inTurn makes a decorator that waits by asking again and again, but only whose turn it is asks:
-// the newest, or the oldest, of all who wait. Nobody looks whether that one is still alive.
+// inTurn makes a decorator whose waiters poll, but only the newest or the oldest of all waiters
+// asks. Whether that waiter is alive is not checked.
 func inTurn(newest bool) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		var mu sync.Mutex
@@ -253,7 +253,6 @@ func remove(list []int, id int) []int {
 	return rest
 }
 
-// fickle promises something else each time.
 // rememberedToken answers with the first token that it has seen.
 type rememberedToken struct {
 	locker.Locker
@@ -275,6 +274,7 @@ func (l *rememberedToken) CurrentToken(ctx context.Context, name string) (locker
 	return l.first, err
 }
 
+// fickle promises something else each time.
 func fickle() func(locker.Locker) locker.Locker {
 	n := 0
 	return func(l locker.Locker) locker.Locker {
@@ -287,7 +287,7 @@ func fickle() func(locker.Locker) locker.Locker {
 
 func init() { locker.Register("sloppy", openSloppy) }
 
-// openSloppy ignores parameters, shows the URL, and promises less than others.
+// openSloppy ignores parameters, shows the URL in an error, and promises less than it keeps.
 func openSloppy(_ context.Context, u *url.URL) (locker.Locker, error) {
 	if u.User != nil {
 		return nil, fmt.Errorf("can't open %s", u)

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/middleware"
 )
 
-// TestToy shows that the suite passes on a backend that promises little, and that its flaws are
-// what makes it fail elsewhere.
+// TestToy shows that the suite passes on a backend that promises little. So in other tests the
+// flaws are the reason for a failure.
 func TestToy(t *testing.T) {
 	conformance.Run(t, inBubbles(toyHarness(flaws{}, plain)))
 }
@@ -28,7 +28,7 @@ func inBubbles(h conformance.Harness) conformance.Harness {
 	return h
 }
 
-// toyHarness gives each case a toy of its own. What it has of fail-over is a clock.
+// toyHarness gives each case its own toy. A failover loses all data and keeps the clock.
 func toyHarness(f flaws, d decorator) conformance.Harness {
 	ttl := time.Second
 	if f.noTTL {
@@ -80,7 +80,7 @@ func prefixed(t conformance.T, l locker.Locker, prefix string) locker.Locker {
 	return p
 }
 
-// caseName is the last part of a test's name, in characters that a URL's host may have.
+// caseName is a test's name in characters that the host of a URL may have.
 func caseName(t conformance.T) string {
 	name := t.Name()
 	return strings.ToLower(strings.NewReplacer("/", "-", ".", "-", "#", "-").Replace(name))

@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// claiming makes Lockers claim something else.
+// claiming makes Lockers change what they claim.
 func claiming(change func(*locker.Guarantees)) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker { return claimant{l, change} }
@@ -28,7 +28,7 @@ func (c claimant) Guarantees() locker.Guarantees {
 	return g
 }
 
-// claim is a change to what a backend promises, and what a case says to that.
+// claim is a change to what a backend promises, and the verdict of a case that notices it.
 type claim struct {
 	what    string
 	harness func(decorator) conformance.Harness
@@ -77,8 +77,7 @@ func TestManifestIsCheckedBothWays(t *testing.T) {
 	}
 }
 
-// TestHarnessAndClaimMustAgree is for a harness that names no TTL for a backend that has one, or
-// the other way round.
+// TestHarnessAndClaimMustAgree runs a harness that has no TTL for a backend that has one.
 func TestHarnessAndClaimMustAgree(t *testing.T) {
 	h := memHarness(plain)
 	h.TTL = 0

@@ -14,13 +14,13 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// TestMem runs the suite in bubbles, where time flies and is exact: whatever is late by more than
-// 10 ms is wrong.
+// TestMem runs the suite in bubbles, where waiting takes no time and time is exact: what is late by
+// more than 10 ms is wrong.
 func TestMem(t *testing.T) {
 	conformance.Run(t, inBubbles(memHarness(plain)))
 }
 
-// TestMemInRealTime runs it as it runs on real servers.
+// TestMemInRealTime runs the suite as it runs on real servers.
 func TestMemInRealTime(t *testing.T) {
 	t.Parallel()
 	h := memHarness(plain)
@@ -29,8 +29,8 @@ func TestMemInRealTime(t *testing.T) {
 	conformance.Run(t, h)
 }
 
-// TestMemWithTokenBase runs it on lockers whose tokens begin elsewhere, which must change nothing
-// else.
+// TestMemWithTokenBase runs the suite on Lockers whose tokens start at a base. That must change
+// nothing else.
 func TestMemWithTokenBase(t *testing.T) {
 	conformance.Run(t, inBubbles(memHarness(func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker {
@@ -56,7 +56,7 @@ func bareHarness() conformance.Harness {
 	}}
 }
 
-// memHarness gives each case a service of its own. All hooks are simulated.
+// memHarness gives each case its own service. All hooks are simulated.
 func memHarness(d decorator) conformance.Harness {
 	return conformance.Harness{TTL: time.Second, Strict: true, Setup: func(t conformance.T, h *conformance.Harness) {
 		useServer(t, h, membackend.NewServer(), d())
@@ -81,7 +81,7 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 		Resume: func(conformance.T) { s.Resume() },
 		Down:   func(conformance.T) { s.Fail(errors.New("connection refused")) },
 		Up:     func(conformance.T) { s.Fail(nil) },
-		// The service is this process, and when that is restarted, nothing is left.
+		// The service is this process, and a restart of this process leaves nothing.
 		Restart: func(conformance.T) { s.Wipe() },
 		Wipe:    func(conformance.T) { s.Wipe() },
 		Remove: func(t conformance.T, name string) {
@@ -95,7 +95,7 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 		Prefixed: func(t conformance.T, prefix string) locker.Locker {
 			return prefixed(t, open(), prefix)
 		},
-		// A name of the case's own, so that its service is in the case's own bubble.
+		// The name is the case's own, so that its service is in the case's bubble.
 		URL: "mem://" + caseName(t),
 		BadURLs: map[string]string{
 			"password":          "mem://user:sesame@name",
@@ -109,7 +109,7 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 	}
 }
 
-// waiters reads the length of a queue from what the service says of itself.
+// waiters reads the length of a queue from the description of what is left on the service.
 func waiters(t conformance.T, s *membackend.Server, name string) int {
 	for entry := range strings.SplitSeq(s.Residue(), "; ") {
 		if about, ok := strings.CutPrefix(entry, strconv.Quote(name)+" is held, and "); ok {
@@ -135,8 +135,8 @@ func (l memLink) Heal() {
 	l.Drop(0)
 }
 
-// simulate makes a process of a Locker: one that was killed or stopped is one of which the service
-// hears nothing.
+// simulate makes a process of a Locker. Of a process that was killed or stopped, the service hears
+// nothing.
 func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, stop func()) process.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()
@@ -148,7 +148,7 @@ func simulate(t conformance.T, l locker.Locker, link conformance.Link, kill, sto
 			t.Errorf("Close = %v, want nil", err)
 		}
 		commands.Close()
-		answers.Close() // the last one may have been for nobody
+		answers.Close() // nobody may have waited for the last answer
 		if err := <-served; err != nil && !errors.Is(err, io.ErrClosedPipe) {
 			t.Errorf("Serve = %v, want nil", err)
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// A goroutine counts that was started by one that f has started; one that another test starts
-// meanwhile doesn't.
+// A goroutine counts if a goroutine that f has started has started it. A goroutine that another
+// test starts at the same time doesn't count.
 func TestOffspring(t *testing.T) {
 	end, begin, begun := make(chan bool), make(chan bool), make(chan bool)
 	go func() {
 		<-begin
-		go beside(end)
+		go other(end)
 		begun <- true
 	}()
 	left := offspring(t.Context(), t.Name(), func() {
@@ -40,4 +40,4 @@ func TestOffspring(t *testing.T) {
 
 func leak(end chan bool) { <-end }
 
-func beside(end chan bool) { <-end }
+func other(end chan bool) { <-end }

@@ -10,10 +10,10 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// reportVariable is set in a process that runs a suite which fails: this test binary again.
+// reportVariable is set in a process of this test binary that runs a suite which fails.
 const reportVariable = "LOCKER_CONFORMANCE_REPORT"
 
-// TestRunReports looks at what a user sees of a run.
+// TestRunReports checks what a user sees of a run.
 func TestRunReports(t *testing.T) {
 	sloppy := conformance.Case{ID: "X1", Name: "will-fail", Why: "users suffer", Run: func(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("it is broken")

@@ -9,21 +9,20 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// sabotage is a bug of lock libraries out there, in a locker that has it, and the cases that must
-// fail because of it: these, and no others.
+// sabotage is a bug of existing lock libraries, a Locker that has it, and the cases that must fail
+// because of it: these, and no others.
 type sabotage struct {
 	bug     string
 	harness conformance.Harness
 	named   string // the case that names the bug
-	others  string // those that it breaks as well
-	perhaps string // those that break only when two things happen at the same time
+	others  string // the other cases that must fail
+	perhaps string // cases that fail only when two things happen at the same time
 }
 
 func sabotages() []sabotage {
 	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
 	mem := func(d decorator) conformance.Harness { return memHarness(d) }
-	// Whoever takes a refusal for something else fails wherever a case asks whether the lock is
-	// held.
+	// A Locker that changes a refusal fails each case that asks whether the lock is held.
 	const refusals = "A2 A4 A6 A7 A8 A9 B12 B13 B18 B22.2 B22.3 B23 B24 B24a.1 C26 C28 C30 C32 C32.1 D33 D33.1 D34 D34.1 D35 D37 D39 " +
 		"D39a.1 D39a.2 D39a.3 D39b D39b.1 F48.1 G57 H58 H59"
 	return []sabotage{
@@ -42,8 +41,8 @@ func sabotages() []sabotage {
 		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1"},
 		{bug: "loss only by polling", harness: mem(onLease(pollLoss)), named: "F47",
 			others: "A6 A8 A10 C25 C32 C32.1 D34.1 D37.1 D39a.2 E46 F47.1 F48.1 F50"},
-		{bug: "TTL 0 means for ever", harness: mem(onAcquire(lenient)), named: "B20"},
-		{bug: "TTL ignored means for ever", harness: toy(flaws{forever: true}), named: "C25", others: "D33.1 D38 E46 F48.1"},
+		{bug: "TTL 0 means forever", harness: mem(onAcquire(lenient)), named: "B20"},
+		{bug: "TTL ignored means forever", harness: toy(flaws{forever: true}), named: "C25", others: "D33.1 D38 E46 F48.1"},
 		{bug: "TTL in client wall-clock time", harness: toy(flaws{clientClock: true}), named: "C25", others: "F48.1"},
 
 		{bug: "cancelled waiter leaves its place in the queue", harness: mem(onAcquire(leavePlace)), named: "B16", others: "A7 B13 B17 D39b"},
@@ -87,7 +86,7 @@ func TestSabotage(t *testing.T) {
 	}
 }
 
-// TestEveryCaseCanFail finds for each case a bug, or a promise that isn't kept, that makes it fail.
+// TestEveryCaseCanFail finds for each case a bug, or a broken promise, that makes it fail.
 func TestEveryCaseCanFail(t *testing.T) {
 	var fails []string
 	for _, s := range append(sabotages(), furtherSabotages()...) {
@@ -106,7 +105,7 @@ func TestEveryCaseCanFail(t *testing.T) {
 	}
 }
 
-// results evaluates each case in a bubble of its own.
+// results evaluates each case in its own bubble.
 func results(t *testing.T, h conformance.Harness) []conformance.Result {
 	t.Helper()
 	var results []conformance.Result

@@ -12,7 +12,8 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// caseID is group, number, the letter of a behaviour that came later, and the part.
+// caseID has four parts: group, number, the letter of a behaviour that was added later, and the
+// part.
 var caseID = regexp.MustCompile(`^([A-Z])(\d+)([a-z]?)(?:\.(\d+))?$`)
 
 func TestCasesAreCompleteAndInOrder(t *testing.T) {
@@ -48,7 +49,7 @@ func TestCasesAreCompleteAndInOrder(t *testing.T) {
 	}
 }
 
-// before compares IDs, part by part. A case with parts is its own first one.
+// before compares IDs, part by part. A case without a part comes before its parts.
 func before(t *testing.T, a, b []string) bool {
 	number := func(s string) int {
 		if s == "" {
@@ -72,8 +73,8 @@ func before(t *testing.T, a, b []string) bool {
 	return false
 }
 
-// TestEveryBehaviourHasACase knows the numbers of the list that the suite was made from, but for
-// what belongs to single backends.
+// TestEveryBehaviourHasACase knows the numbers of the list that the suite was made from, except for
+// the behaviours of single backends.
 func TestEveryBehaviourHasACase(t *testing.T) {
 	var have []string
 	for _, c := range conformance.Cases() {
@@ -99,9 +100,9 @@ func TestEveryBehaviourHasACase(t *testing.T) {
 func TestEveryGuaranteeIsNeeded(t *testing.T) {
 	otherwise := map[string]string{
 		"Backend":    "a name",
-		"Scope":      "which processes and machines there are is a matter of the harness: D38, E40.1 and G54 use those it has",
-		"Exclusion":  "what it rests on shows when servers fail: the backends' own packs",
-		"Clocks":     "clocks of servers are set by the backends' own packs",
+		"Scope":      "the harness decides which processes and machines there are: D38, E40.1 and G54 use them",
+		"Exclusion":  "seen when servers fail, in the backends' packs",
+		"Clocks":     "the backends' packs set the clocks of servers",
 		"RoundTrips": "counted by a benchmark",
 		"Cost":       "an opinion",
 		"Because":    "a text for people",

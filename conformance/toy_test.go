@@ -12,18 +12,18 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// toy is a lock service as one writes it first: a key a name, with an owner and a time to live, and
-// clients that ask again and again. Without flaws it keeps its few promises, and passes. With one
-// it has the bug of a lock library out there.
+// toy is the simplest lock service: a key for each name, with an owner and a time to live, and
+// clients that poll. Without flaws it keeps its few promises and passes the suite. With a flaw it
+// has the bug of an existing lock library.
 type toy struct {
 	flaws flaws
 
 	mu       sync.Mutex
 	keys     map[string]*key
-	buried   map[string]bool // owners that were released before they had anything
+	released map[string]bool // owners that were released before they held anything
 	last     locker.Token
 	counters map[string]locker.Token // with the flaw resetToken
-	ahead    time.Duration           // of the clock: what a restart took
+	ahead    time.Duration           // how far the clock is ahead: the time that a restart took
 	random   *rand.Rand              // with the flaw randomToken: the same in each run
 	requests int64
 	down     bool
@@ -32,15 +32,14 @@ type toy struct {
 	links    []*toyLink
 }
 
-// flaws are the bugs that are made in the service's operations or in what a driver makes of their
-// answers.
+// flaws are bugs in the service's operations, or in what a driver does with the answers.
 type flaws struct {
 	releaseAny   bool // release without owner check
 	renewAny     bool // renew without owner check
-	renewCreates bool // renew sets the key, whether it is there or not
-	renewGoesOn  bool // a renewer of the client's own, which a release doesn't stop
+	renewCreates bool // renew sets the key, whether it exists or not
+	renewGoesOn  bool // the client has its own renewer, which a release doesn't stop
 
-	resetToken  bool // the counter goes with the key at a release
+	resetToken  bool // a release deletes the counter with the key
 	randomToken bool
 	equalTokens bool
 
@@ -50,19 +49,19 @@ type flaws struct {
 
 	sessionOwner bool // the owner is the client's, not the acquisition's
 	impatient    bool // a renewal that fails is a loss
-	trusting     bool // a renewal that fails is none
+	trusting     bool // a renewal that fails is ignored
 	lapses       bool // a key whose TTL is over needs no release
-	unburied     bool // a release forgets that the acquire may still be on its way
+	forgetful    bool // a release forgets that the acquire may still be on its way
 	repeats      bool // an acquire without an answer is sent again, unknown to the release
-	staleConn    bool // a connection that broke is used once more
+	staleConn    bool // a broken connection is used once more
 
 	sessions  bool // no flaw: every request renews all keys of its client
 	noTTL     bool // no flaw: a key lasts until the connection of its client ends
-	acceptTTL bool // a TTL is accepted all the same
-	hasty     bool // the connection of a client that is silent is ended
+	acceptTTL bool // a TTL is accepted and ignored
+	hasty     bool // the connection of a silent client is ended
 }
 
-// skew is how far a clock is off, fast and slow ones in turn.
+// skew is how far a clock is wrong: every second clock is fast, the others are slow.
 const skew = 100 * time.Millisecond
 
 type key struct {
@@ -73,7 +72,7 @@ type key struct {
 }
 
 func newToy(f flaws) *toy {
-	return &toy{flaws: f, keys: make(map[string]*key), buried: make(map[string]bool), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
+	return &toy{flaws: f, keys: make(map[string]*key), released: make(map[string]bool), counters: make(map[string]locker.Token), random: rand.New(rand.NewPCG(1, 5))}
 }
 
 func (s *toy) get(name string, now time.Time) *key {
@@ -95,7 +94,7 @@ func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time
 func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now time.Time) (locker.Token, bool) {
 	k := s.get(name, now)
 	again := s.flaws.sessionOwner || s.flaws.repeats
-	if k != nil && (k.owner != owner || !again) || s.buried[owner] {
+	if k != nil && (k.owner != owner || !again) || s.released[owner] {
 		return 0, false
 	}
 	s.set(name, owner, link, ttl, now)
@@ -133,19 +132,19 @@ func (s *toy) release(name, owner string, now time.Time) {
 	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) {
 		delete(s.keys, name)
 		delete(s.counters, name)
-	} else if !s.flaws.sessionOwner && !s.flaws.unburied {
-		s.buried[owner] = true // its acquire may still be on its way
+	} else if !s.flaws.sessionOwner && !s.flaws.forgetful {
+		s.released[owner] = true // its acquire may still be on its way
 	}
 }
 
-// hangUp ends what hangs on the connection of a client.
+// hangUp ends what is attached to the connection of a client.
 func (s *toy) hangUp(link *toyLink) {
 	s.locked(func() {
 		maps.DeleteFunc(s.keys, func(_ string, k *key) bool { return s.flaws.noTTL && k.link == link })
 	})
 }
 
-// arrive carries a request out, now or when a pause ends.
+// arrive executes a request, now or when a pause ends.
 func (s *toy) arrive(from *toyLink, request func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +179,7 @@ func (s *toy) resume() {
 	})
 }
 
-// restart breaks all connections, and leaves what there is.
+// restart breaks all connections and keeps the data.
 func (s *toy) restart() {
 	s.locked(func() {
 		for _, link := range s.links {
@@ -189,7 +188,8 @@ func (s *toy) restart() {
 	})
 }
 
-// wipe forgets all. The service is back a second later by its clock, without making anybody wait.
+// wipe deletes all data. By its own clock the service is back a second later, and nobody has to
+// wait.
 func (s *toy) wipe() {
 	s.restart()
 	s.locked(func() {

@@ -67,8 +67,8 @@ func (d *toyDriver) Close(context.Context) error {
 	return nil
 }
 
-// call sends a request over the link. Without an answer, nobody knows whether it was carried out,
-// or will be.
+// call sends a request over the link. If there is no answer, it is unknown whether the request was
+// executed, or will be.
 func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now time.Time)) error {
 	limit := 2 * time.Second
 	if ttl > 0 {
@@ -97,7 +97,7 @@ type toyLock struct {
 	name  string
 	owner string
 	ttl   time.Duration
-	clear bool // nothing stands
+	clear bool // the server has nothing of this acquisition
 
 	expires atomic.Int64 // a driver.Instant, a little early; for the flaw lapses
 }
@@ -142,7 +142,7 @@ func (l *toyLock) Release(ctx context.Context) error {
 	return err
 }
 
-// renewOn is the renewal that nobody stopped.
+// renewOn renews until the driver is closed.
 func (l *toyLock) renewOn() {
 	tick := time.NewTicker(l.ttl / 3)
 	defer tick.Stop()
@@ -168,7 +168,7 @@ type toyLink struct {
 
 func newToyLink() *toyLink { return &toyLink{broken: make(chan struct{})} }
 
-// send carries a request out after its delay, and the answer back, unless one of them is lost.
+// send delivers a request after its delay, and then the answer, unless one of them is lost.
 func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan struct{}) {
 	k.mu.Lock()
 	there, back, severed := k.there, k.back, k.broken
