@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -101,19 +102,25 @@ func (a *Attempt) Refused(t T, d time.Duration, targets ...error) error {
 	return a.Err
 }
 
-// FirstGranted waits until Acquire of one of the attempts has returned, for up to d, and returns
-// its index. That attempt must have a lease.
-func FirstGranted(t T, d time.Duration, attempts []*Attempt) (first int) {
+// FirstReturned waits until Acquire of one of the attempts has returned, with or without a lease,
+// for up to d, and returns its index.
+func FirstReturned(t T, d time.Duration, attempts []*Attempt) (first int) {
 	t.Helper()
 	Eventually(t, d, func() error {
-		for i, a := range attempts {
-			if a.Returned(0) {
-				a.Granted(t, 0)
-				first = i
-				return nil
-			}
+		first = slices.IndexFunc(attempts, func(a *Attempt) bool { return a.Returned(0) })
+		if first < 0 {
+			return fmt.Errorf("none of %d calls of Acquire has returned", len(attempts))
 		}
-		return fmt.Errorf("none of %d waiters has got the lock", len(attempts))
+		return nil
 	})
+	return first
+}
+
+// FirstGranted waits until Acquire of one of the attempts has returned, for up to d, and returns
+// its index. That attempt must have a lease.
+func FirstGranted(t T, d time.Duration, attempts []*Attempt) int {
+	t.Helper()
+	first := FirstReturned(t, d, attempts)
+	attempts[first].Granted(t, 0)
 	return first
 }

@@ -103,7 +103,7 @@ func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) 
 	}
 	last := lease.Token()
 	for range all {
-		i := step.FirstGranted(t, itest.Soon, all)
+		i := step.FirstReturned(t, itest.Soon, all)
 		if err := all[i].Err; err == nil {
 			if token := all[i].Lease.Token(); token <= last {
 				t.Errorf("token %v after %v", token, last)

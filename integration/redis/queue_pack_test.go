@@ -287,7 +287,7 @@ func (s *Service) subscriptionCut(t conformance.T, _ *conformance.Harness) {
 		link.Sever()
 		step.Release(t, lease)
 		for range all {
-			i := step.FirstGranted(t, itest.Soon, all)
+			i := step.FirstReturned(t, itest.Soon, all)
 			if err := all[i].Err; err != nil && ttl == itest.ShortTTL && !errors.Is(err, locker.ErrHeld) {
 				t.Logf("Acquire = %v", err)
 			} else {
