@@ -47,7 +47,7 @@ type fake struct {
 	seen       []string                // statements
 	asked      string                  // the last statement by which a connection makes sure that it has its session for itself
 	shown      string                  // what is shown instead, if anything
-	before     func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error
+	before     func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error, also after "executed, then "
 	slow       time.Duration           // for each answer
 	late       time.Duration           // for one that is late
 	last       *pgproto3.ErrorResponse // what is said before the end
@@ -275,6 +275,10 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 	if f.mute == c {
 		what = "silence"
 	}
+	after, executed := strings.CutPrefix(what, "executed, then ")
+	if executed {
+		what = ""
+	}
 	switch what {
 	case "silence":
 		return nil
@@ -300,6 +304,9 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 				}
 			}
 			c.backend.Send(&pgproto3.DataRow{Values: values})
+		}
+		if executed {
+			return c.refuse(after)
 		}
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	default:

@@ -99,6 +99,8 @@ func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
 }
 
 // step executes a statement of a move on c, or reads its answer if that didn't come in time before.
+// An advisory lock of a session doesn't belong to the transaction. So a statement that has returned
+// its row was executed, also if the server reports an error after the row.
 func (l *lock) step(ctx context.Context, c *conn, sql string) (*pgsession.Call, error) {
 	l.mu.Lock()
 	r := l.pending
@@ -118,7 +120,10 @@ func (l *lock) step(ctx context.Context, c *conn, sql string) (*pgsession.Call, 
 	l.mu.Lock()
 	l.pending = nil
 	l.mu.Unlock()
-	return r, r.Err()
+	if err := r.Err(); !pgsession.Refused(err) || !r.Bool(0, 0) {
+		return r, err
+	}
+	return r, nil // the row came before the error, and what was executed stays: a cancel that was late
 }
 
 // downgrade is step 1.
