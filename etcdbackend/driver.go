@@ -64,13 +64,13 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 	}
 	dir := dirOf(d.prefix, req.Name)
 	return &lock{
-		d:         d,
-		dir:       dir,
-		key:       dir + driver.NewOwner(),
-		ttl:       ttls.RoundUp(req.TTL),
-		noWait:    req.NoWait,
-		noRenewal: req.NoRenewal,
-		lost:      lost,
+		d:          d,
+		dir:        dir,
+		key:        dir + driver.NewOwner(),
+		ttl:        ttls.RoundUp(req.TTL),
+		noWait:     req.NoWait,
+		noRenewal:  req.NoRenewal,
+		notifyLost: lost,
 	}, nil
 }
 

@@ -30,10 +30,10 @@
 // A Locker begins with a member at random, and asks that one until it doesn't answer; then another.
 // All addresses must be of members of one cluster. If a member of another cluster answers when the
 // Locker is opened, New and Open fail; if one answers later, it is left, and its answer counts for
-// nothing. If the whole cluster was exchanged behind its addresses, the Locker grants nothing any
-// more, and its errors say that it must be opened again. etcd computes a cluster's id from the
-// token and the peer addresses with which it was founded, so give each cluster an
-// --initial-cluster-token of its own.
+// nothing. If another cluster answers at the same addresses, the Locker grants nothing any more,
+// and its errors say that it must be opened again. etcd computes a cluster's id from the token and
+// the peer addresses with which it was founded, so give each cluster an --initial-cluster-token of
+// its own.
 //
 // The addresses may be those of a TCP balancer. etcd's own grpc-proxy is refused: see docs/etcd.md.
 //

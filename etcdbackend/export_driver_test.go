@@ -35,7 +35,7 @@ func RenewOnRevoked(ctx context.Context, l driver.Lock) (left bool, err error) {
 	}
 	e, k := s.current()
 	s.retire(e)
-	rest := s.renewOn(ctx, e, k, []renewal{{0, l.(*lock)}}, func(_ int, _ driver.Instant, failed error) { err = failed })
+	rest := s.renewOn(ctx, e, k, []lockAt{{0, l.(*lock)}}, func(_ int, _ driver.Instant, failed error) { err = failed })
 	return len(rest) == 1, err
 }
 
@@ -50,8 +50,8 @@ func Overlap(late bool) (kept []string, on string) {
 	}
 	l := &lock{session: s}
 	leases[0].users++
-	l.footprint.asks(s, leases[0], 0)
-	l.footprint.late = late
+	l.remains.asks(s, leases[0], 0)
+	l.remains.late = late
 	l.known.lease = leases[0]
 	l.moves(leases[1])
 	l.moves(leases[2])
@@ -80,7 +80,7 @@ type Deletion struct {
 func GrantedAfter(read int64, deletions ...Deletion) (lastSeen int64, lost, err error) {
 	d := newDriver(nil, newConfig(nil))
 	defer func() { _ = d.Close(context.Background()) }()
-	l := &lock{d: d, key: "me", session: newSession(d, time.Second), lost: func(err error) { lost = err }}
+	l := &lock{d: d, key: "me", session: newSession(d, time.Second), notifyLost: func(err error) { lost = err }}
 	l.known = keyState{created: read, lastSeen: read, lease: &etcdLease{ttl: time.Second}}
 	l.place.begin()
 	l.place.read("me", []entry{{"a", 1}, {"me", read}}, false)

@@ -20,19 +20,19 @@ import (
 //
 // Mutexes are taken in this order: that of watches, of a lock, of a session, of the driver.
 type lock struct {
-	d         *etcdDriver
-	dir       string // what the keys of all acquisitions of the name begin with
-	key       string
-	ttl       time.Duration // in whole seconds
-	noWait    bool
-	noRenewal bool // its whole TTL must be left when it is granted
-	lost      func(cause error)
-	session   *session // from the first Acquire on
+	d          *etcdDriver
+	dir        string // what the keys of all acquisitions of the name begin with
+	key        string
+	ttl        time.Duration // in whole seconds
+	noWait     bool
+	noRenewal  bool // its whole TTL must be left when it is granted
+	notifyLost func(cause error)
+	session    *session // from the first Acquire on
 
-	mu        sync.Mutex
-	known     keyState
-	place     place
-	footprint footprint
+	mu      sync.Mutex
+	known   keyState
+	place   place
+	remains remains
 }
 
 // keyState is what renewals, reads and watches have found out about a lock's key.
@@ -80,11 +80,11 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		if ctx.Err() != nil {
 			return driver.Grant{}, context.Cause(ctx)
 		}
-		e, k, err := l.session.use(limited, age)
+		e, keepalive, err := l.session.use(limited, age)
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		grant, err := l.put(limited, e, k)
+		grant, err := l.put(limited, e, keepalive)
 		switch {
 		case errors.Is(err, errGuarded):
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
@@ -107,7 +107,7 @@ const page = 100
 // put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is
 // known, and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist
 // before it.
-func (l *lock) put(ctx context.Context, e *etcdLease, k etcdconn.Keepalive) (driver.Grant, error) {
+func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepalive) (driver.Grant, error) {
 	s := l.session
 	guardKey, guard := guardKeyOf(l.d.prefix, e.id), s.guardOf(e)
 	cmps := []clientv3.Cmp{
@@ -122,19 +122,19 @@ func (l *lock) put(ctx context.Context, e *etcdLease, k etcdconn.Keepalive) (dri
 
 	l.update(func() {
 		l.place.begin()
-		l.footprint.asks(s, e, guard)
+		l.remains.asks(s, e, guard)
 		l.known.lease, l.known.attachedTo = e, e.id
 	})
 	if !l.noWait {
 		l.d.watches.joinWatched(l)
 	}
 	r, err := l.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
-	l.update(func() { l.footprint.late = l.footprint.late || r.Late })
+	l.update(func() { l.remains.late = l.remains.late || r.Late })
 	if err != nil {
-		l.update(func() { l.footprint.wasNotPut(s, e) })
+		l.update(func() { l.remains.wasNotPut(s, e) })
 		return driver.Grant{}, err
 	}
-	s.prove(e, k, r)
+	s.prove(e, keepalive, r)
 	if r.Succeeded {
 		keys := r.Responses[1].GetResponseRange()
 		return l.wasPut(r.Header.Revision, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
@@ -143,7 +143,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, k etcdconn.Keepalive) (dri
 	if len(own.Kvs) > 0 { // a copy of the request has put it; which keys exist before it must still be read
 		return l.wasPut(own.Kvs[0].CreateRevision, r.Header.Revision, nil, !l.noWait)
 	}
-	l.update(func() { l.footprint.wasNotPut(s, e) })
+	l.update(func() { l.remains.wasNotPut(s, e) })
 	switch {
 	case l.noWait && others.Count > 0:
 		return driver.Grant{}, locker.ErrHeld
@@ -166,7 +166,7 @@ func (l *lock) update(change func()) {
 	change()
 }
 
-// wasPut takes in that the key exists. keys existed at that revision, its own and those before it;
+// wasPut records that the key exists. keys existed at that revision, its own and those before it;
 // more says that there are others, or may be.
 func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.Grant, error) {
 	l.mu.Lock()
@@ -180,7 +180,7 @@ func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.
 	return driver.Grant{}, driver.ErrQueued
 }
 
-// sawKey takes in what a request read of the key at a revision, and reports whether the key exists.
+// sawKey records what a request read of the key at a revision, and reports whether the key exists.
 func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) bool {
 	if len(kvs) != 1 || kvs[0].CreateRevision != l.known.created {
 		l.isGone()
@@ -190,23 +190,23 @@ func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) bool {
 	return true
 }
 
-// sawAt takes in that the key exists at a revision.
+// sawAt records that the key exists at a revision.
 func (l *lock) sawAt(revision int64) {
 	l.update(func() { l.known.lastSeen = max(l.known.lastSeen, revision) })
 }
 
-// isGone takes in that the key doesn't exist any more.
+// isGone records that the key doesn't exist any more.
 func (l *lock) isGone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.footprint.possible, l.known.gone = l.footprint.late, true
+	l.remains.possible, l.known.gone = l.remains.late, true
 	l.place.changed.Set()
 }
 
 // lose ends the lease of a lock whose key is gone.
 func (l *lock) lose() {
 	l.isGone()
-	l.lost(errGone)
+	l.notifyLost(errGone)
 }
 
 // Extension is what [locker.As] finds.

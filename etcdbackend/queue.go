@@ -50,7 +50,7 @@ func (p *place) begin() {
 // readFailed is called when that request has failed.
 func (p *place) readFailed() { p.mustRead, p.reading = true, false }
 
-// read takes in what the request has read, and reports whether it is its turn.
+// read records what the request has read, and reports whether it is its turn.
 func (p *place) read(own string, keys []entry, more bool) bool {
 	keys = slices.DeleteFunc(keys, func(k entry) bool {
 		_, deleted := p.deleted[k.key]
@@ -73,7 +73,7 @@ func (p *place) read(own string, keys []entry, more bool) bool {
 	return p.first
 }
 
-// wasDeleted takes in that a key is gone.
+// wasDeleted records that a key is gone.
 func (p *place) wasDeleted(key string) {
 	if p.reading {
 		if p.deleted == nil {
@@ -101,7 +101,7 @@ func (p *place) checkKey() string {
 	return p.watchKey
 }
 
-// missed takes in that a renewal has found a key gone. If a watch has reported it meanwhile, there
+// missed records that a renewal has found a key gone. If a watch has reported it meanwhile, there
 // is nothing to do.
 func (p *place) missed(key string) {
 	if _, known := p.ahead[key]; !known && key != p.watchKey {
@@ -140,7 +140,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 		l.mu.Unlock()
 		switch {
 		case gone:
-			l.lost(errGone) // not an error of the wait, which goes on with a new acquisition
+			l.notifyLost(errGone) // not an error of the wait, which goes on with a new acquisition
 			return driver.Grant{}, errGone
 		case first:
 			return l.granted()
@@ -162,7 +162,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 // key is attached to, which need not be the newest one.
 //
 // The key may have been deleted in the same revision as the last key before it. Both deletes are in
-// one response, and hold waits until that was taken in: so it is known here. The watch of a held
+// one response, and hold waits until that was recorded: so it is known here. The watch of a held
 // key reports later deletes.
 func (l *lock) granted() (driver.Grant, error) {
 	l.d.watches.hold(l)
@@ -170,7 +170,7 @@ func (l *lock) granted() (driver.Grant, error) {
 	token, e, gone := locker.Token(l.known.created), l.known.lease, l.known.gone
 	l.mu.Unlock()
 	if gone {
-		l.lost(errGone) // not an error of the wait, which goes on with a new acquisition
+		l.notifyLost(errGone) // not an error of the wait, which goes on with a new acquisition
 		return driver.Grant{}, errGone
 	}
 	return driver.Grant{Token: token, Base: l.session.baseOf(e), TTL: e.ttl}, nil
@@ -213,9 +213,9 @@ func (l *lock) listen(revision int64) {
 // before must be read.
 func (l *lock) watchBegun() { l.update(l.place.readAgain) }
 
-// keyDeleted takes in that a key of the name was deleted. Deletes are reported in the order of
-// their revisions: so the own key existed then, unless it was deleted before, or is deleted in the
-// same revision and reported next (see granted).
+// keyDeleted records that a key of the name was deleted. Deletes are reported in the order of their
+// revisions: so the own key existed then, unless it was deleted before, or is deleted in the same
+// revision and reported next (see granted).
 func (l *lock) keyDeleted(key string, revision int64) {
 	if key == l.key {
 		l.isGone()
@@ -229,7 +229,7 @@ func (l *lock) keyDeleted(key string, revision int64) {
 	l.place.wasDeleted(key)
 }
 
-// keyMissing takes in that a renewal has found a key before this one gone.
+// keyMissing records that a renewal has found a key before this one gone.
 func (l *lock) keyMissing(key string) {
 	l.d.watches.approach(l, key)
 	l.update(func() { l.place.missed(key) })

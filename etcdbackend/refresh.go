@@ -12,6 +12,19 @@ import (
 )
 
 // How a session gets a keepalive, or an etcd lease in place of one that nothing extends.
+//
+// # When an answer is late
+//
+// A keepalive or a Grant asks one member after the other, each for attemptLimit at most (etcdconn's
+// try). When that time is up, the keepalive's stream is cancelled (exchange in etcdconn's
+// lease.go). So a late answer can't be taken for the answer to the next keepalive.
+//
+// The keepalive is shared: it is a [kit.Flight], which goes on for requestLimit, also when the
+// renewal that waits for it has returned. If it then succeeds, the next renewal sends no keepalive,
+// but proves this one, unless it is older than a sixth of the TTL (session.hasUnproved). Until then
+// the Base stays as it is. If all fails, the leases end by their deadline, with the error of
+// session.reason. An etcd lease whose TTL may have passed without a keepalive, or that was granted
+// in another term than the newest one, is replaced (isExtendable, replace).
 
 // etcd counts in seconds. The allowance for clocks, and an attempt or two to renew, need more than
 // one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease,
@@ -25,8 +38,8 @@ const (
 	// renewal.
 	requestLimit = 2 * etcdconn.MaxAttempt
 
-	// reasonLimit is for the reason why a keepalive or a Grant has failed that an acquisition waits
-	// for.
+	// reasonLimit is extra time in which an acquisition learns why a keepalive or a Grant has
+	// failed.
 	reasonLimit = 250 * time.Millisecond
 )
 
@@ -37,8 +50,8 @@ func attemptLimit(ttl time.Duration, n int) time.Duration {
 	return min(ttl/6, requestLimit/time.Duration(n/2+2))
 }
 
-// refresh gets the newest etcd lease a keepalive that is newer, or was already under way, or
-// replaces the etcd lease where that is needed.
+// refresh sends a keepalive for the newest etcd lease, or waits for the one under way; it replaces
+// the etcd lease if that is needed.
 func (s *session) refresh(ctx context.Context) error {
 	_, err := s.refreshing.Do(ctx, s.d.tasks, func(ctx context.Context) (struct{}, error) {
 		ctx, cancel := context.WithTimeout(ctx, requestLimit)
@@ -132,10 +145,10 @@ func (s *session) neededTTL() time.Duration {
 	return ttl
 }
 
-// grant gets an etcd lease that has the TTL which was asked for. How far a short TTL is raised is
-// for each member to say, each for itself: so what one member answers need not be what the leader
-// counts with, now or after the next election. But all have what was asked for. So a TTL that was
-// raised is asked for.
+// grant gets an etcd lease that has the TTL which was asked for. How far a short TTL is raised,
+// each member decides by itself. So what one member answers need not be what the leader counts
+// with, now or after the next election. But all have what was asked for. So a TTL that was raised
+// is asked for.
 func (s *session) grant(ctx context.Context, ttl time.Duration) (*etcdLease, error) {
 	for {
 		e, err := s.grantInKnownTerm(ctx, ttl)

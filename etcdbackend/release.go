@@ -24,23 +24,23 @@ func (l *lock) Release(ctx context.Context) error {
 	if err := l.remove(ctx); err != nil {
 		return err
 	}
-	l.update(func() { l.footprint.remove(l.session) })
+	l.update(func() { l.remains.remove(l.session) })
 	l.d.sessions.Leave(l.session)
 	return nil
 }
 
 func (l *lock) remove(ctx context.Context) error {
 	l.mu.Lock()
-	f := l.footprint
-	leases := slices.Clone(f.leases)
+	remains := l.remains
+	leases := slices.Clone(remains.leases)
 	l.mu.Unlock()
-	if !f.possible && !f.late {
+	if !remains.possible && !remains.late {
 		return nil
 	}
 	var err error
-	if f.late {
+	if remains.late {
 		for _, e := range leases {
-			err = etcdconn.Join(err, l.fenceLatePuts(ctx, e, f.guard))
+			err = etcdconn.Join(err, l.fenceLatePuts(ctx, e, remains.guard))
 		}
 	}
 	// Also when the guard key could not be written: a cluster without space lets nobody write, and
@@ -68,9 +68,9 @@ func (l *lock) fenceLatePuts(ctx context.Context, e *etcdLease, compared int64) 
 	return nil
 }
 
-// footprint is what an acquisition may have left in the cluster, or on its way there. The lock's
-// mutex guards it.
-type footprint struct {
+// remains is what may exist of an acquisition in the cluster, or on its way there. The lock's mutex
+// guards it.
+type remains struct {
 	possible bool         // the key may exist, or be on its way
 	late     bool         // a copy of a request that puts the key may still be executed
 	guard    int64        // the latest revision of a guard key that such a request compared
@@ -80,37 +80,37 @@ type footprint struct {
 
 // asks notes, before a request that puts the key, that the key may be attached to e, which is used
 // for that.
-func (f *footprint) asks(s *session, e *etcdLease, guard int64) {
-	f.possible, f.guard = true, max(f.guard, guard)
-	if slices.Contains(f.leases, e) {
+func (r *remains) asks(s *session, e *etcdLease, guard int64) {
+	r.possible, r.guard = true, max(r.guard, guard)
+	if slices.Contains(r.leases, e) {
 		s.leave(e)
 		return
 	}
-	f.leases = append(f.leases, e)
+	r.leases = append(r.leases, e)
 }
 
 // wasNotPut notes that the request of asks has not put the key. That says nothing while a copy of
 // an earlier request is late.
-func (f *footprint) wasNotPut(s *session, e *etcdLease) {
-	if f.late {
+func (r *remains) wasNotPut(s *session, e *etcdLease) {
+	if r.late {
 		return
 	}
-	f.possible = false
-	f.leases = slices.DeleteFunc(f.leases, func(other *etcdLease) bool { return other == e })
+	r.possible = false
+	r.leases = slices.DeleteFunc(r.leases, func(other *etcdLease) bool { return other == e })
 	s.leave(e)
 }
 
 // moves notes, before a request that moves the key, that the key may be attached to e. It is false
 // when e is retired: nothing extends it. A later etcd lease can't be known before e is retired, so
 // a slow move doesn't take the key back.
-func (f *footprint) moves(s *session, e *etcdLease) bool {
+func (r *remains) moves(s *session, e *etcdLease) bool {
 	if !s.mayUse(e) {
 		return false
 	}
-	if f.removed || slices.Contains(f.leases, e) {
+	if r.removed || slices.Contains(r.leases, e) {
 		s.leave(e)
 	} else {
-		f.leases = append(f.leases, e)
+		r.leases = append(r.leases, e)
 	}
 	return true
 }
@@ -118,25 +118,25 @@ func (f *footprint) moves(s *session, e *etcdLease) bool {
 // moved notes that the key is attached to e. As long as a request may be late that attaches the key
 // to another etcd lease, that one stays in use. It is false when e is not in use any more: the
 // answer is old, and a later move, or Release, has been faster.
-func (f *footprint) moved(s *session, e *etcdLease) bool {
-	if !slices.Contains(f.leases, e) {
+func (r *remains) moved(s *session, e *etcdLease) bool {
+	if !slices.Contains(r.leases, e) {
 		return false
 	}
-	if !f.late {
-		for _, other := range f.leases {
+	if !r.late {
+		for _, other := range r.leases {
 			if other != e {
 				s.leave(other)
 			}
 		}
-		f.leases = []*etcdLease{e}
+		r.leases = []*etcdLease{e}
 	}
 	return true
 }
 
 // remove notes that there is nothing, and that nothing can come to exist.
-func (f *footprint) remove(s *session) {
-	for _, e := range f.leases {
+func (r *remains) remove(s *session) {
+	for _, e := range r.leases {
 		s.leave(e)
 	}
-	*f = footprint{removed: true, guard: f.guard}
+	*r = remains{removed: true, guard: r.guard}
 }

@@ -28,8 +28,8 @@ const (
 
 var errSuperseded = errors.New("the cluster's leader changes too fast to prove the lease again")
 
-// renewal is one lock of a Renew.
-type renewal struct {
+// lockAt is the lock with that index in a call of Renew.
+type lockAt struct {
 	i int
 	l *lock
 }
@@ -39,16 +39,16 @@ type report func(i int, base driver.Instant, err error)
 
 // Renew asks the sessions in parallel.
 func (d *etcdDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	parts := make(map[*session][]renewal, 1)
+	parts := make(map[*session][]lockAt, 1)
 	for i, l := range locks {
 		l := l.(*lock)
-		parts[l.session] = append(parts[l.session], renewal{i, l})
+		parts[l.session] = append(parts[l.session], lockAt{i, l})
 	}
 	parallel(slices.Collect(maps.Keys(parts)), func(s *session) { s.renew(ctx, parts[s], report) })
 }
 
 // renew reports each of its locks once.
-func (s *session) renew(ctx context.Context, left []renewal, report report) {
+func (s *session) renew(ctx context.Context, left []lockAt, report report) {
 	var err error
 	for tries := 0; len(left) > 0 && tries < 3 && ctx.Err() == nil; tries++ {
 		if tries > 0 || !s.hasUnproved(s.ttl/6) {
@@ -71,7 +71,7 @@ func (s *session) renew(ctx context.Context, left []renewal, report report) {
 
 // fail reports the locks of a request that must not be repeated. When the cluster was exchanged, a
 // place in the queue is given up: nothing would end the wait.
-func fail(locks []renewal, err error, report report) {
+func fail(locks []lockAt, err error, report report) {
 	for _, r := range locks {
 		r.l.mu.Lock()
 		waits := !r.l.place.first
@@ -86,8 +86,8 @@ func fail(locks []renewal, err error, report report) {
 
 // renewOn checks the keys that are attached to e, and moves the others to it. It returns the locks
 // for which a newer etcd lease is worth an attempt, and reports the others.
-func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
-	var here, elsewhere []renewal
+func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report) (left []lockAt) {
+	var here, elsewhere []lockAt
 	for _, r := range locks {
 		if r.l.usesLease(e) {
 			here = append(here, r)
@@ -95,15 +95,15 @@ func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepaliv
 			elsewhere = append(elsewhere, r)
 		}
 	}
-	var tasks []func() []renewal
+	var tasks []func() []lockAt
 	for part := range slices.Chunk(here, maxChecks) {
-		tasks = append(tasks, func() []renewal { return s.check(ctx, e, k, part, report) })
+		tasks = append(tasks, func() []lockAt { return s.check(ctx, e, k, part, report) })
 	}
 	for part := range slices.Chunk(elsewhere, maxMoves) {
-		tasks = append(tasks, func() []renewal { return s.move(ctx, e, k, part, report) })
+		tasks = append(tasks, func() []lockAt { return s.move(ctx, e, k, part, report) })
 	}
 	var mu sync.Mutex
-	parallel(tasks, func(task func() []renewal) {
+	parallel(tasks, func(task func() []lockAt) {
 		rest := task()
 		mu.Lock()
 		defer mu.Unlock()
@@ -121,7 +121,7 @@ func (l *lock) usesLease(e *etcdLease) bool {
 
 // check asks whether keys that are attached to e exist. For each lock that waits, one key before
 // its own is read as well: a delete may have been missed.
-func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []renewal, report report) (left []renewal) {
+func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []lockAt, report report) (left []lockAt) {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
 	var waiting []*lock
@@ -180,10 +180,10 @@ func checksOf(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 // move attaches keys to e, if they exist and are attached to the etcd lease that is known. A move
 // that is late does nothing: by then the key is attached to another one. The Base of e is newer
 // than any that was reported before.
-func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []renewal, report report) (left []renewal) {
+func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report) (left []lockAt) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
-	var part []renewal
+	var part []lockAt
 	for _, r := range locks {
 		from, ok := r.l.moves(e)
 		if !ok {
@@ -232,7 +232,7 @@ func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, 
 func (l *lock) moves(e *etcdLease) (from clientv3.LeaseID, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known.attachedTo, l.footprint.moves(l.session, e)
+	return l.known.attachedTo, l.remains.moves(l.session, e)
 }
 
 // moved notes that the key was attached to e at a revision.
@@ -240,7 +240,7 @@ func (l *lock) moved(e *etcdLease, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known.lastSeen = max(l.known.lastSeen, revision)
-	if l.footprint.moved(l.session, e) {
+	if l.remains.moved(l.session, e) {
 		l.known.lease, l.known.attachedTo = e, e.id
 	}
 }

@@ -124,8 +124,8 @@ func (s *session) current() (*etcdLease, etcdconn.Keepalive) {
 	return s.newest, s.newest.keepalive
 }
 
-// prove takes in a linearizable answer to a request that was sent after k was heard, and returns
-// the Base of e.
+// prove records a linearizable answer to a request that was sent after k was heard, and returns the
+// Base of e.
 func (s *session) prove(e *etcdLease, k etcdconn.Keepalive, r etcdconn.Reply) driver.Instant {
 	base, ok := proved(e.term, k, confirmation{sent: r.Sent, term: r.Header.RaftTerm})
 	s.mu.Lock()
@@ -157,7 +157,7 @@ func (s *session) guardOf(e *etcdLease) int64 {
 	return e.guard
 }
 
-// sawGuard takes in a revision of the guard key.
+// sawGuard records a revision of the guard key.
 func (s *session) sawGuard(e *etcdLease, revision int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type conn struct {
 	requests *kit.Lanes[request, reply]
 
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
-	base     atomic.Int64 // the last one that a renewal, or the grant to a waiter, has reported for its leases: a driver.Instant
+	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant
 	overdue  atomic.Bool  // the last renewal had no answer in time
 	leases   atomic.Int32 // that are attached to this connection
 
@@ -45,7 +45,7 @@ func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 }
 
 // reserve reserves a key of this connection for l. Advisory locks are reentrant: without that, a
-// second acquisition on the connection would be granted what the first one has, or has left behind.
+// second acquisition on the connection would be granted what the first one has, or has left there.
 // The error is ErrHeld when another lock has reserved the key, and otherwise says that the
 // connection has ended, or has resigned.
 func (c *conn) reserve(l *lock) error {

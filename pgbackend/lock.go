@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// lock is one acquisition. It may have left something in two places: on the shared connection,
+// lock is one acquisition. It may have left something on two connections: on the shared connection,
 // where it has reserved its key, and on a waiter's connection.
 type lock struct {
 	d          *pgDriver
@@ -44,8 +44,8 @@ type lock struct {
 // maxTries is how often a request is sent when the connection turns out to be broken.
 const maxTries = 2
 
-// Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection, if
-// there is one to be had, and otherwise the engine asks again and again.
+// Acquire asks once. If somebody has the lock, the next call waits on a waiter's connection. If
+// there is none for it, the engine polls.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if _, _, queued := l.attachment(); queued {
 		return l.await(ctx)
@@ -97,8 +97,8 @@ func (l *lock) leave() {
 	}
 }
 
-// tryShared asks for the lock on the shared connection. again says that it may be tried at once on
-// another one: the connection had broken, maybe long ago.
+// tryShared asks for the lock on the shared connection. again says that the caller may try again at
+// once on a new connection: this one was broken, maybe for a long time.
 func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err error) {
 	c, err := l.pool.sharedConn(ctx)
 	if err != nil {
@@ -216,8 +216,8 @@ func (l *lock) connectionEnded(c *conn, cause error) {
 	}
 }
 
-// Release removes what may be held in either place. Each place is free by an answer of its own
-// session, or by the end of the session.
+// Release removes what may be held on either connection. Each connection is free by an answer of
+// its own session, or by the end of the session.
 func (l *lock) Release(ctx context.Context) error {
 	if err := l.lockMove(ctx); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 	switch {
 	case attached == nil:
 		return 0, errOver
-	case attached != waiter || state == waitingOrNone:
+	case attached != waiter || state == notMoving:
 		return attached.confirm(ctx)
 	case state >= handingOver:
 		return l.finishMove(ctx, waiter, shared)
@@ -91,8 +91,8 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 // leads. Otherwise, or while the shared connection is being made, target is nil. before is the one
 // on which the lock may be held since an earlier try.
 func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
-	c := l.pool.sharedNow(ctx)
-	if c == nil || c.tokens.place != waiter.tokens.place || before != nil && before != c && l.removeFromShared(ctx) != nil || c.reserve(l) != nil {
+	c := l.pool.sharedWithoutWaiting(ctx)
+	if c == nil || c.tokens.serverID != waiter.tokens.serverID || before != nil && before != c && l.removeFromShared(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
 	return c
@@ -135,7 +135,7 @@ func (l *lock) downgrade(ctx context.Context, waiter *conn) error {
 		l.setState(granted)
 		return err
 	case pgsession.Refused(err): // it has the lock in one of the modes, or in both
-		l.setState(waitingOrNone)
+		l.setState(notMoving)
 		return err
 	case err != nil:
 		return err

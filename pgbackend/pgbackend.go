@@ -98,7 +98,8 @@ func newOptions(opts []Option) options {
 func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is
-// rounded up to milliseconds, and must be 100 ms or more.
+// rounded up to milliseconds. The least is 100 ms. The most is what idle_session_timeout can say: a
+// little less than 25 days.
 func WithDefaultTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing
@@ -108,7 +109,7 @@ func WithSchema(schema string) Option { return func(o *options) { o.schema = sch
 
 // WithWaiterConnections sets how many connections there are at most for waiters, each of which
 // needs one; without it, 8. A waiter that gets none polls. With 0 all waiters poll, and Guarantees
-// say so.
+// say so. A negative n is refused when the Locker is opened.
 func WithWaiterConnections(n int) Option { return func(o *options) { o.waiters = n } }
 
 // Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks

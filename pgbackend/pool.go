@@ -32,23 +32,24 @@ const (
 // sharedConn returns the shared connection. ctx covers the waiting. If it ends before the
 // connection is made, the connection is made all the same, for the next one.
 func (p *pool) sharedConn(ctx context.Context) (*conn, error) {
-	if c := p.current(); c != nil {
+	if c := p.existingShared(); c != nil {
 		return c, nil
 	}
-	return p.making.Do(ctx, p.d.tasks, p.makeShared)
+	return p.making.Do(ctx, p.d.tasks, p.connectShared)
 }
 
-// sharedNow returns the shared connection if there is one. Otherwise it is nil, and the connection
-// is made in the background.
-func (p *pool) sharedNow(ctx context.Context) *conn {
+// sharedWithoutWaiting returns the shared connection if there is one. Otherwise it is nil, and the
+// connection is made in the background.
+func (p *pool) sharedWithoutWaiting(ctx context.Context) *conn {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	c, _ := p.sharedConn(over)
 	return c
 }
 
-// current is the shared connection; nil if there is none that further leases can be attached to.
-func (p *pool) current() *conn {
+// existingShared is the shared connection; nil if there is none that further leases can be attached
+// to.
+func (p *pool) existingShared() *conn {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.shared != nil && p.shared.Err() == nil && !p.shared.hasResigned() {
@@ -57,9 +58,10 @@ func (p *pool) current() *conn {
 	return nil
 }
 
-// makeShared makes the shared connection. It ends within connectTime, or when the Locker is closed.
-func (p *pool) makeShared(ctx context.Context) (*conn, error) {
-	if c := p.current(); c != nil { // it was made between a look and this call
+// connectShared makes the shared connection. It ends within connectTime, or when the Locker is
+// closed.
+func (p *pool) connectShared(ctx context.Context) (*conn, error) {
+	if c := p.existingShared(); c != nil { // it was made between a look and this call
 		return c, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.d.connectTime())
@@ -108,7 +110,7 @@ func (p *pool) takeIdle() *conn {
 	for len(p.idle) > 0 {
 		c := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if p.shared == nil || p.shared.tokens.place != c.tokens.place || p.shared.tokens.epoch != c.tokens.epoch {
+		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch {
 			c.End(errNotNeeded)
 		}
 		if c.Err() == nil {

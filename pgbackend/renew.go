@@ -54,9 +54,9 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	all.Wait()
 }
 
-// renew returns a base for leases that are attached to c, by asking the server. A busy server, or a
-// statement that keeps this one waiting, may take longer for the answer than a renewal may take.
-// Then the answer counts when it has come: the next renewal reports it.
+// renew returns a base for leases that are attached to c, by asking the server. The answer may take
+// longer than a renewal may: the server is busy, or another statement keeps this one waiting. Such
+// an answer counts when it has come: the next renewal reports it.
 func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Instant, error), lateAnswer func() (driver.Instant, bool)) (driver.Instant, error) {
 	late, news := lateAnswer()
 	if news && c.overdue.Swap(false) {

@@ -58,16 +58,16 @@ type tokenSource struct {
 	exec    func(ctx context.Context, sql string) (*pgsession.Call, error)
 	schema  schema
 
-	place place
-	epoch int64
-	seq   string       // SQL: the sequence
-	next  string       // SQL: its next value
-	limit atomic.Int64 // values from here on may only be used when that was written down
+	serverID serverID
+	epoch    int64
+	seq      string       // SQL: the sequence
+	next     string       // SQL: its next value
+	limit    atomic.Int64 // values from here on may only be used when that was written down
 }
 
-// place identifies a server, its database and its start: locks of one place say nothing about
+// serverID identifies a server, its database and its start: locks of one server say nothing about
 // another.
-type place struct {
+type serverID struct {
 	origin
 	started int64 // when the server was started, in µs
 }
@@ -109,7 +109,7 @@ func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, pres
 	*now = origin{system: r.Int(0, 0), database: r.Int(0, 1), sequence: r.Int(0, 2), timeline: r.Int(0, 3)}
 	*present = r.Bool(0, 5)
 	*row = epochRow{epoch: r.Int(0, 6), origin: origin{system: r.Int(0, 7), database: r.Int(0, 8), sequence: r.Int(0, 9), timeline: r.Int(0, 10)}}
-	t.place = place{*now, r.Int(0, 4)}
+	t.serverID = serverID{*now, r.Int(0, 4)}
 	return t.schema.checkProtocol(r.Value(0, 11))
 }
 
@@ -176,7 +176,7 @@ func (t *tokenSource) advance(ctx context.Context) error {
 }
 
 // mark is the mark as SQL.
-func (t *tokenSource) mark() string { return pair(ownSpace, int32(t.place.sequence)) } //nolint:gosec // an OID has 32 bits
+func (t *tokenSource) mark() string { return pair(ownSpace, int32(t.serverID.sequence)) } //nolint:gosec // an OID has 32 bits
 
 // lastValue is SQL: the last value of the sequence; 0 if there was none.
 func (t *tokenSource) lastValue() string {

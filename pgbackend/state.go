@@ -1,11 +1,12 @@
 package pgbackend
 
 // state is how far a lease has come on its way from a waiter's connection (W) to the shared
-// connection (S). A is the lock and G its gate. A lease that was not waited for stays in
-// waitingOrNone: it has A on S, and nothing on W.
+// connection (S). A is the lock and G its gate. A lease that was not waited for stays in notMoving:
+// it has A on S, and nothing on W. In notMoving are also acquisitions without a lease, leases whose
+// move is complete, and leases that stay on W because step 1 has failed.
 //
 //	state           W has                         S has                     the lease is attached to
-//	waitingOrNone   nothing, or anything          nothing, or A             nothing, or S; W after step 1 has failed
+//	notMoving       nothing, or anything          nothing, or A             nothing, or S; W after step 1 has failed
 //	granted         A and G                       nothing                   W
 //	downgrading     A and G, A in either mode     nothing                   W
 //	downgraded      A in shared mode, and G       nothing, or A shared      W
@@ -18,11 +19,11 @@ package pgbackend
 //
 // The transitions; the steps are those of move.go:
 //
-//	waitingOrNone → granted       the waiter's statement is answered
+//	notMoving     → granted       the waiter's statement is answered
 //	granted       → downgrading   step 1 is sent
 //	downgrading   → downgraded    step 1 is answered
 //	downgrading   → granted       step 1 was not sent
-//	downgrading   → waitingOrNone step 1 has failed: the lease stays on W
+//	downgrading   → notMoving     step 1 has failed: the lease stays on W
 //	downgraded    → handingOver   step 2 is answered, and step 3 is about to be sent
 //	handingOver   → handedOver    step 3 is answered
 //	handedOver    → upgrading     step 4 is about to be sent
@@ -30,12 +31,12 @@ package pgbackend
 //	upgrading     → handedOver    step 4 is refused, or was not sent: the next renewal tries again
 //	upgrading     → undecided     step 4 has failed: the lease stays on W and S
 //	upgraded      → openingGate   step 5 is about to be sent
-//	openingGate   → waitingOrNone step 5 is answered: the lease is attached to S alone
-//	any           → waitingOrNone the lock is released
+//	openingGate   → notMoving     step 5 is answered: the lease is attached to S alone
+//	any           → notMoving     the lock is released
 type state int
 
 const (
-	waitingOrNone state = iota
+	notMoving state = iota
 	granted
 	downgrading
 	downgraded

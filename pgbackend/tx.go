@@ -86,15 +86,15 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 
 // tryTx asks for the lock, where the Locker's connection leads. If the server was restarted since,
 // that can't be known before.
-func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err error) {
+func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home serverID, err error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
 		if err != nil {
 			return home, err
 		}
-		err = tryTx(ctx, tx, k, c.tokens.place)
+		err = tryTx(ctx, tx, k, c.tokens.serverID)
 		if !errors.Is(err, errElsewhere) || try == maxTries {
-			return c.tokens.place, err
+			return c.tokens.serverID, err
 		}
 		limited, cancel := context.WithTimeout(ctx, maxCall) // nobody else may ever ask on it
 		_, gone := c.confirm(limited)
@@ -107,13 +107,13 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home place, err
 
 // tokenFor takes a token for a lock that is held on a server. After a long wait the connection of
 // before may have ended.
-func (d *pgDriver) tokenFor(ctx context.Context, home place) (locker.Token, error) {
+func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if c.tokens.place != home {
+		if c.tokens.serverID != home {
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
@@ -133,7 +133,7 @@ var errElsewhere = errors.New("the transaction is on another server, or in anoth
 
 // tryTx asks for the lock, if the transaction is where the Locker is: elsewhere the lock would
 // exclude nobody.
-func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
+func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 	var answer string
 	err := tx.QueryRow(ctx, fmt.Sprintf(`SELECT CASE
 		WHEN pg_catalog.current_setting('transaction_isolation') OPERATOR(pg_catalog.=) 'repeatable read' THEN 'snapshot'
@@ -149,7 +149,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
-		return fmt.Errorf("%w: at REPEATABLE READ the transaction sees the data of before the lock; begin it as READ COMMITTED", errors.ErrUnsupported)
+		return fmt.Errorf("%w: at REPEATABLE READ the transaction doesn't see what was committed while it waited for the lock; begin it as READ COMMITTED", errors.ErrUnsupported)
 	case answer == "standby":
 		return errors.New("the transaction is on a standby, whose locks don't exclude the clients of the primary")
 	case answer == "elsewhere":
@@ -158,8 +158,8 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home place) error {
 	return nil
 }
 
-// waitTx waits for the lock, behind its gate as all others that wait. The gate stays closed as well
-// until the transaction ends, which changes nothing for the others.
+// waitTx waits for the lock, first at its gate as all others that wait. The gate stays closed as
+// well until the transaction ends, which changes nothing for the others.
 func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	const set = "SELECT pg_catalog.set_config('lock_timeout', $1, true), pg_catalog.set_config('statement_timeout', $2, true)"
 	var lockTimeout, statementTimeout string

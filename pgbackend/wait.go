@@ -10,8 +10,8 @@ import (
 )
 
 // A waiter has a connection, on which a statement blocks, first at the gate of the name, then at
-// the lock. The session that is past the gate is the only one that waits for the lock itself; what
-// that is good for is in move.go.
+// the lock. The session that is past the gate is the only one that waits for the lock itself;
+// move.go says why.
 
 // await waits for the grant on a waiter's connection. When that ends the wait begins again, with
 // another acquisition.
@@ -56,7 +56,7 @@ func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
 		c.BeforeBlocking(), l.key.gate(), l.key.lock(), c.AfterBlocking(), c.tokens.next, pgsession.TCPUserTimeout))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.blocked, l.floor, l.state = blocked, floor, waitingOrNone
+	l.blocked, l.floor, l.state = blocked, floor, notMoving
 	return blocked, err
 }
 
@@ -150,7 +150,7 @@ func (l *lock) returnWaiter(c *conn) {
 func (l *lock) leftWaiter() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiter, l.blocked, l.pending, l.queued, l.state = nil, nil, nil, false, waitingOrNone
+	l.waiter, l.blocked, l.pending, l.queued, l.state = nil, nil, nil, false, notMoving
 }
 
 // A cancellation is repeated after firstRepeat, and then after twice as long each time, up to

@@ -62,7 +62,7 @@ func (d *redisDriver) keepTokens(ctx context.Context, locks []driver.Lock) {
 func (l *lock) isTokenDue(now driver.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.residue != none && l.token != 0 && now.Sub(l.tokenKept) >= keepEvery
+	return l.remains != none && l.token != 0 && now.Sub(l.tokenKept) >= keepEvery
 }
 
 func (l *lock) noteTokenKept(sent driver.Instant) {

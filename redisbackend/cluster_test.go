@@ -97,7 +97,7 @@ func TestClusterAsksForOneKey(t *testing.T) {
 		releases []string
 	}{
 		{"granted", []string{granted}, true, []string{"release_one"}},
-		{"held", []string{refused}, false, nil},
+		{"held", []string{held}, false, nil},
 		{"refused for good", []string{tryAgain}, false, nil},
 		{"granted by the second copy", []string{hangUp, granted}, true, []string{"bury_one", "release_one"}},
 		{"no answer", []string{""}, false, []string{"bury_one", "release_one"}},
@@ -171,7 +171,7 @@ func TestClusterWaiterOutlastsMove(t *testing.T) {
 	d := f.clusterDriver(t)
 	const ttl = 100 * time.Millisecond
 	waiter, fresh := newLock(t, d, ttl), newLock(t, d, ttl)
-	f.answers(refused)
+	f.answers(held)
 	if _, err := waiter.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
 		t.Fatalf("Acquire = %v, want ErrHeld", err)
 	}

@@ -12,8 +12,8 @@ import (
 
 var _ driver.TokenReader = (*redisDriver)(nil)
 
-// readScript reads a lock's key. It is a script because a client may be set to read from
-// replicas, which are behind.
+// readScript reads a lock's key. It is a script because a client may be set to read from replicas,
+// whose data is older.
 var readScript = redis.NewScript(`return redis.call('GET', KEYS[1])`)
 
 // CurrentToken reads the lock's key.

@@ -45,12 +45,12 @@ func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, e
 		return nil, err
 	}
 	return &lock{
-		d:        d,
-		key:      lockKey(d.prefix, req.Name),
-		owner:    driver.NewOwner(),
-		ttl:      ttls.RoundUp(req.TTL),
-		noWait:   req.NoWait || d.grants == nil,
-		tellLost: lost,
+		d:          d,
+		key:        lockKey(d.prefix, req.Name),
+		owner:      driver.NewOwner(),
+		ttl:        ttls.RoundUp(req.TTL),
+		noWait:     req.NoWait || d.grants == nil,
+		notifyLost: lost,
 	}, nil
 }
 

@@ -34,7 +34,7 @@ const (
 // The answers of the scripts, as they come over the wire.
 const (
 	gone     = "*1\r\n:0\r\n"
-	refused  = "*3\r\n:1\r\n:5\r\n:0\r\n"
+	held     = "*3\r\n:1\r\n:5\r\n:0\r\n"
 	queued   = "*4\r\n:2\r\n:5\r\n:1\r\n:0\r\n"
 	granted  = "*2\r\n:3\r\n$2\r\n42\r\n"
 	granted2 = "*2\r\n:3\r\n$2\r\n43\r\n" // with another token

@@ -3,7 +3,10 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -86,7 +89,7 @@ func (g *grantListener) renewPlaces(ctx context.Context) {
 	defer cancel()
 	g.d.Renew(ctx, places, func(i int, _ driver.Instant, err error) {
 		if errors.Is(err, locker.ErrLost) {
-			places[i].(*lock).tellLost(err)
+			places[i].(*lock).notifyLost(err)
 		}
 	})
 }
@@ -103,11 +106,39 @@ func (g *grantListener) hear(_ context.Context, text string) {
 	switch {
 	case l != nil && m.grant:
 		if err := l.granted(m.token, m.stamp); err != nil {
-			l.tellLost(err)
+			l.notifyLost(err)
 		}
 	case l != nil:
 		l.notifyRecheck(m.recheck)
 	case m.grant: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
 		g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner) })
 	}
+}
+
+// message is what a Locker hears: a grant, or when to ask about a place.
+type message struct {
+	owner   string
+	grant   bool
+	token   locker.Token   // of a grant
+	stamp   driver.Instant // of a grant: of the refresh from which the lease counts
+	key     string         // of a grant: the lock's
+	recheck time.Duration  // in how long to ask
+}
+
+// parseMessage reads "OWNER TOKEN STAMP KEY" or "OWNER MILLISECONDS".
+func parseMessage(text string) (m message, ok bool) {
+	field := strings.SplitN(text, " ", 4)
+	m.owner = field[0]
+	switch len(field) {
+	case 2:
+		left, err := strconv.ParseInt(field[1], 10, 64)
+		m.recheck = time.Duration(left) * time.Millisecond
+		return m, err == nil
+	case 4:
+		token, err := strconv.ParseInt(field[1], 10, 64)
+		stamp, err2 := strconv.ParseInt(field[2], 10, 64)
+		m.grant, m.token, m.stamp, m.key = true, locker.Token(token), driver.Instant(stamp), field[3]
+		return m, err == nil && err2 == nil
+	}
+	return m, false
 }

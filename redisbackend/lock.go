@@ -21,21 +21,21 @@ var (
 
 // lock is one acquisition.
 type lock struct {
-	d        *redisDriver
-	key      string
-	owner    string
-	ttl      time.Duration
-	noWait   bool // don't queue
-	tellLost func(cause error)
+	d          *redisDriver
+	key        string
+	owner      string
+	ttl        time.Duration
+	noWait     bool // don't queue
+	notifyLost func(cause error)
 
-	mu      sync.Mutex
-	residue residue
-	ended   driver.Instant // when the last request that creates or renews had ended
-	refused bool           // the server has said that somebody else has the lock
-	queued  bool           // it has a place in the queue, or had one until the grant
-	token   locker.Token   // of the grant; 0: none has come
-	known   driver.Instant // when the grant came: a request sent before may have been answered before
-	base    driver.Instant // of a grant that came while it was queued
+	mu           sync.Mutex
+	remains      remains
+	ended        driver.Instant // when the last request that creates or renews had ended
+	held         bool           // the server has said that somebody else has the lock
+	queued       bool           // it has a place in the queue, or had one until the grant
+	token        locker.Token   // of the grant; 0: none has come
+	grantHeardAt driver.Instant // when the grant came; the answer to a request that was sent before may not know of the grant
+	base         driver.Instant // of a grant that came while it was queued
 
 	recheckAt  driver.Instant // when to ask about the place, in addition to its renewals
 	notifiedAt driver.Instant // when a message last said that
@@ -44,19 +44,19 @@ type lock struct {
 	changed kit.Signal // the grant has come, or recheckAt was set; nil: it can't be queued
 }
 
-// residue is what an acquisition may have left on the server.
-type residue int
+// remains is what may exist of an acquisition on the server.
+type remains int
 
 const (
-	none     residue = iota // nothing exists, and no request can make something exist
+	none     remains = iota // nothing exists, and no request can make something exist
 	possible                // something may exist, or the only copy of a request may still make it exist
 	arriving                // a copy of a request that creates may still arrive, whatever the server says
 )
 
 // gone notes that the server has nothing of the acquisition. l.mu is held.
 func (l *lock) gone() {
-	if l.residue != arriving {
-		l.residue = none
+	if l.remains != arriving {
+		l.remains = none
 	}
 }
 
@@ -82,8 +82,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 	listens := !l.noWait && l.d.grants.expect(l)
 	l.mu.Lock()
-	l.residue = max(l.residue, possible)
-	polling := l.refused
+	l.remains = max(l.remains, possible)
+	polling := l.held
 	l.mu.Unlock()
 	sent := driver.Stamp()
 	r := l.request(acquireScript, sent)
@@ -99,7 +99,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	case a.err != nil || l.noWait:
 	case a.outcome == queued:
 		l.scheduleRecheck(a.reply, sent)
-	case a.outcome == refused:
+	case a.outcome == held:
 		l.d.grants.ensureListening(listens && !a.heard)
 	}
 	return grant, err
@@ -111,26 +111,26 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	defer l.mu.Unlock()
 	l.ended = driver.Now()
 	if a.copyInFlight {
-		l.residue = arriving
+		l.remains = arriving
 	}
 	if a.err != nil {
 		if redisconn.NotExecuted(a.err) {
 			l.gone()
 		}
-		if l.refused && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
+		if l.held && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
 			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
 		}
 		return driver.Grant{}, a.err
 	}
 	switch a.outcome {
 	case granted:
-		l.token, l.known, l.tokenKept = a.token, driver.Stamp(), sent.Add(-keepEvery)
+		l.token, l.grantHeardAt, l.tokenKept = a.token, driver.Stamp(), sent.Add(-keepEvery)
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
 		l.queued = true
 		return driver.Grant{}, driver.ErrQueued
-	case refused:
-		l.refused = true
+	case held:
+		l.held = true
 		l.gone()
 		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.remainingLease(a.reply), time.Millisecond)}
 	default:
@@ -160,7 +160,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 			continue
 		}
 		if err := l.recheck(ctx); err != nil {
-			l.tellLost(err) // the wait goes on, with a new acquisition
+			l.notifyLost(err) // the wait goes on, with a new acquisition
 			return driver.Grant{}, err
 		}
 	}
@@ -202,7 +202,7 @@ func (l *lock) granted(token locker.Token, base driver.Instant) error {
 	defer l.mu.Unlock()
 	switch l.token {
 	case 0:
-		l.token, l.known, l.base = token, driver.Stamp(), base
+		l.token, l.grantHeardAt, l.base = token, driver.Stamp(), base
 		l.changed.Set()
 	case token:
 		l.base = max(l.base, base)
@@ -217,7 +217,7 @@ func (l *lock) granted(token locker.Token, base driver.Instant) error {
 func (l *lock) grantedBefore(sent driver.Instant) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.token != 0 && sent >= l.known
+	return l.token != 0 && sent >= l.grantHeardAt
 }
 
 // state returns the grant, which has no token if none has come, and when to ask about the place.

@@ -7,14 +7,15 @@
 //
 // One server decides, in scripts that it executes as a whole. A lease is a key with a TTL. Its
 // holder renews it, and learns by that when an operator has deleted it. Tokens are max(last + 1,
-// the server's clock in µs). So they rise over restarts, failovers and the loss of all data, unless
-// the clock is set back meanwhile, or a replica that takes over has a clock that is behind.
+// the server's clock in µs). So they rise over restarts, failovers and the loss of all data. There
+// are two exceptions: the clock was set back, or a replica takes over whose clock shows an earlier
+// time.
 //
 // What the server forgets it can grant again. A restart without persistence, a failover to a
 // replica that had missed the latest writes, FLUSHALL, and a clock that jumps ahead let a second
-// holder in while the first believes in its lease, until the first's next renewal. It takes longer
-// where a former master lives on with some of the clients, cut off from the replica that has taken
-// its place: both grant locks and renew them until the split is over, or until the former master
+// holder in. The first holder believes in its lease until its next renewal. It takes longer where a
+// former master lives on with some of the clients, cut off from the replica that has taken its
+// place: both grant locks and renew them until the split is over, or until the former master
 // refuses writes (min-replicas-to-write; in a Cluster after cluster-node-timeout). The same holds
 // for products with several active masters. So without fencing these locks are for efficiency
 // ([locker.Efficiency]). If the token is checked where the data lives, no stale write gets in as

@@ -16,16 +16,16 @@ var unsentLimit = messageTimeout + 3*time.Second
 // there has ended by itself.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
-	residue, granted := l.residue, l.token != 0
+	remains, granted := l.remains, l.token != 0
 	if l.hasExpired() {
-		residue = none
+		remains = none
 	}
 	l.queued = false
 	l.mu.Unlock()
-	if residue != none {
-		for _, s := range l.removal(granted, residue) {
+	if remains != none {
+		for _, s := range l.removal(granted, remains) {
 			r := l.request(s, driver.Stamp())
-			r.late = residue == arriving
+			r.late = remains == arriving
 			if a := l.d.router.ask(ctx, r); a.err != nil {
 				return a.err
 			}
@@ -36,7 +36,7 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.residue = none
+	l.remains = none
 	return nil
 }
 
@@ -54,11 +54,11 @@ func (l *lock) hasExpired() bool {
 // request that acquires may still arrive: none was answered with a grant, or another copy of the
 // one that was is in flight. The tombstone comes before the removal, so that nothing can arrive in
 // between.
-func (l *lock) removal(granted bool, residue residue) []*script {
+func (l *lock) removal(granted bool, remains remains) []*script {
 	switch {
 	case l.d.router.conn.Cluster == nil:
 		return []*script{releaseScript} // makes the tombstone itself
-	case granted && residue != arriving:
+	case granted && remains != arriving:
 		return []*script{releaseOneScript}
 	}
 	return []*script{buryOneScript, releaseOneScript}

@@ -99,8 +99,8 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 	all.Wait()
 }
 
-// send sends requests in one message, and sends those again that can be answered better then. All
-// scripts may be repeated.
+// send sends requests in one message, and repeats those that may succeed. All scripts may be
+// repeated.
 //   - NOSCRIPT: nothing was executed. It is sent again with the whole text. The answer may come late:
 //     from the new server of a slot.
 //   - A server that has just become a replica, or a slot on the move: refused. It is sent again a little
@@ -125,7 +125,7 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 			i := open[j]
 			a := &answers[i]
 			if a.err != nil && errors.Is(result.err, kit.ErrNotSent) {
-				continue // the time was up before the repetition; the earlier error says more
+				continue // the time was up before the repetition: keep the earlier error
 			}
 			if a.err = kit.Overdue(result.err); a.err == nil {
 				a.reply, a.err = parseReply(result.answer)

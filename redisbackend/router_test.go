@@ -37,7 +37,7 @@ func TestAcquireAndRelease(t *testing.T) {
 		releases []string
 	}{
 		{"granted", []string{granted}, "", []string{"acquire"}, []string{"release"}},
-		{"held", []string{refused}, "lock is held", []string{"acquire"}, nil},
+		{"held", []string{held}, "lock is held", []string{"acquire"}, nil},
 		{"buried", []string{gone}, "released already", []string{"acquire"}, nil},
 		{"a server that doesn't know the script",
 			[]string{noScript, granted}, "", []string{"acquire", "whole acquire"}, []string{"release"}},
@@ -58,7 +58,7 @@ func TestAcquireAndRelease(t *testing.T) {
 
 		// From here on a copy of the request may still arrive, though the server says what it says.
 		{"a broken connection", []string{hangUp, granted}, "", []string{"acquire", "acquire"}, []string{"release late"}},
-		{"a broken connection, then held", []string{hangUp, refused}, "lock is held", []string{"acquire", "acquire"}, []string{"release late"}},
+		{"a broken connection, then held", []string{hangUp, held}, "lock is held", []string{"acquire", "acquire"}, []string{"release late"}},
 		{"a broken connection, then refused", []string{hangUp, "-OOM command not allowed\r\n", gone}, "OOM",
 			[]string{"acquire", "acquire"}, []string{"release late"}},
 		{"a broken connection, then buried", []string{hangUp, gone}, "released already", []string{"acquire", "acquire"}, []string{"release late"}},

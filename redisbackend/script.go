@@ -13,7 +13,7 @@ import (
 )
 
 // The records in Redis, the arguments of the scripts and their answers are described in args.lua.
-// Go reads and writes them in this file only.
+// Go reads and writes them in this file; the messages to Lockers are read in grant_listener.go.
 
 //go:embed *.lua
 var files embed.FS
@@ -63,12 +63,13 @@ func (r *request) words(whole bool) []any {
 	return append(words, "")
 }
 
-// outcome is where an acquisition is when a script was executed. The values are those of args.lua.
+// outcome is the state of an acquisition after a script was executed. The values are those of
+// args.lua.
 type outcome int64
 
 const (
 	gone    outcome = iota // nothing of it exists
-	refused                // somebody else has the lock, and nothing of it exists
+	held                   // somebody else has the lock, and nothing of it exists
 	queued                 // it has a place in the queue
 	granted                // it has the lock
 )
@@ -77,12 +78,12 @@ const (
 type reply struct {
 	outcome outcome
 	token   locker.Token  // when granted
-	left    time.Duration // of the holder's lease, when refused or queued; negative if somebody has removed its expiry
+	left    time.Duration // of the holder's lease, when held or queued; negative if somebody has removed its expiry
 	heard   bool          // the server sees that we listen for grants
 	rank    int           // in the queue, from 0
 }
 
-// parseReply reads an answer: a table, or a value that stands for one.
+// parseReply reads an answer: a table, or a value in the place of a table (see args.lua).
 func parseReply(answer any) (reply, error) {
 	var values []any
 	switch v := answer.(type) {
@@ -111,7 +112,7 @@ func parseReply(answer any) (reply, error) {
 	want := 1
 	switch r.outcome {
 	case gone:
-	case refused:
+	case held:
 		want = 3
 	case queued:
 		want, r.rank = 4, int(n[3])
@@ -123,38 +124,10 @@ func parseReply(answer any) (reply, error) {
 	if len(values) != want {
 		return reply{}, fmt.Errorf("invalid answer of a script: %v", answer)
 	}
-	if r.outcome == refused || r.outcome == queued {
+	if r.outcome == held || r.outcome == queued {
 		r.left, r.heard = time.Duration(n[1])*time.Millisecond, n[2] > 0
 	}
 	return r, nil
-}
-
-// message is what a Locker hears: a grant, or when to ask about a place.
-type message struct {
-	owner   string
-	grant   bool
-	token   locker.Token   // of a grant
-	stamp   driver.Instant // of a grant: of the refresh from which the lease counts
-	key     string         // of a grant: the lock's
-	recheck time.Duration  // in how long to ask
-}
-
-// parseMessage reads "OWNER TOKEN STAMP KEY" or "OWNER MILLISECONDS".
-func parseMessage(text string) (m message, ok bool) {
-	field := strings.SplitN(text, " ", 4)
-	m.owner = field[0]
-	switch len(field) {
-	case 2:
-		left, err := strconv.ParseInt(field[1], 10, 64)
-		m.recheck = time.Duration(left) * time.Millisecond
-		return m, err == nil
-	case 4:
-		token, err := strconv.ParseInt(field[1], 10, 64)
-		stamp, err2 := strconv.ParseInt(field[2], 10, 64)
-		m.grant, m.token, m.stamp, m.key = true, locker.Token(token), driver.Instant(stamp), field[3]
-		return m, err == nil && err2 == nil
-	}
-	return m, false
 }
 
 // parseLease reads the token from the value of a lock's key.

@@ -36,7 +36,7 @@ type attempt struct {
 	last     []driver.Instant // by server: when the last request that sets or renews had ended
 	errs     []error          // by server: why it could not be removed; nil: no removal has failed
 	asked    servers          // their answers are still to come
-	left     servers          // something may exist there, or be on its way
+	remains  servers          // something may exist there, or be on its way
 	busy     servers          // a removal is being sent
 	placed   servers          // they may have noted that it waits
 }
@@ -57,13 +57,13 @@ func (l *lock) newAttempt() *attempt {
 		owner:   driver.NewOwner(),
 		token:   l.d.clock.propose(),
 		sent:    driver.Stamp(),
-		backers: backers{total: n, stamps: instants[:n:n]},
+		backers: backers{total: n, sent: instants[:n:n]},
 		agreed:  make([]locker.Token, n),
 		last:    instants[n:],
-		left:    allOf(n),
+		remains: allOf(n),
 	}
 	for i := range l.d.nodes {
-		a.backers.stamps[i] = a.sent
+		a.backers.sent[i] = a.sent
 	}
 	return a
 }
@@ -85,17 +85,17 @@ func (l *lock) try() (*attempt, decision, answers) {
 
 // acquire is the first phase: all servers are asked for the lock.
 func (a *attempt) acquire() (decision, answers) {
-	all, doubted := a.l.d.expect()
+	all, wereSilent := a.l.d.expect()
 	token, outcome := a.token, undecided
 	for coming := a.ask(acquireScript, allOf(len(all)), token); outcome == undecided; {
 		r := <-coming
-		all[r.i], doubted = r.reply, doubted.minus(r.i)
+		all[r.i], wereSilent = r.reply, wereSilent.minus(r.i)
 		outcome = all.afterAcquire()
 		// A failure, and "held" to a caller that doesn't ask again, is not returned before the
-		// doubted servers had their time as well.
-		if doubted != 0 && (outcome == failed || outcome == taken && a.l.ticket == 0) {
-			for doubted != 0 {
-				all[doubted.next()] = reply{}
+		// servers that were silent had their time as well.
+		if wereSilent != 0 && (outcome == failed || outcome == lockHeld && a.l.ticket == 0) {
+			for wereSilent != 0 {
+				all[wereSilent.next()] = reply{}
 			}
 			outcome = all.afterAcquire()
 		}
@@ -106,21 +106,21 @@ func (a *attempt) acquire() (decision, answers) {
 	return outcome, all
 }
 
-// expect returns the answers before any has come, and which servers are doubted: nobody waits for
-// servers that were silent the last time, as long as the others can decide. If the others are no
-// majority, all servers have been cut off, and may be back by now.
-func (d *redlock) expect() (all answers, doubted servers) {
+// expect returns the answers before any has come, and which servers were silent the last time:
+// nobody waits for those as long as the others can decide. If the others are no majority, all
+// servers have been cut off, and may be back by now.
+func (d *redlock) expect() (all answers, wereSilent servers) {
 	all = make(answers, len(d.nodes))
 	for i, n := range d.nodes {
 		if n.silent.Load() {
-			all[i].err, doubted = kit.ErrNoAnswer, doubted.with(i)
+			all[i].err, wereSilent = kit.ErrNoAnswer, wereSilent.with(i)
 		}
 	}
 	if all.outstanding() < majority(len(all)) {
 		clear(all)
-		doubted = 0
+		wereSilent = 0
 	}
-	return all, doubted
+	return all, wereSilent
 }
 
 // raise is the second phase: the servers that have granted the lock are asked to agree to a larger
@@ -190,7 +190,7 @@ func (a *attempt) ask(s *redisconn.Script, which servers, token locker.Token) <-
 
 // each does something with some servers, all at the same time. Its goroutines end within the time
 // that a server has. They have no caller's context, because a caller that gives up must not leave
-// behind what nobody has looked at.
+// something on the servers that nobody has looked at.
 //
 //nolint:contextcheck // for that reason
 func (a *attempt) each(which servers, do func(context.Context, int)) {
@@ -227,7 +227,7 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 	switch {
 	case r.err != nil:
 		if s == acquireScript && redisconn.NotExecuted(r.err) {
-			a.left = a.left.minus(i)
+			a.remains = a.remains.minus(i)
 		}
 	case r.verdict == raised:
 		// A lease that was granted without waiting for this server is attached to it as well, if
@@ -237,10 +237,10 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.backers.set = a.backers.set.with(i)
 		}
 	case r.verdict != granted && s == acquireScript:
-		a.left = a.left.minus(i)
+		a.remains = a.remains.minus(i)
 		if r.verdict == held && a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
 		}
 	}
-	return a.state == rejected && a.left.has(i)
+	return a.state == rejected && a.remains.has(i)
 }

@@ -80,7 +80,7 @@ func AfterAcquire(replies []Reply) string { return decisions[answersOf(replies).
 func AfterRaise(replies []Reply) string   { return decisions[answersOf(replies).afterRaise()] }
 
 var decisions = map[decision]string{
-	undecided: "undecided", won: "won", short: "short", taken: "taken", split: "split", failed: "failed",
+	undecided: "undecided", won: "won", short: "short", lockHeld: "held", split: "split", failed: "failed",
 }
 
 func SecondPhaseToken(replies []Reply) locker.Token {
@@ -99,7 +99,7 @@ func MayRecover(replies []Reply) bool { return answersOf(replies).mayRecover() }
 
 // Base is what the stamps prove. The stamps of servers that don't have the lease are negative.
 func Base(stamps []driver.Instant) (driver.Instant, bool) {
-	b := backers{total: len(stamps), stamps: make([]driver.Instant, len(stamps))}
+	b := backers{total: len(stamps), sent: make([]driver.Instant, len(stamps))}
 	for i, s := range stamps {
 		if s >= 0 {
 			b.set = b.set.with(i)

@@ -83,7 +83,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			l.waiter = l.d.waitlist.enter(l.key)
 		}
 		l.waiter.schedulePoll(all)
-		if !failing.IsZero() { // what fails now and then, as when connections are ended, doesn't fail all the time
+		if !failing.IsZero() { // a failure may be short, for example connections that were ended: ask soon
 			l.waiter.pollWithin(l.ttl / 8)
 		}
 		if !l.isQueued {
@@ -114,7 +114,7 @@ func (l *lock) add(a *attempt) {
 	defer l.mu.Unlock()
 	kept := l.attempts[:0]
 	for _, old := range l.attempts {
-		if old.remains(nil) != 0 {
+		if old.mayRemainOn(nil) != 0 {
 			kept = append(kept, old)
 		} else {
 			a.placed |= old.takePlaces()
@@ -128,8 +128,8 @@ func (l *lock) add(a *attempt) {
 	l.attempts = append(kept, a)
 }
 
-// held returns the attempt that has won; nil if none has.
-func (l *lock) held() *attempt {
+// winning returns the attempt that has won; nil if none has.
+func (l *lock) winning() *attempt {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.winner

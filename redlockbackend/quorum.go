@@ -14,18 +14,19 @@ import (
 //
 // An owner that has the lock on a majority has the lock: two majorities share a server, and a
 // server has one owner for a lock. The key on a server expires a TTL after the server got the
-// request that set it or renewed it last, so not before a TTL after that request was sent. Each of
-// a lease's servers has the stamp of the last request that it acknowledged. The newest quorum of
-// them holds until a TTL after the oldest stamp among that quorum: until then every majority
-// contains a server that has the lock. That stamp is the lease's base.
+// request that set it or renewed it last, so not before a TTL after that request was sent. For each
+// of a lease's servers it is known when the last request was sent that the server has acknowledged.
+// Take the majority of them for which these moments are the latest: it holds until a TTL after the
+// earliest of its moments. Until then every majority contains a server that has the lock. That
+// earliest moment is the lease's base.
 //
 // # Tokens
 //
 // A token is won when a majority of servers have raised their counter to it for this owner. Two
 // winners share a server on which each raised the counter. The later of the two raised it above
 // what the earlier had left there, so tokens are unique; and an owner that won before another began
-// has the smaller token. No clock is used, and no expiry. It is required that a raise is counted
-// once, for the attempt that asked, and that counters are not lost.
+// has the smaller token. No clock is used, and no expiry. This needs: a raise is counted once, for
+// the attempt that asked; and counters are not lost.
 //
 // A lease is renewed on a server only if its key exists there with the very token that the owner
 // raised the counter to. If a larger token was won meanwhile, it was won on a majority, under keys
@@ -43,7 +44,7 @@ const (
 	undecided decision = iota // more answers may change it
 	won                       // a majority has raised the counter: the token is ours
 	short                     // a majority has granted the lock, but for too few the token was large enough
-	taken                     // somebody has the lock, or may have it
+	lockHeld                  // somebody has the lock, or may have it
 	split                     // nobody can have it: several ask at the same time, and each has got some servers
 	failed                    // too few servers took part
 )
@@ -89,7 +90,7 @@ func (a answers) afterAcquire() decision {
 		}
 		return failed
 	case most >= quorum:
-		return taken
+		return lockHeld
 	case ours+coming >= quorum, ours+others < quorum && ours+others+coming >= quorum:
 		return undecided
 	case ours+others < quorum:
@@ -98,7 +99,7 @@ func (a answers) afterAcquire() decision {
 		if coming > 0 {
 			return undecided
 		}
-		return taken
+		return lockHeld
 	}
 	return split
 }
@@ -146,8 +147,9 @@ func (a answers) clocksTooFarApart() bool {
 }
 
 // secondPhaseToken is the token of the second phase, and how many servers can be raised to it. It
-// is one more than a counter, not behind that server's clock, and such that these servers are most.
-// (It isn't simply larger than all counters: see clocksTooFarApart.)
+// is one more than a server's counter, or that server's clock if that is later, and is chosen so
+// that most servers can be raised to it. (It isn't simply larger than all counters: see
+// clocksTooFarApart.)
 func (a answers) secondPhaseToken() (best locker.Token, most int) {
 	for _, r := range a {
 		if !r.isOurs() {
@@ -175,29 +177,29 @@ func (r reply) isOurs() bool { return r.err == nil && (r.verdict == raised || r.
 
 // backers are the servers that a lease is attached to.
 type backers struct {
-	total  int              // servers that exist
-	set    servers          // those that have raised the counter for the lease and have not dropped it since
-	stamps []driver.Instant // by server: of the last request that it has acknowledged
+	total int              // servers that exist
+	set   servers          // those that have raised the counter for the lease and have not dropped it since
+	sent  []driver.Instant // by server: when the last request was sent that it has acknowledged
 }
 
-// confirm notes that a server has acknowledged a request that was sent at stamp. A server that has
+// confirm notes that a server has acknowledged a request that was sent at sent. A server that has
 // dropped the lease never comes back.
-func (b *backers) confirm(server int, stamp driver.Instant) {
+func (b *backers) confirm(server int, sent driver.Instant) {
 	if b.set.has(server) {
-		b.stamps[server] = max(b.stamps[server], stamp)
+		b.sent[server] = max(b.sent[server], sent)
 	}
 }
 
-// base returns the oldest stamp among the newest of a majority; false if no majority has the lease.
+// base returns the lease's base; false if no majority has the lease.
 func (b *backers) base() (driver.Instant, bool) {
-	stamps := make([]driver.Instant, 0, mostServers)
+	sent := make([]driver.Instant, 0, mostServers)
 	for which := b.set; which != 0; {
-		stamps = append(stamps, b.stamps[which.next()])
+		sent = append(sent, b.sent[which.next()])
 	}
 	quorum := majority(b.total)
-	if len(stamps) < quorum {
+	if len(sent) < quorum {
 		return 0, false
 	}
-	slices.Sort(stamps)
-	return stamps[len(stamps)-quorum], true
+	slices.Sort(sent)
+	return sent[len(sent)-quorum], true
 }

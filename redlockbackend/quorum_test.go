@@ -49,8 +49,8 @@ func TestFirstPhase(t *testing.T) {
 		"rrm!!": "failed", "rm!": "failed", "rmA": "failed",
 
 		// Somebody has it, or may have it.
-		"AA.": "taken", "rAA": "taken", ".AA": "taken", "AAA..": "taken", "rrAAA": "taken", "AAA!!": "taken", "AAAww": "taken",
-		"rAA!!": "taken", "rrAA!": "taken", "AA!..": "undecided", "AA...": "undecided", "A!w..": "undecided", "rA!A!": "taken",
+		"AA.": "held", "rAA": "held", ".AA": "held", "AAA..": "held", "rrAAA": "held", "AAA!!": "held", "AAAww": "held",
+		"rAA!!": "held", "rrAA!": "held", "AA!..": "undecided", "AA...": "undecided", "A!w..": "undecided", "rA!A!": "held",
 
 		// Nobody can have it, so it is worth another try at once.
 		"rAB": "split", "AB.": "undecided", "rrAAB": "split", "rABAB": "split", "rrA!B": "split", "gAABB": "split",
@@ -78,7 +78,7 @@ func TestSecondPhase(t *testing.T) {
 }
 
 // A verdict never changes when the answers that are still to come arrive, except that the service
-// is found to have failed or the lock to be split instead of taken; and in the end there is one.
+// is found to have failed or the lock to be split instead of held; and in the end there is one.
 func TestDecisionsAreFinal(t *testing.T) {
 	const words = "rgmABwd!"
 	random := rand.New(rand.NewPCG(1, 2))

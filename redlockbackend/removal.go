@@ -28,7 +28,7 @@ func (l *lock) Release(ctx context.Context) error {
 	pending := 0
 	done := make(chan struct{}, len(attempts)*len(l.d.nodes))
 	for _, a := range attempts {
-		if which := a.remains(nil); which != 0 {
+		if which := a.mayRemainOn(nil); which != 0 {
 			pending += which.size()
 			a.each(which, func(ctx context.Context, i int) {
 				a.remove(ctx, i)
@@ -38,7 +38,7 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	var enough <-chan time.Time
 	for ; pending > 0; pending-- {
-		if enough == nil && l.remains(nil).size() < majority(len(l.d.nodes)) {
+		if enough == nil && l.mayRemainOn(nil).size() < majority(len(l.d.nodes)) {
 			timer := time.NewTimer(stragglerTimeout)
 			defer timer.Stop()
 			enough = timer.C
@@ -52,15 +52,16 @@ func (l *lock) Release(ctx context.Context) error {
 		break
 	}
 	var errs [mostServers]error
-	return l.d.remaining(l.remains(&errs), &errs)
+	return l.d.remaining(l.mayRemainOn(&errs), &errs)
 }
 
-// remains returns the servers on which something may exist. If errs is given, it gets the reasons.
-func (l *lock) remains(errs *[mostServers]error) (left servers) {
+// mayRemainOn returns the servers on which something may exist. If errs is given, it gets the
+// reasons.
+func (l *lock) mayRemainOn(errs *[mostServers]error) (left servers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.attempts {
-		left |= a.remains(errs)
+		left |= a.mayRemainOn(errs)
 	}
 	return left
 }
@@ -70,7 +71,7 @@ func (l *lock) remains(errs *[mostServers]error) (left servers) {
 func (a *attempt) rollBack() {
 	a.mu.Lock()
 	a.state = rejected
-	which := a.left &^ a.asked
+	which := a.remains &^ a.asked
 	a.mu.Unlock()
 	if which != 0 {
 		var all sync.WaitGroup
@@ -86,7 +87,7 @@ func (a *attempt) rollBack() {
 // remove removes what may exist on a server, unless a removal is already being sent.
 func (a *attempt) remove(ctx context.Context, i int) {
 	a.mu.Lock()
-	if !a.left.has(i) || a.busy.has(i) {
+	if !a.remains.has(i) || a.busy.has(i) {
 		a.mu.Unlock()
 		return
 	}
@@ -110,36 +111,36 @@ func (a *attempt) remove(ctx context.Context, i int) {
 		a.errs[i] = r.err
 	}
 	if r.err == nil {
-		a.left, a.backers.set = a.left.minus(i), a.backers.set.minus(i)
+		a.remains, a.backers.set = a.remains.minus(i), a.backers.set.minus(i)
 	}
 }
 
-// remains returns the servers on which something of a may exist. If errs is given, it gets the
+// mayRemainOn returns the servers on which something of a may exist. If errs is given, it gets the
 // reasons.
-func (a *attempt) remains(errs *[mostServers]error) servers {
+func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.left == 0 {
+	if a.remains == 0 {
 		return 0
 	}
 	now := driver.Now()
-	for which := a.left &^ a.asked; which != 0; {
+	for which := a.remains &^ a.asked; which != 0; {
 		// What the last request has set or renewed ends a TTL after that request was executed. If
 		// its answer was not heard, it was executed within another TTL, or there was nothing left
 		// to renew. A request that creates, and is executed even later, was delayed by a server
 		// that had stopped. What it sets ends by itself as well, and the removals that failed are
 		// executed after it.
 		if i := which.next(); now.Sub(a.last[i]) > 2*a.l.ttl {
-			a.left = a.left.minus(i)
+			a.remains = a.remains.minus(i)
 		}
 	}
 	if errs != nil && a.errs != nil {
-		for which := a.left; which != 0; {
+		for which := a.remains; which != 0; {
 			i := which.next()
 			errs[i] = a.errs[i]
 		}
 	}
-	return a.left
+	return a.remains
 }
 
 // includePlaces has the removal go to the servers, too, where the acquisition may have nothing but
@@ -147,7 +148,7 @@ func (a *attempt) remains(errs *[mostServers]error) servers {
 func (a *attempt) includePlaces() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.left |= a.placed
+	a.remains |= a.placed
 	a.placed = 0
 }
 

@@ -15,10 +15,10 @@ var errExpired = fmt.Errorf("%w: a majority of the servers don't have it any mor
 // at the same time. A lease is reported as soon as a majority has renewed it, or can't any more. A
 // waiter has nothing on the servers that could be renewed.
 func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*renewal, len(locks)), open: len(locks), done: make(chan struct{})}
+	r := &round{d: d, sent: driver.Stamp(), report: report, leases: make([]*leaseInRound, len(locks)), open: len(locks), done: make(chan struct{})}
 	byServer := make([][]int, len(d.nodes))
 	for i, l := range locks {
-		r.leases[i] = &renewal{attempt: l.(*lock).held(), why: make(map[int]error)}
+		r.leases[i] = &leaseInRound{attempt: l.(*lock).winning(), why: make(map[int]error)}
 		if r.leases[i].attempt == nil {
 			r.reportOnce(i, 0, nil)
 			continue
@@ -63,17 +63,17 @@ func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(in
 // reported.
 type round struct {
 	d      *redlock
-	sent   driver.Instant // one stamp for all servers, so that the base doesn't depend on which of them are left
+	sent   driver.Instant // one for all servers, so that the base doesn't depend on which of them are left
 	report func(int, driver.Instant, error)
 
 	mu     sync.Mutex
-	leases []*renewal
+	leases []*leaseInRound
 	open   int           // leases that are not reported yet
 	ended  bool          // Renew returns
 	done   chan struct{} // closed when all leases are reported
 }
 
-type renewal struct {
+type leaseInRound struct {
 	attempt   *attempt
 	confirmed int           // servers that have renewed it in this round
 	why       map[int]error // the errors of others
@@ -88,7 +88,7 @@ func (r *round) ask(ctx context.Context, server int, which []int) {
 		which = which[len(part):]
 		items := make([]item, len(part))
 		for j, i := range part {
-			items[j] = r.leases[i].attempt.renewal()
+			items[j] = r.leases[i].attempt.renewItem()
 		}
 		limited, cancel := context.WithTimeout(ctx, r.d.timeoutFor(items[0].ttl))
 		replies := n.run(limited, renewScript, items...)
@@ -120,7 +120,7 @@ func (r *round) heard(i, server int, answer reply) {
 	}
 }
 
-// reportOnce reports a lease, unless that was done, or the round has ended. r.mu is held, or
+// reportOnce reports a lease, unless it was reported, or the round has ended. r.mu is held, or
 // nothing was asked yet.
 func (r *round) reportOnce(i int, base driver.Instant, err error) {
 	l := r.leases[i]
@@ -154,7 +154,7 @@ func (a *attempt) attachedTo() servers {
 	return a.backers.set
 }
 
-func (a *attempt) renewal() item {
+func (a *attempt) renewItem() item {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return item{key: a.l.key, owner: a.owner, token: a.token, ttl: a.l.ttl}
@@ -174,7 +174,7 @@ func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver
 	default: // gone; or the server has lost its memory, and what exists there proves nothing
 		a.backers.set = a.backers.set.minus(server)
 		if r.verdict == gone {
-			a.left = a.left.minus(server)
+			a.remains = a.remains.minus(server)
 		}
 	}
 	base, alive = a.backers.base()

@@ -180,12 +180,12 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 		return nil, err
 	}
 	return &lock{
-		sessions: d.sessions,
-		dir:      d.chroot.dir(req.Name),
-		owner:    driver.NewOwner(),
-		ttl:      ttl,
-		noWait:   req.NoWait,
-		tellLost: lost,
+		sessions:   d.sessions,
+		dir:        d.chroot.dir(req.Name),
+		owner:      driver.NewOwner(),
+		ttl:        ttl,
+		noWait:     req.NoWait,
+		notifyLost: lost,
 	}, nil
 }
 

@@ -19,11 +19,11 @@ const acquireLimit = 5 * time.Second
 
 // lock is one acquisition.
 type lock struct {
-	sessions *kit.Sessions[*session]
-	dir      string // the path of the lock's node
-	ttl      time.Duration
-	noWait   bool
-	tellLost func(cause error)
+	sessions   *kit.Sessions[*session]
+	dir        string // the path of the lock's node
+	ttl        time.Duration
+	noWait     bool
+	notifyLost func(cause error)
 
 	mu         sync.Mutex
 	owner      string       // in the node's name; a new one after the servers have ended a session

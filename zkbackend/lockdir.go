@@ -65,8 +65,8 @@ func (d lockDir) queue() ([]node, *zk.Stat, error) {
 }
 
 // versionIfFree returns the version of the lock's node if nobody holds the lock or waits for it,
-// else locker.ErrHeld. A server may be a little behind. If it knows of a node, it is asked to catch
-// up before that is believed; if it knows of none, the version is compared later.
+// else locker.ErrHeld. A server may not know the latest writes yet. If it knows of a node, it is
+// asked to catch up before that is believed; if it knows of none, the version is compared later.
 //
 // A server that is cut off may report a node that has gone. To find that out would cost each
 // attempt without waiting a write, and nothing is granted or removed because of it.

@@ -52,8 +52,8 @@ func parse(u *url.URL) (config, error) {
 	if u.Opaque != "" || u.Fragment != "" {
 		return fail(errors.New("invalid: want zk://[USER:PASSWORD@]HOST[:PORT][,…][/CHROOT][?PARAMETERS], for example zk://zk1,zk2,zk3/billing/locks"))
 	}
-	secure, hasTwin := withTLS[u.Scheme]
-	if !hasTwin {
+	secure, isPlain := withTLS[u.Scheme]
+	if !isPlain {
 		secure = u.Scheme
 	}
 	tls, err := files.Load(u.Scheme == secure, secure)

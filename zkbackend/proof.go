@@ -22,6 +22,12 @@ import (
 // received all earlier answers to its pings, with the signs of life that the server had by then.
 // Hence the rule:
 //
+//	p            answer to p                           s              write acknowledged
+//	│ request    │ a ping of the leader,               │ write        │
+//	│ is sent    │ and the server's answer to the ping │ is sent      │
+//	┼────────────┼─────────────────────────────────────┼──────────────┼───────▶ time
+//	             │◀───────── relayDelay or more ──────▶│
+//
 //   - s is the moment at which a write was sent that a quorum has acknowledged;
 //   - p is the moment at which the newest request was sent whose answer came at least relayDelay
 //     before s. The server had the sign of life when it answered, has been pinged since, and has
@@ -112,7 +118,7 @@ type proof struct {
 	excess     time.Duration // how much longer than the TTL the timeout is
 
 	signs []signOfLife   // oldest first
-	base  driver.Instant // leases count from here: the best moment that was proved
+	base  driver.Instant // of all leases: the latest that was proved
 }
 
 // signOfLife is a request that was answered.

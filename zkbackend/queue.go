@@ -40,7 +40,7 @@ func (l *lock) wait(ctx context.Context, s *session, path string) (driver.Grant,
 			continue
 		case errors.Is(err, errRemoved):
 			err = fmt.Errorf("%w: %w", locker.ErrLost, err)
-			l.tellLost(err) // the wait doesn't fail: it goes on with a new acquisition
+			l.notifyLost(err) // the wait doesn't fail: it goes on with a new acquisition
 			return driver.Grant{}, err
 		case err != nil:
 			return driver.Grant{}, explain(err)
@@ -82,6 +82,6 @@ func (l *lock) requeue(ctx context.Context) error {
 		}
 	}
 	err := fmt.Errorf("%w: %w", locker.ErrLost, zkconn.ErrSilent)
-	l.tellLost(err)
+	l.notifyLost(err)
 	return err
 }

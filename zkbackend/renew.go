@@ -25,8 +25,8 @@ const (
 // request, each time.
 const maxRefused = 10
 
-// renewal is the node of the lock with that index in a call of Renew.
-type renewal struct {
+// nodeAt is the node of the lock with that index in a call of Renew.
+type nodeAt struct {
 	i    int
 	path string
 }
@@ -34,10 +34,10 @@ type renewal struct {
 // Renew has the quorum check the nodes, many in one request, which counts as a write. Reads
 // wouldn't do: a server that is cut off goes on answering them for a while.
 func (d *zkDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	bySession := make(map[*session][]renewal)
+	bySession := make(map[*session][]nodeAt)
 	for i, l := range locks {
 		if s, path := l.(*lock).position(); path != "" {
-			bySession[s] = append(bySession[s], renewal{i, path})
+			bySession[s] = append(bySession[s], nodeAt{i, path})
 		} else {
 			report(i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
 		}
@@ -56,7 +56,7 @@ func (d *zkDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 }
 
 // portion is how many of renewals go into the next request.
-func portion(renewals []renewal) int {
+func portion(renewals []nodeAt) int {
 	bytes := 0
 	for n, r := range renewals {
 		if bytes += len(r.path) + 16; n > 0 && bytes > maxCheckBytes || n == maxChecks {
@@ -68,7 +68,7 @@ func portion(renewals []renewal) int {
 
 // renew reports each lock. The request fails as a whole if a node is missing, or may not be read
 // any more, and names the first such node; then it is repeated without that node.
-func (s *session) renew(ctx context.Context, renewals []renewal, report func(int, driver.Instant, error)) {
+func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int, driver.Instant, error)) {
 	renewals = slices.Clone(renewals)
 	refused := 0
 	for len(renewals) > 0 {
@@ -102,8 +102,8 @@ func (s *session) renew(ctx context.Context, renewals []renewal, report func(int
 	}
 }
 
-// check has the quorum check that nodes exist and may be read, and returns the moment from which
-// leases count now. bad is the index of the first node for which that isn't so, or -1.
+// check has the quorum check that nodes exist and may be read, and returns the Base of the
+// session's leases. bad is the index of the first node for which that isn't so, or -1.
 func (s *session) check(ctx context.Context, paths []string) (base driver.Instant, bad int, err error) {
 	if err := s.conn.Ready(ctx); err != nil {
 		return 0, -1, err

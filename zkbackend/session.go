@@ -17,7 +17,7 @@ import (
 // proved of the session's life, and which nodes belong to it.
 //
 // Mutexes are taken in this order: a lock's, the mutex of kit.Sessions, a session's. A session's
-// may be held while the engine is notified (tellLost), and not during a request.
+// may be held while the engine is notified (notifyLost), and not during a request.
 type session struct {
 	conn    *zkconn.Session
 	ttl     time.Duration
@@ -94,13 +94,13 @@ func (s *session) Heartbeat() {
 	s.watchOwnNodes()
 }
 
-// retire leaves the session to acquisitions that must still remove something from it. mu is held.
+// retire ends the use of the session for leases. After retire only removals use it. mu is held.
 func (s *session) retire(cause error) {
 	if s.retired == nil {
 		s.retired = cause
 	}
 	for _, l := range s.nodes {
-		l.tellLost(fmt.Errorf("%w: %w", locker.ErrLost, cause))
+		l.notifyLost(fmt.Errorf("%w: %w", locker.ErrLost, cause))
 	}
 }
 
@@ -118,7 +118,7 @@ func (s *session) track(l *lock, path string) {
 	s.nodes[path] = l
 	s.unwatched = append(s.unwatched, l)
 	if s.retired != nil {
-		l.tellLost(fmt.Errorf("%w: %w", locker.ErrLost, s.retired))
+		l.notifyLost(fmt.Errorf("%w: %w", locker.ErrLost, s.retired))
 	}
 }
 
@@ -136,9 +136,9 @@ func (s *session) isTracked(path string) bool {
 	return s.nodes[path] != nil
 }
 
-// wrote notes that the quorum acknowledged a write that was sent at sent, and returns the moment
-// from which leases count now. Once the session is over an answer proves nothing, because the
-// servers may be ending the session: see zkconn's silence.go.
+// wrote notes that the quorum acknowledged a write that was sent at sent, and returns the Base of
+// the session's leases. Once the session is over an answer proves nothing, because the servers may
+// be ending the session: see zkconn's silence.go.
 func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -149,7 +149,7 @@ func (s *session) wrote(sent driver.Instant) (driver.Instant, error) {
 	return s.proof.base, nil
 }
 
-// base is the moment from which leases count.
+// base is the Base of the session's leases.
 func (s *session) base() driver.Instant {
 	s.mu.Lock()
 	defer s.mu.Unlock()

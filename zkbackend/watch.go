@@ -105,6 +105,6 @@ func (s *session) NodeDeleted(path string) {
 	delete(s.nodes, path)
 	s.mu.Unlock()
 	if l != nil {
-		l.tellLost(fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
+		l.notifyLost(fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
 	}
 }

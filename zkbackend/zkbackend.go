@@ -74,7 +74,9 @@
 // The servers' tick decides which TTLs are possible: from half a tick, and 100 ms, to twenty ticks
 // less 3 s at the default tick of 2 s, so 37 s; an ensemble with a longer maxSessionTimeout allows
 // more. Others are refused. The servers end the session of a dead holder up to three and a half
-// ticks later than the TTL at that tick; see [Guarantees].
+// ticks later than the TTL at that tick, counted from the moment at which its requests or their
+// answers begin to be lost; see [Guarantees]. (Counted from the last sign of life that the servers
+// have heard, it is up to three ticks, as in docs/zookeeper.md.)
 //
 // # What is checked when it is opened
 //
@@ -133,14 +135,15 @@ func newConfig(servers []string, opts []Option) config {
 func WithChroot(path string) Option { return func(c *config) { c.chroot.path = path } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the
-// longest that the servers allow if that is shorter.
+// longest that the servers allow if that is shorter. It is rounded up to milliseconds, and must be
+// one of those that the servers' tick allows: see the package comment.
 func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d } }
 
 // WithTick sets the servers' tickTime. Without it, the tick is found out, which works unless the
 // operator has set both the shortest and the longest session, to less than two and twenty ticks.
-// Too small a tick makes leases that may not be safe. If the servers' shortest session
-// (minSessionTimeout) is longer than two of these ticks, a dead holder's lock is free later, and
-// the Locker's Guarantees say by how much.
+// Too small a tick makes leases that may not be safe. It must not be negative. If the servers'
+// shortest session (minSessionTimeout) is longer than two of these ticks, a dead holder's lock is
+// free later, and the Locker's Guarantees say by how much.
 func WithTick(d time.Duration) Option { return func(c *config) { c.tick = d } }
 
 // WithDialer sets what connects with a server, for TLS or a special network. Its context covers the
@@ -149,8 +152,8 @@ func WithDialer(dial func(ctx context.Context, network, addr string) (net.Conn, 
 	return func(c *config) { c.dial = dial }
 }
 
-// WithDigest authenticates sessions by a user's name and password. Then the nodes that are created
-// are this user's alone, unless [WithACL] says otherwise.
+// WithDigest is WithAuth("digest", "user:password"): it authenticates sessions by a user's name and
+// password. Then the nodes that are created are this user's alone, unless [WithACL] says otherwise.
 func WithDigest(user, password string) Option { return WithAuth("digest", user+":"+password) }
 
 // WithAuth authenticates sessions in any scheme that the servers know. It may be given several

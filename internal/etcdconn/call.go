@@ -47,8 +47,8 @@ func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 func (c *call) sent() bool { return c.handed.Load() > 0 }
 
-// maybeDone reports whether a copy of the request may be executed, apart from the copy whose answer
-// is err.
+// maybeDone reports whether a copy of the request may be executed, other than the one that returned
+// err.
 func (c *call) maybeDone(err error) bool {
 	return c.handed.Load() > 1 || c.sent() && err != nil && !notExecuted(err)
 }

@@ -38,8 +38,8 @@ func Code(err error) codes.Code {
 	return s.Code()
 }
 
-// rejected reports whether err is a no, whatever server has said it: it makes no difference to ask
-// the same one again.
+// rejected reports whether err is a refusal, from whichever server: it makes no difference to ask
+// the same server again.
 func rejected(err error) bool {
 	if isTokenUnknown(err) || errors.Is(err, errLearner) || errors.Is(err, rpctypes.ErrTooManyRequests) {
 		return false // the next attempt has another login; others have a vote; the member gets over it

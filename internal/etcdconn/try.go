@@ -17,11 +17,12 @@ const (
 )
 
 // try asks one member after the other until one answers, each for limit at most, and all until ctx
-// is over. It begins another round while a member may answer later: no leader has been elected yet,
-// say. The error has the reasons of all members that were asked.
+// is over. It begins another round while a member may answer later. For example, no leader has been
+// elected yet. The error has the reasons of all members that were asked.
 //
-// A refusal ends it if it comes from a member of the own cluster. Any other server that refuses is
-// left, like one that doesn't answer; if no member may answer later, there is one round.
+// A refusal ends it if it comes from a member of the own cluster. A server of another cluster that
+// refuses is treated like a server that doesn't answer: the next one is asked. If no member may
+// answer later, there is one round.
 //
 // late says that a copy of the request may still be executed, whose answer was not waited for. That
 // is possible also when the request has been answered.

@@ -210,7 +210,7 @@ func (w *Watcher) receive(s *watchStream, resp *pb.WatchResponse) error {
 // restart creates a watch again that the server has ended, with a new id.
 func (w *Watcher) restart(s *watchStream, one *Watch) {
 	if !one.up {
-		w.begun(s, one) // if it had begun, it would have ended now
+		w.begun(s, one) // report it as begun, because it is about to end
 		if w.watches[one.id] != one {
 			return
 		}
@@ -222,7 +222,7 @@ func (w *Watcher) restart(s *watchStream, one *Watch) {
 	w.create(s, one)
 }
 
-// begun takes in that the server has confirmed a watch. The subject may remove the watch at once:
+// begun records that the server has confirmed a watch. The subject may remove the watch at once:
 // that doesn't count as another confirmation.
 func (w *Watcher) begun(s *watchStream, one *Watch) {
 	one.up = true

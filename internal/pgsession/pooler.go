@@ -21,14 +21,18 @@ type Poolers struct {
 // another connection: then the error matches ErrPooler. Check comes before any setting, because
 // those would reach others there.
 //
-// The number by which a connection was introduced is the number of its server process. A pooler
-// introduces itself with a number of its own, in all modes. Then a second test tells the modes
-// apart: right after this session was used, and while it is not, another connection must not come
-// to the same process in a transaction. A pooler without sessions gives each client the process
-// that was free last, as a rule, so the test fails at once, unless another client has got the
-// process in between: then the process has executed another statement than this session's, which
-// the server shows. A pooler that chooses in another way sooner or later gives this session another
-// process, or this one's process to the other: hence the rounds.
+// There are two tests:
+//
+//  1. The server introduces a connection by the number of its process. A pooler introduces itself
+//     with a number of its own, in all modes. If the number is that of the process, there is no
+//     pooler.
+//  2. Otherwise another connection must not come to the process of this session, in a transaction
+//     right after this session was used. A pooler without sessions, as a rule, gives each client
+//     the process that was free last, so the test finds it at once. An exception is that another
+//     client has got the process in between: then the process has executed another statement than
+//     this session's, which the server shows. A pooler that chooses in another way sooner or later
+//     gives this session another process, or this session's process to the other connection. So the
+//     second test has several rounds.
 //
 // The result counts until the last session through the pooler has ended: then it may have been
 // restarted as another kind. Until then no connection needs a second one.

@@ -79,7 +79,7 @@ func (s *Session) Prepare(ctx context.Context) error {
 	if !s.Blocks {
 		return s.setAll(ctx, settings)
 	}
-	err := s.setAll(ctx, append(s.noticing(), settings...))
+	err := s.setAll(ctx, append(s.clientChecks(), settings...))
 	if Says(err, codeUnsupported) { // a server on a system that can't
 		err = s.setAll(ctx, settings)
 	}
@@ -125,8 +125,8 @@ const onOneMachine = "coalesce(host(inet_client_addr()) ~ '^(127[.]|::1$)', true
 // The server must end the session of a client that is cut off by idle_session_timeout, and not
 // earlier. TCP would end it earlier: the server's system gives a connection up when a few
 // keepalives have had no answer, or when an answer of the server was not acknowledged for long,
-// each by settings of the system and of postgresql.conf. With tcp_user_timeout Linux gives it up in
-// neither case before it has heard nothing for so long.
+// each by settings of the system and of postgresql.conf. So this package sets tcp_user_timeout.
+// Then Linux waits that long in both cases.
 //
 // A connection also ends at once when something answers the server by a reset in the place of a
 // client that is cut off: a firewall that rejects, or that has lost the connection, or another host
@@ -154,10 +154,10 @@ func (s *Session) CheckTCP(ms int64) error {
 		"(of servers on other systems than Linux only those on this machine can be used)", errors.ErrUnsupported, tcpUserTimeout, s.tcpLimit(), ms)
 }
 
-// noticing makes the server find out that the client of a statement that is blocked is gone: it
+// clientChecks makes the server find out that the client of a statement that is blocked is gone: it
 // looks at the connection now and then, and the network's own probes notice one that was cut. (See
 // BeforeBlocking.)
-func (s *Session) noticing() [][2]string {
+func (s *Session) clientChecks() [][2]string {
 	return [][2]string{
 		{"tcp_keepalives_interval", s.interval()},
 		{"tcp_keepalives_count", "3"},

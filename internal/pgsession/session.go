@@ -25,9 +25,9 @@ type Session struct {
 	// PID is the server's process, from Look on.
 	PID int64
 
-	// Presence is SQL: the key of an advisory lock of which the owner of this session has made sure
-	// that the session holds it until it ends, and that no other session takes it. Terminate learns
-	// from it whether the session still exists.
+	// Presence is SQL: the key of an advisory lock that this session holds until it ends, and that
+	// no other session takes. The owner of the session makes sure of both. Terminate learns from it
+	// whether the session still exists.
 	Presence string
 
 	net        net.Conn

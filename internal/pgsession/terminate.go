@@ -47,8 +47,9 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 	}
 }
 
-// IfGone is SQL: the beginning of a CASE that is true when the session of s is over. What follows
-// it is evaluated while s.PID is the process of that session.
+// IfGone is SQL: the beginning of a CASE, which is true when the session of s is over. The caller
+// appends the rest of the CASE, up to END. That rest is evaluated only if the session isn't over,
+// so s.PID is its process then.
 func (s *Session) IfGone() string {
 	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", s.Presence)
 }

@@ -13,9 +13,10 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// refusals are the first words of errors by which a server says that it has executed nothing. It
-// refuses the command, or the first write in it, before which nothing was written. (A script runs
-// in one piece, so what forbids its first write was true from its beginning.)
+// refusals are the first words of errors by which a server says that it has executed nothing. The
+// server refuses the command, or the command's first write, before which nothing was written. (A
+// server executes a script as a whole, so what forbids the script's first write was true from its
+// beginning.)
 var refusals = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "OOM",
 	"NOREPLICAS", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",

@@ -74,9 +74,9 @@ func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 // the server fits is decided by trying the scripts.
 func (f Facts) CheckVersion() error { return kit.CheckVersion("Redis", f.Version, 6, 2) }
 
-// CheckRole refuses a replica, even one that can be written to: what is written there is gone when
-// it follows its master the next time. It accepts a server that doesn't say what it is. A replica
-// that can't be written to fails the probe.
+// CheckRole refuses a replica, even one that can be written to: what is written there is lost at
+// the next resynchronisation with its master. It accepts a server that doesn't say what it is. A
+// replica that can't be written to fails the probe.
 func (f Facts) CheckRole() error {
 	if f.Role == "" || f.Role == "master" {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A script that lacks a permission in the middle would leave half of its work behind. So a backend
+// A script that lacks a permission in the middle would leave half of its work done. So a backend
 // tries each command that its scripts need when it is opened, on keys under its prefix, and says
 // which permissions are missing.
 
@@ -31,7 +31,7 @@ func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) 
 			return p.Explain(err)
 		}
 		failed, _ := val.([]any)
-		if err := p.Failed(failed); err != nil {
+		if err := p.ErrorOf(failed); err != nil {
 			return err
 		}
 	}
@@ -57,8 +57,8 @@ func (c *Conn) TrySubscribe(ctx context.Context, p Permissions, channel string, 
 	return p.Explain(err)
 }
 
-// Failed makes one error of what a probe returns.
-func (p Permissions) Failed(failed []any) error {
+// ErrorOf makes one error of what a probe returns.
+func (p Permissions) ErrorOf(failed []any) error {
 	var commands []string
 	var first error
 	for pair := range slices.Chunk(failed, 2) {

@@ -20,7 +20,7 @@ import (
 var permissions = redisconn.Permissions{Keys: "locker:*", Channels: "locker:grants:*", Doc: "docs/redis.md"}
 
 func TestFailedCommands(t *testing.T) {
-	if err := permissions.Failed(nil); err != nil {
+	if err := permissions.ErrorOf(nil); err != nil {
 		t.Errorf("nothing failed: %v, want nil", err)
 	}
 	for _, c := range []struct {
@@ -35,7 +35,7 @@ func TestFailedCommands(t *testing.T) {
 		{[]any{"SET", "READONLY You can't write against a read only replica."}, []string{"replica", "master", "READONLY"}},
 		{[]any{"SET", "OOM command not allowed when used memory > 'maxmemory'."}, []string{"OOM"}},
 	} {
-		err := permissions.Failed(c.failed)
+		err := permissions.ErrorOf(c.failed)
 		for _, word := range c.says {
 			if err == nil || !strings.Contains(err.Error(), word) {
 				t.Errorf("%v: %v, want an error that speaks of %q", c.failed, err, word)

@@ -108,8 +108,8 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 	}
 }
 
-// Send sends commands in one message and waits for their results, which each command then has.
-// After an error the commands must not be read.
+// Send sends commands in one message and waits for their results. Each command then holds its
+// result. After an error the commands must not be read.
 func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 	return c.Call(ctx, func() {
 		if len(cmds) == 1 && c.Cluster == nil {

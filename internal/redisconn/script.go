@@ -14,8 +14,8 @@ import (
 // digest.
 type Script struct{ Text, Digest string }
 
-// LoadScript reads a script that is built in. It panics if a file is missing. A line
-// "-- include FILE" stands for that file.
+// LoadScript reads a script that is built in. It panics if a file is missing. A line "-- include
+// FILE" is replaced by that file.
 func LoadScript(files fs.FS, name string) *Script {
 	text := include(files, name)
 	sum := sha1.Sum([]byte(text))
@@ -34,8 +34,9 @@ func include(files fs.FS, name string) string {
 	})
 }
 
-// Args begins the words of a call: by digest, or with the whole text. The caller appends as many
-// keys as it says, and then the arguments: room words in all.
+// Args begins the words of a call. whole: the call has the whole text of the script, instead of its
+// digest. keys is how many keys the call has. room is how many words the caller appends: the keys,
+// and then the arguments.
 func (s *Script) Args(whole bool, keys, room int) []any {
 	words := make([]any, 0, 3+room)
 	if whole {

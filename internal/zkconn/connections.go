@@ -48,14 +48,14 @@ func (s *Session) event(e zk.Event) {
 	case e.State == zk.StateDisconnected:
 		s.disconnected()
 	case e.State == zk.StateExpired:
-		s.lose(ErrExpired)
+		s.endReported(ErrExpired)
 	}
 }
 
 // connected is called when a server has confirmed the session, for the first time or again.
 func (s *Session) connected() {
 	s.mu.Lock()
-	g := s.wire.greeted()
+	g := s.wire.receivedGreeting()
 	granted := time.Duration(g.timeout) * time.Millisecond
 	first := s.silence == nil
 	if first {
@@ -82,7 +82,7 @@ func (s *Session) connected() {
 func (s *Session) disconnected() {
 	refused := s.noteDisconnect()
 	if refused { // each further connect would keep the session, and its nodes, alive
-		s.lose(ErrRefused)
+		s.endReported(ErrRefused)
 	}
 }
 
@@ -98,7 +98,7 @@ func (s *Session) noteDisconnect() (refused bool) {
 	if s.wire == nil {
 		return false
 	}
-	err := s.wire.whyNotGreeted()
+	err := s.wire.whyNoGreeting()
 	if errors.Is(err, errHungUp) && s.silence != nil {
 		err = fmt.Errorf("%w, or it knows less than this client has seen (was its data lost, or restored?)", err)
 	}
@@ -108,8 +108,9 @@ func (s *Session) noteDisconnect() (refused bool) {
 	return s.wire.wasRefused()
 }
 
-// lose ends the session. Lost is called first, so that nobody sees the end before it was reported.
-func (s *Session) lose(cause error) {
+// endReported ends the session. Lost is called first, so that nobody sees the end before it was
+// reported.
+func (s *Session) endReported(cause error) {
 	s.config.Events.Lost(cause)
 	s.End(cause)
 }
@@ -157,8 +158,8 @@ func (s *Session) present() *wire {
 	return s.wire
 }
 
-// hangUp closes it.
-func (s *Session) hangUp() {
+// closeConn closes the present connection, or the last one.
+func (s *Session) closeConn() {
 	if w := s.present(); w != nil {
 		_ = w.Close()
 	}

@@ -83,7 +83,7 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, timeout time.Dur
 	if g, err = readGreeting(conn); err != nil {
 		return g, true, err
 	}
-	return g, true, untilHungUp(conn)
+	return g, true, waitForClose(conn)
 }
 
 // connectRequest is what a client sends first: version, last zxid, timeout, session, password. The
@@ -128,9 +128,9 @@ func readGreeting(conn net.Conn) (greeting, error) {
 	return greeting{}, errForeign
 }
 
-// untilHungUp waits until a server has ended a session as it was asked. It hangs up then; with TLS
-// perhaps without the message that this is no interruption.
-func untilHungUp(conn net.Conn) error {
+// waitForClose waits until a server has ended a session as it was asked. The server then closes the
+// connection; with TLS perhaps without the message that this is no interruption.
+func waitForClose(conn net.Conn) error {
 	_, err := io.Copy(io.Discard, conn)
 	return Ignore(err, io.ErrUnexpectedEOF)
 }

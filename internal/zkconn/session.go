@@ -73,7 +73,7 @@ type Session struct {
 	lastConnErr error          // why there was no connection, the last time
 	heard       driver.Instant // when the newest request was sent that was answered: not requests to connect
 	written     driver.Instant // when the newest write was sent that was answered
-	unsure      driver.Instant // when a write was sent whose answer is lost, while no later one is answered; else Never
+	unsure      driver.Instant // when the oldest write was sent whose answer is lost, while no later one is answered; else Never
 	silence     *time.Timer    // calls checkSilence; nil until the session was confirmed
 	id          int64          // id and password attach a connection to the session
 	password    [passwordSize]byte
@@ -115,7 +115,7 @@ func (s *Session) Open(ctx context.Context) (err error) {
 		close(s.closed)
 		return err
 	}
-	context.AfterFunc(s.life, s.shut) //nolint:contextcheck // its requests come when that context is over
+	context.AfterFunc(s.life, s.closeAll) //nolint:contextcheck // its requests come when that context is over
 	go s.beat()
 	if err = s.authenticate(ctx); err != nil {
 		s.End(err)
@@ -188,18 +188,18 @@ func (s *Session) End(cause error) { s.end(cause) }
 // Closed is closed when the session is over and its connection and goroutines have ended.
 func (s *Session) Closed() <-chan struct{} { return s.closed }
 
-// shut is called when the session is over. It asks the servers to end the session, where they can
-// be reached, and ends go-zookeeper's goroutines, and with them all requests that wait for an
+// closeAll is called when the session is over. It asks the servers to end the session, where they
+// can be reached, and ends go-zookeeper's goroutines, and with them all requests that wait for an
 // answer.
-func (s *Session) shut() {
+func (s *Session) closeAll() {
 	s.stopSilence()
 	var leaving sync.WaitGroup
 	if errors.Is(s.Cause(), ErrSilent) {
-		s.hangUp()
-		leaving.Go(s.leave)
+		s.closeConn()
+		leaving.Go(s.endOnServers)
 	}
 	s.client.Close() // waits for an answer, for up to a second
-	s.hangUp()       // Close doesn't reach the client's reader, and leaves the connection of an expired session open
+	s.closeConn()    // Close doesn't reach the client's reader, and leaves the connection of an expired session open
 	for range s.quit {
 	}
 	<-s.idle

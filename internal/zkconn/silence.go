@@ -20,10 +20,11 @@ import (
 // confirm the session on each new connection and answer nothing else, or answer reads and no
 // writes, so that nodes can't be deleted.
 //
-// So a session is over when no request on it was answered for its timeout, or, while it may have
-// nodes, no write. A request to connect again doesn't count. The owner of nodes must renew or
-// remove them by writes within the timeout. After a write whose answer is lost nobody knows whether
-// it has created or deleted a node: until a later write is answered, it counts as a node.
+// So a session is over when no request on it was answered for its timeout. While the session may
+// have nodes, it is also over when no write was answered for its timeout. A request to connect
+// again doesn't count. The owner of nodes must renew or remove them by writes within the timeout.
+// After a write whose answer is lost nobody knows whether it has created or deleted a node: until a
+// later write is answered, it counts as a node.
 //
 // This ends nothing early that counts from an acknowledged write, or from an earlier moment, for
 // less than the timeout. An answer that comes later proves nothing, because the servers may be
@@ -81,8 +82,10 @@ func (s *Session) write(ask func() error) (sent driver.Instant, err error) {
 	return sent, err
 }
 
-// noteWrite notes that a write was answered, or that its answer is lost. So unsure is never earlier
-// than written, and nothing counts from a later moment than written.
+// noteWrite notes that a write was answered, or that its answer is lost. unsure is when the oldest
+// write was sent whose answer is lost, while no later write is answered: that write may have
+// created a node. unsure is never earlier than written, and nothing counts from a later moment than
+// written.
 func (s *Session) noteWrite(sent driver.Instant, answered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,9 +102,10 @@ func (s *Session) noteWrite(sent driver.Instant, answered bool) {
 	}
 }
 
-// leave asks all servers at once to end the session, until one of them has confirmed it. It asks
-// for the shortest timeout as it connects, so that the session ends soon even if the rest is lost.
-func (s *Session) leave() {
+// endOnServers asks all servers at once to end the session, until one of them has confirmed it. It
+// asks for the shortest timeout as it connects, so that the session ends soon even if the rest is
+// lost.
+func (s *Session) endOnServers() {
 	s.mu.Lock()
 	id, password := s.id, s.password
 	s.mu.Unlock()

@@ -34,14 +34,14 @@ type wire struct {
 	since    time.Time // while there are any: when the first one was sent, or something has arrived later
 	deadline time.Time // for reads, as go-zookeeper has set it
 	sent     driver.Instant
-	hello    *hello // nil: not yet
-	auth     int32  // the number of the last request that gives credentials
-	refused  bool   // the credentials were refused
-	failure  error  // why nothing more is read
+	greeting *timedGreeting // nil: not yet
+	auth     int32          // the number of the last request that gives credentials
+	refused  bool           // the credentials were refused
+	failure  error          // why nothing more is read
 }
 
-// hello is the answer to the request to connect.
-type hello struct {
+// timedGreeting is the answer to the request to connect, with the times of both.
+type timedGreeting struct {
 	greeting
 	sent, answered driver.Instant
 }
@@ -77,7 +77,7 @@ func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 		return nil, false
 	}
 	switch {
-	case w.hello == nil:
+	case w.greeting == nil:
 		w.sent = driver.Stamp()
 	case isGetData(data):
 		data = slices.Clone(data)
@@ -95,7 +95,7 @@ func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 
 // isSilent reports whether the server owes an answer for so long that it is sent nothing more.
 func (w *wire) isSilent() bool {
-	return w.hello != nil && w.waiting > 0 && time.Since(w.since) > w.holdAfter
+	return w.greeting != nil && w.waiting > 0 && time.Since(w.since) > w.holdAfter
 }
 
 func (w *wire) Read(data []byte) (int, error) {
@@ -103,7 +103,7 @@ func (w *wire) Read(data []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.in.feed(data[:n], w.received)
-	if size, known := w.in.size(); w.hello == nil && known && !isGreetingSize(size) {
+	if size, known := w.in.size(); w.greeting == nil && known && !isGreetingSize(size) {
 		w.failure = errForeign
 	}
 	if w.failure == nil && err != nil {
@@ -120,8 +120,8 @@ func (w *wire) Read(data []byte) (int, error) {
 func (w *wire) received(head []byte) {
 	w.since = time.Now()
 	w.arrived.Broadcast()
-	if w.hello == nil {
-		w.greet(head)
+	if w.greeting == nil {
+		w.receiveGreeting(head)
 		return
 	}
 	if isEvent(head) {
@@ -140,8 +140,8 @@ func (w *wire) received(head []byte) {
 	}
 }
 
-// greet receives the answer to the request to connect.
-func (w *wire) greet(head []byte) {
+// receiveGreeting receives the answer to the request to connect.
+func (w *wire) receiveGreeting(head []byte) {
 	w.waiting--
 	size, _ := w.in.size()
 	g, ok := parseGreeting(head)
@@ -149,22 +149,22 @@ func (w *wire) greet(head []byte) {
 		w.failure = errForeign
 		return
 	}
-	w.hello = &hello{g, w.sent, driver.Now()}
+	w.greeting = &timedGreeting{g, w.sent, driver.Now()}
 }
 
-// greeted returns the answer to the request to connect, nil if there is none yet.
-func (w *wire) greeted() *hello {
+// receivedGreeting returns the answer to the request to connect, nil if there is none yet.
+func (w *wire) receivedGreeting() *timedGreeting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.hello
+	return w.greeting
 }
 
-// whyNotGreeted says why the request to connect was not answered; nil: it was, or may still be.
-func (w *wire) whyNotGreeted() error {
+// whyNoGreeting says why the request to connect was not answered; nil: it was, or may still be.
+func (w *wire) whyNoGreeting() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case w.hello != nil || w.failure == nil:
+	case w.greeting != nil || w.failure == nil:
 		return nil
 	case errors.Is(w.failure, errForeign):
 		return fmt.Errorf("%w, from %s", errForeign, w.addr)

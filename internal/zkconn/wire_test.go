@@ -410,7 +410,7 @@ func heads(stream []byte, piece int) (heads [][]byte) {
 
 // greeted returns what the answer to the request to connect says.
 func greeted(c net.Conn) (timeout time.Duration, session int64) {
-	h := c.(*wire).greeted()
+	h := c.(*wire).receivedGreeting()
 	if h == nil {
 		return 0, 0
 	}

@@ -5,9 +5,9 @@
 // bound, and a rule for when the session is over (silence.go). [Ensemble] also talks to servers
 // without go-zookeeper: it asks for the limits of sessions, and ends a session that is silent.
 //
-// # What go-zookeeper v1.0.4 does, and what is done about it
+// # What go-zookeeper v1.0.4 does, and what this package does about it
 //
-// The places are in its conn.go, where no other file is named.
+// The numbers are lines of its conn.go, unless another file is named.
 //
 //   - sendChan outlives sessions (queueRequest, 893; loop, 426): a request that waits to be sent is
 //     sent under the next session, where the node that it creates belongs to nobody. So a zk.Conn
@@ -31,7 +31,7 @@
 //     (recvLoop, 862). The wire closes such a connection.
 //   - It doesn't say why a server hung up on credentials (loop, 455). The wire remembers it.
 //   - It leaves the connection open on which it heard that the session has expired (loop, 435), and
-//     Close waits for no goroutine (315). Session.shut closes connections, and waits.
+//     Close waits for no goroutine (315). Session.closeAll closes connections, and waits.
 //   - Watches of its own are kept though nobody waits for them any more (addWatcher, 883), set
 //     again after a connect by a request whose failure is only logged, and in a data race
 //     (sendSetWatches, 578: lastZxid is read while recvLoop writes it). So GetW and ExistsW are not
@@ -43,9 +43,9 @@
 //   - It can't decode the answer to a container's creation within a Multi (structs.go, 373).
 //   - It logs to the standard logger (35), and knows no contexts.
 //
-// A connection of our own beneath the protocol types was considered: encodePacket, decodePacket and
-// the request types are unexported, so it would be a client of its own, with its own encoding. The
-// one thing that is patched, a byte of one kind of request, isn't worth that.
+// We considered a connection of our own beneath the protocol types. But encodePacket, decodePacket
+// and the request types are unexported, so it would be a client of its own, with its own encoding.
+// The one thing that is patched, a byte of one kind of request, isn't worth that.
 package zkconn
 
 import (
