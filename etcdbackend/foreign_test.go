@@ -141,7 +141,7 @@ func TestAnotherClusterConfirmsNothing(t *testing.T) {
 	}
 }
 
-// The whole cluster is exchanged behind its addresses. With the same id it was founded again, and a
+// Another cluster answers at the same addresses. With the same id it was founded again, and a
 // Locker goes on; with another id it may be any cluster.
 func TestExchangedCluster(t *testing.T) {
 	for _, c := range []struct {

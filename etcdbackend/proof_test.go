@@ -20,13 +20,13 @@ func TestProved(t *testing.T) {
 		{"keepalive answered, then a linearizable answer in the same term", 5, 5, 10, 11, 5, true},
 		{"much later, still the same term", 5, 5, 10, 999, 5, true},
 		{"the linearizable request was sent in parallel with the keepalive", 5, 5, 10, 9, 5, false},
-		{"it can't be told which was first", 5, 5, 10, 10, 5, false},
+		{"it isn't known which was first", 5, 5, 10, 10, 5, false},
 		{"a later leader answered the linearizable request", 5, 5, 10, 11, 6, false},
 		{"the keepalive went to a member that knew of a later leader", 5, 6, 10, 11, 5, false},
 		{"both say a later term", 5, 6, 10, 11, 6, false},
-		{"the keepalive was answered by a member that is behind", 5, 4, 10, 11, 5, false},
-		{"the linearizable answer came from a member that is behind", 5, 5, 10, 11, 4, false},
-		{"both are behind", 5, 4, 10, 11, 4, false},
+		{"the keepalive was answered by a member that has missed something", 5, 4, 10, 11, 5, false},
+		{"the linearizable answer came from a member that has missed something", 5, 5, 10, 11, 4, false},
+		{"both have missed something", 5, 4, 10, 11, 4, false},
 		{"no keepalive was heard", 5, 5, 0, 11, 5, false},
 		{"members that have just started, and know no term", 0, 0, 10, 11, 0, false},
 	} {
@@ -45,7 +45,7 @@ func TestGrantedIn(t *testing.T) {
 	}{
 		{"the term was seen before, and is that of the answer", 5, 5, true},
 		{"it was granted in 5 or in 6", 5, 6, false},
-		{"the member that answered is behind", 5, 4, false},
+		{"the member that answered has missed something", 5, 4, false},
 		{"no term was known", 0, 5, false},
 		{"a member that knows no term", 0, 0, false},
 	} {

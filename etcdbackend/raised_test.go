@@ -35,7 +35,7 @@ func TestRaisedTTL(t *testing.T) {
 		}
 	}
 
-	// Whoever has it counts on the longer one, also when the next member would grant less.
+	// A holder of it counts on the longer one, also when the next member would grant less.
 	c.elect()
 	c.ttlOf = nil
 	if err := etcdbackend.Replace(t.Context(), l); err != nil {

@@ -27,7 +27,7 @@ func openFile(dir, path string) (*os.File, error) {
 
 // createFile creates a lock file under a temporary name and links it to its own name when its
 // content is on the disk. So nobody ever sees an incomplete one. A crash may leave the temporary
-// file behind, which does no harm.
+// file, which does no harm.
 func createFile(dir, path string) (err error) {
 	tmp := filepath.Join(dir, ".new-"+driver.NewOwner())
 	defer func() {

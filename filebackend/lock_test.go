@@ -187,7 +187,7 @@ func TestReplacedWhileHeld(t *testing.T) {
 			t.Errorf("%s: Release = %v, want ErrLost", what, err)
 		}
 		if _, err := locker.TryAcquire(t.Context(), open(t, dir), "x"); !errors.Is(err, locker.ErrHeld) {
-			t.Errorf("%s: TryAcquire beside the successor = %v, want ErrHeld", what, err)
+			t.Errorf("%s: TryAcquire next to the successor = %v, want ErrHeld", what, err)
 		}
 		if err := successor.Renew(t.Context()); err != nil {
 			t.Errorf("%s: the successor's Renew = %v", what, err)

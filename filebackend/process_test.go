@@ -125,7 +125,7 @@ func TestInheritedDescriptorKeepsLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := locker.TryAcquire(t.Context(), l, "x"); !errors.Is(err, locker.ErrHeld) {
-		t.Errorf("TryAcquire beside the child = %v, want ErrHeld", err)
+		t.Errorf("TryAcquire next to the child = %v, want ErrHeld", err)
 	}
 	if err := parent.stdin.Close(); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestReleaseUnlocksForChild(t *testing.T) {
 	child := startWithLock(t, lease)
 	release(t, lease)
 	if _, err := locker.TryAcquire(t.Context(), b, "x"); err != nil {
-		t.Errorf("TryAcquire beside a child of the former holder = %v", err)
+		t.Errorf("TryAcquire next to a child of the former holder = %v", err)
 	}
 	if err := child.stdin.Close(); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 )
 
 // Waiters don't try without a notice, so a test that waits fails when a notice is missing. And no
-// reader of notices ends by itself, so one that Close leaves behind is found.
+// reader of notices ends by itself, so one that Close leaves running is found.
 func init() {
 	filebackend.SlowTries()
 	filebackend.SetIdleTime(time.Hour)
@@ -143,7 +143,7 @@ func TestChildEndWakes(t *testing.T) {
 	}
 	select {
 	case <-got:
-		t.Error("granted beside the child")
+		t.Error("granted next to the child")
 	default:
 	}
 	if err := parent.stdin.Close(); err != nil {

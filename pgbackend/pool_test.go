@@ -18,7 +18,7 @@ import (
 
 // A fifth TTL takes the place of those that aren't in use any more.
 
-// Whoever is about to use the connection of a TTL when that is retired gets another one.
+// A caller that is about to use the connection of a TTL when that is retired gets another one.
 func TestTTLEvictedDuringAnAcquisition(t *testing.T) {
 	f := newFake(t)
 	l := open(t, f)

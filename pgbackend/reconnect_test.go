@@ -108,19 +108,19 @@ func TestEndOfTheSharedConnectionInAMove(t *testing.T) {
 		if !stalled.Load() {
 			t.Fatal("the lease is not being moved: this test proves nothing")
 		}
-		stood := f.connections()
+		before := f.connections()
 		if _, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(ttl)); err == nil { // which finds the shared connection silent
 			t.Error("TryAcquire on a silent connection = nil")
 		}
-		for c := range stood {
+		for c := range before {
 			if !f.connections()[c] {
-				t.Errorf("the connection of process %d was given up, and the lease may hang on it", c.pid)
+				t.Errorf("the connection of process %d was given up, and the lease may be attached to it", c.pid)
 			}
 		}
 		if err := lease.Err(); err != nil {
 			t.Errorf("Err = %v, want nil: both connections stand", err)
 		}
-		for c := range stood {
+		for c := range before {
 			if c.ttl == strconv.FormatInt(ttl.Milliseconds(), 10) && c != f.waited {
 				_ = c.Close() // the server ends the shared one
 			}

@@ -41,8 +41,7 @@ func (tx *answeringTx) Scan(dest ...any) error {
 	return nil
 }
 
-// After a failover the connection to the server of before may be silent, and nobody else asks on
-// it.
+// After a failover the connection to the earlier server may be silent, and nobody else asks on it.
 func TestLockTxBesideASilentConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)

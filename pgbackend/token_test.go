@@ -25,9 +25,9 @@ func TestEpoch(t *testing.T) {
 		"the dump of a younger server":            {row(at(70, 5, 900, 6), 6), at(99, 5, 900, 1), 7},
 		"pg_upgrade, which keeps all OIDs":        {row(first, 1), at(99, 5, 900, 1), 2},
 		"a dump into another database":            {row(first, 1), at(70, 6, 1800, 1), 2},
-		"a dump into the database of before":      {row(first, 1), at(70, 5, 1800, 1), 2},
+		"a dump into the same database":           {row(first, 1), at(70, 5, 1800, 1), 2},
 		"a dump into a promoted server":           {row(first, 1), at(99, 5, 900, 7), 8},
-		"a dump of before a promotion":            {row(first, 1), at(70, 5, 1800, 2), 3}, // there was an epoch 2
+		"a dump from before a promotion":          {row(first, 1), at(70, 5, 1800, 2), 3}, // there was an epoch 2
 		"an older timeline, by a strange restore": {row(at(70, 5, 900, 4), 4), at(70, 5, 900, 3), 5},
 	} {
 		next := c.before.At(c.now)

@@ -22,8 +22,8 @@ import (
 // No other connection is needed, so tx may come through PgBouncer in transaction mode, when the
 // Locker doesn't.
 //
-// In what [locker.Open] returned, [locker.AsLocker] finds the Locker, also behind decorators that only
-// observe:
+// In what [locker.Open] returned, [locker.AsLocker] finds the Locker, also inside decorators that
+// only observe:
 //
 //	l, _ := locker.Open(ctx, "postgres://pg.example/app")
 //	pg, ok := locker.AsLocker[*pgbackend.Locker](l)

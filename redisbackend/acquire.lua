@@ -13,11 +13,11 @@ end
 
 -- include queue.lua
 
-local who, token = advance()
-if not who then -- all waiters are dead
+local current, token = advance()
+if not current then -- all waiters are dead
   return finish({GRANTED, take()})
 end
-if who == owner then
+if current == owner then
   rearm()
   return finish({GRANTED, token})
 end
@@ -33,4 +33,4 @@ local pttl = redis.call('PTTL', KEYS[1])
 if rank then
   return finish({QUEUED, pttl, heard, rank})
 end
-return finish({REFUSED, pttl, heard})
+return finish({HELD, pttl, heard})

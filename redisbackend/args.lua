@@ -18,11 +18,11 @@
 -- ARGV[4]  channel  on which its Locker listens for grants; '' if it doesn't listen, and must not be queued
 --                   (release doesn't use these two, and is called with others)
 --
--- What a script answers: {GONE}, {REFUSED, pttl, listeners}, {QUEUED, pttl, listeners, rank} or
+-- What a script answers: {GONE}, {HELD, pttl, listeners}, {QUEUED, pttl, listeners, rank} or
 -- {GRANTED, token}. pttl: the milliseconds that the holder's lease has left if nobody renews it.
 -- listeners: how many this server sees on the channel. The two most frequent answers are shorter,
--- because a table costs a script as much as a command does: a number alone stands for a table with
--- that number, and text alone is the token of a grant.
-local GONE, REFUSED, QUEUED, GRANTED = 0, 1, 2, 3
+-- because a table costs a script as much as a command does: a number alone means a table with that
+-- number alone, and text alone is the token of a grant.
+local GONE, HELD, QUEUED, GRANTED = 0, 1, 2, 3
 
 local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

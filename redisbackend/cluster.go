@@ -20,7 +20,7 @@ var (
 	renewOneScript   = &script{redisconn.LoadScript(files, "renew_one.lua"), 1}
 	keepOneScript    = &script{redisconn.LoadScript(files, "keep_one.lua"), 2}
 	releaseOneScript = &script{redisconn.LoadScript(files, "release_one.lua"), 1}
-	buryOneScript    = &script{redisconn.LoadScript(files, "bury_one.lua"), 5}
+	tombstoneOneScript    = &script{redisconn.LoadScript(files, "tombstone_one.lua"), 5}
 )
 
 // keepEvery is how often the last token of a lease is renewed. Each time it gets a minute more than

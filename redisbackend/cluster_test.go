@@ -99,8 +99,8 @@ func TestClusterAsksForOneKey(t *testing.T) {
 		{"granted", []string{granted}, true, []string{"release_one"}},
 		{"held", []string{held}, false, nil},
 		{"refused for good", []string{tryAgain}, false, nil},
-		{"granted by the second copy", []string{hangUp, granted}, true, []string{"bury_one", "release_one"}},
-		{"no answer", []string{""}, false, []string{"bury_one", "release_one"}},
+		{"granted by the second copy", []string{hangUp, granted}, true, []string{"tombstone_one", "release_one"}},
+		{"no answer", []string{""}, false, []string{"tombstone_one", "release_one"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := newFake(t)

@@ -28,7 +28,7 @@ var (
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
-		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "bury_one": buryOneScript.Text, "keep_one": keepOneScript.Text,
+		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "tombstone_one": tombstoneOneScript.Text, "keep_one": keepOneScript.Text,
 	}
 }
 

@@ -1,10 +1,10 @@
 -- How long the last token of a name is kept.
 --
--- A name needs it for as long as the clock may fall behind it. The key lives, by the same clock,
--- for an hour after the lease, or for an hour after the clock has passed the token, if that is
--- later. So names that are used once leave nothing behind, and tokens survive a clock that is set
--- back by up to an hour. Of a longer lease only an hour counts: at its end the clock has passed the
--- token by that already.
+-- A name needs it for as long as the server's clock may show an earlier time than the token. The
+-- key lives, by the same clock, for an hour after the lease, or for an hour after the clock has
+-- passed the token, if that is later. So names that are used once leave nothing for long, and
+-- tokens survive a clock that is set back by up to an hour. Of a longer lease only an hour counts:
+-- at its end the clock has passed the token by that already.
 local minute, hour = 60000, 3600000
 local function kept(lease) return math.min(lease, hour) + hour end
 

@@ -1,6 +1,6 @@
 -- probe runs each command that the other scripts run, once and without effect. It returns the
--- commands that fail, each followed by its error. Whichever command is missing, nothing is left
--- behind: what is created gets an expiry at once, or isn't created (XX).
+-- commands that fail, each followed by its error. Whichever command is missing, nothing remains:
+-- what is created gets an expiry at once, or isn't created (XX).
 --
 -- KEYS as in args.lua, of a name that nobody uses; ARGV[4]: the channel, or ''.
 local failed = {}

@@ -6,8 +6,8 @@ local function holder()
   local held = redis.pcall('GET', KEYS[1])
   if not held then return nil end
   if type(held) ~= 'string' then return '' end
-  local who, token = string.match(held, '^(%S+) (%d+)$')
-  return who or '', token
+  local current, token = string.match(held, '^(%S+) (%d+)$')
+  return current or '', token
 end
 
 -- listeners counts the subscribers of a channel on this server. Those on its replicas are not seen.
@@ -17,9 +17,9 @@ local function listeners(c)
 end
 
 -- leave removes an owner's place from the queue, and says whether it had one.
-local function leave(who)
-  redis.call('HDEL', KEYS[4], who)
-  return redis.call('ZREM', KEYS[3], who) == 1
+local function leave(id)
+  redis.call('HDEL', KEYS[4], id)
+  return redis.call('ZREM', KEYS[3], id) == 1
 end
 
 -- Messages to Lockers, which finish sends: {channel, text}. The text is "OWNER TOKEN STAMP KEY" for
@@ -54,14 +54,14 @@ end
 -- ended. A waiter that doesn't listen keeps its place until it is stale: it may be connecting
 -- again.
 --
--- The new holder can't prove at this moment that it is alive, so its lease counts from its last
--- refresh: it ends a TTL after that. The stamp says which refresh that was, and the holder counts
--- its deadline from when it sent that one. So a server that has taken over and missed the latest
--- refresh grants less time, and both know it.
+-- The new holder doesn't answer at this moment, and nothing proves that it is alive. So its lease
+-- counts from its last refresh: it ends a TTL after that. The stamp says which refresh that was,
+-- and the holder counts its deadline from when it sent that one. So a server that has taken over
+-- and missed the latest refresh grants less time, and both know it.
 local function advance()
-  local who, token = holder()
+  local current, token = holder()
   local skipped = 0
-  while not who do
+  while not current do
     local first = redis.call('ZRANGE', KEYS[3], skipped, skipped)[1]
     if not first then return nil end
     local place = redis.call('HGET', KEYS[4], first)
@@ -78,14 +78,14 @@ local function advance()
     elseif listeners(on) == 0 then
       skipped = skipped + 1
     else
-      who, token = first, mint(lease)
-      redis.call('SET', KEYS[1], who .. ' ' .. token, 'PX', left)
-      leave(who)
-      messages[1] = {on, table.concat({who, token, mark, KEYS[1]}, ' ')}
+      current, token = first, mint(lease)
+      redis.call('SET', KEYS[1], current .. ' ' .. token, 'PX', left)
+      leave(current)
+      messages[1] = {on, table.concat({current, token, mark, KEYS[1]}, ' ')}
       alert(left)
     end
   end
-  return who, token
+  return current, token
 end
 
 -- finish sends the messages, last of all and without failing: what they say is done, whether they

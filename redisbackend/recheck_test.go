@@ -9,7 +9,7 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// Those who came before may be dead: whoever asks when a lease has expired does it within the time
+// Those who came before may be dead: one that asks when a lease has expired does it within the time
 // that Guarantees names.
 func TestWaiterAsksSoonAfterExpiry(t *testing.T) {
 	const answer = 10 * time.Millisecond // for the request itself, and what Redis rounds

@@ -1,4 +1,4 @@
-// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also behind Sentinels
+// Package redisbackend keeps locks on a Redis or Valkey server, 6.2 or later, also with Sentinels
 // and in a Cluster. It is opened by URL, or by [New] with a client of the caller's.
 //
 //	l, err := locker.Open(ctx, "redis://user:password@redis.example:6379/0?prefix=billing:&ttl=30s")
@@ -52,7 +52,7 @@
 //	db               the database, instead of the path
 //	addr             HOST:PORT of a further Sentinel or server of the Cluster; may be repeated
 //	master_name      what the Sentinels call the servers
-//	username, password   for the servers behind the Sentinels
+//	username, password   for the servers that the Sentinels name
 //	cluster          true: a Cluster
 //	pool_size        connections at most, to each server: 10 for each CPU
 //	allow_eviction   true: see WithEviction

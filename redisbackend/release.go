@@ -61,5 +61,5 @@ func (l *lock) removal(granted bool, remains remains) []*script {
 	case granted && remains != arriving:
 		return []*script{releaseOneScript}
 	}
-	return []*script{buryOneScript, releaseOneScript}
+	return []*script{tombstoneOneScript, releaseOneScript}
 }

@@ -1,5 +1,5 @@
 -- release_one is release with one key, for a Cluster: see cluster.go. The tombstone is made by
--- bury_one.
+-- tombstone_one.
 --
 -- KEYS[1]  lock
 

@@ -5,8 +5,8 @@
 -- include token.lua
 -- include queue.lua
 
-local who, token = advance()
-if who == owner then
+local current, token = advance()
+if current == owner then
   rearm()
   return finish({GRANTED, token})
 end

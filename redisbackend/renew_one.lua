@@ -6,8 +6,8 @@
 -- include args.lua
 
 local held = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
-local who, token = string.match(type(held) == 'string' and held or '', '^(%S+) (%d+)$')
-if who ~= owner then
+local current, token = string.match(type(held) == 'string' and held or '', '^(%S+) (%d+)$')
+if current ~= owner then
   return GONE
 end
 redis.call('PEXPIRE', KEYS[1], ttl)

@@ -3,7 +3,7 @@
 --
 -- raised          the lock is the owner's, and the counter was raised to its token
 -- granted C MAX   the lock is the owner's, but the counter is C, so the token was too small, or larger than MAX
--- held LEFT RANK WHO
+-- held LEFT RANK OWNER
 --                 another owner has it, for LEFT milliseconds if nobody renews it; RANK waiters came before
 -- gone            it was released already; this request was delayed
 --
@@ -24,14 +24,14 @@ return each(function(lock, owner, token, ttl, ticket)
     if redis.call('EXISTS', lock .. ':tomb:' .. owner) == 1 then
       return 'gone'
     end
-    local who = holder(lock)
-    if who == owner then
+    local current = holder(lock)
+    if current == owner then
       redis.call('PEXPIRE', lock, ttl)
       return 'granted ' .. text(counter(lock)) .. ' ' .. text(limit())
     end
-    if who and not (who == me and ticket ~= '') then
+    if current and not (current == me and ticket ~= '') then
       local rank = place(lock, ttl, ticket)
-      return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. who
+      return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. current
     end
     leave(lock, ticket)
   end

@@ -273,7 +273,7 @@ func TestRenewals(t *testing.T) {
 		{"a majority", [][]string{{renewed, hangUp, renewed}}, []bool{false}, []bool{true}},
 		{"a minority: not lost yet", [][]string{{renewed, hangUp, hangUp}, {renewed, renewed, hangUp}}, []bool{false, false}, []bool{false, true}},
 		{"two have dropped it", [][]string{{renewed, gone, gone}}, []bool{true}, []bool{false}},
-		{"who has let go never counts again", [][]string{{hangUp, gone, renewed}, {hangUp, renewed, renewed}}, []bool{false, false}, []bool{false, false}},
+		{"a server that has dropped the lease never counts again", [][]string{{hangUp, gone, renewed}, {hangUp, renewed, renewed}}, []bool{false, false}, []bool{false, false}},
 		{"one has dropped it, one has lost its memory", [][]string{{gone, waits, renewed}}, []bool{true}, []bool{false}},
 		{"what is left proves less", [][]string{{renewed, hangUp, renewed}, {hangUp, hangUp, gone}}, []bool{false, true}, []bool{true, false}},
 	} {

@@ -63,8 +63,8 @@ local function remember(identity, began, max)
 end
 
 -- forgetful returns nil if the server remembers all that it must, or else why not. It notices a
--- loss, and writes that the wait has begun. A clock that was set back behind SINCE is a loss too:
--- by that clock nobody knows when the wait is over.
+-- loss, and writes that the wait has begun. A clock that was set back to before SINCE is a loss
+-- too: by that clock nobody knows when the wait is over.
 local function forgetful()
   local noted, began, max = remembered()
   local identity, master = present()

@@ -13,20 +13,20 @@
 -- include args.lua
 -- include waiters.lua
 
-return each(function(lock, owner, tell, ttl, ticket)
-  local who = holder(lock)
-  if who == owner then
+return each(function(lock, owner, notify, ttl, ticket)
+  local current = holder(lock)
+  if current == owner then
     redis.call('DEL', lock)
-    who = nil
+    current = nil
   else
     local done = redis.pcall('SET', lock .. ':tomb:' .. owner, '', 'PX', ttl)
     if done.err then return 'refused ' .. done.err end
-    if who and who == me and ticket ~= '' then
+    if current and current == me and ticket ~= '' then
       redis.call('DEL', lock) -- it is kept for us, and we don't want it any more
-      who = nil
+      current = nil
     end
   end
   leave(lock, ticket)
-  if not who and tell == 1 then wake(lock) end
+  if not current and notify == 1 then wake(lock) end
   return 'released'
 end)

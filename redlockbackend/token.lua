@@ -10,8 +10,8 @@
 -- was lost. With a larger limit it would agree, long after it takes part again, to no token that
 -- the others agree to.
 --
--- It expires 26 hours after it was raised last, so that names that are used once leave nothing
--- behind. At that time the clock is at least 25 hours beyond it. So if there is no counter, nothing
+-- It expires 26 hours after it was raised last, so that names that are used once leave nothing for
+-- long. At that time the clock is at least 25 hours beyond it. So if there is no counter, nothing
 -- is agreed to that isn't above the last full hour less 24: by the same clock, that is more than
 -- any counter was that has expired. (A full hour, so that it doesn't change between the two
 -- phases.)

@@ -8,10 +8,10 @@ local me = string.match(ARGV[2], '%x+$')
 -- else comes first.
 local turn = 100
 
--- standing is the ticket of a Locker's place: the ticket of its acquisition that waits.
+-- ticket_of returns the ticket of the Locker's place: the ticket of its acquisition that waits.
 -- Acquisitions that don't wait any more are handled here too, when they release or come late, and
 -- leave that place alone.
-local function standing(waiters)
+local function ticket_of(waiters)
   return tonumber(redis.pcall('ZSCORE', waiters, ARGV[2]) or nil)
 end
 
@@ -19,7 +19,7 @@ end
 local function place(lock, ttl, ticket)
   if ticket == '' or not me then return 0 end
   local waiters = lock .. ':waiters'
-  if (standing(waiters) or 0) < tonumber(ticket) then
+  if (ticket_of(waiters) or 0) < tonumber(ticket) then
     if type(redis.pcall('ZADD', waiters, ticket, ARGV[2])) == 'table' then
       return 0 -- an error: somebody has put something else there
     end
@@ -32,7 +32,7 @@ end
 
 local function leave(lock, ticket)
   local waiters = lock .. ':waiters'
-  if ticket ~= '' and me and standing(waiters) == tonumber(ticket) then redis.call('ZREM', waiters, ARGV[2]) end
+  if ticket ~= '' and me and ticket_of(waiters) == tonumber(ticket) then redis.call('ZREM', waiters, ARGV[2]) end
 end
 
 -- wake notifies the first waiter that still listens, and keeps the lock for it for a moment. The
@@ -41,8 +41,8 @@ local function wake(lock)
   while true do
     local first = redis.pcall('ZPOPMIN', lock .. ':waiters')[1]
     if not first then return end
-    local told = redis.pcall('PUBLISH', first, lock)
-    if type(told) == 'number' and told > 0 then
+    local receivers = redis.pcall('PUBLISH', first, lock)
+    if type(receivers) == 'number' and receivers > 0 then
       redis.pcall('SET', lock, string.match(first, '%x*$') .. ' turn', 'PX', turn)
       return
     end

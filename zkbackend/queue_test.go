@@ -47,7 +47,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 	})
 }
 
-// Each waiter watches the one before it, so one wakes up when one leaves: whoever that is.
+// Each waiter watches the one before it, so one wakes up when any other one leaves.
 func TestOneWakesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

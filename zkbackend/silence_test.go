@@ -253,7 +253,7 @@ func TestShortSilence(t *testing.T) {
 	})
 }
 
-// An answer that is read when the session is over already, as by a process that stood still,
+// An answer that is read when the session is over already, as by a process that was stopped,
 // revives no lease: the servers may be ending the session.
 func TestAnswerAfterTheEnd(t *testing.T) {
 	if before, after := zkbackend.WroteAround(tick, ttl); before != nil || after == nil || !zkconn.Broken(after) {

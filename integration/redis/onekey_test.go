@@ -62,13 +62,13 @@ func TestRedisOneKeyScripts(t *testing.T) {
 	b.Admin.Del(t.Context(), key(b.Name))
 
 	late := b.acquisition("")
-	late.one("bury", isGone)
+	late.one("tombstone", isGone)
 	if left := b.left(":tomb:" + late.owner); left < itest.Far-itest.Soon || left > itest.Far {
 		t.Errorf("the tombstone is kept for %v, want a TTL", left)
 	}
 	want(t, late.acquire(), isGone)
 	late.ttl = 48 * time.Hour
-	late.one("bury", isGone)
+	late.one("tombstone", isGone)
 	if left := b.left(":tomb:" + late.owner); left < 24*time.Hour-itest.Soon || left > 24*time.Hour {
 		t.Errorf("the tombstone of a long lease is kept for %v, want a day", left)
 	}

@@ -63,7 +63,7 @@ func (a *acquisition) try(script, channel, late string) ([]any, error) {
 	}
 	k := key(a.name)
 	keys := []string{k, k + ":token", k + ":queue", k + ":waiters", k + ":tomb:" + a.owner}
-	if only := map[string]int{"renew_one": 1, "release_one": 1, "keep_one": 2, "bury_one": 5}[script]; only > 0 {
+	if only := map[string]int{"renew_one": 1, "release_one": 1, "keep_one": 2, "tombstone_one": 5}[script]; only > 0 {
 		keys = keys[only-1 : only]
 	}
 	answer := a.admin.Eval(a.t.Context(), scriptText(a.t, script+".lua"), keys, args...)

@@ -129,7 +129,7 @@ func TestBroken(t *testing.T) {
 		twice    = "was issued twice"
 		renewed  = "was renewed after"
 		both     = "two leases are valid"
-		stands   = "though its removal was confirmed"
+		exists   = "though its removal was confirmed"
 		stolen   = "the key of somebody else"
 		runsAway = "beyond the server's clock"
 	)
@@ -142,7 +142,7 @@ func TestBroken(t *testing.T) {
 	}{
 		// What clients do.
 		{"acquire is sent again by the library, and answered as before", out(repeated(), model.Rules{AcquireOwn: true}), twice},
-		{"acquire is sent again by the library after its release", &removal{attempts: 2, resends: true}, stands},
+		{"acquire is sent again by the library after its release", &removal{attempts: 2, resends: true}, exists},
 		{"late answers count", func() *tokens { w := plain(); w.countsLate = true; return w }(), twice},
 		{"a grant counts as a raise", func() *tokens { w := plain(); w.countsAny = true; return w }(), twice},
 		{"a lease counts from the answers", func() *exclusion { w := timed(); w.fromReply = true; return w }(), both},
@@ -150,7 +150,7 @@ func TestBroken(t *testing.T) {
 		{"a lease counts from its newest renewal", func() *exclusion { w := timed(); w.newest = true; return w }(), both},
 
 		// What servers forget.
-		{"a clock is set back behind what was forgotten", func() *tokens { w := forgets(); w.setBack = true; return w }(), twice},
+		{"a clock is set back to before what was forgotten", func() *tokens { w := forgets(); w.setBack = true; return w }(), twice},
 		{"a clock is set back later", func() *tokens { w := forgets(); w.stepsBack = true; return w }(), twice},
 		{"counters start at nothing after a loss", out(forgets(), model.Rules{CounterSince: true}), twice},
 		{"counters start at the clock after a loss, and clients' clocks are ahead", out(forgets(), model.Rules{CounterAhead: true}), twice},
@@ -168,23 +168,23 @@ func TestBroken(t *testing.T) {
 		{"acquire takes what somebody has", timedOut(timed(), model.Rules{AcquireHeld: true}), both},
 		{"acquire doesn't compare with the counter", out(plain(), model.Rules{AcquireCompare: true}), twice},
 		{"acquire notes a token that it hasn't raised to", out(plain(), model.Rules{AcquireZero: true}), renewed},
-		{"acquire doesn't look for a tombstone", &removal{attempts: 2, out: model.Rules{AcquireTomb: true}}, stands},
+		{"acquire doesn't look for a tombstone", &removal{attempts: 2, out: model.Rules{AcquireTomb: true}}, exists},
 		{"counters are raised as far as clients like", &removal{attempts: 2, out: model.Rules{Limit: true}}, runsAway},
 
 		// Of raise.
 		{"raise doesn't compare with the counter", out(plain(), model.Rules{RaiseCompare: true}), twice},
-		{"raise doesn't look whose the key is", &removal{attempts: 2, out: model.Rules{RaiseOwner: true}}, stands},
+		{"raise doesn't look whose the key is", &removal{attempts: 2, out: model.Rules{RaiseOwner: true}}, exists},
 		{"raise and renew know plain counters only", out(plain(), model.Rules{PlainCounters: true}), renewed},
 
 		// Of renew. That it looks whose the key is has no row: see TestNotNeeded.
 		{"renew doesn't look at the token", out(plain(), model.Rules{RenewToken: true}), renewed},
 		{"renew sets the key again (tokens)", out(plain(), model.Rules{RenewExists: true}), renewed},
-		{"renew sets the key again (removal)", &removal{attempts: 2, out: model.Rules{RenewExists: true}}, stands},
+		{"renew sets the key again (removal)", &removal{attempts: 2, out: model.Rules{RenewExists: true}}, exists},
 
 		// Of release.
 		{"release doesn't look whose the key is (leases)", timedOut(timedThree(), model.Rules{ReleaseOwner: true}), both},
 		{"release doesn't look whose the key is (removal)", &removal{attempts: 2, out: model.Rules{ReleaseOwner: true}}, stolen},
-		{"release leaves no tombstone", &removal{attempts: 2, out: model.Rules{ReleaseTomb: true}}, stands},
+		{"release leaves no tombstone", &removal{attempts: 2, out: model.Rules{ReleaseTomb: true}}, exists},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

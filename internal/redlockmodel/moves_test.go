@@ -84,7 +84,7 @@ func (m move) say(answer model.Answer) string {
 		recovers:        "server %N has waited for the longest TTL",
 		ends:            "%A gives up, or releases its lease",
 		releases:        "release of %A on server %N",
-		stepsBack:       "the clock of server %N is set back behind all that it knows",
+		stepsBack:       "the clock of server %N is set back to before all that it knows",
 		ticks:           "time goes by",
 	}[m.kind]
 	return strings.NewReplacer("%A", string(rune('A'+m.attempt)), "%N", fmt.Sprint(m.node+1), "%T", fmt.Sprint(m.token)).Replace(text) + string(answer)

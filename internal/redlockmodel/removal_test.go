@@ -6,8 +6,8 @@ import (
 	model "github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// A model of one server: what a release leaves behind, what it takes along, and how far counters
-// go. What holds on each server holds on all of them.
+// A model of one server: what a release leaves, what it takes along, and how far counters go. What
+// holds on each server holds on all of them.
 //
 // Requests come in any order, those of an attempt that is over too. Tombstones don't expire: what
 // is promised is promised for as long as they live.
@@ -69,7 +69,7 @@ func (w *removal) apply(s removalState, m move) (removalState, string) {
 	}
 	switch {
 	case s.node.Holder == owner && at.confirmed:
-		return s, "a key stands though its removal was confirmed"
+		return s, "a key exists though its removal was confirmed"
 	case s.node.Token > removalLimit:
 		return s, "a counter is beyond the server's clock and a minute"
 	}

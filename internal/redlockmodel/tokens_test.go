@@ -40,7 +40,7 @@ type tokens struct {
 	alive           bool        // and their process lives on
 	swaps           bool        // or databases are swapped instead
 	expiry          bool        // counters expire
-	setBack         bool        // a server's clock is behind what it has forgotten when it notices
+	setBack         bool        // a server's clock is before what it has forgotten when it notices
 	stepsBack       bool        // or later
 	client
 	out model.Rules
@@ -60,7 +60,7 @@ type tokenState struct {
 }
 
 // column is all that belongs to one server, so that states in which the servers have changed places
-// can be told to be the same.
+// are known to be the same.
 type column struct {
 	node, saved, aside model.Node          // saved: the snapshot; aside: the other database
 	forgot             model.Token         // the highest counter that was lost: the server's clock is no less

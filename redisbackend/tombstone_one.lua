@@ -1,4 +1,4 @@
--- bury_one makes the tombstone of release.lua, for a Cluster: see cluster.go.
+-- tombstone_one makes the tombstone of release.lua, for a Cluster: see cluster.go.
 --
 -- KEYS[1]  tomb
 
