@@ -115,7 +115,7 @@ func say(word string, n any) { fmt.Println(word, n) }
 // untilEOF returns when the test has closed the helper's standard input, or has ended.
 func untilEOF() { _, _ = io.Copy(io.Discard, os.Stdin) }
 
-// hold holds a lock until a line asks to release it.
+// hold holds a lock until the test closes the helper's standard input.
 func hold(ctx context.Context, args []string) error {
 	l, err := filebackend.New(args[0])
 	if err != nil {

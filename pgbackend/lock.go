@@ -67,7 +67,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// join makes the lock a user of its name and of the pool of its TTL, until leave.
+// join registers the lock as a user of its name (names) and of the pool of its TTL (pools); leave
+// takes that back.
 func (l *lock) join(ctx context.Context) error {
 	if l.pool != nil {
 		return nil
@@ -110,7 +111,8 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 		return g, false, err
 	}
 	err = c.reserve(l)
-	// The lock that has reserved the key may have no answer yet. This statement is answered after it.
+	// The lock that has reserved the key may have no answer yet. The statement of confirm is
+	// answered after that lock's statement.
 	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) {
 		if _, err := c.confirm(limited); err != nil {
 			return g, c.Err() != nil, err

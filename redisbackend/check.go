@@ -18,10 +18,10 @@ import (
 // commands; and the client must be of the right kind.
 
 // open checks the servers, and finds out what can be promised.
-func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
+func (d *redisDriver) open(ctx context.Context) error {
 	conn := d.router.conn
 	failsOver := conn.Cluster != nil || redisconn.UsesSentinels(conn.Client)
-	if err := d.checkAll(ctx, failsOver, allowEviction); err != nil {
+	if err := d.checkAll(ctx, failsOver); err != nil {
 		return err
 	}
 	if failsOver {
@@ -45,15 +45,15 @@ func (d *redisDriver) open(ctx context.Context, allowEviction bool) error {
 }
 
 // checkAll checks each server.
-func (d *redisDriver) checkAll(ctx context.Context, failsOver, allowEviction bool) error {
+func (d *redisDriver) checkAll(ctx context.Context, failsOver bool) error {
 	conn := d.router.conn
 	if conn.Cluster == nil {
-		return d.check(ctx, conn.Client, failsOver, allowEviction)
+		return d.check(ctx, conn.Client, failsOver)
 	}
 	var err error
 	if left := conn.Call(ctx, func() {
 		err = conn.Cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error {
-			return d.check(ctx, c, failsOver, allowEviction)
+			return d.check(ctx, c, failsOver)
 		})
 	}); left != nil {
 		return left
@@ -61,12 +61,12 @@ func (d *redisDriver) checkAll(ctx context.Context, failsOver, allowEviction boo
 	return err
 }
 
-func (d *redisDriver) check(ctx context.Context, client redis.Cmdable, failsOver, allowEviction bool) error {
+func (d *redisDriver) check(ctx context.Context, client redis.Cmdable, failsOver bool) error {
 	f, err := d.router.conn.AskFacts(ctx, client) // INFO need not be permitted; see CheckEviction
 	if err != nil {
 		return redisconn.OverdueFrom(redisconn.AddressOf(client), err)
 	}
-	if err := checkFacts(f, d.router.conn.Cluster != nil, allowEviction); err != nil || failsOver {
+	if err := checkFacts(f, d.router.conn.Cluster != nil, d.allowEviction); err != nil || failsOver {
 		return err // where roles change, the client finds the new master
 	}
 	return f.CheckRole()

@@ -14,15 +14,15 @@ import (
 
 // redisDriver is what one Locker has of Redis.
 type redisDriver struct {
+	config
 	router     *router
 	grants     *grantListener // nil: waiters poll
-	prefix     string
 	guarantees locker.Guarantees
 	done       func() error // called when the driver is closed; nil: nothing
 }
 
-func newDriver(client redis.UniversalClient, prefix string, done func() error) *redisDriver {
-	d := &redisDriver{router: newRouter(client), prefix: prefix, guarantees: Guarantees(), done: done}
+func newDriver(client redis.UniversalClient, c config, done func() error) *redisDriver {
+	d := &redisDriver{config: c, router: newRouter(client), guarantees: Guarantees(), done: done}
 	d.grants = newGrantListener(d)
 	return d
 }

@@ -91,7 +91,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 
 // NewDriver is New without the engine and without a look at the server.
 func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
-	d := newDriver(client, defaultPrefix, nil)
+	d := newDriver(client, newConfig(nil), nil)
 	if !pushes {
 		d.grants = nil
 	}

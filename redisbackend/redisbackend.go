@@ -156,9 +156,9 @@ func newLocker(ctx context.Context, client redis.UniversalClient, c config, done
 	case *redis.AutoPipeliner:
 		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported)
 	}
-	d := newDriver(client, c.prefix, done)
+	d := newDriver(client, c, done)
 	if err := kit.Opening(ctx, openTimeout, func(ctx context.Context) error {
-		return redisconn.OverdueFrom(redisconn.AddressOf(client), d.open(ctx, c.allowEviction))
+		return redisconn.OverdueFrom(redisconn.AddressOf(client), d.open(ctx))
 	}, func(err error) error {
 		return hint(err, redisconn.UsesTLS(client))
 	}); err != nil {

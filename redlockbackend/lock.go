@@ -83,7 +83,9 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			l.waiter = l.d.waitlist.enter(l.key)
 		}
 		l.waiter.schedulePoll(all)
-		if !failing.IsZero() { // a failure may be short, for example connections that were ended: ask soon
+		// The next poll comes soon, so that several short failures, for example connections that are
+		// ended, don't look like one that lasts.
+		if !failing.IsZero() {
 			l.waiter.pollWithin(l.ttl / 8)
 		}
 		if !l.isQueued {

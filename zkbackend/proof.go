@@ -85,7 +85,7 @@ func marginsOf(tick time.Duration) margins {
 // costs no lease anything.
 func (m margins) readInterval() time.Duration { return m.readGap * 3 / 4 }
 
-// holdAfter is for how long requests are sent to a server that answers none.
+// holdAfter is how long a server may leave requests unanswered before it is sent no further ones.
 func (m margins) holdAfter() time.Duration { return m.readGap - m.readInterval() }
 
 // timeout is the session timeout that the servers are asked for.
