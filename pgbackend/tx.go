@@ -149,7 +149,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
-		return fmt.Errorf("%w: at REPEATABLE READ the transaction doesn't see what was committed while it waited for the lock; begin it as READ COMMITTED", errors.ErrUnsupported)
+		return fmt.Errorf("%w: at REPEATABLE READ the transaction may not see what the lock's last holder has committed; begin it as READ COMMITTED", errors.ErrUnsupported)
 	case answer == "standby":
 		return errors.New("the transaction is on a standby, whose locks don't exclude the clients of the primary")
 	case answer == "elsewhere":
