@@ -218,8 +218,8 @@ func (l *lock) connectionEnded(c *conn, cause error) {
 	}
 }
 
-// Release removes what may be held on either connection. Each connection is free by an answer of
-// its own session, or by the end of the session.
+// Release removes what may be held on either connection. On each connection the lock is free when
+// the connection's own session has answered, or has ended.
 func (l *lock) Release(ctx context.Context) error {
 	if err := l.lockMove(ctx); err != nil {
 		return err
