@@ -30,7 +30,7 @@ import (
 // one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease,
 // and a new leader goes on from the last checkpoint instead of the whole TTL: earlier than a holder
 // can know.
-var ttls = kit.TTL{Min: 2 * time.Second, Max: 300 * time.Second, Unit: time.Second}
+var ttls = kit.TTLBounds{Min: 2 * time.Second, Max: 300 * time.Second, Unit: time.Second}
 
 const (
 	// requestLimit is what all members have together, for all that an acquisition asks, and for a

@@ -25,7 +25,7 @@ var (
 
 // ttls has the shortest TTL: the allowance for clocks takes 2 ms, and the machine's scheduler may
 // take as long.
-var ttls = kit.TTL{Min: 5 * time.Millisecond}
+var ttls = kit.TTLBounds{Min: 5 * time.Millisecond}
 
 func (d *memDriver) Guarantees() locker.Guarantees { return Guarantees() }
 

@@ -52,7 +52,7 @@ var (
 
 // ttls are the TTLs that are accepted. Statements get a fraction of a TTL, and a server under load
 // takes some milliseconds for one.
-var ttls = kit.TTL{
+var ttls = kit.TTLBounds{
 	Min:  100 * time.Millisecond,
 	Max:  pgsession.MaxIdleTimeout,
 	Unit: time.Millisecond,

@@ -32,7 +32,7 @@ var (
 	_ driver.Lock   = (*lock)(nil)
 )
 
-var ttls = kit.TTL{
+var ttls = kit.TTLBounds{
 	Min:  10 * time.Millisecond,      // the allowance for clocks takes 2 ms
 	Max:  100 * 365 * 24 * time.Hour, // far from where numbers overflow
 	Unit: time.Millisecond,

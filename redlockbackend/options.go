@@ -96,8 +96,8 @@ func (c config) check() error {
 const longestMaxTTL = 24 * time.Hour
 
 // ttls are the TTLs that leases may have.
-func (c config) ttls() kit.TTL {
-	return kit.TTL{Min: minTTL, Max: c.maxTTL, Unit: time.Millisecond, Why: "the longest of these servers: WithMaxTTL, in a URL max_ttl"}
+func (c config) ttls() kit.TTLBounds {
+	return kit.TTLBounds{Min: minTTL, Max: c.maxTTL, Unit: time.Millisecond, Why: "the longest of these servers: WithMaxTTL, in a URL max_ttl"}
 }
 
 // checkServers refuses a number of servers with which Redlock makes no sense.

@@ -33,7 +33,7 @@ type zkDriver struct {
 	tasks      *kit.Tasks
 
 	mu     sync.Mutex
-	bounds kit.TTL // Max is the longest TTL that the servers allow, as far as is known
+	bounds kit.TTLBounds // Max is the longest TTL that the servers allow, as far as is known
 }
 
 var (
@@ -91,7 +91,7 @@ func (d *zkDriver) open(ctx context.Context, tick time.Duration) error {
 		tick = tickOf(shortest, longest)
 	}
 	d.margins = marginsOf(tick)
-	d.bounds = kit.TTL{
+	d.bounds = kit.TTLBounds{
 		Min: shortestTTL(tick),
 		Max: d.margins.longestTTL(longest),
 		Why: "the servers' longest session",

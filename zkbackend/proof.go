@@ -108,7 +108,7 @@ func (m margins) slack(tick time.Duration) time.Duration {
 }
 
 // roundUp rounds up to whole milliseconds, ZooKeeper's unit.
-func roundUp(d time.Duration) time.Duration { return kit.TTL{Unit: time.Millisecond}.RoundUp(d) }
+func roundUp(d time.Duration) time.Duration { return kit.TTLBounds{Unit: time.Millisecond}.RoundUp(d) }
 
 // proof is what the servers' answers prove about a session. Answers are stamped by driver.Now, so
 // that no stamp is too early, and requests by driver.Stamp, before they are sent.

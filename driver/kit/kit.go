@@ -9,7 +9,7 @@
 //     or lets it look again after a time. [Sleep] ends with a context.
 //   - Time limits: [Overdue] tells a time limit of the driver's own from the caller's, which [GaveUp]
 //     adds to an error.
-//   - Opening: [Params] and [TLSFiles] read a URL. [TTL], [CheckPrefix] and [CheckVersion] refuse what
+//   - Opening: [Params] and [TLSFiles] read a URL. [TTLBounds], [CheckPrefix] and [CheckVersion] refuse what
 //     can't work. [Opening] bounds what is asked of the service, and [OpenError] is what a constructor
 //     returns.
 package kit

@@ -14,15 +14,15 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// TTL is which TTLs a backend accepts.
-type TTL struct {
+// TTLBounds says which TTLs a backend accepts.
+type TTLBounds struct {
 	Min, Max time.Duration // Max 0: none
 	Unit     time.Duration // what the service counts in; 0: any time
 	Why      string        // optional: where Max comes from, such as "the servers' longest session"
 }
 
 // Check refuses a TTL out of bounds with an error that matches [locker.ErrOption]. It doesn't round.
-func (t TTL) Check(ttl time.Duration) error {
+func (t TTLBounds) Check(ttl time.Duration) error {
 	if ttl >= t.Min && (t.Max == 0 || ttl <= t.Max) {
 		return nil
 	}
@@ -38,7 +38,7 @@ func (t TTL) Check(ttl time.Duration) error {
 
 // RoundUp makes whole units of d, for [driver.Grant]'s TTL and for the service. A holder that counted
 // less than the service would give up too early; the other way round is two holders.
-func (t TTL) RoundUp(d time.Duration) time.Duration {
+func (t TTLBounds) RoundUp(d time.Duration) time.Duration {
 	if t.Unit <= 1 || d%t.Unit <= 0 {
 		return d
 	}

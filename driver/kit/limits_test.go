@@ -12,10 +12,10 @@ import (
 )
 
 func TestTTLCheck(t *testing.T) {
-	open := kit.TTL{Min: 10 * time.Millisecond}
-	seconds := kit.TTL{Min: 2 * time.Second, Max: 20 * time.Second, Why: "the servers' longest session"}
+	open := kit.TTLBounds{Min: 10 * time.Millisecond}
+	seconds := kit.TTLBounds{Min: 2 * time.Second, Max: 20 * time.Second, Why: "the servers' longest session"}
 	for _, tc := range []struct {
-		bounds kit.TTL
+		bounds kit.TTLBounds
 		ttl    time.Duration
 		text   string // "": accepted
 	}{
@@ -23,7 +23,7 @@ func TestTTLCheck(t *testing.T) {
 		{open, math.MaxInt64, ""},
 		{open, 0, "TTL 0s: want 10ms or more, for example 30s"},
 		{open, -1, "TTL -1ns: want 10ms or more, for example 30s"},
-		{kit.TTL{Min: time.Minute}, 1, "TTL 1ns: want 1m0s or more, for example 1m0s"},
+		{kit.TTLBounds{Min: time.Minute}, 1, "TTL 1ns: want 1m0s or more, for example 1m0s"},
 		{seconds, 2 * time.Second, ""},
 		{seconds, 20 * time.Second, ""},
 		{seconds, 2*time.Second - 1, "TTL 1.999999999s: want 2s to 20s, for example 20s"},
@@ -53,7 +53,7 @@ func TestTTLRoundUp(t *testing.T) {
 		{0, 7, 7},
 		{time.Second, math.MaxInt64, math.MaxInt64 / time.Second * time.Second},
 	} {
-		if got := (kit.TTL{Unit: tc.unit}).RoundUp(tc.d); got != tc.want {
+		if got := (kit.TTLBounds{Unit: tc.unit}).RoundUp(tc.d); got != tc.want {
 			t.Errorf("RoundUp(%v) to %v = %v, want %v", tc.d, tc.unit, got, tc.want)
 		}
 	}
