@@ -70,12 +70,12 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 	h.Open = func(conformance.T) locker.Locker { return open() }
 	h.Hooks = conformance.Hooks{
 		Linked: func(conformance.T) (locker.Locker, conformance.Link) {
-			link := memLink{membackend.NewLink()}
-			return open(membackend.WithLink(link.Link)), link
+			link := membackend.NewLink()
+			return open(membackend.WithLink(link)), link
 		},
 		Process: func(t conformance.T) process.Process {
-			link := memLink{membackend.NewLink()}
-			return simulate(t, open(membackend.WithLink(link.Link)), link, link.Cut, link.Cut)
+			link := membackend.NewLink()
+			return simulate(t, open(membackend.WithLink(link)), link, link.Cut, link.Cut)
 		},
 		Pause:  func(conformance.T) { s.Pause() },
 		Resume: func(conformance.T) { s.Resume() },
@@ -121,18 +121,6 @@ func waiters(t conformance.T, s *membackend.Server, name string) int {
 		}
 	}
 	return 0
-}
-
-type memLink struct{ *membackend.Link }
-
-func (l memLink) Drop(n int) { l.DropReplies(n) }
-
-func (l memLink) Delay(there, back time.Duration) { l.Link.Delay(there + back) }
-
-func (l memLink) Heal() {
-	l.Link.Heal()
-	l.Delay(0, 0)
-	l.Drop(0)
 }
 
 // simulate makes a process of a Locker. Of a process that was killed or stopped, the service hears

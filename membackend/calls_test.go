@@ -84,18 +84,18 @@ func TestLateAcquireCreatesNothing(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := membackend.NewServer()
 			site := newSite(t, s)
-			site.Delay(ttl / 2)
+			site.Delay(ttl/2, 0)
 			l := site.lock(locker.Request{NoWait: noWait})
 			if _, err := l.Acquire(t.Context()); err == nil || errors.Is(err, locker.ErrHeld) {
 				t.Errorf("Acquire without an answer = %v, want a failure of the service", err)
 			}
-			site.Delay(0)
+			site.Delay(0, 0)
 			mustRelease(t, l)
 			before := s.Requests()
 			time.Sleep(ttl / 2)
 			synctest.Wait()
 			if n := s.Requests() - before; n != 1 {
-				t.Fatalf("%d requests were carried out late, want 1: the acquire", n)
+				t.Fatalf("%d requests were executed late, want 1: the acquire", n)
 			}
 			wantResidue(t, s, "")
 		})
@@ -111,8 +111,8 @@ func TestCallsEndInTime(t *testing.T) {
 	}{
 		{"paused", func(s *membackend.Server, _ site) { s.Pause() }},
 		{"cut", func(_ *membackend.Server, l site) { l.Cut() }},
-		{"delayed", func(_ *membackend.Server, l site) { l.Delay(time.Hour) }},
-		{"reply dropped", func(_ *membackend.Server, l site) { l.DropReplies(1) }},
+		{"delayed", func(_ *membackend.Server, l site) { l.Delay(time.Hour, 0) }},
+		{"reply dropped", func(_ *membackend.Server, l site) { l.Drop(1) }},
 	}
 	calls := []struct {
 		name string

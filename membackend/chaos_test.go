@@ -65,8 +65,6 @@ func inChaos(t *testing.T, seed uint64) {
 		s.Resume()
 		for _, p := range parties {
 			p.Heal()
-			p.Delay(0)
-			p.DropReplies(0)
 		}
 		wg.Wait()
 		time.Sleep(ttl) // for removals that are tried again
@@ -114,11 +112,11 @@ func misfortune(s *membackend.Server, link *membackend.Link, rng *rand.Rand) {
 	case 1, 2, 3:
 		link.Heal()
 	case 4:
-		link.Delay(time.Duration(rng.Int64N(int64(ttl / 8))))
+		link.Delay(time.Duration(rng.Int64N(int64(ttl/8))), time.Duration(rng.Int64N(int64(ttl/8))))
 	case 5, 6:
-		link.Delay(0)
+		link.Delay(0, 0)
 	case 7:
-		link.DropReplies(rng.IntN(3))
+		link.Drop(rng.IntN(3))
 	case 8:
 		link.Sever()
 	case 9:

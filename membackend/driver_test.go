@@ -38,7 +38,7 @@ func TestLockRefusesTTLsOutOfBounds(t *testing.T) {
 func TestGrantBaseIsItsSendTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		site := newSite(t, membackend.NewServer())
-		site.Delay(time.Second)
+		site.Delay(time.Second, 0)
 		sent := driver.Stamp()
 		l, g := site.held(locker.Request{})
 		if g.Base != sent || g.TTL != ttl || g.Token <= 0 {
@@ -59,7 +59,7 @@ func TestHandedOverGrantHasTheBaseOfTheLastRefresh(t *testing.T) {
 		first, g1 := one.held(locker.Request{})
 		second := two.queued(locker.Request{})
 		time.Sleep(ttl / 3)
-		two.Delay(time.Second)
+		two.Delay(time.Second, 0)
 		sent := driver.Stamp()
 		if bases, errs := two.renew(second.Lock); errs[0] != nil || bases[0] != sent {
 			t.Errorf("Renew of a queued lock = base %d, %v, want base %d", bases[0], errs[0], sent)
@@ -93,7 +93,7 @@ func TestLateRefreshCounts(t *testing.T) {
 		one, two := newSite(t, s), newSite(t, s)
 		first, _ := one.held(locker.Request{})
 		second := two.queued(locker.Request{})
-		two.Delay(ttl / 3)
+		two.Delay(ttl/3, 0)
 		sent := driver.Stamp()
 		if _, errs := two.renew(second.Lock); errs[0] == nil || errors.Is(errs[0], locker.ErrLost) {
 			t.Errorf("Renew without an answer = %v, want a failure that isn't final", errs[0])
@@ -103,7 +103,7 @@ func TestLateRefreshCounts(t *testing.T) {
 		if g, err := second.Acquire(t.Context()); err != nil || g.Base != sent {
 			t.Errorf("Acquire = %+v, %v, want base %d", g, err, sent)
 		}
-		two.Delay(0)
+		two.Delay(0, 0)
 		mustRelease(t, second)
 	})
 }

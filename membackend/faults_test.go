@@ -76,7 +76,7 @@ func TestFail(t *testing.T) {
 		time.Sleep(ttl / 2)
 		wantAlive(t, lease)
 		if n := s.Requests() - before; n != 0 {
-			t.Errorf("%d requests were carried out by a service that fails, want none", n)
+			t.Errorf("%d requests were executed by a service that fails, want none", n)
 		}
 		s.Fail(nil)
 		time.Sleep(2 * ttl)
@@ -146,7 +146,7 @@ func TestPausedServiceKeepsRequests(t *testing.T) {
 		before := s.Requests()
 		s.Resume()
 		if n := s.Requests() - before; n != 3 {
-			t.Errorf("%d requests were carried out after Resume, want 3; that of a context that was over is none", n)
+			t.Errorf("%d requests were executed after Resume, want 3; that of a context that was over is none", n)
 		}
 		wantResidue(t, s, "")
 	})

@@ -10,12 +10,13 @@ import (
 )
 
 // Link is the network between a Server and a Locker that is made with [WithLink], with the faults
-// of a network. Several Lockers may share one, as the processes of one machine do. Its methods are
-// safe for concurrent use. The zero Link is ready, and a Link needs no closing.
+// of a network. It is a Link of package conformance. Several Lockers may share one, as the processes
+// of one machine do. Its methods are safe for concurrent use. The zero Link is ready, and a Link needs no closing.
 type Link struct {
 	mu    sync.Mutex
 	cut   bool
-	delay time.Duration
+	there time.Duration // the delay of requests
+	back  time.Duration // the delay of their replies
 	drops int
 	conns map[*conn]struct{} // open ones, as far as their clients know
 }
@@ -27,18 +28,22 @@ func NewLink() *Link { return new(Link) }
 // notices, so calls last until their time limit.
 func (l *Link) Cut() { l.set(func() { l.cut = true }) }
 
-// Heal ends Cut. What was lost stays lost.
-func (l *Link) Heal() { l.set(func() { l.cut = false }) }
+// Heal ends Cut, Delay and Drop. What was lost stays lost, and what is late stays late.
+func (l *Link) Heal() {
+	l.set(func() { l.cut, l.there, l.back, l.drops = false, 0, 0, 0 })
+}
 
-// Delay makes each request that is sent from now on reach the service d later; 0 ends it. A request
-// arrives even if its caller has given up by then, and later requests may overtake it when the
-// delay was made shorter. It is lost if the network is cut, or its connection is broken, when it
-// arrives. Replies and pushes are not delayed.
-func (l *Link) Delay(d time.Duration) { l.set(func() { l.delay = d }) }
+// Delay makes each request that is sent from now on reach the service later by there, and its reply
+// reach the caller later by back; zeros end it. A request arrives even if its caller has given up by
+// then, and later requests may overtake it when the delay was made shorter. A request or a reply is
+// lost if the network is cut, or the connection is broken, when it arrives. Pushes are not delayed.
+func (l *Link) Delay(there, back time.Duration) {
+	l.set(func() { l.there, l.back = there, back })
+}
 
-// DropReplies loses the next n replies: the requests are executed, and their callers wait until
-// their time limit. 0 ends it.
-func (l *Link) DropReplies(n int) { l.set(func() { l.drops = n }) }
+// Drop loses the next n replies: the requests are executed, and their callers wait until their time
+// limit. Pushes are no replies. 0 ends it.
+func (l *Link) Drop(n int) { l.set(func() { l.drops = n }) }
 
 // Sever breaks the connections, and both ends notice: calls under way fail at once, their requests
 // are lost if they were not executed yet, and places in queues end with their connections. Locks
@@ -82,6 +87,7 @@ type request struct {
 	conn    *conn
 	renewal bool
 	goodbye bool                     // the client closes the connection: no reply, and nothing to run
+	back    time.Duration            // the delay of the reply
 	run     func(now driver.Instant) // executes it under the service's mutex, perhaps after its call
 	done    chan error               // gets the reply: nil, or why it was not executed
 }
@@ -127,7 +133,8 @@ func (c *client) send(r *request) {
 		l.conns[c.conn] = struct{}{}
 	}
 	r.conn = c.conn
-	cut, delay := l.cut, l.delay
+	r.back = l.back
+	cut, delay := l.cut, l.there
 	l.mu.Unlock()
 	switch {
 	case cut:
@@ -151,6 +158,12 @@ func (r *request) reply(err error) {
 	case l.cut:
 	case l.drops > 0:
 		l.drops--
+	case r.back > 0:
+		time.AfterFunc(r.back, func() {
+			if l.open() {
+				r.done <- err
+			}
+		})
 	default:
 		r.done <- err
 	}

@@ -92,21 +92,21 @@ func TestCutIsSurvivedBelowTheTTL(t *testing.T) {
 	})
 }
 
-func TestDropReplies(t *testing.T) {
+func TestDrop(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
-		a.DropReplies(1)
+		a.Drop(1)
 		before := s.Requests()
 		if _, err := a.Acquire(t.Context(), "name"); err == nil || errors.Is(err, locker.ErrHeld) {
 			t.Errorf("Acquire = %v, want a failure of the service", err)
 		}
 		synctest.Wait()
 		if n := s.Requests() - before; n != 2 {
-			t.Errorf("%d requests were carried out, want 2: the acquire and its removal", n)
+			t.Errorf("%d requests were executed, want 2: the acquire and its removal", n)
 		}
 		wantResidue(t, s, "")
 
 		lease := mustAcquire(t, b, "name")
-		b.DropReplies(1)
+		b.Drop(1)
 		if err := lease.Release(t.Context()); err == nil || errors.Is(err, locker.ErrLost) {
 			t.Errorf("Release = %v, want a failure of the service", err)
 		}
@@ -123,11 +123,11 @@ func TestDropReplies(t *testing.T) {
 // TestDelayReorders: a request under way is overtaken when the delay ends.
 func TestDelayReorders(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
-		a.Delay(ttl / 4)
+		a.Delay(ttl/4, 0)
 		if _, err := a.Acquire(t.Context(), "name"); err == nil {
 			t.Error("Acquire = nil, want a failure: the answer takes longer than a call may")
 		}
-		a.Delay(0)
+		a.Delay(0, 0)
 		lease := mustAcquire(t, b, "name")
 		time.Sleep(ttl)
 		wantAlive(t, lease)
@@ -135,9 +135,37 @@ func TestDelayReorders(t *testing.T) {
 	})
 }
 
+// TestDelayOfReplies: the request is executed at once, and its answer comes late. Heal ends the
+// delay.
+func TestDelayOfReplies(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
+		const late = ttl / 50
+		a.Delay(0, late)
+		start := time.Now()
+		pending := wait(t, a, "name")
+		synctest.Wait()
+		wantResidue(t, s, `"name" is held, and 0 wait`)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("the request was executed after %v, want at once", took)
+		}
+		lease := (<-pending).must(t)
+		if took := time.Since(start); took != late {
+			t.Errorf("Acquire took %v, want %v", took, late)
+		}
+		if left := lease.Deadline().Sub(start); left > ttl {
+			t.Errorf("Deadline is %v after the request was sent, want %v at most", left, ttl)
+		}
+		a.Heal()
+		start = time.Now()
+		if err := lease.Release(t.Context()); err != nil || time.Since(start) != 0 {
+			t.Errorf("Release = %v after %v, want nil at once", err, time.Since(start))
+		}
+	})
+}
+
 func TestDelayedRequestIsLostInACut(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
-		a.Delay(time.Second)
+		a.Delay(time.Second, 0)
 		pending := wait(t, a, "name")
 		a.Cut()
 		time.Sleep(time.Second * 3 / 2)
@@ -149,7 +177,7 @@ func TestDelayedRequestIsLostInACut(t *testing.T) {
 		synctest.Wait()
 		wantResidue(t, s, "")
 		if n := s.Requests(); n != 1 {
-			t.Errorf("%d requests were carried out, want 1: the removal", n)
+			t.Errorf("%d requests were executed, want 1: the removal", n)
 		}
 	})
 }
@@ -190,18 +218,18 @@ func TestSever(t *testing.T) {
 
 func TestSeverFailsWhatIsUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
-		a.Delay(time.Second)
+		a.Delay(time.Second, 0)
 		start := time.Now()
 		pending := wait(t, a, "name")
 		a.Sever()
-		a.Delay(0)
+		a.Delay(0, 0)
 		if got := <-pending; got.err == nil || errors.Is(got.err, locker.ErrHeld) || time.Since(start) > 0 {
 			t.Errorf("Acquire = %v after %v, want a failure of the service at once", got.err, time.Since(start))
 		}
 		time.Sleep(time.Minute)
 		wantResidue(t, s, "")
 		if n := s.Requests(); n != 1 {
-			t.Errorf("%d requests were carried out, want 1: the removal", n)
+			t.Errorf("%d requests were executed, want 1: the removal", n)
 		}
 		mustAcquire(t, a, "name")
 	})
@@ -215,7 +243,7 @@ func TestRenewalKeepsNothingOfTheCaller(t *testing.T) {
 		site := newSite(t, s)
 		l, _ := site.held(locker.Request{})
 		other := site.lock(locker.Request{Name: "other"})
-		site.Delay(ttl / 2)
+		site.Delay(ttl/2, 0)
 		locks := []driver.Lock{l.Lock}
 		site.renew(locks...)
 		locks[0] = other.Lock
