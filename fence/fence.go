@@ -28,7 +28,9 @@
 //   - [Memory]: under a mutex.
 //
 // Package fencetest is a test suite for your own storage. A function that has the lease in its context, as
-// below [locker.Do], claims with ClaimFrom in these packages, which find the token with [TokenFrom].
+// below [locker.Do], claims with ClaimFrom of the storage, which finds the token with [TokenFrom]. Where each write
+// needs the token as well (the methods Do, Run and Commit), ClaimFrom returns it. In fencepg and fencesql it
+// returns only an error: there the claim holds for the whole transaction, and later statements need no token.
 //
 // # Tokens
 //

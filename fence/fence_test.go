@@ -45,7 +45,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What runs behind a claim runs without another claim in between, and not at all when the token is stale.
+// What runs after a claim runs without another claim in between, and not at all when the token is stale.
 func TestMemoryDo(t *testing.T) {
 	var m fence.Memory
 	failed := errors.New("failed")
@@ -53,7 +53,7 @@ func TestMemoryDo(t *testing.T) {
 		t.Errorf("Do = %v, want the error of its function", err)
 	}
 	if err := m.Claim(t.Context(), "a", 4); !errors.Is(err, fence.ErrStale) {
-		t.Errorf("Claim(4) = %v, want ErrStale: the claim stands", err)
+		t.Errorf("Claim(4) = %v, want ErrStale: the claim is valid", err)
 	}
 	ran := false
 	if err := m.Do("a", 4, func() error { ran = true; return nil }); !errors.Is(err, fence.ErrStale) || ran {

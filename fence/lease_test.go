@@ -109,3 +109,23 @@ func TestTokenFromDecoratedLeases(t *testing.T) {
 	wantToken(t, ctx, "invoices/42", lease.Token())
 	wantNoToken(t, ctx, "billing/invoices/42", fence.ErrAmbiguousLease)
 }
+
+func TestMemoryClaimFrom(t *testing.T) {
+	var m fence.Memory
+	if token, err := m.ClaimFrom(t.Context(), "a"); token != 0 || !errors.Is(err, fence.ErrNoLease) {
+		t.Errorf("ClaimFrom without a lease = %v, %v, want 0, ErrNoLease", token, err)
+	}
+	ctx, lease := withLease(t, t.Context(), newLocker(t), "a")
+	if token, err := m.ClaimFrom(ctx, "a"); token != lease.Token() || err != nil {
+		t.Errorf("ClaimFrom = %v, %v, want %v", token, err, lease.Token())
+	}
+	if err := m.Claim(t.Context(), "a", lease.Token()-1); !errors.Is(err, fence.ErrStale) {
+		t.Errorf("Claim with an older token = %v, want ErrStale", err)
+	}
+	if err := m.Claim(t.Context(), "a", lease.Token()+1); err != nil {
+		t.Fatal(err)
+	}
+	if token, err := m.ClaimFrom(ctx, "a"); token != 0 || !errors.Is(err, fence.ErrStale) {
+		t.Errorf("ClaimFrom of a stale lease = %v, %v, want 0, ErrStale", token, err)
+	}
+}

@@ -21,6 +21,19 @@ func (m *Memory) Claim(_ context.Context, resource string, token locker.Token) e
 	return m.Do(resource, token, func() error { return nil })
 }
 
+// ClaimFrom is [Memory.Claim] with the token of the lease in ctx, which [TokenFrom] finds. It returns that token, for
+// Do.
+func (m *Memory) ClaimFrom(ctx context.Context, resource string) (locker.Token, error) {
+	token, err := TokenFrom(ctx, resource)
+	if err == nil {
+		err = m.Claim(ctx, resource, token)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return token, nil
+}
+
 // Do claims and calls fn as one step: no other claim of any resource comes between them. When the token is stale,
 // fn is not called. Do returns fn's error; the claim is valid all the same. fn must not call m.
 func (m *Memory) Do(resource string, token locker.Token, fn func() error) error {
