@@ -262,11 +262,11 @@ func closeReleases(t T, h *Harness) {
 func closeWakes(t T, h *Harness) {
 	holder, l, third, name := h.OpenLocker(t), h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	lease := step.Acquire(t, holder, name)
-	head, behind := step.StartAcquire(t, l, name), step.StartAcquire(t, l, name)
+	head, next := step.StartAcquire(t, l, name), step.StartAcquire(t, l, name)
 	h.WaitQueued(t, name, 1)
 	step.Close(t, l)
 	head.Refused(t, h.Slack, locker.ErrClosed)
-	behind.Refused(t, h.Slack, locker.ErrClosed)
+	next.Refused(t, h.Slack, locker.ErrClosed)
 	step.Release(t, lease)
 	step.WantFree(t, third, name)
 	h.WaitNoResidue(t)

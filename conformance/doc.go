@@ -43,7 +43,7 @@
 //     process has both ends of it.
 //   - Pause, Down, Restart, Wipe and Failover do to the service what happens to it in production.
 //   - Requests, Waiters and Residue look at the service. They make cases stricter, and so find
-//     what a backend leaves behind.
+//     what a backend leaves on its service.
 //
 // # Skipped cases
 //

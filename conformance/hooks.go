@@ -11,7 +11,7 @@ import (
 // Hook names a field of [Hooks].
 type Hook string
 
-// The hooks, as cases ask for them.
+// The hooks, for the Hooks of a [Case] and for Absent.
 const (
 	HookLinked   Hook = "Linked"
 	HookProcess  Hook = "Process"
@@ -22,6 +22,9 @@ const (
 	HookFailover Hook = "Failover"
 	HookRemove   Hook = "Remove"
 	HookRequests Hook = "Requests"
+	HookWaiters  Hook = "Waiters"
+	HookResidue  Hook = "Residue"
+	HookNarrow   Hook = "Narrow"
 	HookPrefixed Hook = "Prefixed"
 	HookURL      Hook = "URL"
 	HookBadURLs  Hook = "BadURLs"

@@ -54,7 +54,7 @@ var ttlCases = []Case{
 }
 
 // silentHolder cuts the holder's network where the harness can. Elsewhere a holder without renewals
-// stands for a silent one. Such a holder is alive and releases at its deadline what it has lost, so
+// takes the place of a silent one. Such a holder is alive and releases at its deadline what it has lost, so
 // it may free the lock a little before the TTL is over.
 func silentHolder(t T, h *Harness) {
 	if h.TTL == 0 {
