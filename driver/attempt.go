@@ -153,7 +153,7 @@ func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 }
 
 // granted makes a lease of a grant that is fresh enough. The grant of an acquisition that was
-// queued for long rests on a refresh of long ago, so a renewal confirms it first. A grant whose
+// queued for long counts from a refresh that was sent long ago, so a renewal confirms it first. A grant whose
 // validity is used up is worth nothing: a waiter goes on waiting, and an acquisition that took so
 // long without having to wait fails.
 func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {

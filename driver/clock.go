@@ -7,7 +7,10 @@ import (
 
 // Instant is a moment on a clock that goes on while the machine is suspended, in nanoseconds since
 // an arbitrary start. It comes only from [Stamp] and [Now], and means nothing in another process.
-// Zero is a moment like any other.
+// Zero is a moment like any other. Which of the two to call:
+//
+//	Stamp   may be early, never late   before a request is sent
+//	Now     exact                      for checks, and when an answer has arrived
 type Instant int64
 
 // Never is later than every Instant of Stamp.

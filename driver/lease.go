@@ -10,8 +10,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// lease is one acquisition from beginning to end. While its phase is holding, its caller has it as
-// a locker.Lease.
+// lease is one acquisition, from its preparation to its confirmed removal. It is a lease in the
+// sense of package locker only while its phase is holding: then its caller has it as a
+// locker.Lease.
 type lease struct {
 	e    *engine
 	req  locker.Request

@@ -48,7 +48,7 @@ func (w *waiter) callerErr() error { return ContextError(w.ctx) }
 func (w *waiter) isHead() bool { return w.q != nil && !w.left }
 
 // maxAnswerAge is how long a new head, or the renewals of a queued one, may be without an answer
-// before the waiters behind it stop relying on the last one. From then on their time-out is a
+// before the waiters after it stop relying on the last one. From then on their time-out is a
 // failure of the service, not ErrHeld.
 const maxAnswerAge = time.Second
 
@@ -126,7 +126,7 @@ var errNoAnswer = errors.New("no answer from the service")
 func (e *engine) giveUpError(w *waiter, callerErr error) error {
 	switch q := w.q; {
 	case q == nil || !q.answerIsFresh():
-		if q != nil && q.head == w { // w's renewals have shown it, and the next waiter has none
+		if q != nil && q.head == w { // only w's renewals could show that; the next waiter has no renewals yet
 			q.held = false
 		}
 		return fmt.Errorf("%w: %w", errNoAnswer, callerErr)

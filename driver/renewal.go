@@ -29,8 +29,8 @@ func (r *renewal) start(now Instant) {
 }
 
 // end notes that the renewal in the background has its answer, or is not made. It reports whether
-// that answer's base says something of the lease: a grant may rest on an older refresh than a
-// renewal that began before the grant.
+// its base may be used for the lease. The base of a renewal that began before the grant may not:
+// the service may count the grant from an older refresh.
 func (r *renewal) end() (countsForLease bool) {
 	countsForLease = !r.predatesGrant
 	r.running, r.predatesGrant = false, false

@@ -46,9 +46,9 @@ func (v validity) isStale(now Instant, noRenewal bool) bool {
 	return v.ttl > 0 && now.Sub(v.base) > limit
 }
 
-// nextRenewal is when to renew what was renewed last at base: after a third of the TTL, or up to a
-// tenth of the TTL earlier, on a grid of that tenth. So leases with one TTL fall due together and
-// go in one batch, whenever they were acquired and whatever else is due in between.
+// nextRenewal is when to renew what was renewed last at base: a third of the TTL later, rounded
+// down to a multiple of a tenth of the TTL. So leases with one TTL fall due together and go in one
+// batch, whenever they were acquired and whatever else is due in between.
 func (v validity) nextRenewal(base Instant) Instant {
 	return base.Add(v.ttl / 3).floor(v.ttl / 10)
 }

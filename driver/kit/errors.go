@@ -19,9 +19,8 @@ var (
 	ErrClosing = errors.New("no answer before the locker was closed")
 )
 
-// Overdue makes [ErrNoAnswer] of the error of a context, which was the end of a time limit of the
-// driver's own: an error that matches the error of a context says that the caller gave up. Where err
-// matches [ErrNotSent], the result does as well. Any other error stays as it is.
+// Overdue replaces a context's error by [ErrNoAnswer]. Use it where the driver's own limit ended the
+// request: an error that matches a context's error says that the caller gave up. Where err matches [ErrNotSent], the result does as well. Any other error stays as it is.
 //
 // What else says that time is up depends on the client (a status of gRPC, [os.ErrDeadlineExceeded] of
 // a connection), so the driver looks for that before.

@@ -6,7 +6,7 @@
 //   - Sessions: [Sessions] have one session for each TTL in use. [Flight] makes something once for all
 //     callers that want it at the same time.
 //   - Goroutines: [Tasks] are the goroutines for which a driver's Close waits. [Signal] wakes a waiter,
-//     or lets it look again after a time. [Sleep] ends with a context.
+//     or lets it look again after a time. [Sleep] waits for a time, and returns false when its context ended first.
 //   - Time limits: [Overdue] tells a time limit of the driver's own from the caller's, which [GaveUp]
 //     adds to an error.
 //   - Opening: [Params] and [TLSFiles] read a URL. [TTLBounds], [CheckPrefix] and [CheckVersion] refuse what

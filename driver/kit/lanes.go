@@ -156,7 +156,7 @@ func (l *Lanes[Req, Rep]) exchange(ctx context.Context, reqs []Req) ([]Rep, erro
 	return reps, err
 }
 
-// next takes the requests of a lane's next message; none: the lane is free. ended is how many
+// next takes the requests of a lane's next message. An empty result means that the lane is free. ended is how many
 // requests its last message had. They are an even share of all, so that the messages under way stay
 // about equal. If one message took all that wait, the others would carry nothing, and the service
 // would have nothing to do while that one answer is taken in.

@@ -86,8 +86,9 @@ func (p *Params) Err() error {
 	return p.err
 }
 
-// isUnusual tells that a name of a parameter is none that a backend could have, nor a known one in capitals. When user or
-// password have a "?" that isn't escaped, what follows it looks like a parameter, so such a name is not printed.
+// isUnusual reports whether name has characters that no backend's parameters have, and isn't a known one in capitals.
+// Such a name is not printed: when a password has a "?" that isn't escaped, the rest of the password looks like a
+// parameter.
 func (p *Params) isUnusual(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789_") != "" && !slices.Contains(p.known, strings.ToLower(name))
 }

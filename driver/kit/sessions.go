@@ -32,7 +32,7 @@ type Session interface {
 // its session, which is opened once. A session that no caller uses stays, until another TTL needs its
 // place.
 //
-// Its goroutines are tasks of [SessionOptions.Tasks]. The driver ends those.
+// Its goroutines are tasks of [SessionOptions.Tasks]. The driver must close these Tasks.
 type Sessions[S Session] struct {
 	o SessionOptions[S]
 
