@@ -13,10 +13,11 @@ type TokenReader interface {
 }
 
 // CurrentToken asks the service for the token of the lease that holds the lock called name, and returns 0 when the
-// lock is free. It is for a program that gets a token along with a request and can't keep the highest one that it has
-// seen (a server without a storage of its own), and for a person. The answer was true at some moment during the call,
-// and may be old when it arrives; so a check at the storage (package fence) is better wherever there is one. The idea
-// is that of sequencers in Google's Chubby (Burrows, 2006).
+// lock is free. It is for a program that gets a token with a request and can't keep the highest one that it has seen,
+// such as a server without a storage of its own. It is also for an operator who wants to know the holder.
+//
+// The answer was true at some moment during the call, and may be old when it arrives. So where there is a storage, a
+// check there (package fence) is better. The idea comes from the sequencers in Google's Chubby (Burrows, 2006).
 //
 // ctx covers the call. Nothing changes on the service. A backend whose service doesn't know the tokens returns
 // [ErrNoTokenReader]; a bad name matches [ErrName], a closed locker [ErrClosed], and any other error is ctx's or the

@@ -15,7 +15,7 @@ type Guarantees struct {
 	Backend    string     // the backend's name
 	Scope      Scope      // who is kept apart
 	Tolerance  Tolerance  // which failures of the service are survived
-	Exclusion  Exclusion  // what "only one holder" rests on
+	Exclusion  Exclusion  // what "only one holder" depends on
 	Fencing    Fencing    // how long tokens keep increasing
 	Clocks     Clocks     // which clocks exclusion assumes to be sane
 	Order      Order      // in which order waiters get the lock
@@ -49,7 +49,7 @@ const (
 	ToleranceMinority                      // the loss of a minority of the servers
 )
 
-// Exclusion is what mutual exclusion rests on. None of them excludes a holder that was paused; see [Fencing].
+// Exclusion is what mutual exclusion depends on. None of them excludes a holder that was paused; see [Fencing].
 type Exclusion int
 
 const (
@@ -141,9 +141,13 @@ type Expiry struct {
 	Slack time.Duration // how much later than the TTL the service may let somebody else in, without a later change of its leader
 }
 
-// ExpiryBy is what a lease is attached to, and ends with. A larger value ends it in more cases, and not always sooner:
-// when the process ends; also when its machine loses the connection; also when its whole session is silent; also when
-// this lock alone isn't renewed.
+// ExpiryBy is what a lease is attached to, and ends with. A larger value ends it in more cases, and not always sooner.
+// Each value adds a case to those before it:
+//
+//   - [ExpiryProcess]: the process ends;
+//   - [ExpiryConnection]: its machine loses the connection;
+//   - [ExpirySession]: its whole session is silent;
+//   - [ExpiryKey]: this lock alone isn't renewed.
 type ExpiryBy int
 
 const (

@@ -86,8 +86,8 @@ type Locker interface {
 	// call fails at once with [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], isn't
 	// checked for leases: such a call may outlive the lease, so it waits.
 	//
-	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]), and so does
-	// a ctx that is over. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
+	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]). A ctx that
+	// has ended fails in the same way. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
 	// closed, the context's error and cause that the caller gave up. Any other error is the service's. The
 	// error is an [*Error].
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
