@@ -66,7 +66,7 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 			return driver.Stamp(), nil
 		}},
 		{"between two proofs", stale, func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }},
-		{"while queueing anew", func(context.Context, *fakeLock) (driver.Grant, error) {
+		{"while queueing again", func(context.Context, *fakeLock) (driver.Grant, error) {
 			return driver.Grant{}, driver.ErrQueued
 		}, nil},
 	} {
@@ -78,7 +78,7 @@ func TestCancelAtEveryStepLeavesNothing(t *testing.T) {
 					if l.n == 1 {
 						return grant(l), nil // the next waiter
 					}
-					if tc.name == "while queueing anew" {
+					if tc.name == "while queueing again" {
 						l.lost(errService)
 					}
 					return tc.acquire(ctx, l)

@@ -92,7 +92,7 @@ func chaos(t *testing.T, seed uint64, closeAfter time.Duration) {
 	s.mu.Unlock()
 	time.Sleep(time.Minute) // requests under way arrive, and removals are done
 	if n := s.residue(); n > 0 {
-		t.Errorf("%d acquisitions stand without an owner", n)
+		t.Errorf("%d acquisitions exist without an owner", n)
 	}
 	for _, f := range []*fake{f, other} {
 		if residue := driver.Residue(f.engine); residue != "" {
@@ -158,7 +158,7 @@ func turn(t *testing.T, s *service, l locker.Locker, name string, r *rand.Rand) 
 		began := time.Now()
 		err := lease.Release(ctx)
 		if errors.Is(err, locker.ErrLost) != errors.Is(lease.Err(), locker.ErrLost) {
-			t.Errorf("Release = %v beside Err = %v", err, lease.Err())
+			t.Errorf("Release = %v and Err = %v", err, lease.Err())
 		}
 		if d := time.Since(began); d > 5*time.Second {
 			t.Errorf("Release took %v", d)

@@ -89,7 +89,7 @@ func TestCloseWakesWaiters(t *testing.T) {
 		{"polling", polled, nil},
 		{"proving", func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(time.Hour)(l), nil },
 			func(ctx context.Context, _ *fakeLock) (driver.Instant, error) { return 0, hang(ctx) }},
-		{"queueing anew", func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+		{"queueing again", func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			l.lost(errService)
 			return driver.Grant{}, driver.ErrQueued
 		}, nil},

@@ -214,7 +214,7 @@ func TestReleaseRacesWithTheDeadline(t *testing.T) {
 			end := lease.Err()
 			for _, err := range results {
 				if errors.Is(end, locker.ErrLost) != errors.Is(err, locker.ErrLost) {
-					t.Fatalf("Release = %v beside Err = %v", err, end)
+					t.Fatalf("Release = %v and Err = %v", err, end)
 				}
 			}
 			if errors.Is(end, locker.ErrLost) {

@@ -46,7 +46,7 @@ func TestReleaseSendsNothingWhenNothingExists(t *testing.T) {
 			}
 			return l
 		}},
-		{"told by a renewal", func(t *testing.T, s *membackend.Server, site site) acquisition {
+		{"notified by a renewal", func(t *testing.T, s *membackend.Server, site site) acquisition {
 			l, _ := site.held(locker.Request{})
 			s.Wipe()
 			if _, errs := site.renew(l.Lock); !errors.Is(errs[0], locker.ErrLost) {

@@ -170,7 +170,7 @@ func TestResumeRemovesExpiredFirst(t *testing.T) {
 			synctest.Wait()
 			wantResidue(t, s, `"name" is held, and 1 wait`)
 			if len(first.lost) > 0 {
-				t.Errorf("a paused service has told a loss: %v", <-first.lost)
+				t.Errorf("a paused service has reported a loss: %v", <-first.lost)
 			}
 			s.Resume()
 			if len(first.lost) != 1 {

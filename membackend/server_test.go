@@ -34,7 +34,7 @@ var protocol = []struct {
 		{3, "b", "try", "granted", nil},
 		{4, "b", "release", "", nil},
 	}, ""},
-	{"acquire is idempotent for its owner, and starts the TTL anew", []step{
+	{"acquire is idempotent for its owner, and starts the TTL again", []step{
 		{0, "a", "acquire", "granted", nil},
 		{5, "a", "acquire", "granted", nil},
 		{13, "b", "try", "refused", nil},
@@ -88,7 +88,7 @@ var protocol = []struct {
 		{9, "", "", "", []string{"a lost", "b granted"}},
 		{10, "b", "renew", "granted", nil},
 	}, `"lock" is held, and 0 wait`},
-	{"renewal starts the TTL anew", []step{
+	{"renewal starts the TTL again", []step{
 		{0, "a", "acquire", "granted", nil},
 		{8, "a", "renew", "granted", nil},
 		{16, "b", "try", "refused", nil},
@@ -168,7 +168,7 @@ var protocol = []struct {
 		{8, "b", "try", "granted", nil},
 		{8, "b", "release", "", nil},
 	}, ""},
-	{"a release that finds nothing leaves nothing for ever", []step{
+	{"a release that finds nothing leaves nothing permanently", []step{
 		{0, "a", "release", "", nil},
 	}, ""},
 	{"forced removal is pushed, and hands over", []step{

@@ -115,7 +115,7 @@ func (e end) getsNothing() {
 	_ = e.SetReadDeadline(time.Now().Add(while))
 	got := make([]byte, 100)
 	if n, err := e.Read(got); !errors.Is(err, context.DeadlineExceeded) && !isTimeout(err) {
-		e.t.Fatalf("what arrived is %q, %v; want nothing, and a connection that stands", got[:n], err)
+		e.t.Fatalf("what arrived is %q, %v; want nothing, and a connection that is open", got[:n], err)
 	}
 }
 

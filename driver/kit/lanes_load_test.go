@@ -14,7 +14,7 @@ import (
 )
 
 // Many callers, some of whom leave: each gets the reply to its own request or an error, and what was not sent was not
-// carried out.
+// executed.
 func TestLanesUnderLoad(t *testing.T) {
 	const callers, each, size = 32, 200, 8
 	var carried [callers * each]atomic.Int32
@@ -45,9 +45,9 @@ func TestLanesUnderLoad(t *testing.T) {
 				rep, err := g.Do(ctx, req)
 				switch n := carried[req].Load(); {
 				case err == nil && (rep != fmt.Sprint(req) || n != 1):
-					t.Errorf("Do(%d) = %q, carried out %d times", req, rep, n)
+					t.Errorf("Do(%d) = %q, executed %d times", req, rep, n)
 				case errors.Is(err, kit.ErrNotSent) && n != 0:
-					t.Errorf("Do(%d) = %v, but it was carried out", req, err)
+					t.Errorf("Do(%d) = %v, but it was executed", req, err)
 				case err != nil && !errors.Is(err, context.Canceled):
 					t.Errorf("Do(%d) = %v", req, err)
 				}

@@ -225,7 +225,7 @@ func TestACallerThatLeavesItsLane(t *testing.T) {
 		m.is(t, 5) // who left before is not in it
 		m.answer <- echo
 		if r := <-replies[5]; r.err != nil || r.rep != "5" {
-			t.Errorf("Do(5) = %q, %v beside others who left", r.rep, r.err)
+			t.Errorf("Do(5) = %q, %v, and others have left", r.rep, r.err)
 		}
 	})
 }

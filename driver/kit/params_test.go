@@ -114,7 +114,7 @@ func TestParamsOfABackendWithoutAny(t *testing.T) {
 	}
 }
 
-// The first mistake is the one that is told, and who knows no parameter at all says so.
+// The first mistake is the one that is reported, and a backend without parameters says so.
 func TestParamsOrder(t *testing.T) {
 	p := kit.NewParams(&url.URL{RawQuery: "b=maybe&a=1&a=2&x=1"})
 	p.Int("a", 0)

@@ -165,7 +165,7 @@ func TestAnySessionIsUsed(t *testing.T) {
 	})
 }
 
-// A session that is being opened is not evicted, though the only caller has left: it would be opened in vain.
+// A session that is being opened is not evicted, though the only caller has left: it would be opened for nobody.
 func TestASessionThatOpensStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, func(o *kit.SessionOptions[*session]) { o.Max = 1 })
