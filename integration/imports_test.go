@@ -39,7 +39,7 @@ func imports(t *testing.T, pkg string) []string {
 	return list
 }
 
-// The house's rules: who may import whom. They keep a consumer of one backend from paying for the others.
+// These are the rules for imports. They keep a consumer of one backend from paying for the others.
 func TestImports(t *testing.T) {
 	root, driver, kit := module, module+"/driver", module+"/driver/kit"
 	conformance := module + "/conformance"
@@ -50,7 +50,7 @@ func TestImports(t *testing.T) {
 	for _, tc := range []struct {
 		pkg     string
 		allowed []string // outside the standard library
-		client  string   // whose library may be used, with all that it needs
+		client  string   // its library is allowed, with everything that the library needs
 	}{
 		{root, nil, ""},
 		{driver, []string{root}, ""},
@@ -94,8 +94,9 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// What a package's tests import counts for its consumers as well: "go mod tidy" wants its checksums. Containers are for the
-// integration module alone: the go.mod of the root module requires no library for them.
+// What a package's tests import counts for its consumers as well: "go mod tidy" wants its
+// checksums. Only the integration module uses containers: the go.mod of the root module requires no
+// library for them.
 func TestContainersStayHere(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(rootDir, "go.mod"))
 	if err != nil {

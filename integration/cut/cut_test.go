@@ -145,14 +145,14 @@ func (c *cut) acquire(t conformance.T, at *itest.CutTarget) {
 	}
 	before := step.Acquire(t, c.rival, name, locker.WithTTL(c.ttl))
 	next := step.StartAcquire(t, c.holder, name, locker.WithTTL(c.ttl))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if at.Waiters(t, name) == 0 {
 			return errors.New("no waiter is queued")
 		}
 		return nil
 	})
 	step.Release(t, before)
-	c.lease = next.Granted(t, itest.Soon)
+	c.lease = next.Granted(t, itest.ShortWait)
 }
 
 // outcome is what happened after a cut, in time since the cut.
@@ -172,7 +172,7 @@ func (p outcome) String() string {
 
 // run cuts the holder off, at a random time between two renewals.
 func (c *cut) run(ctx context.Context) (got outcome, err error) {
-	bound := c.ttl + c.rival.Guarantees().Expiry.Slack + itest.Soon
+	bound := c.ttl + c.rival.Guarantees().Expiry.Slack + itest.ShortWait
 	if c.direction == netns.Replies {
 		bound += c.ttl // the holder still renews the lease until it gives up for lack of answers
 	}

@@ -17,17 +17,23 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// accessPack is a cluster that refuses: users, passwords and permissions that change, logins that expire, no space.
+// accessPack tests a cluster that refuses requests: users, passwords and permissions that change,
+// logins that expire, no space.
 func (s *Service) accessPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I30", Name: "changed-password-is-an-error", Run: s.passwordChanged,
-			Why: "new logins are refused then, and the error must say so, without the password"},
+			Why: "after the password was changed the cluster refuses new logins; the error must " +
+				"say so, and must not contain the password"},
 		{ID: "I31", Name: "missing-permission-is-an-error", Run: s.permissionTaken,
-			Why: "a role that was changed is not somebody else's lease, and all must go on when it is changed back"},
+			Why: "when a role was changed, the error must not say that the lock is held; " +
+				"everything must continue when the role is changed back"},
 		{ID: "I32", Name: "full-cluster-is-an-error", Run: s.noSpace,
-			Why: "a cluster without space takes no new locks; that is not somebody else's lease, and those that stand go on"},
+			Why: "a cluster without space takes no new locks; the error must not say that the " +
+				"lock is held, and existing leases must continue"},
 		{ID: "I33", Name: "members-are-counted", Run: s.membersCounted,
-			Why: "two members or one survive no loss, and whoever requires that must be told; how many addresses a URL has says nothing of it"},
+			Why: "a cluster of one or two members survives no loss of a member, and a caller " +
+				"that requires it must get an error; the number of addresses in the URL doesn't " +
+				"matter"},
 	}
 }
 
@@ -35,8 +41,8 @@ func (s *Service) accessPack() []conformance.Case {
 func (s *Service) idleLogin(t conformance.T, _ *conformance.Harness) {
 	l, other, idle := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	name := step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
 	step.FreeWithin(t, 0, idle, step.LockName(t))
 	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
 	if err := lease.Renew(t.Context()); err != nil {
@@ -47,13 +53,13 @@ func (s *Service) idleLogin(t conformance.T, _ *conformance.Harness) {
 	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	step.Pass(t, etcdTokenTTL+etcdTokenTTL/2)
 	step.Release(t, next)
 	step.FreeWithin(t, 0, l, name)
 }
 
-// admin has the first member carry out something.
+// admin runs a command on the first member.
 func (s *Service) admin(t conformance.T, f func(context.Context, *clientv3.Client) error) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error { return f(ctx, s.Members[0].admin) })
@@ -73,7 +79,7 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 	lease := step.Acquire(t, l, name, locker.WithTTL(TTL))
 	t.Cleanup(func() { s.setPassword(t, Password) })
 	s.setPassword(t, "another")
-	err := step.WantFailure(t, itest.Soon, l, step.LockName(t))
+	err := step.WantFailure(t, itest.ShortWait, l, step.LockName(t))
 	if !strings.Contains(err.Error(), "authentication failed") {
 		t.Errorf("TryAcquire = %v, want it to name the password as the reason", err)
 	}
@@ -81,10 +87,10 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("the error shows the password: %v", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "authentication failed")
-	step.LostWithin(t, TTL+itest.Soon, lease)
+	step.LostWithin(t, TTL+itest.ShortWait, lease)
 	s.setPassword(t, Password)
-	step.FreeWithin(t, TTL+itest.Soon, l, name)
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.Open(t)), name)
+	step.FreeWithin(t, TTL+itest.ShortWait, l, name)
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.Open(t)), name)
 }
 
 func (s *Service) permit(t conformance.T, allowed bool) {
@@ -111,11 +117,11 @@ func (s *Service) permissionTaken(t conformance.T, _ *conformance.Harness) {
 		}
 	})
 	s.permit(t, false)
-	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "permission denied") {
+	if err := step.WantFailure(t, itest.ShortWait, l, step.LockName(t)); !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("TryAcquire = %v, want it to name the permission as the reason", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "permission", etcdPrefix)
-	step.LostWithin(t, TTL+itest.Soon, lease)
+	step.LostWithin(t, TTL+itest.ShortWait, lease)
 	s.permit(t, true)
 	allowed = true
 	if !waiter.Returned(step.Limit) {
@@ -126,11 +132,12 @@ func (s *Service) permissionTaken(t conformance.T, _ *conformance.Harness) {
 	} else {
 		step.Release(t, waiter.Lease)
 	}
-	step.FreeWithin(t, TTL+itest.Soon, other, name)
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, TTL+itest.ShortWait, other, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
-// usersChange raises the revision of users and roles without end, and switches passwords off and on.
+// usersChange raises the revision of users and roles without end, and switches passwords off and
+// on.
 func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(steady))
@@ -158,17 +165,17 @@ func (s *Service) usersChange(t conformance.T, _ *conformance.Harness) {
 		_, err := c.AuthDisable(ctx)
 		return err
 	})
-	step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 	s.admin(t, func(ctx context.Context, c *clientv3.Client) error {
 		_, err := c.AuthEnable(ctx)
 		return err
 	})
-	step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 	step.Pass(t, steady)
 	step.WantLive(t, lease, l)
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 }
 
 // alarm raises or ends the alarm that a cluster raises when its quota is used up.
@@ -200,7 +207,7 @@ func (s *Service) noSpace(t conformance.T, _ *conformance.Harness) {
 	waiter := s.queued(t, other, name, TTL)
 	t.Cleanup(func() { s.alarm(t, pb.AlarmRequest_DEACTIVATE) })
 	s.alarm(t, pb.AlarmRequest_ACTIVATE)
-	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "space exceeded") {
+	if err := step.WantFailure(t, itest.ShortWait, l, step.LockName(t)); !strings.Contains(err.Error(), "space exceeded") {
 		t.Errorf("TryAcquire = %v, want it to name the space as the reason", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "space exceeded")
@@ -210,9 +217,9 @@ func (s *Service) noSpace(t conformance.T, _ *conformance.Harness) {
 	}
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon)) // it has its place since before
+	step.Release(t, waiter.Granted(t, itest.ShortWait)) // it has its place since before
 	s.alarm(t, pb.AlarmRequest_DEACTIVATE)
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 	if _, err := locker.TryAcquire(t.Context(), other, name); errors.Is(err, locker.ErrHeld) {
 		t.Errorf("TryAcquire of a lock that is free = %v", err)
 	}

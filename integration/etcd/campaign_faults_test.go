@@ -115,8 +115,9 @@ type struck struct {
 	itest.Holder
 }
 
-// holders makes them: one that knows the member alone that will be struck, one that asks this one first, one that asks another first,
-// and the same again by the usual rule, as far as that makes a difference.
+// holders makes them: one that knows the member alone that will be struck, one that asks this one
+// first, one that asks another first, and the same again by the usual rule, as far as that makes a
+// difference.
 func (at *scene) holders(t conformance.T) (all []*struck) {
 	t.Helper()
 	target := itest.LocalAddr(at.target.Port)

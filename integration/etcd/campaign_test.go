@@ -18,17 +18,20 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The campaign strikes clusters while leases are held, and looks at who believes what when another gets the lock. In the short form
-// each kind of fault comes once; in the long one, below LOCKER_SOAK and once for each run of the tests, there are 250 faults.
+// The campaign strikes clusters while leases are held, and checks what each holder believes when
+// another one gets its lock. In the short form each kind of fault comes once; in the long one,
+// below LOCKER_SOAK and once for each run of the tests, there are 250 faults.
 const longCampaign = 250
 
 var campaignRan sync.Once
 
-// TestEtcdCampaign is the test of the deadline, by proof.go in etcdbackend: whatever happens to the cluster and to the way there, the
-// holder knows that its lease is lost before the next one has the lock.
+// TestEtcdCampaign tests the deadline that proof.go in etcdbackend derives: whatever happens to the
+// cluster and to the network, the holder knows that its lease is lost before the next one has the
+// lock.
 //
-// And it is a test of itself: beside each holder there is one that goes by the usual rule, the last acknowledged keepalive and the TTL.
-// The long form must catch some of these in the belief that they still hold a lock which another has.
+// The test also checks itself: alongside each holder there is one that follows the usual rule,
+// which is the last acknowledged keepalive and the TTL. In the long form some of these must still
+// believe that they hold a lock which another one has.
 func TestEtcdCampaign(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
@@ -55,8 +58,8 @@ func TestEtcdCampaign(t *testing.T) {
 	}
 }
 
-// strike has holders of all sorts hold a lock each, and one Locker wait for all of them; makes the fault; and returns what became of
-// the holders.
+// strike starts holders of all kinds with one lock each, and one Locker that waits for all of these
+// locks. Then it makes the fault, and returns the outcomes of the holders.
 func (s *Service) strike(t *testing.T, fault etcdFault) []itest.Outcome {
 	scene := s.newScene(t, fault)
 	holders := scene.holders(t)
@@ -104,7 +107,7 @@ type trial struct {
 
 	mu      sync.Mutex
 	granted bool
-	freed   bool // the holder was told to let go
+	freed   bool // the holder has released the lock
 }
 
 type result struct {
@@ -143,7 +146,7 @@ func (w *trial) wait(ctx context.Context, rival locker.Locker) result {
 	return result{struck: w.struck, outcome: o}
 }
 
-// free has a holder let go whose lease has outlived the fault.
+// free releases the lock of a holder whose lease has survived the fault.
 func (w *trial) free(t conformance.T) {
 	w.mu.Lock()
 	granted := w.granted
@@ -153,8 +156,8 @@ func (w *trial) free(t conformance.T) {
 	if granted {
 		return
 	}
-	if err := w.struck.LetGo(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
-		t.Logf("%s: letting go: %v", w.struck.label, err)
+	if err := w.struck.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Logf("%s: release: %v", w.struck.label, err)
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// startSingleEtcd starts a cluster of one, with etcd's own timing and without users. scheme is that of its clients.
+// startSingleEtcd starts a cluster of one, with etcd's own timing and without users. scheme is that
+// of its clients.
 func startSingleEtcd(t *testing.T, scheme string, files map[string]string, more ...string) (addr string) {
 	t.Helper()
 	ports, err := itest.FreePorts(1)
@@ -39,8 +40,8 @@ func startSingleEtcd(t *testing.T, scheme string, files map[string]string, more 
 	return itest.LocalAddr(ports[0])
 }
 
-// openSoon opens a Locker on a server that may just have been started.
-func openSoon(t *testing.T, rawURL string) (l locker.Locker) {
+// openWithRetry opens a Locker on a server that may just have been started.
+func openWithRetry(t *testing.T, rawURL string) (l locker.Locker) {
 	t.Helper()
 	step.Eventually(t, step.Limit, func() (err error) {
 		l, err = locker.Open(t.Context(), rawURL)
@@ -53,7 +54,7 @@ func openSoon(t *testing.T, rawURL string) (l locker.Locker) {
 func TestEtcdClients(t *testing.T) {
 	itest.NeedServers(t)
 	addr := startSingleEtcd(t, "http", nil)
-	openSoon(t, "etcd://"+addr)
+	openWithRetry(t, "etcd://"+addr)
 	for what, change := range map[string]func(*clientv3.Config){
 		"as it is":            func(*clientv3.Config) {},
 		"an address by name":  func(c *clientv3.Config) { c.Endpoints = []string{"http://" + addr} },
@@ -90,7 +91,7 @@ func TestEtcdClients(t *testing.T) {
 			if g := l.Guarantees(); g.Tolerance != locker.ToleranceNone {
 				t.Errorf("a cluster of one survives the loss of: %v", g.Tolerance)
 			}
-			itest.HandsOver(t, l, other, step.LockName(t))
+			itest.HandOver(t, l, other, step.LockName(t))
 			if err := l.Close(); err != nil {
 				t.Errorf("Close = %v", err)
 			}
@@ -101,7 +102,8 @@ func TestEtcdClients(t *testing.T) {
 	}
 }
 
-// A server that wants certificates from its clients, and is called otherwise than the address by which it is reached.
+// The server requires client certificates, and the name in its own certificate differs from its
+// address.
 func TestEtcdTLS(t *testing.T) {
 	itest.NeedServers(t)
 	authority := itest.NewAuthority(t)
@@ -131,9 +133,9 @@ func TestEtcdTLS(t *testing.T) {
 		return u.String()
 	}
 	asIs := address(func(url.Values) {})
-	itest.HandsOver(t, openSoon(t, asIs), openSoon(t, asIs), step.LockName(t))
+	itest.HandOver(t, openWithRetry(t, asIs), openWithRetry(t, asIs), step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
-	step.FreeWithin(t, 0, openSoon(t, unverified), step.LockName(t))
+	step.FreeWithin(t, 0, openWithRetry(t, unverified), step.LockName(t))
 
 	for what, bad := range map[string]string{
 		"no name":           address(func(q url.Values) { q.Del("server_name") }),
@@ -145,7 +147,7 @@ func TestEtcdTLS(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			ctx, cancel := context.WithTimeout(t.Context(), 4*itest.Soon)
+			ctx, cancel := context.WithTimeout(t.Context(), 4*itest.ShortWait)
 			defer cancel()
 			l, err := locker.Open(ctx, bad)
 			if err == nil {

@@ -19,8 +19,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// Service is a cluster, and what can be done to it. It asks for passwords, and Lockers have a user that may do what the docs say
-// and nothing else. Each member publishes its port for clients; the members have a network of their own among them.
+// Service is a cluster, and the faults that can be made in it. The cluster requires passwords.
+// Lockers have a user with exactly the permissions that the docs name. Each member publishes its
+// port for clients; the members have a separate network between them.
 type Service struct {
 	image   string
 	peers   *itest.Peers
@@ -51,7 +52,7 @@ const (
 	etcdPrefix    = "locker/"
 	etcdUser      = "lock_user"
 
-	// etcdTokenTTL is after which silence of a client the cluster forgets its login.
+	// etcdTokenTTL is the time without a request after which the cluster forgets a client's login.
 	etcdTokenTTL = 5 * time.Second
 )
 
@@ -80,12 +81,12 @@ func Start(ctx context.Context, image string) (*Service, error) {
 	return s, s.found(ctx)
 }
 
-// another starts one of the same kind.
+// another starts a cluster of the same kind.
 func (s *Service) another(ctx context.Context) (*Service, error) {
 	return Start(ctx, s.image)
 }
 
-// client makes one of the tests' own clients. It returns when that is connected and logged in.
+// client makes a client for the tests. It returns when the client is connected and logged in.
 func (s *Service) client(endpoints []string, user string) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: endpoints, Username: user, Password: Password, Logger: zap.NewNop(), DialTimeout: time.Minute,
@@ -93,7 +94,7 @@ func (s *Service) client(endpoints []string, user string) (*clientv3.Client, err
 	})
 }
 
-// found starts all members, which find out that they are a new cluster, and gives it its users.
+// found starts all members, which form a new cluster, and creates its users.
 func (s *Service) found(ctx context.Context) error {
 	for _, m := range s.Members {
 		c, err := itest.Start(ctx, itest.Spec{Image: s.image, Args: s.command(m), Ports: []int{m.Port}})
@@ -111,8 +112,9 @@ func (s *Service) found(ctx context.Context) error {
 	return s.secure(ctx)
 }
 
-// logIn makes clients for the tests that have the login of a cluster which is new, or was set back:
-// a member waits, without a word, for what a login of before refers to.
+// logIn makes new clients for the tests after the cluster was replaced or set back. They need a new
+// login: an old login refers to a state that the cluster doesn't have, and a member waits for that
+// state without an answer.
 func (s *Service) logIn(ctx context.Context) error {
 	for _, m := range s.Members {
 		if m.admin != nil {
@@ -127,7 +129,8 @@ func (s *Service) logIn(ctx context.Context) error {
 	return s.wait(ctx)
 }
 
-// command is what a member is started with. Its files outlive its death, and needn't outlive that of the machine.
+// command returns the command line of a member. Its files must survive a crash of the process, but
+// not a crash of the machine.
 func (s *Service) command(m *etcdMember) []string {
 	peerURL := func(m *etcdMember) string { return "http://" + s.peers.Addr(m.number) + ":2380" }
 	name := func(m *etcdMember) string { return fmt.Sprint("member", m.number) }
@@ -146,7 +149,7 @@ func (s *Service) command(m *etcdMember) []string {
 	}
 }
 
-// secure makes the users, and asks for passwords from then on.
+// secure creates the users, and then enables authentication.
 func (s *Service) secure(ctx context.Context) error {
 	admin := s.Members[0].admin
 	end := clientv3.GetPrefixRangeEnd(etcdPrefix)
@@ -169,7 +172,7 @@ func (s *Service) secure(ctx context.Context) error {
 	return s.wait(ctx)
 }
 
-// wait returns when all members serve all requests, under one leader.
+// wait returns when all members serve all requests, and have the same leader.
 func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }
 
 func (s *Service) ready(ctx context.Context) error {
@@ -190,7 +193,8 @@ func (s *Service) ready(ctx context.Context) error {
 	return nil
 }
 
-// leader is the member that leads in its own eyes and in those of most. Who doesn't answer is left out.
+// leader returns the member that is the leader according to itself and to most members. Members
+// that don't answer are left out.
 func (s *Service) leader(ctx context.Context) (leader *etcdMember, err error) {
 	err = itest.Until(ctx, func(ctx context.Context) error {
 		follow, self := make(map[uint64]int), make(map[uint64]*etcdMember)
@@ -216,7 +220,8 @@ func (s *Service) leader(ctx context.Context) (leader *etcdMember, err error) {
 	return leader, err
 }
 
-// successor is the leader after former, which leads until the others miss it.
+// successor returns the leader after former. The former leader stays the leader until the others
+// notice that it is gone.
 func (s *Service) successor(ctx context.Context, former *etcdMember) (next *etcdMember, err error) {
 	err = itest.Until(ctx, func(ctx context.Context) error {
 		if next, err = s.leader(ctx); err == nil && next == former {
@@ -227,7 +232,7 @@ func (s *Service) successor(ctx context.Context, former *etcdMember) (next *etcd
 	return next, err
 }
 
-// others are the members besides m.
+// others returns all members except m.
 func (s *Service) others(m *etcdMember) (others []*etcdMember) {
 	for _, other := range s.Members {
 		if other != m {

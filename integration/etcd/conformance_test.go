@@ -21,7 +21,8 @@ func TestConformance(t *testing.T) {
 	itest.Conformance(t, rows)
 }
 
-// etcdHarness makes the suite's harness of clusters like that of a service. Each case has one for itself.
+// etcdHarness makes the suite's harness of clusters like that of a service. Each case has one for
+// itself.
 func etcdHarness(service func(*testing.T) *Service) func(*testing.T) conformance.Harness {
 	return func(t *testing.T) conformance.Harness {
 		clusters := service(t).clusters()

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// docker has the engine do something to members, to all if none is named.
+// docker runs a command of the Docker engine on members, on all members if none is named.
 func (s *Service) docker(ctx context.Context, verb string, members ...*etcdMember) error {
 	args := []string{verb}
 	if len(members) == 0 {
@@ -34,7 +34,7 @@ func (s *Service) join(ctx context.Context, m *etcdMember) error {
 	return s.peers.Join(ctx, m.Container, m.number)
 }
 
-// starve gives a member a hundredth of a processor.
+// starve limits a member to a hundredth of a processor.
 func (s *Service) starve(ctx context.Context, m *etcdMember) error {
 	_, err := images.Docker(ctx, "update", "--cpu-period", "100000", "--cpu-quota", "1000", m.ID)
 	return err
@@ -62,13 +62,13 @@ func (s *Service) up(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.wait(ctx)) })
 }
 
-// restart is a crash of all members, and a start on what they have written.
+// restart crashes all members, and starts them with the data that they have written.
 func (s *Service) restart(t conformance.T) {
 	s.down(t)
 	s.up(t)
 }
 
-// wipe founds a new cluster in the place of the old one.
+// wipe replaces the cluster with a new one.
 func (s *Service) wipe(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		var ids []string
@@ -82,7 +82,7 @@ func (s *Service) wipe(t conformance.T) {
 	})
 }
 
-// failover is a crash of the leader. It is started again when another leads.
+// failover crashes the leader. The former leader is started again when another member leads.
 func (s *Service) failover(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		former, err := s.leader(ctx)

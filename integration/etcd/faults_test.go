@@ -14,8 +14,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// disturbed makes sure that the faults which tests make are what they are said to be: a member that is cut off goes on answering its
-// own clients, and no more; a new leader is found; what was acknowledged survives all of it but a wipe.
+// disturbed makes sure that the faults which tests make are what they are said to be: a member that
+// is cut off goes on answering its own clients, and no more; a new leader is found; what was
+// acknowledged survives all of it but a wipe.
 func (s *Service) disturbed(t *testing.T) {
 	key := etcdPrefix + step.LockName(t)
 	serves := func(m *etcdMember, opts ...clientv3.OpOption) error {

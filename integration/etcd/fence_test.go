@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// fencedEtcd keeps values in etcd behind marks.
+// fencedEtcd keeps values in etcd and checks marks before writes.
 type fencedEtcd struct{ client *clientv3.Client }
 
 func (s fencedEtcd) mark(resource string) (mark fenceetcd.Mark, key string) {

@@ -46,12 +46,12 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 
 func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
 
-// at is the service's URL with another prefix.
+// at returns the service's URL with another prefix.
 func (s *Service) at(prefix string) string {
 	return s.With("prefix", prefix)
 }
 
-// badURLs are mistakes in the service's URL.
+// badURLs returns URLs of the service that contain a mistake.
 func (s *Service) badURLs(t conformance.T) map[string]string {
 	t.Helper()
 	free, err := itest.FreePorts(1)
@@ -82,7 +82,7 @@ func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
 	return NewLocker(t, config), network
 }
 
-// etcdDir is what docs/etcd.md says that the keys of all who have or want a lock begin with.
+// etcdDir is the prefix of the keys of all holders and waiters, as docs/etcd.md documents it.
 func etcdDir(name string) string {
 	return etcdPrefix + strings.NewReplacer("%", "%25", "/", "%2F").Replace(name) + "/"
 }
@@ -126,10 +126,11 @@ func (s *Service) remove(t conformance.T, name string) {
 	})
 }
 
-// etcdGuards is what keys begin with that may stay as long as the session that they hang on: they stop late requests.
+// etcdGuards is the prefix of keys that stop late requests. They may remain as long as the session
+// that they are attached to.
 const etcdGuards = etcdPrefix + "%guard/"
 
-// residue lists all keys there are, whatever they are called.
+// residue lists all keys that exist, whatever their names.
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()
 	var left []string
@@ -147,7 +148,7 @@ func (s *Service) residue(t conformance.T) string {
 	return strings.Join(left, ", ")
 }
 
-// leases lists the etcd leases there are.
+// leases lists all etcd leases that exist.
 func (s *Service) leases(t conformance.T) (ids []clientv3.LeaseID) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -181,7 +182,7 @@ func (s *Service) flush(t conformance.T) {
 	}
 }
 
-// With is the service's URL with a parameter.
+// With returns the service's URL with a parameter.
 func (s *Service) With(name, value string) string {
 	return itest.Changed(s.URL, func(u *url.URL) {
 		query := u.Query()

@@ -21,14 +21,14 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// configThrough is a client's configuration for a network of its own.
+// configThrough returns a client's configuration for its own network.
 func (s *Service) configThrough(t conformance.T, endpoints []string) (clientv3.Config, *proxy.Network) {
 	t.Helper()
 	network := proxy.Start(t)
 	return s.ConfigBy(network.Dial, endpoints), network
 }
 
-// ConfigBy is a client's configuration whose connections are made by dial.
+// ConfigBy returns a client's configuration whose connections are made by dial.
 func (s *Service) ConfigBy(dial itest.DialFunc, endpoints []string) clientv3.Config {
 	config := s.Config
 	config.Endpoints = endpoints
@@ -58,8 +58,9 @@ func NewLocker(t conformance.T, config clientv3.Config, opts ...etcdbackend.Opti
 	return itest.WithClient{Locker: l, Client: client}
 }
 
-// usualRule is a holder as most have it: its key hangs on an etcd lease, which it believes to live for the TTL, less what the engine
-// takes off for clocks, from when it sent the last keepalive that was acknowledged.
+// usualRule is a holder as most programs implement it: its key is attached to an etcd lease. The
+// holder believes that this lease lives for the TTL, minus the engine's margin for clocks, from the
+// time when it sent the last acknowledged keepalive.
 type usualRule struct {
 	name   string
 	client *clientv3.Client
@@ -138,7 +139,7 @@ func (h *usualRule) Over(now time.Time) (bool, time.Time) {
 	return true, deadline
 }
 
-func (h *usualRule) LetGo(ctx context.Context) error {
+func (h *usualRule) Release(ctx context.Context) error {
 	h.stop()
 	<-h.ended
 	_, err := h.client.Revoke(ctx, h.lease)

@@ -16,15 +16,19 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// latePack is requests and replies that come late or not at all, while the session lives on: no TTL tidies up then.
+// latePack is requests and replies that come late or not at all, while the session lives on: no TTL
+// tidies up then.
 func (s *Service) latePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I20", Name: "late-acquire-leaves-no-key", Run: s.lateAcquire,
-			Why: "a Txn that is carried out after its clean-up would hold the name as long as the session lives, which is for ever"},
+			Why: "a Txn that is executed after its clean-up would hold the name as long as the " +
+				"session lives, and the session has no end"},
 		{ID: "I21", Name: "lost-lease-on-a-live-session-frees-the-name", Run: s.lostOnALiveSession,
-			Why: "the cluster has heard each renewal, and the holder no answer: it gives its locks up, and the cluster never would"},
+			Why: "the cluster receives each renewal, and the holder receives no answer: the " +
+				"holder gives its locks up, and the cluster alone would never free them"},
 		{ID: "I22", Name: "release-with-a-lost-reply-spares-the-next-lease", Run: s.releasedTwice,
-			Why: "the same Locker has the lock again, on the same session, when the release is repeated"},
+			Why: "when the release is repeated, the same Locker may hold the lock again on the " +
+				"same session"},
 	}
 }
 
@@ -47,8 +51,9 @@ func (s *Service) apart(t conformance.T, m *etcdMember) (locker.Locker, *proxy.N
 	return step.CloseAtEnd(t, NewLocker(t, config)), network
 }
 
-// lateAcquire has the first request of an acquisition arrive after the acquisition was answered by another member, and cleaned up.
-// What the client sends after that request, to take it back, arrives later still. Another lock keeps the session alive.
+// lateAcquire has the first request of an acquisition arrive after the acquisition was answered by
+// another member, and cleaned up. What the client sends after that request, to take it back,
+// arrives later still. Another lock keeps the session alive.
 func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
 	const late = 2 * time.Second
 	for _, gone := range []bool{false, true} { // the caller, before the answer
@@ -64,7 +69,7 @@ func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
 		if gone {
 			waiter.Cancel(nil)
 		}
-		if !waiter.Returned(itest.Soon) {
+		if !waiter.Returned(itest.ShortWait) {
 			t.Fatalf("Acquire has not returned")
 		}
 		if waiter.Err == nil {
@@ -83,7 +88,7 @@ func (s *Service) lateAcquire(t conformance.T, _ *conformance.Harness) {
 		}
 		step.FreeWithin(t, 0, other, name)
 		network.Heal()
-		step.FreeWithin(t, itest.Soon, l, name)
+		step.FreeWithin(t, itest.ShortWait, l, name)
 		step.WantLive(t, alive, other)
 		step.Release(t, alive)
 	}
@@ -101,7 +106,7 @@ func (s *Service) lostOnALiveSession(t conformance.T, _ *conformance.Harness) {
 	session := s.session(t, leases[0].Name())
 	network.Delay(0, 2*TTL)
 	for _, lease := range leases {
-		step.LostWithin(t, TTL+itest.Soon, lease)
+		step.LostWithin(t, TTL+itest.ShortWait, lease)
 	}
 	standing := 0
 	for _, id := range s.leases(t) {
@@ -112,8 +117,8 @@ func (s *Service) lostOnALiveSession(t conformance.T, _ *conformance.Harness) {
 	t.Logf("%d sessions of the lost leases live on", standing)
 	network.Heal()
 	for _, lease := range leases {
-		step.FreeWithin(t, 2*TTL+itest.Soon, other, lease.Name())
-		step.FreeWithin(t, 2*TTL+itest.Soon, l, lease.Name()) // its connections still bring what was kept back
+		step.FreeWithin(t, 2*TTL+itest.ShortWait, other, lease.Name())
+		step.FreeWithin(t, 2*TTL+itest.ShortWait, l, lease.Name()) // its connections still bring what was kept back
 	}
 }
 
@@ -122,17 +127,17 @@ func (s *Service) releasedTwice(t conformance.T, _ *conformance.Harness) {
 	step.CloseAtEnd(t, l)
 	other, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	for range 2 {
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 		network.DropReplyTo(name)
 		if err := lease.Release(t.Context()); err != nil {
 			t.Logf("Release whose reply was lost = %v", err)
 		}
-		next := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		next := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 		network.Heal()
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("Release once more = %v, want nil", err)
 		}
-		step.Pass(t, itest.Soon/10)
+		step.Pass(t, itest.ShortWait/10)
 		step.WantLive(t, next, other)
 		if err := next.Renew(t.Context()); err != nil {
 			t.Errorf("Renew = %v, want nil", err)

@@ -38,7 +38,7 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 	if strings.Contains(err.Error(), Password) {
 		t.Errorf("the error shows the password: %v", err)
 	}
-	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.ShortWait, lease)
 	if waiter.Returned(0) && waiter.Err == nil {
 		t.Errorf("a lock was granted without a majority")
 	}
@@ -52,7 +52,7 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 	} else {
 		step.Release(t, waiter.Lease)
 	}
-	step.FreeWithin(t, TTL+7*time.Second+itest.Soon, other, name)
+	step.FreeWithin(t, TTL+7*time.Second+itest.ShortWait, other, name)
 	step.Eventually(t, step.Limit, func() error {
 		if left := s.residue(t); left != "" {
 			return fmt.Errorf("left: %s", left)
@@ -78,7 +78,7 @@ func (s *Service) bothDead(t conformance.T, h *conformance.Harness) {
 		itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start", leader), s.wait(ctx)) })
 	})
 	bound := TTL + l.Guarantees().Expiry.Slack
-	next := waiter.Granted(t, bound+itest.Soon)
+	next := waiter.Granted(t, bound+itest.ShortWait)
 	t.Logf("the lock was free %v after the death of its holder and of the leader; the bound is %v", time.Since(killed), bound)
 	if next.Token() <= answer.Token {
 		t.Errorf("token %v after %v", next.Token(), answer.Token)
@@ -95,11 +95,11 @@ func (s *Service) unrenewedOverElection(t conformance.T, _ *conformance.Harness)
 	if time.Now().Before(deadline) && lease.Err() != nil {
 		t.Errorf("Err = %v, and the deadline is %v away", lease.Err(), time.Until(deadline))
 	}
-	step.LostWithin(t, time.Until(deadline)+itest.Soon, lease)
+	step.LostWithin(t, time.Until(deadline)+itest.ShortWait, lease)
 	if early := time.Until(deadline); early > 0 {
 		t.Errorf("it was lost %v before its deadline", early)
 	}
-	step.Release(t, waiter.Granted(t, steady+itest.Soon))
+	step.Release(t, waiter.Granted(t, steady+itest.ShortWait))
 }
 
 // wiped has one Locker that is idle. The login of each refers to a state that the new cluster
@@ -111,9 +111,9 @@ func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
 	lease := step.Acquire(t, l, name, locker.WithTTL(2*TTL))
 	waiter := s.queued(t, other, name, 2*TTL)
 	s.wipe(t)
-	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.ShortWait, lease)
 	if !waiter.Returned(2 * step.Limit) {
-		t.Fatalf("a waiter has not returned after the cluster was founded anew")
+		t.Fatalf("a waiter has not returned after the cluster was replaced with a new one")
 	}
 	if waiter.Err != nil {
 		t.Logf("Acquire while the cluster was lost = %v", waiter.Err)

@@ -15,8 +15,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// TestEtcdMembers is the part of the backend's own cases that each take some TTLs. Random faults by the hundred are in
-// TestEtcdCampaign; here is what Lockers must come through without a loss.
+// TestEtcdMembers is the part of the backend's own cases that each take some TTLs. Random faults by
+// the hundred are in TestEtcdCampaign; here is what Lockers must come through without a loss.
 func TestEtcdMembers(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
@@ -40,46 +40,62 @@ func TestEtcdMembers(t *testing.T) {
 	}
 }
 
-// memberPack is what becomes of leases when one member, or two, or the whole cluster are not what they should be.
+// memberPack tests what happens to leases when one member, two members or the whole cluster fail.
 func (s *Service) memberPack() []conformance.Case {
 	leader := func(do func(t conformance.T, leader *etcdMember)) func(conformance.T, *conformance.Harness) {
 		return func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.leads, do) }
 	}
 	return []conformance.Case{
 		{ID: "I10", Name: "killed-leader-costs-no-lease", Run: leader(s.killed),
-			Why: "the crash of one member is what a cluster is for"},
+			Why: "a cluster exists to survive the crash of one member"},
 		{ID: "I11", Name: "isolated-leader-costs-no-lease", Run: leader(s.isolated),
-			Why: "a leader that is cut off acknowledges for a while what means nothing; its clients must go on with the others"},
+			Why: "a leader that is cut off still acknowledges requests for a while, and these " +
+				"acknowledgements are worthless; its clients must continue with the other " +
+				"members"},
 		{ID: "I12", Name: "frozen-leader-costs-no-lease", Run: leader(s.frozen),
-			Why: "a leader that wakes may revoke what was renewed at its successor meanwhile; the locks must hang on something newer by then"},
+			Why: "a leader that wakes up may revoke etcd leases that its successor has renewed; " +
+				"by then the locks must be attached to newer etcd leases"},
 		{ID: "I13", Name: "isolated-member-costs-no-lease", Run: func(t conformance.T, _ *conformance.Harness) { s.survives(t, s.follows, s.isolated) },
-			Why: "a member that is cut off can't renew or grant; its clients must go on with the others"},
+			Why: "a member that is cut off can't renew or grant; its clients must continue with " +
+				"the other members"},
 		{ID: "I14", Name: "member-of-others-costs-nothing", Run: s.otherMember,
-			Why: "who doesn't talk to the member that is cut off must not notice"},
+			Why: "a client that is not connected to the member that is cut off must not notice"},
 		{ID: "I15", Name: "watch-on-a-frozen-member-is-left", Run: s.frozenWatch,
-			Why: "a member that is frozen ends no stream: a waiter that trusts in its watch there sleeps through its turn"},
+			Why: "a frozen member closes no stream: a waiter that relies on its watch at this " +
+				"member misses its turn"},
 		{ID: "I16", Name: "majority-down-is-an-error", Run: s.majorityDown,
-			Why: "without a majority nothing can be granted or proved: callers must hear so in time, and holders must give up"},
+			Why: "without a majority no lock can be granted and no lease can be proved: callers " +
+				"must get an error in time, and holders must give up"},
 		{ID: "I17", Name: "dead-holder-and-dead-leader", Run: s.bothDead,
-			Why: "a new leader gives each etcd lease its whole TTL anew; the bound for a dead holder must hold even then"},
+			Why: "a new leader gives each etcd lease its whole TTL again; the bound for a dead " +
+				"holder must hold even then"},
 		{ID: "I18", Name: "leases-without-renewal-outlive-an-election", Run: s.unrenewedOverElection,
-			Why: "what isn't renewed must not be cut short when the cluster has a new leader, nor believed in for longer"},
+			Why: "when the cluster has a new leader, a lease that isn't renewed must not end " +
+				"early, and its holder must not believe in it for longer"},
 		{ID: "I19", Name: "data-loss-is-survived", Run: s.wiped,
-			Why: "who founds the cluster anew takes all locks away: holders must know it by their deadline at the latest, and their Lockers go on"},
+			Why: "an operator that replaces the cluster with a new one removes all locks: " +
+				"holders must know it by their deadline at the latest, and their Lockers must " +
+				"continue"},
 		{ID: "I35", Name: "set-back-data-is-survived", Run: s.setBack,
-			Why: "who restores a cluster takes away what has happened since: Lockers must go on, also those that were idle"},
+			Why: "an operator that restores a cluster removes everything that was written after " +
+				"the snapshot: Lockers must continue, also idle ones"},
 		{ID: "I36", Name: "exchanged-cluster-is-refused", Run: s.exchanged,
-			Why: "another cluster behind the same addresses knows nothing of the holders, so nobody may be let in there unasked"},
+			Why: "another cluster at the same addresses has no locks of the current holders, so " +
+				"it must grant nothing unless the user has allowed that"},
 		{ID: "I37", Name: "late-change-of-the-leader", Run: s.lateElection,
-			Why: "a new leader gives a dead holder's lock its whole TTL again, and what the documentation says of that must be true"},
+			Why: "a new leader gives a dead holder's lock its whole TTL again; what the " +
+				"documentation says about that must be true"},
 		{ID: "I33", Name: "expired-login-is-renewed", Run: s.idleLogin,
-			Why: "the cluster forgets the login of a client that is silent for a while; leases, waits and acquisitions must not notice"},
+			Why: "the cluster forgets the login of a client that was silent for a while; " +
+				"leases, waits and acquisitions must not be affected"},
 		{ID: "I34", Name: "users-change-while-locks-are-held", Run: s.usersChange,
-			Why: "each change of users or roles makes requests that are under way out of date; they are to be repeated"},
+			Why: "each change of users or roles makes the server refuse the requests that are " +
+				"in flight; they must be repeated"},
 	}
 }
 
-// steady is a TTL that leaves a Locker the time for an election and a few attempts, on a busy machine too.
+// steady is a TTL that leaves a Locker the time for an election and a few attempts, on a busy
+// machine too.
 const steady = 16 * etcdElection
 
 func (s *Service) leads(t conformance.T) (m *etcdMember) {
@@ -94,7 +110,8 @@ func (s *Service) follows(t conformance.T) *etcdMember {
 	return s.others(s.leads(t))[0]
 }
 
-// survives has leases held and waited for while a member is struck, by Lockers that ask it first and last. All of them stand.
+// survives holds leases, and waits for locks, while a member is struck, with Lockers that ask this
+// member first and last. All leases must survive.
 func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMember, do func(conformance.T, *etcdMember)) {
 	target := choose(t)
 	others := s.others(target)
@@ -108,7 +125,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 		leases = append(leases, step.Acquire(t, lockers[i%2], step.LockName(t), locker.WithTTL(steady)))
 		next = append(next, step.StartAcquire(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
 	}
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		for _, lease := range leases {
 			if keys := s.Waiters(t, lease.Name()); keys > 1 {
 				return fmt.Errorf("%d wait, want one at most", keys)
@@ -129,7 +146,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 			t.Errorf("Renew = %v, want nil", err)
 		}
 		step.Release(t, lease)
-		got := next[i].Granted(t, itest.Soon)
+		got := next[i].Granted(t, itest.ShortWait)
 		if got.Token() <= lease.Token() {
 			t.Errorf("token %v after %v", got.Token(), lease.Token())
 		}
@@ -138,7 +155,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 	}
 }
 
-// during makes sure that a lock can be had while something is wrong, and does what ends that in the end.
+// during checks that a lock can be acquired during a fault, and then ends the fault.
 func (s *Service) during(t conformance.T, begin, end func(context.Context) error, d time.Duration) {
 	t.Helper()
 	over := false
@@ -184,20 +201,21 @@ func (s *Service) otherMember(t conformance.T, _ *conformance.Harness) {
 	itest.Must(t, begin)
 	t.Cleanup(func() { itest.Must(t, func(ctx context.Context) error { return errors.Join(end(ctx), s.wait(ctx)) }) })
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 	for range 20 {
 		step.FreeWithin(t, 0, l, step.LockName(t))
 	}
 }
 
-// frozenWatch gives the waiter a TTL whose renewals would come too late for the bound that is promised... of a third of it.
+// frozenWatch gives the waiter a TTL whose renewals would come too late for the bound that is
+// promised... of a third of it.
 func (s *Service) frozenWatch(t conformance.T, _ *conformance.Harness) {
 	target := s.follows(t)
 	others := s.others(target)
 	l := step.CloseAtEnd(t, itest.OpenURL(t, s.hosts(others[0], others[1])))
 	other := step.CloseAtEnd(t, s.openFirst(t, target, others...))
 	name := step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 	waiter := s.queued(t, other, name, TTL)
 	step.Pass(t, TTL)
 	thaw := func(ctx context.Context) error { return errors.Join(s.docker(ctx, "unpause", target), s.wait(ctx)) }
@@ -205,7 +223,7 @@ func (s *Service) frozenWatch(t conformance.T, _ *conformance.Harness) {
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "pause", target) })
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	next := waiter.Granted(t, TTL+itest.Soon)
+	next := waiter.Granted(t, TTL+itest.ShortWait)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}

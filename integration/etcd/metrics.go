@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// sentCounter counts what the tests' own clients send.
+// sentCounter counts the messages that the tests' own clients send.
 type sentCounter struct{ n atomic.Int64 }
 
 func (c *sentCounter) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
@@ -101,7 +101,7 @@ func containsAll(s string, parts []string) bool {
 	return true
 }
 
-// requests counts the messages that Lockers send: requests, and what they send on streams.
+// requests counts the messages that Lockers send: requests, and messages on streams.
 func (s *Service) requests(t conformance.T) int64 {
 	own := s.sent.n.Load()
 	return s.sum(t, "grpc_server_msg_received_total{") - own

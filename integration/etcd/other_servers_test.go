@@ -34,7 +34,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
 	own, other := startSingleEtcd(t, "http", nil, newCluster(t)...), startSingleEtcd(t, "http", nil, newCluster(t)...)
-	l, stranger := openSoon(t, "etcd://"+own), openSoon(t, "etcd://"+other)
+	l, stranger := openWithRetry(t, "etcd://"+own), openWithRetry(t, "etcd://"+other)
 	itest.RefusedAtOpen(t, "etcd://"+own+","+other, "different clusters", own, other)
 	itest.RefusedAtOpen(t, "etcd://"+other+","+own, "different clusters", own, other)
 
@@ -73,7 +73,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	lease := step.Acquire(t, l, step.LockName(t))
 	mine := step.Acquire(t, rival, step.LockName(t), locker.WithTTL(TTL))
 	waiter := step.StartAcquire(t, queued, lease.Name(), locker.WithTTL(TTL))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		got, err := client.Get(t.Context(), etcdDir(lease.Name()), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err == nil && got.Count != 2 {
 			err = fmt.Errorf("%d have or want the lock", got.Count)
@@ -83,7 +83,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 	reached.Store(true)
 	network.Cut()
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*itest.Soon)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*itest.ShortWait)
 		got, err := locker.TryAcquire(ctx, rival, lease.Name(), locker.WithTTL(TTL))
 		cancel()
 		if err == nil {
@@ -94,15 +94,15 @@ func TestEtcdAnotherCluster(t *testing.T) {
 			t.Errorf("TryAcquire = %v, want it to name the other cluster's member", err)
 		}
 	}
-	step.LostWithin(t, TTL+itest.Soon, mine)
+	step.LostWithin(t, TTL+itest.ShortWait, mine)
 	waiter.WantPending(t)
 	step.FreeWithin(t, 0, stranger, lease.Name())
 	network.Heal()
-	step.FreeWithin(t, itest.Soon, rival, step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, rival, step.LockName(t))
 	step.WantLive(t, lease, rival)
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, TTL+itest.Soon))
+	step.Release(t, waiter.Granted(t, TTL+itest.ShortWait))
 }
 
 // etcd grpc-proxy answers with what it makes of other answers. It is refused when it can be known,
@@ -121,7 +121,7 @@ func TestEtcdGRPCProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	openSoon(t, "etcd://"+itest.LocalAddr(ports[0]))
+	openWithRetry(t, "etcd://"+itest.LocalAddr(ports[0]))
 	for i, advertised := range []string{"127.0.0.1:23790", ""} { // the first one is the default
 		if _, err := itest.Start(t.Context(), itest.Spec{Image: "etcd", Inside: server, Args: []string{
 			"etcd", "grpc-proxy", "start", "--endpoints", itest.LocalAddr(ports[0]), "--listen-addr", fmt.Sprint("0.0.0.0:", ports[i+1]),
@@ -149,14 +149,14 @@ func TestEtcdGRPCProxy(t *testing.T) {
 	}
 	step.CloseAtEnd(t, l)
 	lease := step.Acquire(t, l, step.LockName(t))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		_, err := locker.TryAcquire(t.Context(), l, step.LockName(t))
 		if !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), "grpc-proxy") {
 			return fmt.Errorf("TryAcquire = %w, want an error that names the proxy", err)
 		}
 		return nil
 	})
-	step.LostWithin(t, 6*time.Second+itest.Soon, lease)
+	step.LostWithin(t, 6*time.Second+itest.ShortWait, lease)
 }
 
 // A cluster whose transactions may not be as large as a renewal is refused.
@@ -176,5 +176,5 @@ func TestEtcdSmallTransactions(t *testing.T) {
 		return err
 	})
 	itest.RefusedAtOpen(t, "etcd://"+addr, "--max-txn-ops", "128")
-	openSoon(t, "etcd://"+startSingleEtcd(t, "http", nil, "--max-txn-ops", "128"))
+	openWithRetry(t, "etcd://"+startSingleEtcd(t, "http", nil, "--max-txn-ops", "128"))
 }

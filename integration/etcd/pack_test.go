@@ -20,23 +20,31 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// pack is what etcd must show beyond the suite. What takes its time, because a cluster does, is in TestEtcdMembers.
+// pack contains the cases of etcd, in addition to the suite. What takes its time, because a cluster
+// does, is in TestEtcdMembers.
 func (s *Service) pack() []conformance.Case {
 	return slices.Concat([]conformance.Case{
 		{ID: "I1", Name: "no-etcd-lease-is-leaked", Run: s.noLeak,
-			Why: "etcd leases that nobody uses pile up in the cluster's memory, one for each attempt that failed"},
+			Why: "unused etcd leases must not pile up in the cluster's memory, one for each " +
+				"failed attempt"},
 		{ID: "I2", Name: "revoked-session-is-noticed-at-once", Run: s.revokedByHand,
-			Why: "an operator who revokes an etcd lease takes all its locks away: each holder must learn it, and the Locker must go on"},
+			Why: "an operator that revokes an etcd lease removes all its locks: each holder " +
+				"must notice its loss, and the Locker must continue"},
 		{ID: "I3", Name: "compaction-while-waiting", Run: s.compacted,
-			Why: "a watch that wants to go on from a revision which is compacted ends; its waiter must not wait for ever"},
+			Why: "a watch ends if it must resume from a revision that was compacted; its waiter " +
+				"must not wait without end"},
 		{ID: "I4", Name: "others-traffic-costs-a-waiter-nothing", Run: s.othersTraffic,
-			Why: "in a process that waits for one lock, the traffic of all others in the cluster must not arrive"},
+			Why: "a process that waits for one lock must not receive the traffic of all other " +
+				"locks in the cluster"},
 		{ID: "I5", Name: "names-are-no-prefixes", Run: s.prefixes,
-			Why: "etcd finds keys by prefix: who wants a must not wait for a/b, nor for a name that looks like a key of a"},
+			Why: "etcd finds keys by prefix: a caller that wants lock a must not wait for lock " +
+				"a/b, nor for a lock whose name looks like a key of a"},
 		{ID: "I6", Name: "requests-are-as-few-as-documented", Run: s.requestCounts,
-			Why: "what a lock costs the cluster decides how many there may be, and it grows unnoticed"},
+			Why: "the cost of one lock limits how many locks a cluster can have, and without a " +
+				"test this cost grows unnoticed"},
 		{ID: "I7", Name: "renewal-in-a-long-queue-costs-as-much-as-in-a-short-one", Run: s.longQueue,
-			Why: "if each waiter's renewal read the queue, some thousand waiters for one name would take all of a member's time"},
+			Why: "if each waiter's renewal read the queue, a few thousand waiters for one name " +
+				"would use all of a member's processor time"},
 	}, s.latePack(), s.accessPack())
 }
 
@@ -60,7 +68,7 @@ func (s *Service) hosts(members ...*etcdMember) string {
 	return itest.Changed(s.URL, func(u *url.URL) { u.Host = strings.Join(hosts, ",") })
 }
 
-// session is the etcd lease that the holder's key hangs on.
+// session returns the etcd lease that the holder's key is attached to.
 func (s *Service) session(t conformance.T, name string) (id clientv3.LeaseID) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -82,7 +90,7 @@ func (s *Service) queued(t conformance.T, l locker.Locker, name string, ttl time
 	t.Helper()
 	before := s.Waiters(t, name)
 	w := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := s.Waiters(t, name); n != before+1 {
 			return fmt.Errorf("%d wait in the cluster, want %d", n, before+1)
 		}
@@ -91,13 +99,13 @@ func (s *Service) queued(t conformance.T, l locker.Locker, name string, ttl time
 	return w
 }
 
-// noLeak counts the etcd leases of Lockers that are open, and when they are closed. One for each TTL in use is what there may be
-// of a Locker.
+// noLeak counts the etcd leases of Lockers that are open, and when they are closed. One for each
+// TTL in use is what there may be of a Locker.
 func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 	l, other, third := s.Open(t), s.Open(t), s.Open(t)
 	atMost := func(want int, what string) {
 		t.Helper()
-		step.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.ShortWait, func() error {
 			if got := len(s.leases(t)); got > want {
 				return fmt.Errorf("%s: there are %d etcd leases, want %d at most", what, got, want)
 			}
@@ -118,7 +126,7 @@ func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 		for _, waiter := range []locker.Locker{other, third} {
 			go func() { _, _ = waiter.Acquire(ctx, name, locker.WithTTL(ttl)) }()
 		}
-		step.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.ShortWait, func() error {
 			if n := s.Waiters(t, name); n != 2 {
 				return fmt.Errorf("%d wait, want 2", n)
 			}
@@ -126,7 +134,7 @@ func (s *Service) noLeak(t conformance.T, _ *conformance.Harness) {
 		})
 		cancel()
 		step.Release(t, lease)
-		step.FreeWithin(t, itest.Soon, third, step.LockName(t))
+		step.FreeWithin(t, itest.ShortWait, third, step.LockName(t))
 	}
 	atMost(7, "with three Lockers that have used two TTLs each, and one of them the default TTL as well")
 	for _, l := range []locker.Locker{l, other, third} {
@@ -143,13 +151,13 @@ func (s *Service) revokedByHand(t conformance.T, _ *conformance.Harness) {
 	var leases []locker.Lease
 	var next []*step.Attempt
 	for _, name := range names {
-		leases = append(leases, step.Acquire(t, l, name, locker.WithTTL(itest.Far)))
-		next = append(next, step.StartAcquire(t, other, name, locker.WithTTL(itest.Far)))
+		leases = append(leases, step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL)))
+		next = append(next, step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL)))
 	}
-	queued := step.StartAcquire(t, l, names[0], locker.WithTTL(itest.Far)) // behind its own Locker's lease, and so without a request
-	alone := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.Far))
-	contested := s.queued(t, l, alone.Name(), itest.Far) // on the session that is going to be revoked
-	step.Pass(t, time.Second)                            // so that it is held for longer than a moment
+	queued := step.StartAcquire(t, l, names[0], locker.WithTTL(itest.LongTTL)) // waits for a lease of its own Locker, and so sends no request
+	alone := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.LongTTL))
+	contested := s.queued(t, l, alone.Name(), itest.LongTTL) // on the session that is going to be revoked
+	step.Pass(t, time.Second)                                // so that it is held for longer than a moment
 	revoked := make(map[clientv3.LeaseID]bool)
 	for _, name := range names { // one, unless each lock has its own
 		revoked[s.session(t, name)] = true
@@ -158,21 +166,22 @@ func (s *Service) revokedByHand(t conformance.T, _ *conformance.Harness) {
 		itest.Must(t, func(ctx context.Context) error { _, err := s.Members[1].admin.Revoke(ctx, id); return err })
 	}
 	for i, lease := range leases {
-		step.LostWithin(t, itest.Soon, lease)
-		got := next[i].Granted(t, itest.Soon)
+		step.LostWithin(t, itest.ShortWait, lease)
+		got := next[i].Granted(t, itest.ShortWait)
 		if got.Token() <= lease.Token() {
 			t.Errorf("token %v after %v", got.Token(), lease.Token())
 		}
 		step.WantLive(t, got, l)
 		step.Release(t, got)
 	}
-	step.Release(t, queued.Granted(t, itest.Soon)) // the Locker has a new session by now
+	step.Release(t, queued.Granted(t, itest.ShortWait)) // the Locker has a new session by now
 	contested.WantPending(t)
 	step.Release(t, alone)
-	step.Release(t, contested.Granted(t, itest.Far/2))
+	step.Release(t, contested.Granted(t, itest.LongTTL/2))
 }
 
-// compacted cuts a waiter off, and meanwhile makes the past that its watch would have to read unreadable.
+// compacted cuts a waiter off, and meanwhile makes the past that its watch would have to read
+// unreadable.
 func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
 	holder, admin, name := step.CloseAtEnd(t, s.Open(t)), s.Members[0].admin, step.LockName(t)
 	l, network := s.proxied(t)
@@ -193,9 +202,9 @@ func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
 		})
 	}
 	lease := step.Acquire(t, holder, name)
-	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // whose key is watched from when it was put
+	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.LongTTL)) // whose key is watched from when it was put
 	step.Pass(t, time.Second)
-	waiter := s.queued(t, l, name, itest.Far)
+	waiter := s.queued(t, l, name, itest.LongTTL)
 	compact()
 	waiter.WantPending(t)
 	network.Cut()
@@ -203,11 +212,11 @@ func (s *Service) compacted(t conformance.T, _ *conformance.Harness) {
 	compact()
 	network.Heal()
 	network.Sever()
-	next := waiter.Granted(t, 2*itest.Soon)
+	next := waiter.Granted(t, 2*itest.ShortWait)
 	step.WantLive(t, next, holder)
 	step.WantLive(t, mine, holder)
 	s.remove(t, mine.Name()) // is noticed as before
-	step.LostWithin(t, itest.Soon, mine)
+	step.LostWithin(t, itest.ShortWait, mine)
 	step.Release(t, next)
 	step.FreeWithin(t, 0, holder, name)
 }

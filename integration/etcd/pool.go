@@ -12,8 +12,9 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// etcdClusters are clusters of one kind, for tests that go on side by side. Each has one for itself: it may kill it, and count all
-// that happens there. They are started when they are wanted, and the one that was used last is used first.
+// etcdClusters are clusters of one kind, for tests that run in parallel. Each test has a cluster of
+// its own: it may kill the cluster, and count everything that happens there. A cluster is started
+// when it is needed, and the one that was used last is used first.
 type etcdClusters struct {
 	first  *Service
 	places chan struct{} // one for each that is taken
@@ -23,10 +24,11 @@ type etcdClusters struct {
 	taken map[string]*Service // by the names of tests
 }
 
-// maxEtcdClusters is how many there are of a kind. Cases mostly wait for the ends of TTLs.
+// maxEtcdClusters is the number of clusters of one kind. Most cases spend their time waiting for
+// TTLs to end.
 const maxEtcdClusters = 4
 
-// clusters are those of the service's kind.
+// clusters returns the clusters of the service's kind.
 func (s *Service) clusters() *etcdClusters {
 	s.once.Do(func() {
 		s.all = &etcdClusters{
@@ -36,7 +38,7 @@ func (s *Service) clusters() *etcdClusters {
 	return s.all
 }
 
-// take gives a test a cluster, until it ends.
+// take gives a test a cluster until the test ends.
 func (c *etcdClusters) take(t conformance.T) *Service {
 	t.Helper()
 	c.places <- struct{}{}
@@ -71,14 +73,15 @@ func (c *etcdClusters) next(ctx context.Context) (*Service, error) {
 	return c.first.another(ctx)
 }
 
-// of is the cluster that a test has taken.
+// of returns the cluster that a test has taken.
 func (c *etcdClusters) of(t conformance.T) *Service {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.taken[t.Name()]
 }
 
-// cases makes cases for whatever cluster their test has taken of those that are made for one.
+// cases converts the cases of one cluster into cases that run on the cluster that their test has
+// taken.
 func (c *etcdClusters) cases(of func(*Service) []conformance.Case) []conformance.Case {
 	cases := of(c.first)
 	for i := range cases {
@@ -87,7 +90,7 @@ func (c *etcdClusters) cases(of func(*Service) []conformance.Case) []conformance
 	return cases
 }
 
-// sideBySide has the cases of the suite go on at the same time, as many as the tests of the run.
+// sideBySide runs the cases of the suite in parallel, as many at a time as the run allows.
 func sideBySide(t *testing.T, run func(t *testing.T)) {
 	if ofCase(t) {
 		t.Parallel()
@@ -97,7 +100,7 @@ func sideBySide(t *testing.T, run func(t *testing.T)) {
 
 var isCase = regexp.MustCompile(`/[A-Z]+[0-9][^/]*$`)
 
-// ofCase reports whether a test is that of a case, and not of the whole suite.
+// ofCase reports whether a test runs one case, and not the whole suite.
 func ofCase(t conformance.T) bool {
 	return isCase.MatchString(t.Name())
 }

@@ -33,7 +33,7 @@ func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 	})
 	l := step.CloseAtEnd(t, s.Open(t))
 	waiter := step.StartAcquire(t, l, name, locker.WithTTL(TTL))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := s.Waiters(t, name); n != others {
 			return fmt.Errorf("%d wait, want %d", n, others)
 		}
@@ -56,5 +56,5 @@ func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 		_, err := s.Members[0].admin.Delete(ctx, etcdDir(name)+"other", clientv3.WithPrefix())
 		return err
 	})
-	step.Release(t, waiter.Granted(t, TTL+itest.Soon))
+	step.Release(t, waiter.Granted(t, TTL+itest.ShortWait))
 }

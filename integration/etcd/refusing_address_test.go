@@ -54,8 +54,8 @@ func secureSingleEtcd(t *testing.T, password string, writes int) (addr string) {
 	return addr
 }
 
-// Somebody who refuses everything is behind one of the addresses, and the Locker's own cluster can't
-// be reached for a moment. The lease goes on, and so does all else.
+// One of the addresses leads to a server that refuses everything, and the Locker's own cluster
+// can't be reached for a moment. The lease survives, and all operations continue.
 func TestEtcdStrangerThatRefuses(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
@@ -102,12 +102,12 @@ func TestEtcdStrangerThatRefuses(t *testing.T) {
 				return fmt.Errorf("TryAcquire = %w, want the stranger's refusal", err)
 			})
 			n.away.Store(false)
-			step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+			step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 			step.Pass(t, 3*TTL)
 			if err := lease.Err(); err != nil {
 				t.Errorf("the lease is lost: %v", err)
 			}
-			step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+			step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 			step.Release(t, lease)
 		})
 	}

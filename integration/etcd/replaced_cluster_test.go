@@ -19,8 +19,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// recovery is within which a Locker must go on after its cluster was founded again or set back: an
-// attempt whose requests nobody answers, and one more.
+// recovery is the time in which a Locker must recover after its cluster was replaced or set back:
+// one attempt whose requests nobody answers, and one more.
 const recovery = 15 * time.Second
 
 // idle opens a Locker that has been at work and isn't any more: nothing is held, waited for or
@@ -62,7 +62,7 @@ func (s *Service) setBack(t conformance.T, _ *conformance.Harness) {
 		})
 	}
 	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.logIn(ctx)) })
-	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.ShortWait, lease)
 	if !waiter.Returned(2 * step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was set back")
 	}
@@ -76,8 +76,8 @@ func (s *Service) setBack(t conformance.T, _ *conformance.Harness) {
 	step.FreeWithin(t, recovery, other, name)
 }
 
-// exchanged founds a cluster with another id in the place of the old one. Lockers of before let
-// nobody in there, until they are opened again.
+// exchanged replaces the cluster with one that has another id. Lockers that were open before grant
+// nothing there until they are opened again.
 func (s *Service) exchanged(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	idle := s.idle(t)
@@ -87,7 +87,7 @@ func (s *Service) exchanged(t conformance.T, _ *conformance.Harness) {
 	s.wipe(t)
 	fresh := step.CloseAtEnd(t, s.Open(t))
 	step.FreeWithin(t, step.Limit, fresh, step.LockName(t))
-	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.ShortWait, lease)
 	if !waiter.Returned(step.Limit) {
 		t.Fatalf("a waiter has not returned after the cluster was exchanged")
 	}
@@ -145,7 +145,7 @@ func (s *Service) lateElection(t conformance.T, _ *conformance.Harness) {
 	})
 	waiter.WantPending(t)
 	bound := ttl + l.Guarantees().Expiry.Slack
-	next := waiter.Granted(t, bound+itest.Soon)
+	next := waiter.Granted(t, bound+itest.ShortWait)
 	t.Logf("the lock was free %v after the death of its holder, and %v after that of the leader; TTL and slack are %v", time.Since(dead), time.Since(killed), bound)
 	if since := time.Since(killed); since > bound {
 		t.Errorf("the lock was free %v after the death of the leader, want %v", since, bound)

@@ -13,8 +13,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// cost is what something costs a cluster: requests of Lockers, keepalives among them, and what goes through the log of all members.
-// Messages about watches are not counted: when a lock is watched is a matter of time.
+// cost is what something costs a cluster: requests of Lockers, keepalives among them, and what goes
+// through the log of all members. Messages about watches are not counted: when a lock is watched is
+// a matter of time.
 type cost struct{ requests, writes int64 }
 
 func (s *Service) cost(t conformance.T) (c cost) {
@@ -39,8 +40,8 @@ func (s *Service) cost(t conformance.T) (c cost) {
 	return c
 }
 
-// costs fails unless a step costs what is wanted, in one of some tries: others may come in between, such as a renewal, and a busy
-// cluster is asked again. prepare is not counted.
+// costs fails unless a step costs what is wanted, in one of some tries: others may come in between,
+// such as a renewal, and a busy cluster is asked again. prepare is not counted.
 func (s *Service) costs(t conformance.T, what string, want cost, prepare func() (step func())) {
 	t.Helper()
 	var seen []cost
@@ -63,7 +64,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	var lease locker.Lease
 	take := func(l locker.Locker, name string) func() {
-		return func() { lease = step.Acquire(t, l, name, locker.WithTTL(itest.Far)) }
+		return func() { lease = step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL)) }
 	}
 	giveBack := func() { step.Release(t, lease) }
 	step.FreeWithin(t, 0, l, step.LockName(t)) // so that there is a session of the usual TTL
@@ -75,7 +76,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 		{"open, with a login, and close", func() func() { return func() { _ = s.Open(t).Close() } }, cost{8, 4}},
 		{"the first lock with a TTL", func() func() {
 			l := step.CloseAtEnd(t, s.Open(t))
-			step.Pass(t, itest.Soon/10) // until the end of what was granted to see whether it fits
+			step.Pass(t, itest.ShortWait/10) // until the end of what was granted to see whether it fits
 			return take(l, step.LockName(t))
 		}, cost{2, 2}},
 		{"acquire a free lock", func() func() { return take(l, step.LockName(t)) }, cost{1, 1}},
@@ -87,7 +88,7 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 			name := step.LockName(t)
 			take(l, name)()
 			return func() {
-				if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(itest.Far)); !errors.Is(err, locker.ErrHeld) {
+				if _, err := locker.TryAcquire(t.Context(), other, name, locker.WithTTL(itest.LongTTL)); !errors.Is(err, locker.ErrHeld) {
 					t.Errorf("TryAcquire = %v, want ErrHeld", err)
 				}
 			}
@@ -96,18 +97,18 @@ func (s *Service) requestCounts(t conformance.T, _ *conformance.Harness) {
 			name := step.LockName(t)
 			take(l, name)()
 			return func() {
-				s.queued(t, other, name, itest.Far)
-				step.Pass(t, itest.Soon/5) // until it has looked who was there before its watch
+				s.queued(t, other, name, itest.LongTTL)
+				step.Pass(t, itest.ShortWait/5) // until it has checked which holders were there before its watch
 			}
 		}, cost{2, 1}},
 		{"hand over", func() func() {
 			name := step.LockName(t)
 			take(l, name)()
-			next := s.queued(t, other, name, itest.Far)
-			step.Pass(t, itest.Soon/20) // until its watch stands
+			next := s.queued(t, other, name, itest.LongTTL)
+			step.Pass(t, itest.ShortWait/20) // until its watch exists
 			return func() {
 				giveBack()
-				next.Granted(t, itest.Soon)
+				next.Granted(t, itest.ShortWait)
 			}
 		}, cost{1, 1}},
 		{"renew", func() func() {

@@ -23,9 +23,11 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The shape in which Jepsen tests the locks of etcd: several clients add elements to a set, by reading it and writing it back under a
-// lock. Now and then one is paused between the two for longer than its TTL, together with its network, until another has added
-// elements; then it goes on without a look at its lease. An element is lost that was acknowledged and isn't in the set in the end.
+// The shape in which Jepsen tests the locks of etcd: several clients add elements to a set, by
+// reading it and writing it back under a lock. Now and then one is paused between the two for
+// longer than its TTL, together with its network, until another has added elements; then it goes on
+// without a look at its lease. An element is lost that was acknowledged and isn't in the set in the
+// end.
 type setSize struct {
 	sets   int
 	adds   int // by each client, without a pause
@@ -218,7 +220,8 @@ func (test *setTest) outcome(element string, err error) error {
 	return err
 }
 
-// pause stands still, with all that goes through the network, until others have written, or nobody is there any more.
+// pause stops this writer, with all its network traffic, until others have written or no other
+// writer is left.
 func (test *setTest) pause(ctx context.Context, c *setClient) error {
 	c.network.Cut()
 	defer c.network.Heal()

@@ -20,7 +20,8 @@ type setWriter struct {
 	name  string
 	loses bool // what others have added
 
-	// begin comes before the read, write with it. Their error matches errFenced when the holder is stale.
+	// begin comes before the read, write with it. Their error matches errFenced when the holder is
+	// stale.
 	begin func(ctx context.Context, lease locker.Lease, mark fenceetcd.Mark) error
 	write func(ctx context.Context, client *clientv3.Client, lease locker.Lease, mark fenceetcd.Mark, put clientv3.Op) error
 }

@@ -39,17 +39,17 @@ func (c countedConn) Read(p []byte) (int, error) {
 
 const busyLocks = 1000
 
-// othersTraffic counts the bytes that come to a Locker which waits for one lock and holds another, while 1,000 other locks are
-// taken and given back. What may come is its renewals.
+// othersTraffic counts the bytes that come to a Locker which waits for one lock and holds another,
+// while 1,000 other locks are taken and given back. What may come is its renewals.
 func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	r := new(received)
 	config := s.Config
 	config.DialOptions = []grpc.DialOption{grpc.WithContextDialer(r.dial)}
 	l, holder, name := step.CloseAtEnd(t, NewLocker(t, config)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
-	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far))
-	waiter := s.queued(t, l, name, itest.Far)
-	step.Pass(t, itest.Soon/5) // so that all is watched that is going to be
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.LongTTL))
+	mine := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.LongTTL))
+	waiter := s.queued(t, l, name, itest.LongTTL)
+	step.Pass(t, itest.ShortWait/5) // so that all is watched that is going to be
 
 	before := r.bytes.Load()
 	busy := []locker.Locker{step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))}
@@ -59,7 +59,7 @@ func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	for worker := range cap(errs) {
 		all.Go(func() {
 			for i := worker; i < busyLocks; i += cap(errs) {
-				lease, err := busy[worker%len(busy)].Acquire(t.Context(), fmt.Sprint(name, "-", stem, i)) // behind the name, as a prefix
+				lease, err := busy[worker%len(busy)].Acquire(t.Context(), fmt.Sprint(name, "-", stem, i)) // the name is a prefix of this one
 				if err == nil {
 					err = lease.Release(t.Context())
 				}
@@ -83,6 +83,6 @@ func (s *Service) othersTraffic(t conformance.T, _ *conformance.Harness) {
 	}
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 	step.Release(t, mine)
 }

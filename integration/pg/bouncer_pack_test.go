@@ -14,13 +14,16 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// bouncerPack is PgBouncer in ways in which a session lock would be left with somebody else.
+// bouncerPack tests PgBouncer in the modes in which another client would get the session that holds
+// a lock.
 func (s *Service) bouncerPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I70", Name: "pools-without-sessions-are-refused", Run: s.sessionless,
-			Why: "in transaction mode two statements reach two servers' sessions, so a lock is held by whoever comes next, and released by nobody"},
+			Why: "in transaction mode two statements may run in two sessions of the server, so " +
+				"the next client of a session holds the lock, and nobody releases it"},
 		{ID: "I71", Name: "pools-without-sessions-are-refused-under-load", Run: s.sessionlessBusy,
-			Why: "a pool that is busy, or that isn't, may by chance give the same session twice, and must be found out all the same"},
+			Why: "a pool may by chance give the same session twice, whether it is busy or not; " +
+				"transaction mode must be detected all the same"},
 	}
 }
 
@@ -30,7 +33,7 @@ func (s *Service) sessionless(t conformance.T, _ *conformance.Harness) {
 			itest.RefusedAtOpen(t, itest.Changed(s.URL, func(u *url.URL) { u.Path = "/" + database }), "session mode")
 		}
 	}
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	if left := s.residue(t); left != "" {
 		t.Errorf("left on the server: %s", left)
 	}

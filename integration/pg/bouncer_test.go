@@ -15,8 +15,9 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// A pool that is told to clear nothing (server_reset_query) gives the session of a holder that was killed to the next client, with its
-// locks. If that is a Locker it gives them back before anything else.
+// If a pool is configured to clear nothing (server_reset_query), it gives the session of a killed
+// holder to the next client, with its locks. If the next client is a Locker, it first releases
+// these locks.
 func TestPostgresWithoutResetQuery(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
@@ -57,5 +58,5 @@ func TestPostgresWithoutResetQuery(t *testing.T) {
 	}
 	third := step.CloseAtEnd(t, s.dialled(t, new(net.Dialer).DialContext, pgbackend.WithDefaultTTL(ttl)))
 	next := step.StartAcquire(t, third, name)
-	step.Release(t, next.Granted(t, ttl+third.Guarantees().Expiry.Slack+itest.Soon))
+	step.Release(t, next.Granted(t, ttl+third.Guarantees().Expiry.Slack+itest.ShortWait))
 }

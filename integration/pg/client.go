@@ -16,33 +16,37 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// What docs/postgres.md says of locks on the server, for the default prefix and schema.
+// These are the names of locks on the server, as docs/postgres.md documents them, for the default
+// prefix and schema.
 
-// pgKey is the key of a lock in pg_locks, in the space of keys of 64 bits; in that of pairs of 32 bits it is that of its gate, which all
-// but the first waiter wait for.
+// pgKey returns the key of a lock in pg_locks, in the space of 64-bit keys. In the space of pairs
+// of 32 bits the same number is the key of the lock's gate, for which all waiters except the first
+// wait.
 func pgKey(name string) int64 {
 	hash := sha256.Sum256([]byte("locker:\x00" + name))
 	return int64(binary.BigEndian.Uint64(hash[:]))
 }
 
-// pgStored is all that may be stored.
+// pgStored lists everything that may be stored.
 var pgStored = []string{"locker.locker_token", "locker.locker_epoch"}
 
 const (
 	pgSequence = "locker.locker_token"
 
-	// ofLocks are the locks in pg_locks of the database in which we are, without the presence locks that connections have.
+	// ofLocks selects the locks in pg_locks of the current database, without the presence locks of
+	// connections.
 	ofLocks = `pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())
 		and not (objsubid = 2 and classid = 1819239275)`
 	pgHeld    = ofLocks + " and granted and objsubid = 1"
 	pgAwaited = ofLocks + " and not granted"
 	ofKey     = " and classid::int8 << 32 | objid::int8 = "
 
-	// pgConnections is how many connections a Locker has: for leases and requests, and for waiters.
+	// pgConnections is the number of a Locker's connections: for leases and requests, and for
+	// waiters.
 	pgShared, pgWaiters = 4, 8
 )
 
-// concrete is the type that Open returns for URLs of Postgres.
+// concrete returns the Locker as the type that Open returns for URLs of Postgres.
 func concrete(l locker.Locker) *pgbackend.Locker { return l.(*pgbackend.Locker) } //nolint:forcetypeassert // else the test is wrong
 
 // dialled opens a Locker whose connections are made by dial.

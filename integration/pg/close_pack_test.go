@@ -16,19 +16,23 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// closePack is for clients that have the server's connections to themselves.
+// closePack is for services in which no other client uses the server's connections.
 func (s *Service) closePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I46", Name: "close-leaves-no-connection", Run: s.closed,
 			Why: "a program that opens and closes Lockers must not pile up sessions on the server"},
 		{ID: "I47", Name: "blocked-connect-leaves-no-processes", Run: s.blockedConnect,
-			Why: "a server doesn't notice that a client has gone while its statement waits for a lock; one such process for each try, and nobody gets a connection any more"},
+			Why: "a server doesn't notice that a client has gone while its statement waits for " +
+				"a lock; with one such process for each attempt, no client could connect any " +
+				"more"},
 		{ID: "I48", Name: "early-cancellation-is-repeated", Run: s.cancelledEarly,
-			Why: "a server forgets a cancellation whose process hasn't read the statement yet, and then the statement waits for good, on a connection that nobody gets back"},
+			Why: "a server ignores a cancellation if its process hasn't read the statement yet; " +
+				"the statement then waits without end, and its connection is never returned"},
 	}
 }
 
-// blockedConnect has somebody lock the table that each connection reads, for longer than several tries take.
+// blockedConnect has somebody lock the table that each connection reads, for longer than several
+// tries take.
 func (s *Service) blockedConnect(t conformance.T, _ *conformance.Harness) {
 	l := step.CloseAtEnd(t, s.open(t))
 	n, err := s.leader(t.Context())
@@ -58,7 +62,7 @@ func (s *Service) blockedConnect(t conformance.T, _ *conformance.Harness) {
 	}
 	back()
 	name := step.LockName(t)
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		lease, err := locker.TryAcquire(t.Context(), l, name, locker.WithTTL(ttl))
 		if err == nil {
 			step.Release(t, lease)
@@ -74,17 +78,17 @@ func (s *Service) closed(t conformance.T, _ *conformance.Harness) {
 	l := s.open(t)
 	step.Acquire(t, l, step.LockName(t))
 	waiter := step.StartAcquire(t, l, lease.Name())
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, lease.Name(), 1) })
 	if n := s.sessions(t); n <= before {
 		t.Errorf("a Locker that is open has %d sessions: this case proves nothing", n-before)
 	}
 	if err := l.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
-	if !waiter.Returned(itest.Soon) || !errors.Is(waiter.Err, locker.ErrClosed) {
+	if !waiter.Returned(itest.ShortWait) || !errors.Is(waiter.Err, locker.ErrClosed) {
 		t.Errorf("Acquire that waited = %v, want ErrClosed", waiter.Err)
 	}
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := s.sessions(t); n != before {
 			return fmt.Errorf("%d sessions are left", n-before)
 		}
@@ -92,16 +96,17 @@ func (s *Service) closed(t conformance.T, _ *conformance.Harness) {
 	})
 }
 
-// cancelledEarly stops a process of the server, so that it reads the statement after the first cancellation.
+// cancelledEarly stops a process of the server, so that the process reads the statement after the
+// first cancellation.
 func (s *Service) cancelledEarly(t conformance.T, _ *conformance.Harness) {
 	const ttl = 15 * time.Second // after a third of it l asks whether its waiter waits; a session that is stopped ends after all of it
 	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
-	lease := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, other, step.LockName(t), locker.WithTTL(itest.LongTTL))
 	first := step.StartAcquire(t, l, lease.Name(), locker.WithTTL(ttl))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, lease.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, lease.Name(), 1) })
 	pid := admin[int](t, s, "select min(pid) from "+pgAwaited)
 	first.Cancel(nil)
-	step.Eventually(t, itest.Soon, func() error { // its connection is there for the next one
+	step.Eventually(t, itest.ShortWait, func() error { // its connection is there for the next one
 		if state := admin[string](t, s, "select state from pg_stat_activity where pid = $1", pid); state != "idle" {
 			return fmt.Errorf("the waiter's session is %s, and not idle", state)
 		}
@@ -131,12 +136,12 @@ func (s *Service) cancelledEarly(t conformance.T, _ *conformance.Harness) {
 	step.Eventually(t, ttl, asked("pid IN (")) // its statement is on the way, as l looks whether it is blocked
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	step.Eventually(t, itest.Soon, asked("pg_cancel_backend("))
+	step.Eventually(t, itest.ShortWait, asked("pg_cancel_backend("))
 	goOn()
 	if err := <-closed; err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
-	if !second.Returned(itest.Soon) || !errors.Is(second.Err, locker.ErrClosed) {
+	if !second.Returned(itest.ShortWait) || !errors.Is(second.Err, locker.ErrClosed) {
 		t.Errorf("Acquire that waited = %v, want ErrClosed", second.Err)
 	}
 	if n := admin[int](t, s, "select count(*) from "+pgAwaited); n != 0 {

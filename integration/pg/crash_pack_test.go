@@ -20,13 +20,15 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// crashPack is a server that dies.
+// crashPack tests crashes of the server.
 func (s *Service) crashPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I10", Name: "tokens-rise-over-crashes", Run: s.crashes,
-			Why: "a sequence gives values out before they are written, and gives them again after a crash; a token that is given twice fences nobody"},
+			Why: "a sequence gives out values before they are written, and gives out the same " +
+				"values again after a crash; a token that is given out twice fences nobody"},
 		{ID: "I11", Name: "crash-is-noticed-at-once", Run: s.crashNoticed,
-			Why: "a crash frees all locks, so whoever held one must not believe in it for the rest of its TTL"},
+			Why: "a crash frees all locks, so a holder must not believe in its lease for the " +
+				"rest of the TTL"},
 	}
 }
 
@@ -43,7 +45,8 @@ func rounds(t conformance.T, n, many int) int {
 	return many
 }
 
-// crash kills the whole server, or one of its processes, which makes the server end all others and begin anew.
+// crash kills the whole server or one of its processes. In the second case the server ends all
+// other processes and starts again.
 func (s *Service) crash(t conformance.T, whole bool) {
 	t.Helper()
 	if whole {
@@ -74,9 +77,9 @@ func (s *Service) crash(t conformance.T, whole bool) {
 	})
 }
 
-// crashes draws tokens by 16 Lockers at once, and values of a plain sequence by 16 connections, beside other writes, while the server
-// or one of its processes is killed again and again. Half of the time the server's default is not to wait for the disk when a
-// transaction commits.
+// crashes draws tokens with 16 Lockers, and values of a plain sequence with 16 connections,
+// alongside other writes. Meanwhile the server or one of its processes is killed again and again.
+// Half of the time the server doesn't wait for the disk, by default, when a transaction commits.
 func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
 	s.exec(t, "create sequence plain", "create table noise (x text)", "grant all on sequence plain to public", "grant all on noise to public",
 		"alter system set commit_delay = 50000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // as a slower disk
@@ -124,7 +127,7 @@ func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// drawUnderLoad goes on until the case ends, whatever fails meanwhile.
+// drawUnderLoad continues until the case ends, even if operations fail.
 func (s *Service) drawUnderLoad(t conformance.T, connections int, tokens, plain *drawn) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
@@ -192,7 +195,7 @@ func again(ctx context.Context, f func() error) {
 			continue
 		}
 		select {
-		case <-time.After(rand.N(50 * time.Millisecond)): // without a server these loops would take the processors for themselves
+		case <-time.After(rand.N(50 * time.Millisecond)): // without a server these loops would use up the processors
 		case <-ctx.Done():
 		}
 	}
@@ -233,7 +236,7 @@ func drawInTx(ctx context.Context, l locker.Locker, conn *pgx.Conn, name string)
 	return int64(token), errors.Join(err, tx.Rollback(ctx))
 }
 
-// drawn is what has been drawn from one source by many.
+// drawn contains the values that several callers have drawn from one source.
 type drawn struct {
 	mu      sync.Mutex
 	highest int64
@@ -245,7 +248,7 @@ type drawn struct {
 	failed  time.Time
 }
 
-// draw notes a value. It must be larger than all that had been drawn before it was asked for.
+// draw records a value. It must be larger than all values that were drawn before its request.
 func (d *drawn) draw(next func() (int64, error)) error {
 	d.mu.Lock()
 	before := d.highest
@@ -281,24 +284,25 @@ func (d *drawn) failure() string {
 	return fmt.Sprintf("%v ago one failed: %v", time.Since(d.failed).Round(time.Millisecond), d.err)
 }
 
-// repeated is how many values were not larger than one of before, and the worst of them.
+// repeated returns the number of values that were not larger than an earlier one, and the worst of
+// these values.
 func (d *drawn) repeated() (example string, n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.example, d.fallen
 }
 
-// crashNoticed asks a server that is back at once for the lock, whose TTL is not over by far.
+// crashNoticed asks for the lock as soon as the server is back, long before the TTL is over.
 func (s *Service) crashNoticed(t conformance.T, _ *conformance.Harness) {
 	for _, whole := range []bool{true, false} {
 		l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-		waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+		waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		s.crash(t, whole)
-		step.LostWithin(t, itest.Soon, lease)
-		if !waiter.Returned(itest.Soon) {
-			t.Fatalf("Acquire has not returned %v after a crash", itest.Soon)
+		step.LostWithin(t, itest.ShortWait, lease)
+		if !waiter.Returned(itest.ShortWait) {
+			t.Fatalf("Acquire has not returned %v after a crash", itest.ShortWait)
 		}
 		if waiter.Err != nil { // its next request met a server that was not back yet
 			t.Logf("Acquire that waited over a crash = %v", waiter.Err)
@@ -306,11 +310,11 @@ func (s *Service) crashNoticed(t conformance.T, _ *conformance.Harness) {
 			later(t, lease.Token(), waiter.Lease.Token())
 			step.Release(t, waiter.Lease)
 		}
-		later(t, lease.Token(), step.FreeWithin(t, itest.Soon, l, name))
+		later(t, lease.Token(), step.FreeWithin(t, itest.ShortWait, l, name))
 	}
 }
 
-// later fails unless a token is larger than one of before.
+// later fails unless a token is larger than an earlier one.
 func later(t conformance.T, before, token locker.Token) {
 	t.Helper()
 	if token <= before {
@@ -318,7 +322,7 @@ func later(t conformance.T, before, token locker.Token) {
 	}
 }
 
-// queued is nil when n acquisitions wait.
+// queued returns nil when n acquisitions wait.
 func (s *Service) queued(t conformance.T, name string, n int) error {
 	t.Helper()
 	if got := s.waiters(t, name); got != n {

@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker/integration/netns"
 )
 
-// A waiter that is cut off gives its place up when it has answered no keepalive for some seconds, long before TCP would by itself, and also
-// on a connection that has had a lease before.
+// A waiter that is cut off gives its place up when it has answered no keepalive for some seconds,
+// long before TCP would by itself, and also on a connection that has had a lease before.
 func TestPostgresCutOffWaiter(t *testing.T) {
 	itest.NeedServers(t)
 	if err := netns.Usable(); err != nil {
@@ -32,14 +32,14 @@ func TestPostgresCutOffWaiter(t *testing.T) {
 	l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	t.Cleanup(func() { itest.Must(t, network.Heal) })
 	waitFor := func() (locker.Lease, *step.Attempt) {
-		lease := step.Acquire(t, other, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, other, name, locker.WithTTL(itest.LongTTL))
 		next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		return lease, next
 	}
 	lease, next := waitFor()
 	step.Release(t, lease)
-	step.Release(t, next.Granted(t, itest.Soon))
+	step.Release(t, next.Granted(t, itest.ShortWait))
 	_, next = waitFor()
 	step.Pass(t, time.Second/2) // what isn't acknowledged yet would count
 	if err := network.Cut(t.Context(), netns.Both); err != nil {
@@ -56,8 +56,9 @@ func TestPostgresCutOffWaiter(t *testing.T) {
 	next.WantPending(t)
 }
 
-// Something between may answer for a holder that is cut off, by a reset: a firewall that has lost the connection, say. So the server must
-// send nothing before the TTL is over, keepalives neither. They are for waiters, and a lease that was waited for is attached to a waiter's connection.
+// Something between may answer for a holder that is cut off, by a reset: a firewall that has lost
+// the connection, say. So the server must send nothing before the TTL is over, keepalives neither.
+// They are for waiters, and a lease that was waited for is attached to a waiter's connection.
 func TestPostgresAnsweredFor(t *testing.T) {
 	itest.NeedServers(t)
 	if err := netns.Usable(); err != nil {
@@ -78,9 +79,9 @@ func TestPostgresAnsweredFor(t *testing.T) {
 			if waits {
 				before := step.Acquire(t, other, name, locker.WithTTL(ttl))
 				next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
-				step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+				step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 				step.Release(t, before)
-				lease = next.Granted(t, itest.Soon)
+				lease = next.Granted(t, itest.ShortWait)
 			} else {
 				lease = step.Acquire(t, l, name, locker.WithTTL(ttl))
 			}
@@ -103,8 +104,9 @@ func TestPostgresAnsweredFor(t *testing.T) {
 	}
 }
 
-// A lease that was waited for is attached to its waiter's connection at first, on which keepalives were to find out whether the waiter was
-// still there: within 40 s. With a longer TTL the holder may believe in its lease for longer.
+// A lease that was waited for is attached to its waiter's connection at first, on which keepalives
+// were to find out whether the waiter was still there: within 40 s. With a longer TTL the holder
+// may believe in its lease for longer.
 func TestPostgresCutOffAfterAWait(t *testing.T) {
 	itest.NeedServers(t)
 	if err := netns.Usable(); err != nil {
@@ -119,9 +121,9 @@ func TestPostgresCutOffAfterAWait(t *testing.T) {
 	t.Cleanup(func() { itest.Must(t, network.Heal) })
 	before := step.Acquire(t, other, name, locker.WithTTL(ttl))
 	next := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	step.Release(t, before)
-	lease := next.Granted(t, itest.Soon)
+	lease := next.Granted(t, itest.ShortWait)
 	step.Pass(t, time.Second/2) // what isn't acknowledged yet would postpone the end of the connection
 	if err := network.Cut(t.Context(), netns.Both); err != nil {
 		t.Fatal(err)
@@ -137,7 +139,7 @@ func TestPostgresCutOffAfterAWait(t *testing.T) {
 	if believed {
 		t.Errorf("two holders, %v after the cut: Err is nil until %v from now", after, time.Until(lease.Deadline()))
 	}
-	if bound := ttl + other.Guarantees().Expiry.Slack + itest.Soon; after > bound {
+	if bound := ttl + other.Guarantees().Expiry.Slack + itest.ShortWait; after > bound {
 		t.Errorf("the rival had the lock %v after the cut, want %v at most", after, bound)
 	}
 	step.Release(t, rival)

@@ -29,7 +29,8 @@ type fenceTx struct {
 	commit func() error
 }
 
-// fenceWays begin a transaction on a connection of its own, with either package. setup is what is executed before it begins.
+// fenceWays begin a transaction on a connection of its own, with either package. setup is what is
+// executed before it begins.
 func fenceWays(url string) map[string]func(t *testing.T, setup ...string) fenceTx {
 	return map[string]func(*testing.T, ...string) fenceTx{
 		"fencepg": func(t *testing.T, setup ...string) fenceTx {
@@ -106,7 +107,8 @@ func claimed(t *testing.T, begin func(*testing.T, ...string) fenceTx, resource s
 	return errors.Join(tx.claim(resource, token, opts...), tx.commit())
 }
 
-// A claim within a savepoint is refused: the rollback to it takes the claim back, and the transaction can go on to write.
+// A claim within a savepoint is refused: the rollback to it takes the claim back, and the
+// transaction can go on to write.
 func TestFencePgSavepoint(t *testing.T) {
 	itest.NeedServers(t)
 	for name, begin := range fenceWays(FenceURL(t, fencePostgres(t))) {
@@ -159,7 +161,8 @@ func TestFencePgSavepoint(t *testing.T) {
 	})
 }
 
-// The table of marks is the one of the schema that is named, whatever search_path says, and whatever a session has for itself.
+// The table of marks is the one of the schema that is named, whatever search_path says, and
+// whatever a session has for itself.
 func TestFencePgSchemas(t *testing.T) {
 	itest.NeedServers(t)
 	s := fencePostgres(t)
@@ -198,7 +201,8 @@ func TestFencePgSchemas(t *testing.T) {
 	}
 }
 
-// A holder that falls silent in its transaction keeps others waiting for as long as it said, and a stale one too.
+// A holder that falls silent in its transaction keeps others waiting for as long as it said, and a
+// stale one too.
 func TestFencePgIdleLimit(t *testing.T) {
 	itest.NeedServers(t)
 	for name, begin := range fenceWays(FenceURL(t, fencePostgres(t))) {
@@ -218,7 +222,7 @@ func TestFencePgIdleLimit(t *testing.T) {
 				if err := claimed(t, begin, resource, 9); err != nil {
 					t.Fatal(err)
 				}
-				if took := time.Since(began); took < limit/2 || took > limit+itest.Soon {
+				if took := time.Since(began); took < limit/2 || took > limit+itest.ShortWait {
 					t.Errorf("the next claim took %v, want about %v", took, limit)
 				}
 				if err := silent.commit(); err == nil {
@@ -266,8 +270,8 @@ func TestFencePgSettings(t *testing.T) {
 	}
 }
 
-// The index of the marks has an order that no upgrade of the system's collations changes: in an index whose order has changed a mark isn't
-// found, and a second one is written.
+// The index of the marks has an order that no upgrade of the system's collations changes: in an
+// index whose order has changed a mark isn't found, and a second one is written.
 func TestFencePgCollation(t *testing.T) {
 	itest.NeedServers(t)
 	s := fencePostgres(t)

@@ -21,7 +21,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// fencedPg keeps values in Postgres behind marks, in transactions of pgx.
+// fencedPg keeps values in Postgres and checks marks before writes, in transactions of pgx.
 type fencedPg struct{ pool *pgxpool.Pool }
 
 func (s fencedPg) Claim(ctx context.Context, resource string, token locker.Token) error {
@@ -110,8 +110,8 @@ func TestFencePg(t *testing.T) {
 	})
 }
 
-// A claim keeps others from claiming until the transaction ends, and they see what it has committed; a stale one leaves its
-// transaction usable.
+// A claim keeps others from claiming until the transaction ends, and they see what it has
+// committed; a stale one leaves its transaction usable.
 func TestFencePgTransactions(t *testing.T) {
 	itest.NeedServers(t)
 	s := fencePostgres(t)
@@ -147,7 +147,7 @@ func TestFencePgTransactions(t *testing.T) {
 			return nil
 		})
 	}()
-	step.Eventually(t, itest.Soon, func() error { // it waits
+	step.Eventually(t, itest.ShortWait, func() error { // it waits
 		n, err := pgValue[int](t.Context(), s.nodes[0], `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%locker_fence%'`)
 		if err != nil || n == 0 {
 			return errors.Join(err, errors.New("the second claim doesn't wait"))

@@ -21,12 +21,13 @@ var (
 	pgReplica  = itest.Lazily("postgres", startPgReplica)
 )
 
-// pgTTL is longer than elsewhere: three kinds of service are tested side by side, and answers were late for leases of that then.
+// pgTTL is longer than for other services: three kinds of service are tested in parallel, and
+// answers were too late for leases with ShortTTL.
 const pgTTL = 3 * itest.ShortTTL / 2
 
 func (s *Service) open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
 
-// with is the service's URL with one more parameter.
+// with returns the service's URL with one more parameter.
 func (s *Service) with(name, value string) string { return withParam(s.URL, name, value) }
 
 func withParam(rawURL, name, value string) string {
@@ -37,7 +38,7 @@ func withParam(rawURL, name, value string) string {
 	})
 }
 
-// badURLs are mistakes in the service's URL.
+// badURLs returns URLs of the service that contain a mistake.
 func (s *Service) badURLs(t *testing.T) map[string]string {
 	free, err := itest.FreePorts(1)
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *Service) badURLs(t *testing.T) map[string]string {
 	return bad
 }
 
-// admin asks the server that takes writes for one value.
+// admin asks the server that accepts writes for one value.
 func admin[T any](t conformance.T, s *Service, query string, args ...any) (value T) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -72,7 +73,7 @@ func admin[T any](t conformance.T, s *Service, query string, args ...any) (value
 	return value
 }
 
-// exec has the superuser carry statements out on the server that takes writes.
+// exec executes statements as the superuser, on the server that accepts writes.
 func (s *Service) exec(t conformance.T, statements ...string) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -86,7 +87,7 @@ func (s *Service) exec(t conformance.T, statements ...string) {
 	})
 }
 
-// clear ends sessions that somebody has left with a lock or in the middle of something.
+// clear ends sessions that were left with a lock or in the middle of a transaction.
 func (s *Service) clear(t conformance.T) {
 	t.Helper()
 	admin[int](t, s, `select count(pg_terminate_backend(pid)) from pg_stat_activity a where usename = $1
@@ -107,13 +108,15 @@ func (s *Service) waiters(t conformance.T, name string) int {
 	return admin[int](t, s, "select count(*) from "+pgAwaited+ofKey+"$1", pgKey(name))
 }
 
-// requests counts the statements that the Lockers' role has sent; what those call is not tracked by default.
+// requests counts the statements that the Lockers' role has sent. Statements inside functions are
+// not tracked by default.
 func (s *Service) requests(t conformance.T) int64 {
 	t.Helper()
 	return admin[int64](t, s, `select coalesce(sum(calls), 0)::int8 from pg_stat_statements where userid = $1::regrole`, pgUser)
 }
 
-// residue lists advisory locks, sessions in the middle of something, and all that is stored besides what Lockers may store.
+// residue lists advisory locks, sessions in the middle of a transaction, and everything that is
+// stored and that Lockers may not store.
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()
 	var left []string

@@ -17,8 +17,8 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// The server's lock table is everybody's. The locks of a Locker stop at half of it, with an error that names what to raise; others go on, and
-// no further Locker is opened.
+// The server's lock table is everybody's. The locks of a Locker stop at half of it, with an error
+// that names what to raise; others go on, and no further Locker is opened.
 func TestPostgresLockTable(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -35,7 +35,7 @@ func TestPostgresLockTable(t *testing.T) {
 	}
 	itest.RefusedAtOpen(t, s.URL, "max_locks_per_transaction")
 	s.exec(t, "create table others (a text primary key, b text unique, c text unique)", "insert into others values ('a', 'b', 'c')", "drop table others")
-	step.FreeWithin(t, itest.Soon, other, base) // it was opened before, and counts its own
+	step.FreeWithin(t, itest.ShortWait, other, base) // it was opened before, and counts its own
 	for _, lease := range leases {
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Fatalf("Renew = %v, want nil", err)
@@ -45,12 +45,13 @@ func TestPostgresLockTable(t *testing.T) {
 		step.Release(t, lease)
 	}
 	for _, l := range []locker.Locker{l, other, step.CloseAtEnd(t, s.open(t))} {
-		step.FreeWithin(t, itest.Soon, l, base)
+		step.FreeWithin(t, itest.ShortWait, l, base)
 	}
 }
 
-// Each of several Lockers may have half of the table, so together they can fill it. Then the server's error is named like the Locker's own, the
-// leases that exist go on and are released, and there is room again. The number of a Locker doesn't depend on what it has had before.
+// Each of several Lockers may have half of the table, so together they can fill it. Then the
+// server's error is named like the Locker's own, the leases that exist go on and are released, and
+// there is room again. The number of a Locker doesn't depend on what it has had before.
 func TestPostgresLockTableOfMany(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -91,7 +92,7 @@ func TestPostgresLockTableOfMany(t *testing.T) {
 				step.Release(t, lease)
 			}
 			for _, l := range lockers {
-				step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+				step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 			}
 		})
 	}
@@ -154,7 +155,7 @@ func TestPostgresWithoutConnections(t *testing.T) {
 	waiter.WantPending(t)
 	step.WantLive(t, lease, other)
 	step.Release(t, obstacle)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 	step.Release(t, lease)
 }
 
@@ -168,5 +169,5 @@ func TestPostgresReadOnly(t *testing.T) {
 	s.exec(t, "alter system set default_transaction_read_only = on", "select pg_reload_conf()")
 	itest.RefusedAtOpen(t, s.URL, "default_transaction_read_only")
 	back()
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 }

@@ -20,17 +20,23 @@ import (
 func (s *Service) manyPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I40", Name: "cancelled-acquisitions-cost-no-lease", Run: s.cancelledBeside,
-			Why: "a cancelled query ends its connection, and with it all locks that hang on it; a caller who leaves must not take others' leases along"},
+			Why: "a cancelled query ends its connection, and with it all locks of that " +
+				"connection; a caller that cancels must not end the leases of other callers"},
 		{ID: "I41", Name: "blocked-token-costs-no-lease", Run: s.blockedToken,
-			Why: "a statement that draws a token may be blocked by somebody who alters the sequence, and the renewals of a thousand leases behind it"},
+			Why: "a statement that draws a token may be blocked while somebody alters the " +
+				"sequence; the renewals of a thousand leases must not wait for it"},
 		{ID: "I42", Name: "leases-share-connections", Run: s.shared,
-			Why: "a server has a hundred connections; a lease that costs one can't be had by the thousand, whether it was waited for or not"},
+			Why: "a server has about a hundred connections; a thousand leases are possible only " +
+				"if a lease doesn't cost a connection, whether it was waited for or not"},
 		{ID: "I43", Name: "lease-moves-off-its-waiters-connection-without-a-gap", Run: s.moves,
-			Why: "while a lock is carried from one connection to another there must be no moment in which nobody holds it"},
+			Why: "while a lock is moved from one connection to another there must be no moment " +
+				"in which it is free"},
 		{ID: "I44", Name: "waiters-are-bounded-in-connections", Run: s.manyWaiters,
-			Why: "a program that waits for many locks must not use up the server's connections, and still be served"},
+			Why: "a program that waits for many locks must get them without using up the " +
+				"server's connections"},
 		{ID: "I45", Name: "ended-session-loses-its-leases-at-once", Run: s.terminated,
-			Why: "an operator who ends a session frees its locks at that moment; the holder must learn it then, and the next acquisition must work"},
+			Why: "an operator that ends a session frees its locks at that moment; the holder " +
+				"must notice at once, and the next acquisition must work"},
 	}
 }
 
@@ -112,21 +118,22 @@ func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
 	t.Logf("of 500 acquisitions %d got a lease, %d ended while they waited, %d before there was an answer", outcomes[0], outcomes[2], outcomes[1])
 	step.Pass(t, 4*itest.ShortTTL)
 	s.allHeld(t, leases)
-	step.Eventually(t, itest.Soon, func() error { // what the cancelled ones got is given back
+	step.Eventually(t, itest.ShortWait, func() error { // what the cancelled ones got is given back
 		if n := s.heldLocks(t); n != len(leases)+1 {
 			return fmt.Errorf("%d locks are held on the server, want %d", n, len(leases)+1)
 		}
 		return nil
 	})
-	step.FreeWithin(t, itest.Soon, other, fmt.Sprint(base, "-1"))
+	step.FreeWithin(t, itest.ShortWait, other, fmt.Sprint(base, "-1"))
 }
 
-// blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens on the connection of a thousand leases.
+// blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens
+// on the connection of a thousand leases.
 func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 	const ttl = 4 * itest.ShortTTL
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	leases := holdMany(t, l, 1000, locker.WithTTL(ttl))
-	step.FreeWithin(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.ShortWait, other, name)
 	n, err := s.leader(t.Context())
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -141,23 +148,23 @@ func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 		t.Fatalf("%v", err)
 	}
 	mine, theirs := step.LockName(t), step.LockName(t)
-	_, _ = step.WantFailure(t, itest.Soon, l, mine), step.WantFailure(t, itest.Soon, other, theirs)
+	_, _ = step.WantFailure(t, itest.ShortWait, l, mine), step.WantFailure(t, itest.ShortWait, other, theirs)
 	waiter := step.StartAcquire(t, l, name)
 	for end, i := time.Now().Add(2*ttl), 0; time.Now().Before(end); i++ {
-		_ = step.WantFailure(t, itest.Soon, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
+		_ = step.WantFailure(t, itest.ShortWait, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
 	}
 	s.allHeld(t, leases)
 	if waiter.Returned(0) && waiter.Err == nil {
 		t.Errorf("Acquire = a lease, though nobody can draw a token")
 	}
 	waiter.Cancel(nil)
-	if !waiter.Returned(itest.Soon) {
-		t.Errorf("Acquire has not returned %v after it was cancelled", itest.Soon)
+	if !waiter.Returned(itest.ShortWait) {
+		t.Errorf("Acquire has not returned %v after it was cancelled", itest.ShortWait)
 	}
 	back()
 	for _, name := range []string{name, mine, mine + "-0", theirs} { // nobody has any of them
-		step.FreeWithin(t, itest.Soon, other, name)
-		step.FreeWithin(t, itest.Soon, l, name)
+		step.FreeWithin(t, itest.ShortWait, other, name)
+		step.FreeWithin(t, itest.ShortWait, l, name)
 	}
 	s.allHeld(t, leases)
 }
@@ -166,7 +173,7 @@ func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 func (s *Service) shared(t conformance.T, _ *conformance.Harness) {
 	other := step.CloseAtEnd(t, s.open(t))
 	const half = 20
-	obstacles := holdMany(t, other, half, locker.WithTTL(itest.Far))
+	obstacles := holdMany(t, other, half, locker.WithTTL(itest.LongTTL))
 	before := s.sessions(t)
 	l := step.CloseAtEnd(t, s.open(t))
 	leases := holdMany(t, l, 1000, locker.WithTTL(4*itest.ShortTTL))
@@ -175,7 +182,7 @@ func (s *Service) shared(t conformance.T, _ *conformance.Harness) {
 		waiters = append(waiters, step.StartAcquire(t, l, o.Name(), locker.WithTTL(4*itest.ShortTTL)))
 	}
 	waiting := 0
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if waiting = admin[int](t, s, "select count(*) from "+pgAwaited); waiting < pgWaiters {
 			return fmt.Errorf("%d wait on the server, want %d", waiting, pgWaiters)
 		}
@@ -185,34 +192,35 @@ func (s *Service) shared(t conformance.T, _ *conformance.Harness) {
 		step.Release(t, o)
 	}
 	for _, w := range waiters {
-		leases = append(leases, w.Granted(t, itest.Soon))
+		leases = append(leases, w.Granted(t, itest.ShortWait))
 	}
 	step.Eventually(t, 10*time.Second, func() error {
 		if n := s.sessions(t) - before; n > pgShared {
-			return fmt.Errorf("%d leases hang on %d connections, want at most %d", len(leases), n, pgShared)
+			return fmt.Errorf("%d leases use %d connections, want at most %d", len(leases), n, pgShared)
 		}
 		return nil
 	})
-	t.Logf("%d waited on the server; %d leases hang on %d connections", waiting, len(leases), s.sessions(t)-before)
+	t.Logf("%d waited on the server; %d leases use %d connections", waiting, len(leases), s.sessions(t)-before)
 	step.Pass(t, 4*itest.ShortTTL)
 	s.allHeld(t, leases)
 }
 
-// moves has a third Locker ask all the time, from before the grant until the lease is on a connection that it shares.
+// moves has a third Locker ask all the time, from before the grant until the lease is on a
+// connection that it shares.
 func (s *Service) moves(t conformance.T, _ *conformance.Harness) {
 	l, other, third := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
-	step.FreeWithin(t, itest.Soon, l, step.LockName(t)) // so that there is a shared connection
+	step.FreeWithin(t, itest.ShortWait, l, step.LockName(t)) // so that there is a shared connection
 	for range rounds(t, 5, 100) {
 		name := step.LockName(t)
 		lease := step.Acquire(t, other, name)
 		waiter := step.StartAcquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		blocked := admin[int](t, s, "select min(pid) from "+pgAwaited)
 		asked, stop := make(chan error, 1), make(chan struct{})
 		go func() { asked <- askUntil(t.Context(), third, name, stop) }()
 		step.Release(t, lease)
-		next := waiter.Granted(t, itest.Soon)
-		step.Eventually(t, itest.Soon, func() error {
+		next := waiter.Granted(t, itest.ShortWait)
+		step.Eventually(t, itest.ShortWait, func() error {
 			holder := admin[int](t, s, "select coalesce(min(pid), 0) from "+pgHeld+ofKey+"$1", pgKey(name))
 			if holder == blocked || holder == 0 {
 				return errors.Join(fmt.Errorf("the lock is held by session %d, and %d was the waiter's", holder, blocked), next.Err())
@@ -225,7 +233,7 @@ func (s *Service) moves(t conformance.T, _ *conformance.Harness) {
 		}
 		step.WantLive(t, next, other)
 		step.Release(t, next)
-		step.FreeWithin(t, itest.Soon, third, name)
+		step.FreeWithin(t, itest.ShortWait, third, name)
 	}
 }
 
@@ -250,7 +258,7 @@ func askUntil(ctx context.Context, l locker.Locker, name string, stop chan struc
 
 func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
 	other := step.CloseAtEnd(t, s.open(t))
-	obstacles := holdMany(t, other, 100, locker.WithTTL(itest.Far))
+	obstacles := holdMany(t, other, 100, locker.WithTTL(itest.LongTTL))
 	before := s.sessions(t)
 	l := step.CloseAtEnd(t, s.open(t))
 	var waiters []*step.Attempt
@@ -273,7 +281,7 @@ func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
 	}
 	var leases []locker.Lease
 	for _, w := range waiters {
-		leases = append(leases, w.Granted(t, 2*itest.Soon))
+		leases = append(leases, w.Granted(t, 2*itest.ShortWait))
 	}
 	s.allHeld(t, leases)
 }
@@ -281,11 +289,11 @@ func (s *Service) manyWaiters(t conformance.T, _ *conformance.Harness) {
 // terminated ends the sessions of all Lockers, of those that hold nothing as well.
 func (s *Service) terminated(t conformance.T, _ *conformance.Harness) {
 	l, other := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
-	leases := holdMany(t, l, 10, locker.WithTTL(itest.Far))
-	step.FreeWithin(t, itest.Soon, other, step.LockName(t))
+	leases := holdMany(t, l, 10, locker.WithTTL(itest.LongTTL))
+	step.FreeWithin(t, itest.ShortWait, other, step.LockName(t))
 	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser)
 	for _, lease := range leases {
-		step.LostWithin(t, itest.Soon, lease)
+		step.LostWithin(t, itest.ShortWait, lease)
 	}
 	for _, lease := range leases {
 		step.FreeWithin(t, 0, other, lease.Name())

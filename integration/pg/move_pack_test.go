@@ -19,15 +19,20 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// movePack is leases that move from their waiter's connection to the shared one, step by step (see pgbackend/move.go).
+// movePack is leases that move from their waiter's connection to the shared one, step by step (see
+// pgbackend/move.go).
 func (s *Service) movePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I53", Name: "no-state-of-a-move-admits-anybody", Run: s.moveRefuses,
-			Why: "a lock that is in shared mode for a moment excludes nobody who asks for it in shared mode; when it has moved it must be exclusive again"},
+			Why: "while a lock is moved it is in shared mode for a moment, and excludes no " +
+				"other session that asks for shared mode; after the move it must be exclusive " +
+				"again"},
 		{ID: "I54", Name: "move-ends-with-its-sessions", Run: s.moveEnds,
-			Why: "while a lease depends on two sessions, the end of either must be its end, and must leave nothing in the other one"},
+			Why: "while a lease depends on two sessions, the end of either session must end the " +
+				"lease, and must leave nothing in the other session"},
 		{ID: "I55", Name: "move-waits-for-a-stranger", Run: s.moveBesideStranger,
-			Why: "another program may use the same advisory key; that must cost neither the lease nor the exclusion of those who use the gate"},
+			Why: "another program may use the same advisory key; that must not cost a lease, " +
+				"and callers that use the gate must still exclude each other"},
 	}
 }
 
@@ -57,7 +62,8 @@ func (c *stepConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// pgMover is a Locker with a lease that is about to move, and what its sessions are called on the server.
+// pgMover is a Locker with a lease that is about to move, and what its sessions are called on the
+// server.
 type pgMover struct {
 	s        *Service
 	l        locker.Locker
@@ -70,7 +76,8 @@ type pgMover struct {
 
 const pgMoverTTL = 2 * itest.ShortTTL
 
-// mover waits for a lock, and calls before for the steps of the lease's move, each time that one is sent.
+// mover waits for a lock, and calls before for the steps of the lease's move, each time that one is
+// sent.
 func (s *Service) mover(t conformance.T, before func(m *pgMover, step int)) *pgMover {
 	t.Helper()
 	m := &pgMover{s: s, name: step.LockName(t), app: fmt.Sprintf("mover %x", pgKey(step.LockName(t)))}
@@ -94,9 +101,9 @@ func (s *Service) mover(t conformance.T, before func(m *pgMover, step int)) *pgM
 	step.CloseAtEnd(t, m.l)
 	lease := step.Acquire(t, step.CloseAtEnd(t, s.open(t)), m.name)
 	waiter := step.StartAcquire(t, m.l, m.name)
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, m.name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, m.name, 1) })
 	step.Release(t, lease)
-	m.lease = waiter.Granted(t, itest.Soon)
+	m.lease = waiter.Granted(t, itest.ShortWait)
 	ready.Done()
 	return m
 }
@@ -105,7 +112,8 @@ func ofLocksAs(alias string) string {
 	return regexp.MustCompile(`^pg_locks`).ReplaceAllString(ofLocks, "pg_locks "+alias)
 }
 
-// refused is an error if a third session is granted the lock: exclusively, or in shared mode, for which it needs the gate first.
+// refused is an error if a third session is granted the lock: exclusively, or in shared mode, for
+// which it needs the gate first.
 func (m *pgMover) refused(when string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), step.Limit)
 	defer cancel()
@@ -175,7 +183,7 @@ func (s *Service) moveRefuses(t conformance.T, _ *conformance.Harness) {
 			mu.Unlock()
 			seen.add(m.refused(fmt.Sprint("before step ", at)))
 		})
-		step.Eventually(t, itest.Soon, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
+		step.Eventually(t, itest.ShortWait, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
 		seen.add(m.refused("after all steps"))
 		if err := seen.first(); err != nil {
 			t.Errorf("%v", err)
@@ -193,7 +201,7 @@ func (s *Service) moveRefuses(t conformance.T, _ *conformance.Harness) {
 		step.Pass(t, pgMoverTTL)
 		step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t))) // it doesn't depend on its waiter's session any more
 		step.Release(t, m.lease)
-		step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), m.name)
+		step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), m.name)
 	}
 }
 
@@ -227,17 +235,17 @@ func (s *Service) moveEnds(t conformance.T, _ *conformance.Harness) {
 				})
 			})
 			if stays {
-				step.Eventually(t, 2*itest.Soon, func() error { return m.hasMoved(t) })
+				step.Eventually(t, 2*itest.ShortWait, func() error { return m.hasMoved(t) })
 				step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t)))
 				step.Release(t, m.lease)
 			} else {
-				step.LostWithin(t, itest.Soon, m.lease)
+				step.LostWithin(t, itest.ShortWait, m.lease)
 			}
 			if err := seen.first(); err != nil {
 				t.Errorf("%s session, step %d: %v", which, at, err)
 			}
-			step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), m.name)
-			step.Eventually(t, itest.Soon, func() error {
+			step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), m.name)
+			step.Eventually(t, itest.ShortWait, func() error {
 				if n := admin[int](t, s, "select count(*) from "+ofLocks+ofKey+"$1", pgKey(m.name)); n != 0 {
 					return fmt.Errorf("%s session has ended before step %d: %d locks are left", which, at, n)
 				}
@@ -290,7 +298,7 @@ func (s *Service) moveBesideStranger(t conformance.T, _ *conformance.Harness) {
 	}
 	mu.Unlock()
 	leave()
-	step.Eventually(t, itest.Soon, func() error { return m.hasMoved(t) })
+	step.Eventually(t, itest.ShortWait, func() error { return m.hasMoved(t) })
 	if err := seen.first(); err != nil {
 		t.Errorf("%v", err)
 	}

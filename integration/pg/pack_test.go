@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// pack is what Postgres must show beyond the suite, in the way in which this service is run.
+// pack contains the cases of Postgres for this service, in addition to the suite.
 func (s *Service) pack() []conformance.Case {
 	switch {
 	case s.failing:

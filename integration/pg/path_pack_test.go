@@ -13,15 +13,17 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// pathPack is a search_path that leads to things of others.
+// pathPack tests a search_path that names a schema of another user.
 func (s *Service) pathPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I52", Name: "functions-of-others-are-never-called", Run: s.searchPath,
-			Why: "a role's search_path may put a schema of somebody else first, whose functions would run with the Locker's rights"},
+			Why: "a role's search_path may name another user's schema first; that schema's " +
+				"functions would run with the Locker's rights"},
 	}
 }
 
-// trap is a schema with functions, and operators, that have the names of Postgres' own, and count their calls.
+// trap is a schema with functions, and operators, that have the names of Postgres' own, and count
+// their calls.
 func trap() []string {
 	sql := []string{"create schema trap", "create sequence trap.calls", "grant usage on schema trap to public", "grant usage on sequence trap.calls to public"}
 	function := func(name, args, returns, call string) {
@@ -44,17 +46,17 @@ func trap() []string {
 }
 
 func (s *Service) searchPath(t conformance.T, _ *conformance.Harness) {
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all", "drop schema trap cascade") })
 	s.exec(t, trap()...)
 	s.exec(t, "alter role "+pgUser+" set search_path = trap, pg_catalog")
 	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser) // also those of a pooler
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 	tx := begin(t, s.txPool(t))
 	path := ""
 	if err := tx.QueryRow(t.Context(), "show search_path").Scan(&path); err != nil || !strings.HasPrefix(path, "trap") {

@@ -30,8 +30,9 @@ func documentedGrants(t *testing.T, role string) (grants []string) {
 	return grants
 }
 
-// A role that may do what the migration says can use a Locker, and needn't be allowed to make anything. If a single permission is
-// missing, or nothing was made, opening one fails and says what to do.
+// A role that may do what the migration says can use a Locker, and needn't be allowed to make
+// anything. If a single permission is missing, or nothing was made, opening one fails and says what
+// to do.
 func TestPostgresPermissions(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -45,7 +46,7 @@ func TestPostgresPermissions(t *testing.T) {
 	itest.RefusedAtOpen(t, rawURL, "locker", "Migration")
 
 	s.exec(t, "create schema locker", "grant usage, create on schema locker to "+role) // and none in the database
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	s.exec(t, "drop schema locker cascade")
 
 	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker")) // again: it changes nothing
@@ -54,12 +55,12 @@ func TestPostgresPermissions(t *testing.T) {
 	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	waiter := step.StartAcquire(t, other, name)
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 
 	for _, grant := range grants {
 		what, _, _ := strings.Cut(strings.TrimPrefix(grant, "grant "), " to ")
@@ -72,8 +73,9 @@ func TestPostgresPermissions(t *testing.T) {
 	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), name))
 }
 
-// Another schema than the usual one has tokens of its own, whose order says nothing about others', so its locks are its own as well. It is
-// made where that is permitted. docs/postgres.md says how its keys are made.
+// Another schema than the usual one has tokens of its own, whose order says nothing about others',
+// so its locks are its own as well. It is made where that is permitted. docs/postgres.md says how
+// its keys are made.
 func TestPostgresSchema(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -82,7 +84,7 @@ func TestPostgresSchema(t *testing.T) {
 	t.Cleanup(func() { s.exec(t, `drop schema if exists "Odd ""schema""" cascade`) })
 	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("schema", schema))), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	step.FreeWithin(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.ShortWait, other, name)
 	var key int64
 	itest.Must(t, func(ctx context.Context) (err error) {
 		key, err = pgValue[int64](ctx, s.nodes[0], `select ('x' || left(encode(sha256('locker:'::bytea || '\x00'::bytea || convert_to($1, 'UTF8')
@@ -99,8 +101,9 @@ func TestPostgresSchema(t *testing.T) {
 	step.Release(t, lease)
 }
 
-// A schema has the protocol of the version that made it. One that was made before there was a protocol is used as it is, also by a role that
-// doesn't own it, and counts as protocol 1 from the next migration on. One of a version that isn't known yet is refused.
+// A schema has the protocol of the version that made it. One that was made before there was a
+// protocol is used as it is, also by a role that doesn't own it, and counts as protocol 1 from the
+// next migration on. One of a version that isn't known yet is refused.
 func TestPostgresProtocol(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -113,7 +116,7 @@ func TestPostgresProtocol(t *testing.T) {
 	rawURL := itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword(role, password) })
 	protocol := func() int { return admin[int](t, s, "select protocol from locker.locker_epoch") }
 
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	if n := protocol(); n != 2 {
 		t.Errorf("a Locker has made a schema of protocol %d, want 2", n)
 	}
@@ -123,18 +126,18 @@ func TestPostgresProtocol(t *testing.T) {
 	}
 	s.exec(t, documentedGrants(t, role)...)
 	s.exec(t, "alter table locker.locker_epoch drop column protocol")
-	before := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
+	before := step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	s.exec(t, "grant create on schema locker to "+role, "grant insert on locker.locker_epoch to "+role, "drop sequence locker.locker_token") // that role makes it again, and doesn't own the table
-	token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
+	token := step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t))
 	later(t, before, token)
 	s.exec(t, pgbackend.Migration("locker"), pgbackend.Migration("locker"))
 	if n := protocol(); n != 1 {
 		t.Errorf("the migration has made protocol %d of a schema that had none, want 1", n)
 	}
-	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
 
 	s.exec(t, "update locker.locker_epoch set protocol = 2") // as docs/postgres.md says
-	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.LockName(t)))
 	s.exec(t, "update locker.locker_epoch set protocol = 3")
 	itest.RefusedAtOpen(t, rawURL, "protocol 3")
 }

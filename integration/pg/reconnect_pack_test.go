@@ -18,17 +18,21 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
-// turnPack is the work that one connection does for all after a crash, while it has the turn.
+// turnPack tests the work that one connection does for all Lockers after a crash, while it has the
+// turn.
 func (s *Service) turnPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I12", Name: "all-come-back-after-a-crash", Run: s.comeBack,
-			Why: "a crash has all Lockers connect at the same time; if each did the work that one must do, all would give up, again and again"},
+			Why: "after a crash all Lockers connect at the same time; if each did the work that " +
+				"only one must do, all would time out, again and again"},
 		{ID: "I13", Name: "silent-client-loses-the-turn", Run: s.stuckTurn,
-			Why: "a client that is cut off when its work has just failed can't give the turn back; without a limit nobody could connect any more"},
+			Why: "a client that is cut off just after its work has failed can't give the turn " +
+				"back; without a limit no client could connect any more"},
 	}
 }
 
-// comeBack has many Lockers connect at once to a server whose disk is slow and which has just crashed.
+// comeBack has many Lockers connect at once to a server whose disk is slow and which has just
+// crashed.
 func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
 	lockers := make([]locker.Locker, 48)
@@ -65,15 +69,16 @@ func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// pgTurn are the locks of those who have the turn or wait for it.
+// pgTurn selects the locks of the connections that have the turn or wait for it.
 const pgTurn = "pg_locks where locktype = 'advisory' and classid = 1819239275 and objid = 0 and objsubid = 2"
 
-// stuckTurn has a client do the work of after a crash with a sequence that has come to its end, and be cut off at that moment.
+// stuckTurn lets a client do the work after a crash with a sequence that has no values left, and
+// cuts the client off at that moment.
 func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 	const sequence = "alter sequence " + pgSequence
 	end := fmt.Sprint(admin[int](t, s, "select seqmax from pg_sequence where seqrelid = $1::regclass", pgSequence))
-	mended := sync.OnceFunc(func() { s.exec(t, sequence+" maxvalue "+end) })
-	t.Cleanup(mended)
+	restored := sync.OnceFunc(func() { s.exec(t, sequence+" maxvalue "+end) })
+	t.Cleanup(restored)
 	s.crash(t, true)
 	s.exec(t, sequence+" maxvalue "+fmt.Sprint(admin[int](t, s, "select last_value + 1 from "+pgSequence)))
 
@@ -92,14 +97,14 @@ func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 		}
 		silent <- err
 	}()
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := admin[int](t, s, "select count(*) from pg_stat_activity where state = 'idle in transaction (aborted)' and pid in (select pid from "+pgTurn+")"); n != 1 {
 			return fmt.Errorf("%d sessions with the turn have failed, want 1", n)
 		}
 		return nil
 	})
 	network.Cut()
-	mended()
+	restored()
 
 	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// follower is the node that doesn't take writes.
+// follower returns the node that accepts no writes.
 func (s *Service) follower(ctx context.Context) (*pgNode, error) {
 	leader, err := s.leader(ctx)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Service) follower(ctx context.Context) (*pgNode, error) {
 	return nil, errors.New("there is no replica")
 }
 
-// lag makes the replica miss all that the primary does from now on.
+// lag makes the replica miss everything that the primary writes from now on.
 func (s *Service) lag(ctx context.Context) error {
 	leader, err := s.leader(ctx)
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *Service) lag(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Nothing listens there. The replica tries again and again.
+	// Nothing listens at this address. The replica tries again and again.
 	if err := replica.exec(ctx, "alter system set primary_conninfo = 'host=127.0.0.1 port=1'"); err != nil {
 		return err
 	}
@@ -51,7 +51,8 @@ func (s *Service) lag(ctx context.Context) error {
 	})
 }
 
-// promote makes the replica the primary, and returns when it takes writes. Nothing is done to the former one.
+// promote makes the replica the primary, and returns when it accepts writes. The former primary
+// isn't changed.
 func (s *Service) promote(ctx context.Context, replica *pgNode) error {
 	if err := replica.exec(ctx, "select pg_promote()"); err != nil {
 		return err
@@ -59,7 +60,7 @@ func (s *Service) promote(ctx context.Context, replica *pgNode) error {
 	return itest.Until(ctx, replica.primary)
 }
 
-// failover is a crash of the primary whose replica takes over. The former primary becomes its replica.
+// failover crashes the primary, and its replica takes over. The former primary becomes the replica.
 func (s *Service) failover(ctx context.Context) error {
 	former, err := s.crashPrimary(ctx)
 	if err != nil {
@@ -83,7 +84,7 @@ func (s *Service) crashPrimary(ctx context.Context) (former *pgNode, err error) 
 	return former, s.promote(ctx, replica)
 }
 
-// rejoin starts a node that was the primary, with a copy of the present one's data.
+// rejoin starts the former primary with a copy of the data of the present one.
 func (s *Service) rejoin(ctx context.Context, former *pgNode) error {
 	if _, err := images.Docker(ctx, "start", former.ID); err != nil {
 		return err

@@ -16,25 +16,32 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// replicaPack is a replica that takes over.
+// replicaPack tests a replica that takes over.
 func (s *Service) replicaPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I20", Name: "tokens-rise-over-a-lagging-replica", Run: s.laggingReplica,
-			Why: "a replica that has missed the latest tokens gives them again when it takes over, unless something else makes them rise"},
+			Why: "a replica that has missed the latest tokens gives them out again when it " +
+				"takes over, unless something else makes tokens rise"},
 		{ID: "I21", Name: "tokens-rise-over-two-failovers-in-a-row", Run: s.missedEpoch,
-			Why: "a replica may have missed the first failover's mark as well, and must not take the same one for the second"},
+			Why: "a replica may have missed the mark of the first failover as well, and must " +
+				"not use the same mark for the second failover"},
 		{ID: "I22", Name: "former-primary-gives-smaller-tokens", Run: s.splitBrain,
-			Why: "a primary that was replaced while it was cut off has holders still; the storage must refuse them once it has seen one of the new primary's"},
+			Why: "a primary that was replaced while it was cut off still has holders; the " +
+				"storage must refuse them as soon as it has seen a token of the new primary"},
 		{ID: "I23", Name: "failover-while-waiting", Run: s.failoverWhileWaiting,
-			Why: "who waits when the primary dies must get the lock from the new one, or be told"},
+			Why: "a caller that waits when the primary dies must get the lock from the new " +
+				"primary, or an error"},
 		{ID: "I24", Name: "replica-is-refused-at-open", Run: s.replicaRefused,
-			Why: "a replica has no locks of its own; to find that out with the first acquisition is too late"},
+			Why: "a replica can't grant locks; an error at the first acquisition comes too late"},
 		{ID: "I25", Name: "primary-is-found-behind-a-replica", Run: s.primaryFound,
-			Why: "who names both servers survives a failover; it must not be up to the order of their names, or to one more parameter"},
+			Why: "a Locker whose URL names both servers must survive a failover, whatever the " +
+				"order of the servers, and without another parameter"},
 		{ID: "I26", Name: "tokens-rise-over-a-replica-that-knows-of-none", Run: s.unknownSequence,
-			Why: "a replica may have missed all that there is of locks, and begins with the first token"},
+			Why: "a replica may have missed everything that is stored about locks, and then " +
+				"begins with the first token"},
 		{ID: "I27", Name: "tokens-rise-over-an-old-dump", Run: s.oldDump,
-			Why: "a dump of before a failover brings back what the tokens were then, and that there was no failover"},
+			Why: "a dump that was made before a failover restores the tokens of that time, and " +
+				"the state in which there was no failover"},
 	}
 }
 
@@ -43,15 +50,15 @@ func spend(t conformance.T, n int, lockers ...locker.Locker) (last locker.Token)
 	t.Helper()
 	name := step.LockName(t)
 	for i := range n {
-		token := step.FreeWithin(t, itest.Soon, lockers[i%len(lockers)], name)
+		token := step.FreeWithin(t, itest.ShortWait, lockers[i%len(lockers)], name)
 		later(t, last, token)
 		last = token
 	}
 	return last
 }
 
-// withoutPrimary crashes the primary, and returns when the replica has taken over. The function that it returns, or the end of the case,
-// makes a replica of the former one.
+// withoutPrimary crashes the primary, and returns when the replica has taken over. The function
+// that it returns, or the end of the case, makes a replica of the former one.
 func (s *Service) withoutPrimary(t conformance.T) (rejoin func()) {
 	t.Helper()
 	var former *pgNode
@@ -64,7 +71,8 @@ func (s *Service) withoutPrimary(t conformance.T) (rejoin func()) {
 	return rejoin
 }
 
-// laggingReplica asks at once when the replica has taken over, by a Locker of before and by a new one.
+// laggingReplica asks for the lock as soon as the replica has taken over, with a Locker that was
+// open before and with a new one.
 func (s *Service) laggingReplica(t conformance.T, _ *conformance.Harness) {
 	for _, old := range []bool{true, false} {
 		l := step.CloseAtEnd(t, s.open(t))
@@ -75,7 +83,7 @@ func (s *Service) laggingReplica(t conformance.T, _ *conformance.Harness) {
 		if !old {
 			l = step.CloseAtEnd(t, s.open(t))
 		}
-		token := step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+		token := step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 		t.Logf("token %v on the new primary, and %v before", token, last)
 		later(t, last, token)
 		later(t, token, spend(t, 10, l, step.CloseAtEnd(t, s.open(t))))
@@ -89,7 +97,7 @@ func (s *Service) missedEpoch(t conformance.T, _ *conformance.Harness) {
 	itest.Must(t, s.lag) // it knows of the failover, and of nothing that came after it
 	last := spend(t, 200, step.CloseAtEnd(t, s.open(t)))
 	s.withoutPrimary(t)()
-	later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }
 
 // splitBrain leaves the former primary running, with a holder that believes in its lease.
@@ -114,7 +122,7 @@ func (s *Service) splitBrain(t conformance.T, _ *conformance.Harness) {
 	lease := step.Acquire(t, other, name)
 	t.Logf("tokens %v and %v on the former primary, %v on the new one", stale.Token(), last, lease.Token())
 	later(t, max(stale.Token(), last), lease.Token())
-	later(t, last, step.FreeWithin(t, itest.Soon, other, step.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.ShortWait, other, step.LockName(t)))
 	pool, err := pgxpool.New(t.Context(), pgURL(pgUser, pgPassword, pgDatabase, former.port))
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -134,13 +142,13 @@ func (s *Service) splitBrain(t conformance.T, _ *conformance.Harness) {
 
 func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	rejoin := s.withoutPrimary(t)
-	step.LostWithin(t, itest.Soon, lease)
-	if !waiter.Returned(itest.Soon) {
-		t.Fatalf("Acquire has not returned %v after the failover", itest.Soon)
+	step.LostWithin(t, itest.ShortWait, lease)
+	if !waiter.Returned(itest.ShortWait) {
+		t.Fatalf("Acquire has not returned %v after the failover", itest.ShortWait)
 	}
 	if waiter.Err != nil { // its next request met no primary
 		t.Logf("Acquire that waited over a failover = %v", waiter.Err)
@@ -148,9 +156,9 @@ func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) 
 		later(t, lease.Token(), waiter.Lease.Token())
 		step.Release(t, waiter.Lease)
 	}
-	later(t, lease.Token(), step.FreeWithin(t, itest.Soon, l, name))
+	later(t, lease.Token(), step.FreeWithin(t, itest.ShortWait, l, name))
 	rejoin()
-	step.FreeWithin(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.ShortWait, other, name)
 }
 
 func (s *Service) replicaRefused(t conformance.T, _ *conformance.Harness) {
@@ -174,7 +182,7 @@ func (s *Service) primaryFound(t conformance.T, _ *conformance.Harness) {
 			return err
 		}
 		l := step.CloseAtEnd(t, itest.OpenURL(t, pgURL(pgUser, pgPassword, pgDatabase, replica.port, leader.port)))
-		step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+		step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 		if err := locker.ToleranceFailover.Check(l.Guarantees()); err != nil {
 			t.Errorf("a Locker that knows both servers doesn't survive a failover: %v", err)
 		}
@@ -188,7 +196,7 @@ func (s *Service) unknownSequence(t conformance.T, _ *conformance.Harness) {
 	itest.Must(t, s.lag)
 	last := spend(t, 200, step.CloseAtEnd(t, s.open(t)))
 	s.withoutPrimary(t)()
-	later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
+	later(t, last, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }
 
 func (s *Service) oldDump(t conformance.T, _ *conformance.Harness) {
@@ -207,8 +215,8 @@ func (s *Service) oldDump(t conformance.T, _ *conformance.Harness) {
 	s.withoutPrimary(t)()
 	last := spend(t, 200, l, step.CloseAtEnd(t, s.open(t)))
 	replica.shell(t, pgCleaned)
-	token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
+	token := step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t))
 	t.Logf("token %v when the dump was restored, and %v before", token, last)
 	later(t, last, token)
-	later(t, token, step.FreeWithin(t, itest.Soon, l, step.LockName(t)))
+	later(t, token, step.FreeWithin(t, itest.ShortWait, l, step.LockName(t)))
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// shell runs a command beside a server, where Postgres' own programs find it by their environment. When they are done their sessions may
-// be there for some moments, with locks on all that they have read, which are many for a small server.
+// shell runs a command in a server's container. Postgres' own programs find the server there by
+// their environment. After they have ended, their sessions may exist for some moments, with locks
+// on everything that they have read, which is much for a small server.
 func (n *pgNode) shell(t conformance.T, command string) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -27,7 +28,7 @@ func (n *pgNode) shell(t conformance.T, command string) {
 		_, err := images.Docker(ctx, "exec", n.ID, "bash", "-euc", script, strconv.Itoa(n.port))
 		return err
 	})
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		there, err := pgValue[int](t.Context(), n, "select count(*) from pg_stat_activity where application_name in ('pg_dump', 'pg_restore')")
 		if err == nil && there > 0 {
 			err = fmt.Errorf("%d sessions of Postgres' own programs are still there", there)
@@ -43,8 +44,8 @@ const (
 	pgAfresh   = "dropdb --force " + pgDatabase + "; createdb --owner=" + pgUser + " " + pgDatabase
 )
 
-// Tokens rise over a dump that is restored, though the sequence is then where it was when it was dumped. A Locker that was open all
-// the time gives none that is too small either.
+// Tokens rise over a dump that is restored, though the sequence is then where it was when it was
+// dumped. A Locker that was open all the time gives none that is too small either.
 func TestPostgresDumpAndRestore(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -74,24 +75,24 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 			node.shell(t, pgDumped)
 			last := spend(t, 200, l, step.CloseAtEnd(t, s.open(t)))
 			tc.restore()
-			token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, tc.to.open(t)), step.LockName(t))
+			token := step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, tc.to.open(t)), step.LockName(t))
 			t.Logf("token %v when it was dumped, %v when it was restored, and %v then", before, last, token)
 			later(t, last, token)
 			if tc.to == s {
-				later(t, last, step.FreeWithin(t, itest.Soon, l, step.LockName(t)))
+				later(t, last, step.FreeWithin(t, itest.ShortWait, l, step.LockName(t)))
 			}
 		})
 	}
 }
 
-// What is done to the sequence where it is doesn't change where it comes from. Lockers that were open all the time notice, and so does one
-// that is opened later, with others or as the only one.
+// What is done to the sequence where it is doesn't change where it comes from. Lockers that were
+// open all the time notice, and so does one that is opened later, with others or as the only one.
 func TestPostgresSetBack(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
 	s.clear(t)
 	node := s.nodes[0]
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	for _, tc := range []struct {
 		what   string
 		before string // a command that takes a copy, and one that brings it back
@@ -120,7 +121,7 @@ func TestPostgresSetBack(t *testing.T) {
 			}
 			set()
 			for who, l := range []locker.Locker{l, other, step.CloseAtEnd(t, s.open(t))} { // the first has had the last one
-				token := step.FreeWithin(t, itest.Soon, l, step.LockName(t))
+				token := step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))
 				if token <= last {
 					t.Errorf("Locker %d gives out token %v after %v, want a larger one", who, token, last)
 				}
@@ -129,29 +130,29 @@ func TestPostgresSetBack(t *testing.T) {
 			set()
 			waited := step.Acquire(t, other, step.LockName(t))
 			waiter := step.StartAcquire(t, l, waited.Name())
-			step.Eventually(t, itest.Soon, func() error { return s.queued(t, waited.Name(), 1) })
+			step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, waited.Name(), 1) })
 			step.Release(t, waited)
-			lease := waiter.Granted(t, itest.Soon)
+			lease := waiter.Granted(t, itest.ShortWait)
 			last = max(last, lease.Token())
 			step.Release(t, lease)
 			if err := errors.Join(l.Close(), other.Close()); err != nil {
 				t.Fatal(err)
 			}
 			s.clear(t)
-			step.Eventually(t, itest.Soon, func() error {
+			step.Eventually(t, itest.ShortWait, func() error {
 				if n := s.sessions(t); n > 0 {
 					return fmt.Errorf("%d sessions of Lockers are still there", n)
 				}
 				return nil
 			})
 			set()
-			later(t, last, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
+			later(t, last, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 		})
 	}
 }
 
-// A waiter's value is taken when it is granted the lock. By then its Locker may have seen larger ones than when the wait began, and the
-// sequence may have been set back.
+// A waiter's value is taken when it is granted the lock. By then its Locker may have seen larger
+// ones than when the wait began, and the sequence may have been set back.
 func TestPostgresSetBackDuringAWait(t *testing.T) {
 	itest.NeedServers(t)
 	s := Standalone(t)
@@ -160,20 +161,20 @@ func TestPostgresSetBackDuringAWait(t *testing.T) {
 			other, l, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 			lease := step.Acquire(t, other, name)
 			waiter := step.StartAcquire(t, l, name, locker.WithTTL(ttl))
-			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+			step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 			before := admin[int64](t, s, "select last_value from locker.locker_token")
 			last := spend(t, 300, l)
 			admin[int64](t, s, "select setval('locker.locker_token', $1)", before+10)
 			step.Release(t, lease)
-			lease = waiter.Granted(t, itest.Soon)
+			lease = waiter.Granted(t, itest.ShortWait)
 			later(t, last, lease.Token())
 			step.Release(t, lease)
 		})
 	}
 }
 
-// A lease outlives the sequence that its token is of: a restore that drops all objects first doesn't end sessions. Its Locker takes other
-// locks all the same.
+// A lease outlives the sequence that its token is of: a restore that drops all objects first
+// doesn't end sessions. Its Locker takes other locks all the same.
 func TestPostgresRestoreUnderALease(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -184,31 +185,32 @@ func TestPostgresRestoreUnderALease(t *testing.T) {
 	node.shell(t, pgDumped)
 	node.shell(t, pgCleaned)
 	name := step.LockName(t)
-	token := step.FreeWithin(t, itest.Soon, l, name)
+	token := step.FreeWithin(t, itest.ShortWait, l, name)
 	later(t, lease.Token(), token)
-	later(t, token, step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), name))
+	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), name))
 	step.WantLive(t, lease, step.CloseAtEnd(t, s.open(t)))
 	step.Pass(t, 2*itest.ShortTTL)
 	if err := lease.Err(); err != nil {
-		t.Errorf("Err of the lease of before, two TTLs later = %v, want nil", err)
+		t.Errorf("Err of the earlier lease, two TTLs later = %v, want nil", err)
 	}
 	again, _ := locker.TryAcquire(t.Context(), l, lease.Name())
 	if again != nil {
 		t.Error("the lock that is held was granted a second time, to the same Locker")
 	}
 	step.Release(t, lease)
-	later(t, token, step.FreeWithin(t, itest.Soon, l, lease.Name()))
+	later(t, token, step.FreeWithin(t, itest.ShortWait, l, lease.Name()))
 }
 
-// The epoch has few values, and a Locker that is open goes on with the one that it knows. So nothing raises it that doesn't bring an older
-// row back, and what looks like that only when nobody is connected.
+// The epoch has few values, and a Locker that is open goes on with the one that it knows. So
+// nothing raises it that doesn't bring an older row back, and what looks like that only when nobody
+// is connected.
 func TestPostgresEpochStays(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
 	s.clear(t)
 	epoch := func(l locker.Locker) int64 {
 		t.Helper()
-		return int64(step.FreeWithin(t, itest.Soon, l, step.LockName(t))) >> 48
+		return int64(step.FreeWithin(t, itest.ShortWait, l, step.LockName(t))) >> 48
 	}
 	alone := func(l locker.Locker) {
 		t.Helper()
@@ -216,7 +218,7 @@ func TestPostgresEpochStays(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.clear(t)
-		step.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.ShortWait, func() error {
 			if n := s.sessions(t); n > 0 {
 				return fmt.Errorf("%d sessions of Lockers are still there", n)
 			}

@@ -16,7 +16,8 @@ func Start(ctx context.Context, image string) (*Service, error) {
 	return startPgWith(ctx, image, pgSettings...)
 }
 
-// StartImpatient starts a server whose own settings end a connection after a second or two without an answer.
+// StartImpatient starts a server whose own settings end a connection after a second or two without
+// an answer.
 func StartImpatient(ctx context.Context, image string) (*Service, error) {
 	return startPgWith(ctx, image, pgCounting, "max_connections=200", "tcp_keepalives_idle=1", "tcp_keepalives_interval=1", "tcp_keepalives_count=1",
 		"tcp_user_timeout=1500", "client_connection_check_interval=500")
@@ -38,10 +39,11 @@ func startPgWith(ctx context.Context, image string, settings ...string) (*Servic
 	return s, s.wait(ctx)
 }
 
-// pgCounting has the server count statements for each role.
+// pgCounting makes the server count statements for each role.
 const pgCounting = "shared_preload_libraries=pg_stat_statements"
 
-// pgSettings are what the suite needs beyond the usual: 50 Lockers that wait at the same time have two connections each.
+// pgSettings are the settings that the suite needs in addition: 50 Lockers that wait at the same
+// time have two connections each.
 var pgSettings = []string{pgCounting, "max_connections=200"}
 
 // startPgReplica starts a primary and a replica that streams from it.
@@ -70,7 +72,8 @@ func startPgReplica(ctx context.Context, image string) (*Service, error) {
 	return s, s.wait(ctx)
 }
 
-// The databases of the bouncer, by the way in which it shares connections among clients. All are the same one on the server.
+// These are the databases of the bouncer. They differ in how the bouncer shares connections among
+// clients. On the server all of them are the same database.
 const (
 	sessionMode     = pgDatabase
 	transactionMode = pgDatabase + "_by_transaction"
@@ -110,8 +113,10 @@ func startPgBouncerWith(ctx context.Context, image string, settings ...string) (
 	return s, s.wait(ctx)
 }
 
-// bouncerConfig is PgBouncer's as far as it must be set. It waits for a client that doesn't acknowledge anything for longer than any TTL,
-// as docs/postgres.md demands. It asks a server that was down again after a second, as tests don't want to wait for its usual fifteen.
+// bouncerConfig returns the settings of PgBouncer that differ from the defaults. PgBouncer waits
+// for a client that acknowledges nothing for longer than any TTL, as docs/postgres.md demands. It
+// asks a server that was down again after one second, so that tests don't wait for the default of
+// fifteen seconds.
 func bouncerConfig(port, server int, settings ...string) map[string]string {
 	lines := []string{"[databases]"}
 	for name, mode := range map[string]string{

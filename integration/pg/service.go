@@ -25,8 +25,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// Service is Postgres in one of the ways in which it is run, and what can be done to it. Lockers have a role and a database of
-// their own, without any privilege that Postgres doesn't give to the owner of a database.
+// Service is Postgres in one of its forms of operation, and the faults that can be made in it.
+// Lockers have a separate role and database, with exactly the privileges that Postgres gives to the
+// owner of a database.
 type Service struct {
 	nodes   []*pgNode        // a server, or a primary and its replica
 	bouncer *itest.Container // a PgBouncer in front of the server, or nil
@@ -39,7 +40,7 @@ type Service struct {
 type pgNode struct {
 	*itest.Container
 	port  int
-	admin *pgxpool.Pool // the superuser's, in the database of the locks
+	admin *pgxpool.Pool // connections of the superuser, in the database of the locks
 }
 
 const (
@@ -50,19 +51,19 @@ const (
 
 var pgPassword = rand.Text() // of both
 
-// pgNodeConfig is what a node is started with.
+// pgNodeConfig is the configuration of a node.
 type pgNodeConfig struct {
 	image    string
 	port     int
 	inside   *itest.Container  // whose network it shares, or nil
-	peer     int               // the port of the other node; whichever is the primary when the other starts is followed by it
+	peer     int               // the port of the other node; the node that starts second follows the primary
 	settings []string          // name=value
-	files    map[string]string // besides the script
+	files    map[string]string // in addition to the script
 	before   string            // what the script does first
 }
 
-// script is what runs in a node's container. A node that finds another primary at its start throws its own data away and follows that
-// one.
+// script returns the script that runs in a node's container. A node that finds another primary at
+// its start deletes its own data and follows that primary.
 func (c pgNodeConfig) script() string {
 	lines := []string{
 		"set -eu",
@@ -85,7 +86,7 @@ func (c pgNodeConfig) script() string {
 	return strings.Join(append(lines, command), "\n") + "\n"
 }
 
-// startPgNode starts a node. It doesn't wait for it.
+// startPgNode starts a node, and doesn't wait until it is ready.
 func startPgNode(ctx context.Context, c pgNodeConfig) (*pgNode, error) {
 	files := map[string]string{"/node.sh": c.script()}
 	for path, text := range c.files {
@@ -103,7 +104,8 @@ func startPgNode(ctx context.Context, c pgNodeConfig) (*pgNode, error) {
 	return &pgNode{started, c.port, admin}, err
 }
 
-// pgPool is a pool of the tests' own. It is for single statements: the simple protocol leaves nothing on a connection.
+// pgPool returns a pool for the tests. It is for single statements: the simple protocol leaves no
+// state on a connection.
 func pgPool(rawURL string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(rawURL)
 	if err != nil {
@@ -116,7 +118,7 @@ func pgPool(rawURL string) (*pgxpool.Pool, error) {
 	return pgxpool.NewWithConfig(context.Background(), config)
 }
 
-// pgURL is a URL with the addresses of all ports of this host.
+// pgURL returns a URL with the addresses of all ports of this host.
 func pgURL(user, password, database string, port int, more ...int) string {
 	host := itest.LocalAddr(port)
 	for _, p := range more {
@@ -126,7 +128,7 @@ func pgURL(user, password, database string, port int, more ...int) string {
 	return u.String()
 }
 
-// create makes the role and the database of the locks, unless they are there.
+// create creates the role and the database of the locks, unless they exist.
 func (n *pgNode) create(ctx context.Context) error {
 	root, err := pgPool(pgURL(pgAdmin, pgPassword, "postgres", n.port))
 	if err != nil {
@@ -148,7 +150,7 @@ func (n *pgNode) create(ctx context.Context) error {
 	})
 }
 
-// primary is nil when the node takes writes.
+// primary returns nil when the node accepts writes.
 func (n *pgNode) primary(ctx context.Context) error {
 	replica, err := pgValue[bool](ctx, n, "select pg_is_in_recovery()")
 	if err == nil && replica {
@@ -157,7 +159,8 @@ func (n *pgNode) primary(ctx context.Context) error {
 	return err
 }
 
-// pgValue is the one value that a query of the superuser returns. A connection that broke with the server is replaced.
+// pgValue returns the single value of a query of the superuser. It replaces a connection that broke
+// because the server ended.
 func pgValue[T any](ctx context.Context, n *pgNode, query string, args ...any) (value T, err error) {
 	for range n.admin.Config().MaxConns + 1 {
 		err = n.admin.QueryRow(ctx, query, args...).Scan(&value)
@@ -169,7 +172,7 @@ func pgValue[T any](ctx context.Context, n *pgNode, query string, args ...any) (
 	return value, err
 }
 
-// exec has the superuser carry a statement out.
+// exec executes a statement as the superuser.
 func (n *pgNode) exec(ctx context.Context, statement string) error {
 	if err := n.admin.Ping(ctx); err != nil { // of a server that was restarted
 		n.admin.Reset()
@@ -178,7 +181,7 @@ func (n *pgNode) exec(ctx context.Context, statement string) error {
 	return err
 }
 
-// leader is the node that takes writes.
+// leader returns the node that accepts writes.
 func (s *Service) leader(ctx context.Context) (*pgNode, error) {
 	if len(s.nodes) == 1 {
 		return s.nodes[0], nil
@@ -194,7 +197,8 @@ func (s *Service) leader(ctx context.Context) (*pgNode, error) {
 	return nil, errors.Join(all...)
 }
 
-// ready is nil when all requests are served: by the primary, by a replica that follows it, and through PgBouncer.
+// ready returns nil when all requests are served: by the primary, by a replica that follows it, and
+// through PgBouncer.
 func (s *Service) ready(ctx context.Context) error {
 	n, err := s.leader(ctx)
 	if err != nil {
@@ -216,10 +220,10 @@ func (s *Service) ready(ctx context.Context) error {
 	return conn.Close(ctx)
 }
 
-// wait returns when all requests are served.
+// wait returns when the service serves all requests.
 func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }
 
-// containers lists those of the service. What clients reach comes first.
+// containers lists the containers of the service. Those that clients connect to come first.
 func (s *Service) containers() (ids []string) {
 	if s.bouncer != nil {
 		ids = append(ids, s.bouncer.ID)
@@ -238,7 +242,7 @@ func (s *Service) resume(t conformance.T) {
 	itest.Docker(t, ids, "unpause")
 }
 
-// down stops all in good order.
+// down stops all servers in good order.
 func (s *Service) down(t conformance.T) { itest.Docker(t, s.containers(), "stop") }
 
 func (s *Service) up(t conformance.T) {
@@ -248,7 +252,7 @@ func (s *Service) up(t conformance.T) {
 	itest.Must(t, s.wait)
 }
 
-// restart is a crash, and a start on what was written.
+// restart crashes the servers, and starts them with the data that they have written.
 func (s *Service) restart(t conformance.T) {
 	itest.Docker(t, s.containers(), "kill")
 	s.up(t)
@@ -260,7 +264,7 @@ const (
 	fencedRead  = `SELECT value FROM fenced WHERE resource = $1`
 )
 
-// FenceURL is that of a database with the tables.
+// FenceURL returns the URL of a database that has the tables of the fence.
 func FenceURL(t *testing.T, s *Service) string {
 	t.Helper()
 	for _, statement := range []string{fencepg.Migration(), fencesql.Migration(), fencedTable} { // the schema may be run again

@@ -12,13 +12,16 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// settingsPack is what administrators set for a role, a database or a server, and Lockers must live with.
+// settingsPack tests settings that administrators make for a role, a database or a server, and that
+// Lockers must tolerate.
 func (s *Service) settingsPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I50", Name: "settings-of-the-role-break-nothing", Run: s.roleSettings,
-			Why: "timeouts that are right for queries end a wait, a renewal or an idle session with a thousand leases"},
+			Why: "timeouts that are right for queries must not end a wait, a renewal, or an " +
+				"idle session that has a thousand leases"},
 		{ID: "I51", Name: "many-begin-an-epoch-together", Run: s.epochTogether,
-			Why: "after a failover all Lockers come back at once, and whoever finds that another has just raised the epoch must not fail by that"},
+			Why: "after a failover all Lockers reconnect at once; a Locker that finds that " +
+				"another one has just raised the epoch must not fail because of that"},
 	}
 }
 
@@ -46,19 +49,19 @@ func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
 	if admin[int](t, s, "select current_setting('server_version_num')::int") >= 17_00_00 {
 		settings["transaction_timeout"] = "490ms"
 	}
-	step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
+	step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)) // what is made on first use is there
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })
 	for name, value := range settings {
 		s.exec(t, "alter role "+pgUser+" set "+name+" = '"+value+"'")
 	}
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
 	step.Pass(t, longer)
 	step.WantLive(t, lease, other)
 	waiter.WantPending(t)
 	step.Release(t, lease)
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	step.Pass(t, longer)
 	step.WantLive(t, next, l)
 	if err := next.Renew(t.Context()); err != nil {
@@ -67,11 +70,11 @@ func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
 	step.Release(t, next)
 }
 
-// epochTogether opens Lockers at the same time where the epoch has to be raised. The role asks for transactions in which a row that
-// somebody else has changed meanwhile is an error.
+// epochTogether opens Lockers at the same time where the epoch has to be raised. The role asks for
+// transactions in which a row that somebody else has changed meanwhile is an error.
 func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
 	l, name := step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-	last := step.FreeWithin(t, itest.Soon, l, name)
+	last := step.FreeWithin(t, itest.ShortWait, l, name)
 	t.Cleanup(func() {
 		s.exec(t, "alter role "+pgUser+" reset all", "alter system reset all", "select pg_reload_conf()")
 	})
@@ -88,7 +91,7 @@ func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("Open while others raise the epoch = %v, want a Locker", err)
 			continue
 		}
-		token := step.FreeWithin(t, itest.Soon, step.CloseAtEnd(t, l), name)
+		token := step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, l), name)
 		later(t, last, token)
 		last = token
 	}

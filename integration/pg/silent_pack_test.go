@@ -21,25 +21,30 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// silentPack is a holder that falls silent, though its connection doesn't end.
+// silentPack tests a holder that falls silent although its connection doesn't end.
 func (s *Service) silentPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I30", Name: "cut-off-holder-loses-the-lock-after-its-ttl", Run: s.cutOff,
-			Why: "a cable that is cut tells the server nothing, and TCP takes hours to notice; and the holder must know before the rival has the lock"},
+			Why: "when a cable is cut the server gets no message, and TCP takes hours to " +
+				"notice; the server must free the lock in time, and the holder must know before " +
+				"the rival has the lock"},
 		{ID: "I31", Name: "stopped-holder-loses-the-lock-after-its-ttl", Run: s.stopped,
-			Why: "a machine that stands still must not hold up the others, and must see its loss in the first look when it goes on"},
+			Why: "a machine that is stopped must not delay the others, and its holder must see " +
+				"the loss at its first check after the machine resumes"},
 		{ID: "I32", Name: "holder-cut-off-in-a-message-loses-the-lock", Run: s.cutInMessage,
-			Why: "a server that has got a part of a request takes the client for a busy one, for which its timeout of idle sessions doesn't run"},
+			Why: "a server that has received a part of a request treats the client as busy, so " +
+				"its timeout for idle sessions doesn't apply"},
 	}
 }
 
-// silence is what holders that fell silent have cost, and how much earlier than their rivals' grant they could know.
+// silence is what holders that fell silent have cost, and how much earlier than their rivals' grant
+// they could know.
 type silence struct {
 	mu             sync.Mutex
 	waited, spared []time.Duration
 }
 
-// tries runs each of try beside the others, count times one after the other.
+// tries runs each function of try count times, in parallel with the other functions.
 func (s *silence) tries(t conformance.T, count int, try []func(round int) error) {
 	t.Helper()
 	for round := range count {
@@ -55,7 +60,7 @@ func (s *silence) tries(t conformance.T, count int, try []func(round int) error)
 	}
 	t.Logf("%d holders fell silent; rivals had the lock after %s, which is after the holder's deadline by %s",
 		count*len(try), pgSpread(s.waited), pgSpread(s.spared))
-	if worst := slices.Max(s.waited); worst > itest.ShortTTL+itest.Soon {
+	if worst := slices.Max(s.waited); worst > itest.ShortTTL+itest.ShortWait {
 		t.Errorf("a rival had the lock %v after the holder fell silent, and the TTL is %v", worst, itest.ShortTTL)
 	}
 }
@@ -81,7 +86,8 @@ func (s *silence) add(since time.Time, lease locker.Lease) error {
 	return nil
 }
 
-// silentHolder has a lease in a Locker whose network goes through link, makes it fall silent, and gives the lock to a rival.
+// silentHolder has a lease in a Locker whose network goes through link, makes it fall silent, and
+// gives the lock to a rival.
 func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *proxy.Network, fall func()) error {
 	ctx, cancel := context.WithTimeout(t.Context(), step.Limit)
 	defer cancel()
@@ -95,7 +101,7 @@ func (s *silence) silentHolder(t conformance.T, l, other locker.Locker, link *pr
 		if err != nil {
 			return fmt.Errorf("Acquire of the holder = %w, want a lease", err)
 		}
-		rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+		rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
 		time.Sleep(rand.N(itest.ShortTTL)) // any moment between two renewals
 		early := lease.Err()
 		if early == nil {
@@ -164,7 +170,7 @@ func (s *silence) stoppedHolder(t conformance.T, p process.Process, other locker
 			break
 		}
 	}
-	rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
+	rival := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
 	time.Sleep(rand.N(itest.ShortTTL))
 	p.Stop()
 	since := time.Now()
@@ -184,8 +190,9 @@ func (s *silence) stoppedHolder(t conformance.T, p process.Process, other locker
 	return rival.Lease.Release(ctx)
 }
 
-// cutInMessage cuts the network while a request is sent: after its first byte, in the middle, before the last byte, and before the last
-// message of five bytes, which ends a request in the extended protocol.
+// cutInMessage cuts the network while a request is sent: after its first byte, in the middle,
+// before the last byte, and before the last message of five bytes, which ends a request in the
+// extended protocol.
 func (s *Service) cutInMessage(t conformance.T, _ *conformance.Harness) {
 	var cost silence
 	var try []func(int) error

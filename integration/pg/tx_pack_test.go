@@ -21,25 +21,33 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// txPack is locks of transactions of the caller's, behind a PgBouncer in transaction mode where there is one.
+// txPack tests locks in transactions of the caller, through a PgBouncer in transaction mode if the
+// service has one.
 func (s *Service) txPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I60", Name: "end-of-a-transaction-frees-its-lock", Run: s.txEnds,
-			Why: "a lock that ends with the transaction can't outlive its work, nor the work the lock"},
+			Why: "a lock that ends with the transaction can't outlive the work, and the work " +
+				"can't outlive the lock"},
 		{ID: "I61", Name: "transactions-and-leases-exclude-each-other", Run: s.txAgainstLease,
-			Why: "a program may protect one thing by both; they must be the same lock, with one order of tokens"},
+			Why: "a program may protect one resource by Acquire and by LockTx; both must be the " +
+				"same lock, with one order of tokens"},
 		{ID: "I62", Name: "callers-transaction-stays-as-it-was", Run: s.txUnchanged,
-			Why: "a lock that is had, or refused, in the middle of somebody's transaction must leave its settings alone, and the transaction usable"},
+			Why: "a lock that is granted or refused in the middle of a caller's transaction " +
+				"must not change its settings, and must leave the transaction usable"},
 		{ID: "I63", Name: "cancelled-wait-of-a-transaction-leaves-nothing", Run: s.txCancelled,
-			Why: "a caller who stops waiting must not leave a lock behind on a connection that others use"},
+			Why: "a caller that stops waiting must not leave a lock on a connection that others " +
+				"use"},
 		{ID: "I64", Name: "transactions-under-contention", Run: s.txContention,
-			Why: "that only one transaction at a time has the lock is what it is for"},
+			Why: "the purpose of the lock is that only one transaction has it at a time"},
 		{ID: "I65", Name: "transaction-may-wait-for-longer-than-the-ttl", Run: s.txWaits,
-			Why: "the server ends a Locker's idle connection after its TTL, and the token must be had all the same when the wait is over"},
+			Why: "the server ends a Locker's idle connection after the TTL; the token must be " +
+				"available all the same when the wait is over"},
 		{ID: "I66", Name: "snapshot-of-before-the-lock-is-refused", Run: s.txSnapshot,
-			Why: "at REPEATABLE READ the request for the lock fixes what the transaction sees, so it would not see what the last holder has done"},
+			Why: "at REPEATABLE READ the request for the lock fixes the transaction's snapshot, " +
+				"so the transaction would not see what the last holder has written"},
 		{ID: "I67", Name: "transaction-that-has-ended-gets-no-token", Run: s.txGone,
-			Why: "its lock may be another's by then, whose token would be the smaller one"},
+			Why: "by then another holder may have the lock, and its token would be the smaller " +
+				"one"},
 	}
 }
 
@@ -127,11 +135,11 @@ func (s *Service) txEnds(t conformance.T, _ *conformance.Harness) {
 		last = token
 		txHeld(t, other, pool, name)
 		waiter := step.StartAcquire(t, other, name)
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		if err := end(tx); err != nil {
 			t.Fatalf("the end of the transaction = %v, want nil", err)
 		}
-		lease := waiter.Granted(t, itest.Soon)
+		lease := waiter.Granted(t, itest.ShortWait)
 		later(t, last, lease.Token())
 		last = lease.Token()
 		step.Release(t, lease)
@@ -141,7 +149,8 @@ func (s *Service) txEnds(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// txAgainstLease has a transaction wait for a lease, and the tokens of both rise over all that was given to either.
+// txAgainstLease has a transaction wait for a lease, and the tokens of both rise over all that was
+// given to either.
 func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 	pool, l, other := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t))
 	name := step.LockName(t)
@@ -158,7 +167,7 @@ func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 			}
 			locked <- token
 		}()
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		step.Release(t, lease)
 		last = <-locked
 		later(t, lease.Token(), last)
@@ -173,7 +182,7 @@ func (s *Service) txAgainstLease(t conformance.T, _ *conformance.Harness) {
 func (s *Service) txWaits(t conformance.T, _ *conformance.Harness) {
 	pool, name := s.txPool(t), step.LockName(t)
 	l, other := step.CloseAtEnd(t, itest.OpenURL(t, s.with("ttl", itest.ShortTTL.String()))), step.CloseAtEnd(t, s.open(t))
-	lease := step.Acquire(t, other, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, other, name, locker.WithTTL(itest.LongTTL))
 	tx, locked := begin(t, pool), make(chan error, 1)
 	go func() {
 		token, err := concrete(l).LockTx(t.Context(), tx, name)
@@ -258,7 +267,7 @@ func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
 			_, err := concrete(l).LockTx(ctx, tx, name)
 			locked <- err
 		}()
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 		if i%2 == 0 {
 			cancel()
 			if err := <-locked; !errors.Is(err, context.Canceled) {
@@ -271,13 +280,13 @@ func (s *Service) txCancelled(t conformance.T, _ *conformance.Harness) {
 			both.Go(cancel)
 			both.Go(func() { _ = lease.Release(t.Context()) })
 			both.Wait()
-			t.Logf("a cancelled LockTx beside the release = %v", <-locked)
+			t.Logf("a cancelled LockTx at the same time as the release = %v", <-locked)
 		}
 		cancel()
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Logf("Rollback after a cancelled LockTx = %v", err)
 		}
-		step.FreeWithin(t, itest.Soon, other, name)
+		step.FreeWithin(t, itest.ShortWait, other, name)
 	}
 }
 
@@ -310,7 +319,8 @@ func (s *Service) txContention(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// addInTx reads and writes in two steps, and fails if its token is not larger than that of the one before.
+// addInTx reads and writes in two steps, and fails if its token is not larger than that of the one
+// before.
 func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error {
 	token, err := concrete(l).LockTx(ctx, tx, name)
 	if err != nil {
@@ -348,7 +358,8 @@ func (s *Service) txSnapshot(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// txGone ends the transaction while its token is kept waiting by somebody who alters the sequence.
+// txGone ends the transaction while the request for its token is blocked because somebody alters
+// the sequence.
 func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 	pool, l, name := s.txPool(t), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	tx := begin(t, pool)
@@ -379,14 +390,14 @@ func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 		}
 		asked <- err
 	}()
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if s.heldLocks(t) == 0 {
 			return errors.New("nobody has the lock")
 		}
 		return nil
 	})
 	admin[bool](t, s, "select pg_terminate_backend($1)", pid)
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if admin[bool](t, s, "select exists (select from pg_stat_activity where pid = $1)", pid) {
 			return errors.New("the session has not ended")
 		}
@@ -396,5 +407,5 @@ func (s *Service) txGone(t conformance.T, _ *conformance.Harness) {
 	if err := <-asked; err != nil {
 		t.Errorf("TryLockTx of a transaction that has ended = %v, want an error", err)
 	}
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }

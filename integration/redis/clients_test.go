@@ -33,7 +33,7 @@ func TestRedisThroughSocket(t *testing.T) {
 	relay(t, path, s.Nodes[0].Addr)
 	u := url.URL{Scheme: "redis+unix", User: url.UserPassword("", Password), Path: path, RawQuery: "db=3"}
 	l := step.CloseAtEnd(t, itest.OpenURL(t, u.String()))
-	itest.HandsOver(t, l, step.CloseAtEnd(t, itest.OpenURL(t, u.String())), step.LockName(t))
+	itest.HandOver(t, l, step.CloseAtEnd(t, itest.OpenURL(t, u.String())), step.LockName(t))
 
 	name := step.LockName(t)
 	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, s.Open(t)), name)) // another database
@@ -102,12 +102,13 @@ func TestRedisClients(t *testing.T) {
 			if g := l.Guarantees(); g.Waiting != locker.WaitingHandOff {
 				t.Errorf("Guarantees = %v, want a hand-off", g)
 			}
-			itest.HandsOver(t, l, open(), step.LockName(t))
+			itest.HandOver(t, l, open(), step.LockName(t))
 		})
 	}
 }
 
-// A server that wants certificates from its clients, and is called otherwise than the address by which it is reached.
+// The server requires client certificates, and the name in its own certificate differs from its
+// address.
 func TestRedisTLS(t *testing.T) {
 	itest.NeedServers(t)
 	ports, err := itest.FreePorts(1)
@@ -150,14 +151,14 @@ func TestRedisTLS(t *testing.T) {
 		return u.String()
 	}
 	asIs := address(func(url.Values) {})
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		l, err := locker.Open(t.Context(), asIs)
 		if err == nil {
 			err = l.Close()
 		}
 		return err
 	})
-	itest.HandsOver(t, step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.LockName(t))
+	itest.HandOver(t, step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
 	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, unverified)), step.LockName(t))
 

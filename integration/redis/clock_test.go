@@ -12,25 +12,26 @@ import (
 
 // What becomes of tokens when the server's clock is set back, and what is kept for that.
 
-// Tokens that are ahead of the clock are remembered until it has caught up, however long the lock is idle.
+// Tokens that are ahead of the clock are remembered until it has caught up, however long the lock
+// is idle.
 func TestRedisTokenAheadOfClock(t *testing.T) {
 	b := NewBench(t)
 	const back = 10 * time.Hour
 	last := b.Admin.Time(t.Context()).Val().Add(back).UnixMicro()
-	b.set(":token", strconv.FormatInt(last, 10), itest.Far)
+	b.set(":token", strconv.FormatInt(last, 10), itest.LongTTL)
 	a := b.acquisition("")
 	if token := want(t, a.acquire(), isGranted); token != last+1 {
 		t.Errorf("token %d follows %d, want %d", token, last, last+1)
 	}
 	for _, step := range []func(){func() {}, func() { a.renew() }, a.release} {
 		step()
-		if left := b.left(":token"); left < back+time.Hour-itest.Soon || left > back+time.Hour+itest.Far {
+		if left := b.left(":token"); left < back+time.Hour-itest.ShortWait || left > back+time.Hour+itest.LongTTL {
 			t.Errorf("the last token is kept for %v, and the clock needs %v to get there", left, back)
 		}
 	}
 }
 
-// A long lease leaves nothing behind for as long when it is over.
+// When a long lease has ended, no key remains for as long as the lease was.
 func TestRedisLongLeaseLeavesLittle(t *testing.T) {
 	b := NewBench(t)
 	a := b.acquisition("")

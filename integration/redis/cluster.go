@@ -18,7 +18,7 @@ const (
 	firstBusPort   = 17000 // within the network that the nodes share
 )
 
-// startRedisCluster starts three masters that have the slots among them, with a replica each.
+// startRedisCluster starts three masters that share the slots, with one replica each.
 func startRedisCluster(ctx context.Context, image string) (*Service, error) {
 	ports, err := itest.FreePorts(2 * clusterMasters)
 	if err != nil {
@@ -48,7 +48,7 @@ func startRedisCluster(ctx context.Context, image string) (*Service, error) {
 	return s, s.wait(ctx)
 }
 
-// joinCluster makes the nodes known to each other, all pairs, for gossip takes its time.
+// joinCluster makes each pair of nodes known to each other, because gossip takes time.
 func (s *Service) joinCluster(ctx context.Context, ports []int) error {
 	for i, node := range s.Nodes {
 		if err := itest.Until(ctx, func(ctx context.Context) error { return node.Admin.Ping(ctx).Err() }); err != nil {
@@ -85,7 +85,8 @@ func (n *Node) clusterID(ctx context.Context) (string, error) {
 	return n.Admin.Do(ctx, "cluster", "myid").Text()
 }
 
-// clusterReady is nil when all nodes see a cluster that serves all slots, and each master has a replica that follows it.
+// clusterReady is nil when all nodes see a cluster that serves all slots, and each master has a
+// replica that follows it.
 func (s *Service) clusterReady(ctx context.Context) error {
 	masters := 0
 	for _, n := range s.Nodes {
@@ -117,8 +118,9 @@ func (s *Service) clusterReady(ctx context.Context) error {
 	return nil
 }
 
-// clusterFailover has each master crash, one after the other, and its replica take over. What a master had not sent yet is lost.
-// They are started again as replicas, which they find out by themselves.
+// clusterFailover crashes each master, one after the other, and each replica takes over. Writes
+// that a master had not sent to its replica are lost. The former masters are started again, and
+// find out by themselves that they are replicas.
 func (s *Service) clusterFailover(ctx context.Context) error {
 	masters, err := s.masters(ctx)
 	if err != nil {
@@ -132,7 +134,8 @@ func (s *Service) clusterFailover(ctx context.Context) error {
 		if _, err := images.Docker(ctx, "kill", former.ID); err != nil {
 			return err
 		}
-		// By themselves they would do so when the others have missed the master for cluster-node-timeout.
+		// By itself the replica would take over when the others have missed the master for
+		// cluster-node-timeout.
 		if err := replica.Admin.Do(ctx, "cluster", "failover", "takeover").Err(); err != nil {
 			return err
 		}

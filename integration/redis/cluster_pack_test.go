@@ -17,13 +17,17 @@ import (
 func (s *Service) clusterPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I50", Name: "locks-are-spread-over-slots", Run: s.spread,
-			Why: "one Locker holds locks on all servers of a Cluster; one that hangs must not delay the locks of the others"},
+			Why: "one Locker holds locks on all servers of a Cluster; a server that doesn't " +
+				"answer must not delay the locks on the other servers"},
 		{ID: "I51", Name: "moving-slot-costs-no-lease", Run: s.slotMoves,
-			Why: "slots are moved while locks in them are held and waited for; that must be no more than a delay"},
+			Why: "slots are moved while locks in them are held and waited for; the move may " +
+				"delay requests, and must do nothing else"},
 		{ID: "I52", Name: "failover-while-polling", Run: s.failoverWhilePolling,
-			Why: "when replicas take over from all masters, holder and waiters must come out of it without anybody's help"},
+			Why: "when replicas take over from all masters, the holder and the waiters must " +
+				"recover without anybody's help"},
 		{ID: "I53", Name: "slot-that-moves-slowly-costs-no-lease", Run: s.slotMovesSlowly,
-			Why: "a slot with many keys is on the move for longer than a TTL; holders must be able to renew and release their leases meanwhile"},
+			Why: "the move of a slot with many keys takes longer than a TTL; holders must be " +
+				"able to renew and release their leases during the move"},
 	}
 }
 
@@ -52,10 +56,10 @@ func (s *Service) nodeOf(t conformance.T, name string) (node *Node) {
 	return node
 }
 
-// spread has one node hang for as long as the locks on the others must be renewed.
+// spread stops one node, and meanwhile the locks on the other nodes must be renewed.
 func (s *Service) spread(t conformance.T, _ *conformance.Harness) {
 	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
-	names, beside := s.names(t), s.names(t)
+	names, others := s.names(t), s.names(t)
 	leases := make(map[*Node]locker.Lease)
 	for n, name := range names {
 		leases[n] = step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
@@ -72,27 +76,28 @@ func (s *Service) spread(t conformance.T, _ *conformance.Harness) {
 	}
 	pause("pause")
 	t.Cleanup(func() { _, _ = images.Docker(context.Background(), "unpause", hung.ID) }) // if the case fails
-	step.LostWithin(t, itest.ShortTTL+itest.Soon, leases[hung])
+	step.LostWithin(t, itest.ShortTTL+itest.ShortWait, leases[hung])
 	for n, lease := range leases {
 		if n == hung {
 			continue
 		}
 		step.WantLive(t, lease, other)
-		step.FreeWithin(t, itest.Soon, other, beside[n])
+		step.FreeWithin(t, itest.ShortWait, other, others[n])
 		step.Release(t, lease)
 	}
 	pause("unpause")
-	step.FreeWithin(t, itest.Soon, other, names[hung])
-	step.FreeWithin(t, itest.Soon, other, beside[hung])
+	step.FreeWithin(t, itest.ShortWait, other, names[hung])
+	step.FreeWithin(t, itest.ShortWait, other, others[hung])
 }
 
-// failoverWhilePolling lets waiters fail that ask while nobody is there: they have no place to lose, and a caller may ask again.
+// failoverWhilePolling allows waiters to fail if they ask while no master exists: they have no
+// place to lose, and a caller may ask again.
 func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) {
 	holder, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.LongTTL))
 	var all []*step.Attempt
 	for range 3 {
-		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
+		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.LongTTL)))
 	}
 	itest.Must(t, s.failover)
 	if err := lease.Renew(t.Context()); err != nil {
@@ -103,7 +108,7 @@ func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) 
 	}
 	last := lease.Token()
 	for range all {
-		i := step.FirstReturned(t, itest.Soon, all)
+		i := step.FirstReturned(t, itest.ShortWait, all)
 		if err := all[i].Err; err == nil {
 			if token := all[i].Lease.Token(); token <= last {
 				t.Errorf("token %v after %v", token, last)
@@ -115,7 +120,7 @@ func (s *Service) failoverWhilePolling(t conformance.T, _ *conformance.Harness) 
 		}
 		all = slices.Delete(all, i, i+1)
 	}
-	if token := step.FreeWithin(t, itest.Soon, other, name); token <= last {
+	if token := step.FreeWithin(t, itest.ShortWait, other, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// In a pipeline a claim is queued, and what follows it is executed whatever becomes of it. So the claim fails there, and nothing is sent.
+// In a pipeline a claim is queued, and what follows it is executed whatever becomes of it. So the
+// claim fails there, and nothing is sent.
 func TestFenceRedisInPipeline(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
@@ -65,7 +66,7 @@ func TestFenceRedisInPipeline(t *testing.T) {
 	}
 }
 
-// MULTI that was sent by hand queues a claim, too: its answer is no claim.
+// A MULTI that the caller has sent queues a claim, too: the answer QUEUED is no claim.
 func TestFenceRedisBehindMulti(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
@@ -81,7 +82,7 @@ func TestFenceRedisBehindMulti(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := mark.Claim(ctx, 100); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("Claim(100) behind MULTI = %v, want ErrUnsupported", err)
+		t.Errorf("Claim(100) after MULTI = %v, want ErrUnsupported", err)
 	}
 	if _, err := mark.Do(ctx, 100, "SET", key, "stale"); err != nil {
 		t.Fatal(err)
@@ -109,7 +110,8 @@ func (c losesReply) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The reply to a command is lost, and a successor claims. ErrStale would say that nothing was written.
+// The reply to a command is lost, and a successor claims. ErrStale would say that nothing was
+// written.
 func TestFenceRedisLostReply(t *testing.T) {
 	itest.NeedServers(t)
 	for _, tc := range []struct {
@@ -154,7 +156,8 @@ func TestFenceRedisLostReply(t *testing.T) {
 	}
 }
 
-// What is no token is no mark: it may be data. It is neither overwritten nor taken for a mark that is higher than all.
+// A value that is no token is no mark: it may be data. It is not overwritten, and it is not treated
+// as a mark that is higher than all tokens.
 func TestFenceRedisForeignMarks(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
@@ -169,7 +172,7 @@ func TestFenceRedisForeignMarks(t *testing.T) {
 				t.Errorf("Claim(%d) of the mark %q = %v, want ErrNoToken", token, value, err)
 			}
 			if _, err := mark.Do(ctx, token, "SET", key, "x"); !errors.Is(err, fenceredis.ErrNoToken) {
-				t.Errorf("Do(%d) behind the mark %q = %v, want ErrNoToken", token, value, err)
+				t.Errorf("Do(%d) with the mark %q = %v, want ErrNoToken", token, value, err)
 			}
 		}
 		if got := client.Get(ctx, mark.Key).Val(); got != value {
@@ -182,7 +185,7 @@ func TestFenceRedisForeignMarks(t *testing.T) {
 		t.Errorf("Claim of a list = %v, want WRONGTYPE", err)
 	}
 	if n := client.Exists(ctx, key).Val(); n != 0 {
-		t.Errorf("something was written behind a mark that is none")
+		t.Errorf("something was written although the value is no mark")
 	}
 	client.Del(ctx, mark.Key)
 	for _, token := range []locker.Token{1, 9, 10, math.MaxInt64} {
@@ -208,8 +211,8 @@ func TestFenceRedisForeignMarks(t *testing.T) {
 	}
 }
 
-// A script of the caller's sees nothing of the claim, and its errors are its own. Nothing ends at the number of values that Lua's
-// unpack takes.
+// A caller's script doesn't see the claim, and its errors are returned unchanged. The number of its
+// values isn't limited by Lua's unpack.
 func TestFenceRedisKeepsApart(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin

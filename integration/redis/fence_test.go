@@ -20,7 +20,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// fencedRedis keeps values in Redis behind marks.
+// fencedRedis keeps values in Redis and checks marks before writes.
 type fencedRedis struct{ client redis.UniversalClient }
 
 func (s fencedRedis) mark(resource string) (fenceredis.Mark, string) {
@@ -51,7 +51,8 @@ func (s fencedRedis) Read(ctx context.Context, resource string) (string, error) 
 	return value, err
 }
 
-// The suite for storages passes on Redis that writes each command to its log before it answers, and on a Cluster.
+// The suite for storages passes on Redis that writes each command to its log before it answers, and
+// on a Cluster.
 func TestFenceRedis(t *testing.T) {
 	itest.NeedServers(t)
 	for _, tc := range []struct {
@@ -83,7 +84,7 @@ func TestFenceRedis(t *testing.T) {
 	}
 }
 
-// A script of the caller's runs behind the claim with the keys and arguments that it would have by itself.
+// A caller's script runs after the claim, with the same keys and arguments as without a claim.
 func TestFenceRedisScript(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
@@ -118,7 +119,8 @@ return {n, #KEYS, #ARGV}`)
 	}
 }
 
-// An integer that a script would round is not returned, and the error says that the command was carried out.
+// An integer that a script would round is not returned, and the error says that the command was
+// executed.
 func TestFenceRedisLargeIntegers(t *testing.T) {
 	itest.NeedServers(t)
 	client := Standalone(t).Nodes[0].Admin
@@ -150,7 +152,7 @@ func TestFenceRedisLargeIntegers(t *testing.T) {
 			t.Errorf("Do(%s %v) = %v, %v, want %v", step.command, step.args, got, err, step.want)
 		}
 		if value := client.Get(t.Context(), key).Val(); value != step.value {
-			t.Errorf("after %s %v there is %s, want %s: it was carried out", step.command, step.args, value, step.value)
+			t.Errorf("after %s %v there is %s, want %s: it was executed", step.command, step.args, value, step.value)
 		}
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// What a Locker does when a server has in it what no Locker would leave there.
+// These tests put data on a server that no Locker would store there.
 
-// What somebody else has written to the key holds the lock, whatever it is.
+// Any value that another program has written to the key holds the lock.
 func TestRedisForeignValues(t *testing.T) {
 	b := NewBench(t)
 	l := b.Service.Open(t)
 	for _, value := range []string{"", "x", "a b c", "owner 1.5", "owner -1", "42"} {
-		b.set("", value, itest.Far)
+		b.set("", value, itest.LongTTL)
 		if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire of a lock with the value %q = %v, want ErrHeld", value, err)
 		}
@@ -47,15 +47,16 @@ func TestRedisForeignValues(t *testing.T) {
 	}
 }
 
-// An expiry that somebody has taken off is set again by the holder, and makes no waiter ask all the time.
+// An expiry that somebody has taken off is set again by the holder, and makes no waiter ask all the
+// time.
 func TestRedisPersisted(t *testing.T) {
 	b := NewBench(t)
 	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
-	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.LongTTL))
 	b.Admin.Persist(t.Context(), key(b.Name))
 	before := b.Service.requests(t)
-	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 1) })
 	step.Pass(t, itest.ShortTTL)
 	if n := b.Service.requests(t) - before; n > 10 {
 		t.Errorf("a waiter has sent %d requests in %v", n, itest.ShortTTL)
@@ -63,31 +64,33 @@ func TestRedisPersisted(t *testing.T) {
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
-	if left := b.left(""); left < itest.Far-itest.Soon {
+	if left := b.left(""); left < itest.LongTTL-itest.ShortWait {
 		t.Errorf("after Renew the key has %v, want a TTL", left)
 	}
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 }
 
-// A late copy of a request may queue for an acquisition that is over. When its turn comes, its Locker gives the lock back.
+// A late copy of a request may queue for an acquisition that is over. When its turn comes, its
+// Locker gives the lock back.
 func TestRedisGrantToNobody(t *testing.T) {
 	b := NewBench(t)
 	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
-	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	lease := step.Acquire(t, l, b.Name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, other, b.Name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 1) })
 	var channel string
 	for _, place := range b.Admin.HGetAll(t.Context(), key(b.Name)+":waiters").Val() {
 		channel = strings.SplitN(place, " ", 4)[3]
 	}
 	want(t, b.acquisition(channel).acquire(), isQueued)
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
-	step.FreeWithin(t, itest.Soon, l, b.Name) // far before its TTL
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
+	step.FreeWithin(t, itest.ShortWait, l, b.Name) // far before its TTL
 }
 
-// elsewhere is a client whose subscriptions lead to another server than its scripts, as one that reads from replicas may be.
+// elsewhere is a client whose subscriptions lead to another server than its scripts, as one that
+// reads from replicas may be.
 type elsewhere struct {
 	redis.UniversalClient
 	other redis.UniversalClient
@@ -97,7 +100,7 @@ func (e elsewhere) Subscribe(ctx context.Context, channels ...string) *redis.Pub
 	return e.other.Subscribe(ctx, channels...)
 }
 
-// A subscription on a replica is told everything, but the master doesn't see it.
+// A subscription on a replica receives all messages, but the master doesn't see the subscription.
 func TestRedisSubscribesElsewhere(t *testing.T) {
 	itest.NeedServers(t)
 	s, name := redisSentinel(t), step.LockName(t)
@@ -126,5 +129,5 @@ func TestRedisSubscribesElsewhere(t *testing.T) {
 		t.Error(err)
 	}
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 }

@@ -30,7 +30,7 @@ var (
 
 func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
 
-// with is the service's URL with one more parameter.
+// with returns the service's URL with one more parameter.
 func (s *Service) with(name, value string) string {
 	return itest.Changed(s.URL, func(u *url.URL) {
 		query := u.Query()
@@ -39,7 +39,7 @@ func (s *Service) with(name, value string) string {
 	})
 }
 
-// badURLs are mistakes in the service's URL.
+// badURLs returns URLs of the service that contain a mistake.
 func (s *Service) badURLs(t *testing.T) map[string]string {
 	free, err := itest.FreePorts(1)
 	if err != nil {
@@ -101,10 +101,11 @@ func (s *Service) Dialled(t conformance.T, dial itest.DialFunc) locker.Locker {
 	return itest.WithClient{Locker: l, Client: client}
 }
 
-// key is where docs/redis.md says that a lock is.
+// key returns the key of a lock, as docs/redis.md documents it.
 func key(name string) string { return "locker:{" + name + "}" }
 
-// Harmless are keys that may stay: the counters of tokens, and what stops late requests.
+// Harmless matches the keys that may remain: the counters of tokens, and the keys that stop late
+// requests.
 var Harmless = regexp.MustCompile(`}:(token|tomb:[0-9a-f]{32})$`)
 
 func (s *Service) residue(t conformance.T) string {
@@ -148,7 +149,8 @@ func (s *Service) Waiters(t conformance.T, name string) (n int) {
 	return n
 }
 
-// requests counts what Lockers send, as opposed to what scripts call inside and servers send to each other.
+// requests counts the commands that Lockers send. It doesn't count commands that scripts call, or
+// that servers send to each other.
 func (s *Service) requests(t conformance.T) (n int64) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {

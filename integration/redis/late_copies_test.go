@@ -13,8 +13,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// A server that is started on older data, or a replica that takes over, knows of a lock what was so a moment ago. What has been
-// granted since is nobody's then, and may be granted again.
+// A server that is started with older data, or a replica that takes over, has an earlier state of a
+// lock. On this server a lock that was granted since is free, and may be granted again.
 
 // dump is what the server has about a lock.
 type dump struct {
@@ -59,23 +59,24 @@ func (b *Bench) load(d dump) {
 	}
 }
 
-// waitingBehind makes a lease, and somebody who waits for it.
+// waitingBehind makes a lease, and another owner that waits for the lock.
 func (b *Bench) waitingBehind(holder, waiter locker.Locker) (locker.Lease, *step.Attempt) {
 	b.t.Helper()
-	lease := step.Acquire(b.t, holder, b.Name, locker.WithTTL(itest.Far))
-	next := step.StartAcquire(b.t, waiter, b.Name, locker.WithTTL(itest.Far))
-	step.Eventually(b.t, itest.Soon, func() error { return b.Service.queued(b.t, b.Name, 1) })
+	lease := step.Acquire(b.t, holder, b.Name, locker.WithTTL(itest.LongTTL))
+	next := step.StartAcquire(b.t, waiter, b.Name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(b.t, itest.ShortWait, func() error { return b.Service.queued(b.t, b.Name, 1) })
 	return lease, next
 }
 
-// A holder whom the server knows as one that waits must not take the renewal of that place for one of its lease.
+// If the server knows a holder as a waiter, the holder must not treat the renewal of its place as a
+// renewal of its lease.
 func TestRedisHolderBecomesWaiter(t *testing.T) {
 	b := NewBench(t)
 	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
 	former, next := b.waitingBehind(l, other)
 	older := b.dump()
 	step.Release(t, former)
-	lease := next.Granted(t, itest.Soon)
+	lease := next.Granted(t, itest.ShortWait)
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Fatalf("Renew = %v, want nil", err)
 	}
@@ -83,28 +84,28 @@ func TestRedisHolderBecomesWaiter(t *testing.T) {
 	if err := lease.Renew(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Renew of a lease of which the server knows nothing = %v, want ErrLost", err)
 	}
-	step.LostWithin(t, itest.Soon, lease)
-	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 0) })
+	step.LostWithin(t, itest.ShortWait, lease)
+	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 0) })
 	b.Admin.Del(t.Context(), key(b.Name)) // that of the former holder
-	step.FreeWithin(t, itest.Soon, l, b.Name)
+	step.FreeWithin(t, itest.ShortWait, l, b.Name)
 	b.empty()
 }
 
-// A holder to whom the lock is granted again doesn't know who had it in between.
+// A holder that is granted the lock again doesn't know whether another owner had it in between.
 func TestRedisGrantedTwice(t *testing.T) {
 	b := NewBench(t)
 	l, other := step.CloseAtEnd(t, b.Service.Open(t)), step.CloseAtEnd(t, b.Service.Open(t))
 	former, next := b.waitingBehind(l, other)
 	older := b.dump()
 	step.Release(t, former)
-	lease := next.Granted(t, itest.Soon)
+	lease := next.Granted(t, itest.ShortWait)
 	b.load(older)
 	b.Admin.Del(t.Context(), key(b.Name))
 	if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) { // it goes to the first that waits
 		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
 	}
-	step.LostWithin(t, itest.Soon, lease) // long before its renewal
-	if token := step.FreeWithin(t, itest.Soon, l, b.Name); token <= lease.Token() {
+	step.LostWithin(t, itest.ShortWait, lease) // long before its renewal
+	if token := step.FreeWithin(t, itest.ShortWait, l, b.Name); token <= lease.Token() {
 		t.Errorf("token %d after %d", token, lease.Token())
 	}
 	b.empty()

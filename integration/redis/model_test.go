@@ -17,10 +17,11 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The scripts of the Redis backend do on a server what this model of them does, in any order in which their requests can come: late
-// copies, waiters that are dead or don't listen, leases that expire, a server that goes back to older data.
+// The scripts of the Redis backend behave on a server as this model of them does, in any order in
+// which requests can arrive: with late copies, with waiters that are dead or don't listen, with
+// leases that expire, and with a server that goes back to older data.
 
-// model is what a server knows of one lock.
+// model is the state of one lock on a server.
 type model struct {
 	holder string // "": nobody
 	token  int64  // 0: just granted, and not seen yet
@@ -48,8 +49,9 @@ func (m *model) leave(owner string) bool {
 	return i >= 0
 }
 
-// advance hands a lock that is free to the first that is alive, and returns the channel on which that is told.
-func (m *model) advance(asker string, listens func(channel string) bool) (told string) {
+// advance grants a free lock to the first waiter that is alive, and returns the channel on which
+// the grant is published.
+func (m *model) advance(asker string, listens func(channel string) bool) (notified string) {
 	for i := 0; m.holder == "" && i < len(m.places); {
 		switch p := m.places[i]; {
 		case p.owner != asker && p.stale():
@@ -60,14 +62,14 @@ func (m *model) advance(asker string, listens func(channel string) bool) (told s
 			m.holder, m.token = p.owner, 0
 			m.leave(p.owner)
 			if p.owner != asker {
-				told = p.channel
+				notified = p.channel
 			}
 		}
 	}
-	return told
+	return notified
 }
 
-// sweep takes the dead out among the eight before a rank, and returns what is left of the rank.
+// sweep removes the dead waiters among the eight before a rank, and returns the new rank.
 func (m *model) sweep(rank int) int {
 	for i, last := rank-1, max(rank-8, 0); i >= last; i-- {
 		if m.places[i].dead() {
@@ -78,8 +80,8 @@ func (m *model) sweep(rank int) int {
 	return rank
 }
 
-// carryOut returns what the answer begins with, as far as the model foresees it.
-func (m *model) carryOut(script, owner, channel string, late bool, listens func(string) bool) (answer []int64, told string) {
+// execute returns the beginning of the answer, as far as the model predicts it.
+func (m *model) execute(script, owner, channel string, late bool, listens func(string) bool) (answer []int64, notified string) {
 	if script == "release" {
 		held := m.holder == owner
 		if held {
@@ -93,28 +95,28 @@ func (m *model) carryOut(script, owner, channel string, late bool, listens func(
 	if script == "acquire" && m.buried[owner] {
 		return []int64{isGone}, ""
 	}
-	told = m.advance(owner, listens)
+	notified = m.advance(owner, listens)
 	if script == "acquire" && m.holder == "" {
 		m.holder, m.token = owner, 0
 	}
 	rank := m.rank(owner)
 	switch {
 	case m.holder == owner:
-		return []int64{isGranted}, told
+		return []int64{isGranted}, notified
 	case script == "acquire" && channel != "" && rank < 0 && listens(channel):
 		m.places = append(m.places, place{owner: owner, channel: channel})
 		rank = len(m.places) - 1
 	case script == "acquire" && (channel == "" || rank < 0):
-		return []int64{isRefused}, told
+		return []int64{isRefused}, notified
 	case rank < 0:
-		return []int64{isGone}, told
+		return []int64{isGone}, notified
 	}
 	m.places[rank].age, m.places[rank].channel = 0, channel
-	return []int64{isQueued, -1, -1, int64(m.sweep(rank))}, told
+	return []int64{isQueued, -1, -1, int64(m.sweep(rank))}, notified
 }
 
-// ear is a connection that listens on a channel.
-type ear struct {
+// subscriber is a connection that listens on a channel.
+type subscriber struct {
 	sub   *redis.PubSub
 	ended chan struct{}
 	heard []string // owner and token of each grant; to be read when it has ended
@@ -124,14 +126,14 @@ type ear struct {
 type modelled struct {
 	*Bench
 	model
-	rng     *rand.Rand
-	ears    map[string]*ear
-	told    map[string][]string // what the ear on each channel must have heard
-	last    int64               // token
-	history []string
+	rng         *rand.Rand
+	subscribers map[string]*subscriber
+	notified    map[string][]string // what the subscriber of each channel must have received
+	last        int64               // token
+	history     []string
 }
 
-func (r *modelled) listens(channel string) bool { return r.ears[channel] != nil }
+func (r *modelled) listens(channel string) bool { return r.subscribers[channel] != nil }
 
 func (r *modelled) open(channel string) {
 	sub := r.Admin.WithTimeout(0).Subscribe(r.t.Context(), channel)
@@ -139,8 +141,8 @@ func (r *modelled) open(channel string) {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() { _ = sub.Close() })
-	e := &ear{sub: sub, ended: make(chan struct{})}
-	r.ears[channel], r.told[channel] = e, nil
+	e := &subscriber{sub: sub, ended: make(chan struct{})}
+	r.subscribers[channel], r.notified[channel] = e, nil
 	go func() {
 		defer close(e.ended)
 		for {
@@ -160,25 +162,25 @@ func (r *modelled) open(channel string) {
 	}()
 }
 
-// close ends an ear, which has heard by then what was sent before.
+// close ends a subscriber, which has heard by then what was sent before.
 func (r *modelled) close(channel string) {
 	r.t.Helper()
-	e := r.ears[channel]
-	delete(r.ears, channel)
+	e := r.subscribers[channel]
+	delete(r.subscribers, channel)
 	if err := e.sub.Unsubscribe(r.t.Context(), channel); err != nil {
 		r.t.Fatal(err)
 	}
 	<-e.ended
 	_ = e.sub.Close()
-	if !slices.Equal(e.heard, r.told[channel]) {
-		r.fail("on %s the grants %q were heard, want %q", channel, e.heard, r.told[channel])
+	if !slices.Equal(e.heard, r.notified[channel]) {
+		r.fail("on %s the grants %q were heard, want %q", channel, e.heard, r.notified[channel])
 	}
 }
 
-// ask sends a request, has the model carry it out too, and compares.
+// ask sends a request, executes it in the model, too, and compares the results.
 func (r *modelled) ask(a *acquisition, script, channel, late string) {
 	r.t.Helper()
-	want, told := r.carryOut(script, a.owner, channel, late != "", r.listens)
+	want, notified := r.execute(script, a.owner, channel, late != "", r.listens)
 	got := a.call(script, channel, late)
 	r.note("%s %s by %s on %q: %v", script, late, a.owner, channel, got)
 	for i, n := range want {
@@ -187,8 +189,8 @@ func (r *modelled) ask(a *acquisition, script, channel, late string) {
 		}
 	}
 	r.compare()
-	if told != "" {
-		r.told[told] = append(r.told[told], fmt.Sprint(r.holder, " ", r.token))
+	if notified != "" {
+		r.notified[notified] = append(r.notified[notified], fmt.Sprint(r.holder, " ", r.token))
 	}
 	if want[0] == isGranted && got[1] != strconv.FormatInt(r.token, 10) {
 		r.fail("the answer is %v, want token %d", got, r.token)
@@ -232,7 +234,7 @@ func (r *modelled) fail(format string, args ...any) {
 	r.t.Fatalf("%s, after\n%s", fmt.Sprintf(format, args...), strings.Join(r.history[max(0, len(r.history)-20):], "\n"))
 }
 
-// save returns what brings the present state back, on the server and in the model.
+// save returns a function that restores the present state, on the server and in the model.
 func (r *modelled) save() (restore func()) {
 	data, m := r.dump(), r.model
 	m.places, m.buried = slices.Clone(r.places), maps.Clone(r.buried)
@@ -246,11 +248,11 @@ func TestRedisModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := &modelled{
-		Bench: NewBench(t),
-		model: model{buried: make(map[string]bool)},
-		rng:   rand.New(rand.NewPCG(seed, 0)),
-		ears:  make(map[string]*ear),
-		told:  make(map[string][]string),
+		Bench:       NewBench(t),
+		model:       model{buried: make(map[string]bool)},
+		rng:         rand.New(rand.NewPCG(seed, 0)),
+		subscribers: make(map[string]*subscriber),
+		notified:    make(map[string][]string),
 	}
 	channels := []string{"", r.Name + " one", r.Name + " two", r.Name + " three"}
 	var all []*acquisition
@@ -280,7 +282,7 @@ func TestRedisModel(t *testing.T) {
 			p.age += thirds
 			r.note("%s is stale: %v, dead: %v", p.owner, p.stale(), p.dead())
 			i := slices.IndexFunc(all, func(a *acquisition) bool { return a.owner == p.owner })
-			r.age(all[i], itest.Far/3*time.Duration(thirds))
+			r.age(all[i], itest.LongTTL/3*time.Duration(thirds))
 		case what < 96:
 			channel := channels[1+r.rng.IntN(len(channels)-1)]
 			r.note("%q listens: %v", channel, !r.listens(channel))

@@ -11,7 +11,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The scripts with one key each, which a Locker of a Cluster calls in the place of renew and release.
+// The scripts with one key each, which a Locker of a Cluster calls in the place of renew and
+// release.
 
 func (a *acquisition) one(script string, standing int64) (token int64) {
 	a.t.Helper()
@@ -23,21 +24,21 @@ func TestRedisOneKeyScripts(t *testing.T) {
 	holder, other := b.acquisition(""), b.acquisition("")
 	other.one("renew", isGone)
 	token := want(t, holder.acquire(), isGranted)
-	b.Admin.PExpire(t.Context(), key(b.Name), itest.Far/2)
+	b.Admin.PExpire(t.Context(), key(b.Name), itest.LongTTL/2)
 	other.one("renew", isGone)
 	other.one("release", isGone)
-	if left := b.left(""); left > itest.Far/2 || left < itest.Far/2-itest.Soon {
+	if left := b.left(""); left > itest.LongTTL/2 || left < itest.LongTTL/2-itest.ShortWait {
 		t.Errorf("after requests of somebody else the lease has %v, want it as it was", left)
 	}
 	if again := holder.one("renew", isGranted); again != token {
 		t.Errorf("a renewal returns token %d, want %d", again, token)
 	}
-	if left := b.left(""); left < itest.Far-itest.Soon {
+	if left := b.left(""); left < itest.LongTTL-itest.ShortWait {
 		t.Errorf("a renewal leaves %v, want a TTL", left)
 	}
 	b.Admin.Persist(t.Context(), key(b.Name))
 	holder.one("renew", isGranted)
-	if left := b.left(""); left < itest.Far-itest.Soon {
+	if left := b.left(""); left < itest.LongTTL-itest.ShortWait {
 		t.Errorf("a renewal of a key without expiry leaves %v, want a TTL", left)
 	}
 	for range 2 {
@@ -49,7 +50,7 @@ func TestRedisOneKeyScripts(t *testing.T) {
 	}
 
 	for _, value := range []string{"", "x", holder.owner, holder.owner + " x", holder.owner + "1 1"} {
-		b.set("", value, itest.Far)
+		b.set("", value, itest.LongTTL)
 		holder.one("renew", isGone)
 	}
 	b.Admin.Del(t.Context(), key(b.Name))
@@ -63,18 +64,19 @@ func TestRedisOneKeyScripts(t *testing.T) {
 
 	late := b.acquisition("")
 	late.one("tombstone", isGone)
-	if left := b.left(":tomb:" + late.owner); left < itest.Far-itest.Soon || left > itest.Far {
+	if left := b.left(":tomb:" + late.owner); left < itest.LongTTL-itest.ShortWait || left > itest.LongTTL {
 		t.Errorf("the tombstone is kept for %v, want a TTL", left)
 	}
 	want(t, late.acquire(), isGone)
 	late.ttl = 48 * time.Hour
 	late.one("tombstone", isGone)
-	if left := b.left(":tomb:" + late.owner); left < 24*time.Hour-itest.Soon || left > 24*time.Hour {
+	if left := b.left(":tomb:" + late.owner); left < 24*time.Hour-itest.ShortWait || left > 24*time.Hour {
 		t.Errorf("the tombstone of a long lease is kept for %v, want a day", left)
 	}
 }
 
-// The last token is kept for an hour longer than the lease. It is renewed every 50 s, and with each renewal that is rarer.
+// The last token is kept for an hour longer than the lease. It is renewed every 50 s, and with each
+// renewal that is rarer.
 func TestRedisOneKeyKeepsTheLastToken(t *testing.T) {
 	b := NewBench(t)
 	a := b.acquisition("")
@@ -84,22 +86,23 @@ func TestRedisOneKeyKeepsTheLastToken(t *testing.T) {
 	}
 	want(t, a.acquire(), isGranted)
 	for _, c := range []struct{ ttl, before, least, most time.Duration }{
-		{itest.Far, itest.Far, time.Hour + 2*itest.Far, time.Hour + 2*itest.Far},
-		{itest.Far, time.Hour + itest.Far - time.Second, time.Hour + 2*itest.Far, time.Hour + 2*itest.Far},
-		{itest.Far, time.Hour + itest.Far + itest.Soon, time.Hour + itest.Far, time.Hour + itest.Far + itest.Soon}, // it is enough
-		{itest.Far, 5 * time.Hour, 5 * time.Hour, 5 * time.Hour},                                                   // the clock is behind it
-		{10 * time.Hour, itest.Far, 2 * time.Hour, 2 * time.Hour},
+		{itest.LongTTL, itest.LongTTL, time.Hour + 2*itest.LongTTL, time.Hour + 2*itest.LongTTL},
+		{itest.LongTTL, time.Hour + itest.LongTTL - time.Second, time.Hour + 2*itest.LongTTL, time.Hour + 2*itest.LongTTL},
+		{itest.LongTTL, time.Hour + itest.LongTTL + itest.ShortWait, time.Hour + itest.LongTTL, time.Hour + itest.LongTTL + itest.ShortWait}, // it is enough
+		{itest.LongTTL, 5 * time.Hour, 5 * time.Hour, 5 * time.Hour},                                                                         // the clock is behind it
+		{10 * time.Hour, itest.LongTTL, 2 * time.Hour, 2 * time.Hour},
 	} {
 		a.ttl = c.ttl
 		b.Admin.PExpire(t.Context(), key(b.Name)+":token", c.before)
 		a.one("keep", isGone)
-		if left := b.left(":token"); left < c.least-itest.Soon || left > c.most {
+		if left := b.left(":token"); left < c.least-itest.ShortWait || left > c.most {
 			t.Errorf("of a lease of %v a token that was kept for %v is kept for %v, want %v to %v", c.ttl, c.before, left, c.least, c.most)
 		}
 	}
 }
 
-// What is not of the type of a queue keeps no holder from renewing and releasing its lock, and gets nothing added to it.
+// What is not of the type of a queue keeps no holder from renewing and releasing its lock, and gets
+// nothing added to it.
 func TestRedisForeignQueue(t *testing.T) {
 	b := NewBench(t)
 	b.listen("one")

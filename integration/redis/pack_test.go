@@ -14,19 +14,24 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// pack is what Redis must show beyond the suite, in the way in which this service is run.
+// pack contains the cases of Redis for this service, in addition to the suite.
 func (s *Service) pack() []conformance.Case {
 	common := []conformance.Case{
 		{ID: "I1", Name: "script-flush-is-survived", Run: s.scriptFlush,
-			Why: "an operator may empty the script cache at any time, and a restart does; no operation may fail for it"},
+			Why: "an operator may empty the script cache at any time, and a restart empties it; " +
+				"no operation may fail because of that"},
 		{ID: "I2", Name: "killed-clients-cost-nothing", Run: s.clientsKilled,
-			Why: "CLIENT KILL, a proxy and a firewall end connections; leases don't hang on them"},
+			Why: "CLIENT KILL, a proxy or a firewall can end a connection; leases must not " +
+				"depend on connections"},
 		{ID: "I3", Name: "password-changes-while-running", Run: s.passwordChanged,
-			Why: "new connections are refused then, and the error must say so, without the password"},
+			Why: "after the password was changed the server refuses new connections; the error " +
+				"must say so, and must not contain the password"},
 		{ID: "I4", Name: "flushall-is-noticed", Run: s.flushedWhileHeld,
-			Why: "FLUSHALL takes all locks away: the holder must learn it, and waiters must come to their turn"},
+			Why: "FLUSHALL removes all locks: the holder must notice its loss, and the waiters " +
+				"must get their turn"},
 		{ID: "I5", Name: "mistakes-in-the-url-are-named", Run: s.mistakes,
-			Why: "whoever reads the error must know what to correct; that it came in time and shows no secret is a case of the suite"},
+			Why: "a user that reads the error must know what to correct; another case of the " +
+				"suite checks that the error comes in time and shows no secret"},
 	}
 	switch {
 	case s.client.IsClusterMode:
@@ -48,7 +53,7 @@ func (s *Service) all(t conformance.T, args ...any) {
 func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
+	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.LongTTL)) // its renewals have time
 	s.all(t, "script", "flush")
 	if err := calm.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
@@ -60,7 +65,7 @@ func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
 	waiter.WantPending(t)
 	s.all(t, "script", "flush")
 	step.Release(t, lease)
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	s.all(t, "script", "flush")
 	step.Release(t, next)
 	s.all(t, "script", "flush")
@@ -70,7 +75,7 @@ func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
 func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
-	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.Far)) // its renewals have time
+	calm := step.Acquire(t, l, step.LockName(t), locker.WithTTL(itest.LongTTL)) // its renewals have time
 	waiter := step.StartAcquire(t, other, name)
 	for range 5 {
 		s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
@@ -85,19 +90,20 @@ func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	waiter.WantPending(t)
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 
 	// While a request is under way.
-	s.all(t, "client", "pause", itest.Far.Milliseconds(), "write")
+	s.all(t, "client", "pause", itest.LongTTL.Milliseconds(), "write")
 	t.Cleanup(func() { s.all(t, "client", "unpause") })
 	asks := step.StartAcquire(t, l, step.LockName(t))
-	step.Eventually(t, itest.Soon, func() error { return s.underWay(t, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.underWay(t, 1) })
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
 	s.all(t, "client", "unpause")
-	step.Release(t, asks.Granted(t, itest.Soon))
+	step.Release(t, asks.Granted(t, itest.ShortWait))
 }
 
-// underWay is nil when n requests of Lockers are held back by CLIENT PAUSE. It holds what Sentinels publish back as well.
+// underWay is nil when n requests of Lockers are held back by CLIENT PAUSE. It holds what Sentinels
+// publish back as well.
 func (s *Service) underWay(t conformance.T, n int) error {
 	t.Helper()
 	blocked := 0
@@ -126,7 +132,7 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(back)
 	s.all(t, "config", "set", "requirepass", "another")
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
-	err := step.WantFailure(t, itest.Soon, l, name)
+	err := step.WantFailure(t, itest.ShortWait, l, name)
 	if !strings.Contains(err.Error(), "WRONGPASS") && !strings.Contains(err.Error(), "NOAUTH") {
 		t.Errorf("TryAcquire = %v, want it to name the password as the reason", err)
 	}
@@ -134,7 +140,7 @@ func (s *Service) passwordChanged(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("the error shows the password: %v", err)
 	}
 	back()
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
 func (s *Service) flushedWhileHeld(t conformance.T, _ *conformance.Harness) {
@@ -142,11 +148,11 @@ func (s *Service) flushedWhileHeld(t conformance.T, _ *conformance.Harness) {
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.ShortTTL))
 	if !s.client.IsClusterMode { // where they poll, and have no queue
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	}
 	s.flush(t)
-	step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
-	next := waiter.Granted(t, itest.ShortTTL+itest.Soon)
+	step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
+	next := waiter.Granted(t, itest.ShortTTL+itest.ShortWait)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}
@@ -171,7 +177,8 @@ func (s *Service) mistakes(t conformance.T, h *conformance.Harness) {
 	}
 }
 
-// changedConfig sets a parameter of all nodes until the function that it returns is called, or the case ends.
+// changedConfig sets a parameter of all nodes until the function that it returns is called, or the
+// case ends.
 func (s *Service) changedConfig(t conformance.T, name, value, normal string) (back func()) {
 	t.Helper()
 	back = func() { s.all(t, "config", "set", name, normal) }

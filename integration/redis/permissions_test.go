@@ -28,7 +28,8 @@ func documentedACL(t *testing.T) (rules []string) {
 	return strings.Fields(strings.ReplaceAll(block, "billing:", "locker:"))
 }
 
-// probedWithoutATrace fails if something is left for ever of what a Locker tries when it is opened.
+// probedWithoutATrace fails if the probes of a Locker that is opened leave a key that never
+// expires.
 func (b *Bench) probedWithoutATrace(t *testing.T) {
 	t.Helper()
 	ctx, admin := t.Context(), b.Admin
@@ -38,13 +39,14 @@ func (b *Bench) probedWithoutATrace(t *testing.T) {
 	}
 	for _, k := range keys {
 		if left := admin.PTTL(ctx, k).Val(); left == -1 {
-			t.Errorf("%q is left for ever", k)
+			t.Errorf("%q is left and never expires", k)
 			admin.Del(ctx, k)
 		}
 	}
 }
 
-// A user who may do what the docs say can use a Locker. If a single permission is missing, opening one fails and names it.
+// A user who may do what the docs say can use a Locker. If a single permission is missing, opening
+// one fails and names it.
 func TestRedisPermissions(t *testing.T) {
 	b := NewBench(t)
 	const user, password = "modest", "open-sesame"
@@ -66,12 +68,12 @@ func TestRedisPermissions(t *testing.T) {
 	l, other := step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), step.CloseAtEnd(t, itest.OpenURL(t, rawURL))
 	lease := step.Acquire(t, l, b.Name)
 	waiter := step.StartAcquire(t, other, b.Name)
-	step.Eventually(t, itest.Soon, func() error { return b.Service.queued(t, b.Name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 1) })
 	if err := lease.Renew(t.Context()); err != nil {
 		t.Errorf("Renew = %v, want nil", err)
 	}
 	step.Release(t, lease)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 
 	for i, rule := range rules {
 		permit(append(append([]string(nil), rules[:i]...), rules[i+1:]...))

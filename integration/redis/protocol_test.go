@@ -16,8 +16,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The protocol of the Redis backend, script by script, on a server. Each step is what a Locker could have sent, and what would be
-// hard to bring about with one: two copies of a request, a place that is as old as one likes, a clock that was set back.
+// These tests run the protocol of the Redis backend on a server, script by script. Each step is a
+// request that a Locker could have sent, in situations that are hard to cause with a Locker: two
+// copies of a request, a place of any age, a clock that was set back.
 
 func TestRedisTokens(t *testing.T) {
 	b := NewBench(t)
@@ -32,7 +33,7 @@ func TestRedisTokens(t *testing.T) {
 	if token := next(); token < seconds.UnixMicro() || token > seconds.Add(step.Limit).UnixMicro() {
 		t.Errorf("the first token is %d, want the server's clock, %d µs", token, seconds.UnixMicro())
 	}
-	if left := b.left(":token"); left < time.Hour || left > time.Hour+itest.Far {
+	if left := b.left(":token"); left < time.Hour || left > time.Hour+itest.LongTTL {
 		t.Errorf("the last token is kept for %v, want an hour longer than the lease", left)
 	}
 	for _, last := range []int64{
@@ -64,10 +65,11 @@ func TestRedisTokens(t *testing.T) {
 		t.Errorf("token %d, want the clock where the last one can't be read", token)
 	}
 
-	// A lease that is held for long keeps the last token alive, at any time for an hour longer than itself.
+	// A lease that is held for long keeps the last token alive, at any time for an hour longer than
+	// itself.
 	a := b.acquisition("")
 	token := want(t, a.acquire(), isGranted)
-	for _, left := range []time.Duration{time.Minute, 40 * time.Minute, time.Hour, time.Hour + itest.Far - time.Second} {
+	for _, left := range []time.Duration{time.Minute, 40 * time.Minute, time.Hour, time.Hour + itest.LongTTL - time.Second} {
 		b.Admin.PExpire(t.Context(), key(b.Name)+":token", left)
 		if got := want(t, a.renew(), isGranted); got != token {
 			t.Errorf("a renewal returns token %d, want %d", got, token)
@@ -79,17 +81,17 @@ func TestRedisTokens(t *testing.T) {
 	a.release()
 }
 
-// Whatever is sent twice does no harm.
+// A request that is sent twice does no harm.
 func TestRedisScriptsMayBeRepeated(t *testing.T) {
 	b := NewBench(t)
 	b.listen("one")
 	holder, waiter := b.acquisition(""), b.acquisition("one")
 	token := want(t, holder.acquire(), isGranted)
-	b.Admin.PExpire(t.Context(), key(b.Name), itest.Far/2)
+	b.Admin.PExpire(t.Context(), key(b.Name), itest.LongTTL/2)
 	if again := want(t, holder.acquire(), isGranted); again != token {
 		t.Errorf("acquire once more gives token %d, want %d", again, token)
 	}
-	if left := b.left(""); left < itest.Far-itest.Soon {
+	if left := b.left(""); left < itest.LongTTL-itest.ShortWait {
 		t.Errorf("acquire once more leaves %v, want a TTL", left)
 	}
 	want(t, waiter.acquire(), isQueued)
@@ -122,7 +124,8 @@ func TestRedisTombstone(t *testing.T) {
 		t.Errorf("a request that came after its release has made a lock")
 	}
 
-	// One that had its answer is not buried, unless another copy may be under way.
+	// An acquisition that got its answer gets no tombstone, unless another copy of its request may
+	// be in flight.
 	sure, unsure := b.acquisition(""), b.acquisition("")
 	sure.ttl, unsure.ttl = itest.ShortTTL, itest.ShortTTL
 	want(t, sure.acquire(), isGranted)
@@ -136,7 +139,7 @@ func TestRedisTombstone(t *testing.T) {
 		t.Errorf("a release in doubt leaves a tombstone for %v, want a TTL", left)
 	}
 	want(t, unsure.acquire(), isGone)
-	step.Eventually(t, itest.ShortTTL+itest.Soon, func() error {
+	step.Eventually(t, itest.ShortTTL+itest.ShortWait, func() error {
 		if keys := b.Admin.Keys(t.Context(), key(b.Name)+":tomb:*").Val(); len(keys) > 0 {
 			return fmt.Errorf("there are %q", keys)
 		}
@@ -157,12 +160,12 @@ func TestRedisQueue(t *testing.T) {
 	}
 	b.queue(first, second, third)
 	for _, suffix := range []string{":queue", ":waiters"} {
-		if left := b.left(suffix); left < itest.Far-itest.Soon || left > itest.Far {
+		if left := b.left(suffix); left < itest.LongTTL-itest.ShortWait || left > itest.LongTTL {
 			t.Errorf("%s is kept for %v, want a TTL", suffix, left)
 		}
 	}
 
-	// Nobody overtakes, and who doesn't listen isn't queued.
+	// Nobody overtakes, and an owner that doesn't listen isn't queued.
 	holder.release()
 	want(t, b.acquisition("").askNoWait(), isRefused)
 	want(t, b.acquisition("nobody").acquire(), isRefused)
@@ -172,9 +175,9 @@ func TestRedisQueue(t *testing.T) {
 	// The grant is for what is left of the TTL since the last refresh, and says which that was.
 	mark := stamps + 1
 	want(t, second.renew(), isQueued)
-	b.age(second, itest.Far/2)
+	b.age(second, itest.LongTTL/2)
 	first.release()
-	if left := b.left(""); left > itest.Far/2 || left < itest.Far/2-itest.Soon {
+	if left := b.left(""); left > itest.LongTTL/2 || left < itest.LongTTL/2-itest.ShortWait {
 		t.Errorf("the lease has %v, want half a TTL: the last sign of life was that long ago", left)
 	}
 	token := strings.Fields(b.Admin.Get(t.Context(), key(b.Name)).Val())[1]
@@ -182,7 +185,7 @@ func TestRedisQueue(t *testing.T) {
 	if got := want(t, second.renew(), isGranted); strconv.FormatInt(got, 10) != token {
 		t.Errorf("a renewal returns token %d, want %s", got, token)
 	}
-	if left := b.left(""); left < itest.Far-itest.Soon {
+	if left := b.left(""); left < itest.LongTTL-itest.ShortWait {
 		t.Errorf("after a renewal the lease has %v, want a TTL", left)
 	}
 
@@ -215,7 +218,7 @@ func TestRedisPassesOver(t *testing.T) {
 	// Its Locker has gone.
 	place := b.Admin.HGet(t.Context(), key(b.Name)+":waiters", gone.owner).Val()
 	b.Admin.HSet(t.Context(), key(b.Name)+":waiters", gone.owner, strings.Replace(place, "one", "nobody", 1))
-	b.age(stale, itest.Far*2/3)
+	b.age(stale, itest.LongTTL*2/3)
 	holder.release()
 	b.hears(two, alive.owner)
 	b.queue(gone)
@@ -230,7 +233,8 @@ func TestRedisPassesOver(t *testing.T) {
 	gone.release()
 }
 
-// The dead before a waiter don't stay for as long as the lock is held: it takes out those right before it, a few at a time.
+// The dead before a waiter don't stay for as long as the lock is held: it takes out those right
+// before it, a few at a time.
 func TestRedisSweeps(t *testing.T) {
 	b := NewBench(t)
 	b.listen("one")
@@ -249,9 +253,9 @@ func TestRedisSweeps(t *testing.T) {
 		old = append(old, a)
 	}
 	for i, a := range old[1:] {
-		age := itest.Far // dead
+		age := itest.LongTTL // dead
 		if i == 14 {
-			age = itest.Far * 2 / 3 // stale: it may come back
+			age = itest.LongTTL * 2 / 3 // stale: it may come back
 		}
 		b.age(a, age)
 	}
@@ -270,7 +274,7 @@ func TestRedisSweeps(t *testing.T) {
 	holder.release()
 }
 
-// Those who come next are told when the lease is over that has just begun, if they won't ask before.
+// The next waiters are notified when the new lease will end, unless they ask earlier by themselves.
 func TestRedisAlert(t *testing.T) {
 	b := NewBench(t)
 	one, two, three := b.listen("one"), b.listen("two"), b.listen("three")
@@ -292,23 +296,23 @@ func TestRedisAlert(t *testing.T) {
 				t.Fatalf("heard %q, want %s and milliseconds", m.Payload, a.owner)
 			}
 			return ms
-		case <-time.After(itest.Soon):
+		case <-time.After(itest.ShortWait):
 			t.Fatalf("nothing was heard, and a lease of %v has begun before one with %v", short.ttl, a.ttl)
 		}
 		return 0
 	}
 	first, second := heard(two, long), heard(three, last)
 	if first <= 0 || first > itest.ShortTTL.Milliseconds() || second != first+20 {
-		t.Errorf("they were told to ask in %d and %d ms, want at most %v, one after the other", first, second, itest.ShortTTL)
+		t.Errorf("they were notified to ask in %d and %d ms, want at most %v, one after the other", first, second, itest.ShortTTL)
 	}
 
-	// And when the one before them gives up.
+	// The same applies when the waiter before them gives up.
 	between := b.acquisition("one")
 	between.ttl = itest.ShortTTL
 	b.Admin.PExpire(t.Context(), key(b.Name), itest.ShortTTL)
 	want(t, between.acquire(), isQueued)
 	long.release()
 	if ms := heard(three, last); ms <= 0 || ms > itest.ShortTTL.Milliseconds() {
-		t.Errorf("it was told to ask in %d ms, want at most %v", ms, itest.ShortTTL)
+		t.Errorf("it was notified to ask in %d ms, want at most %v", ms, itest.ShortTTL)
 	}
 }

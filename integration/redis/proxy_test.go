@@ -54,7 +54,7 @@ func TestRedisThroughProxy(t *testing.T) {
 
 	network.Drop(1)
 	lostReply()
-	value("2") // carried out
+	value("2") // executed
 	incr(3)
 	network.Heal()
 
@@ -74,7 +74,7 @@ func TestRedisThroughProxy(t *testing.T) {
 		t.Errorf("the server sees %d connections, want %d: they are half-open", n, before)
 	}
 	network.Heal()
-	step.Eventually(t, itest.Soon, func() error { // TCP has sent it again
+	step.Eventually(t, itest.ShortWait, func() error { // TCP has sent it again
 		if got := admin.Get(t.Context(), name).Val(); got != "6" {
 			return errors.New("the request has not arrived; the server has " + got)
 		}
@@ -83,7 +83,7 @@ func TestRedisThroughProxy(t *testing.T) {
 	incr(7)
 
 	network.Sever()
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := connections(); n != 0 {
 			return errors.New("the server sees connections that were reset")
 		}

@@ -19,28 +19,35 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// queuePack is the queue on the server, and who waits in it. A waiter may die at its head in three ways, each with a bound of its own
-// until the next one has the lock.
+// queuePack tests the queue on the server and its waiters. A waiter at the head of the queue may
+// die in three ways. Each has its own bound until the next waiter has the lock.
 func (s *Service) queuePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I20", Name: "killed-waiter-is-passed-over-at-once", Run: s.waiterKilled,
-			Why: "the connections of a killed process end, so nobody has to wait for a TTL to be sure that it is dead"},
+			Why: "when a process is killed its connections end, so the other waiters need not " +
+				"wait for a TTL to know that it is dead"},
 		{ID: "I21", Name: "stopped-waiter-is-passed-over-within-its-ttl", Run: s.waiterStopped,
-			Why: "a process that was stopped looks alive for a while; it may cost the others a TTL of its own, and no more"},
+			Why: "a stopped process looks alive for a while; it may delay the other waiters by " +
+				"its own TTL, and no longer"},
 		{ID: "I22", Name: "half-open-waiter-is-passed-over-within-its-ttl", Run: s.waiterHalfOpen,
-			Why: "when a cable is cut the server sees a connection that stands; that may cost a TTL of that waiter, and no more"},
+			Why: "when a cable is cut the server still sees an open connection; that may delay " +
+				"the other waiters by the TTL of the dead waiter, and no longer"},
 		{ID: "I22.1", Name: "waiters-that-die-together-cost-one-ttl", Run: s.waitersHalfOpen,
-			Why: "a rack that loses its network takes many waiters away at once; together they may cost the others a TTL, and not one each"},
+			Why: "a rack that loses its network takes many waiters away at once; all dead " +
+				"waiters together may delay the others by one TTL, and not by one TTL each"},
 		{ID: "I22.2", Name: "dead-places-cost-no-more-than-the-slack", Run: s.waitersDead,
-			Why: "when a lease has expired, nobody may be alive before the first who asks; the slack that Guarantees names counts all the same"},
+			Why: "when a lease has expired, all waiters may be dead until a new caller asks; " +
+				"the slack that Guarantees states must hold for that caller as well"},
 		{ID: "I23", Name: "killed-subscription-keeps-its-place", Run: s.subscriptionKilled,
-			Why: "a waiter whose subscription broke must not lose its place, nor sleep through the grant that was published meanwhile"},
+			Why: "a waiter whose subscription was interrupted must not lose its place, and must " +
+				"not miss the grant that was published during the interruption"},
 		{ID: "I24", Name: "cut-subscription-comes-back", Run: s.subscriptionCut,
-			Why: "a network that is cut and healed again while many wait must leave an order and no orphan"},
+			Why: "after a network was cut and restored while many callers waited, the queue " +
+				"must be in order and must contain no orphan"},
 	}
 }
 
-// queued is nil when n acquisitions wait.
+// queued returns nil when n acquisitions wait.
 func (s *Service) queued(t conformance.T, name string, n int) error {
 	t.Helper()
 	if got := s.Waiters(t, name); got != n {
@@ -49,7 +56,7 @@ func (s *Service) queued(t conformance.T, name string, n int) error {
 	return nil
 }
 
-// listening is how many of those who wait are heard by the server.
+// listening returns the number of waiters that the server sees listening.
 func (s *Service) listening(t conformance.T, name string) (n int) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -79,36 +86,37 @@ func (s *Service) waitingProcess(t conformance.T, name string, ttl time.Duration
 	go func() { // no answer comes if it is killed
 		_, _ = p.Do(t.Context(), process.Command{Verb: process.Acquire, Name: name, TTL: ttl})
 	}()
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	return p
 }
 
-// waiterKilled gives the dead one a TTL that is far longer than what the case allows. The server must have seen that the
-// connection has ended, which it does without delay, but not before the process is gone.
+// waiterKilled gives the dead one a TTL that is far longer than what the case allows. The server
+// must have seen that the connection has ended, which it does without delay, but not before the
+// process is gone.
 func (s *Service) waiterKilled(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	p := s.waitingProcess(t, name, itest.Far)
-	next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	p := s.waitingProcess(t, name, itest.LongTTL)
+	next := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 2) })
 	p.Kill()
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if n := s.listening(t, name); n != 1 {
-			return fmt.Errorf("%d who wait are heard, want the one that lives", n)
+			return fmt.Errorf("the server sees %d waiters listening, want the one that lives", n)
 		}
 		return nil
 	})
 	step.Release(t, lease)
-	step.Release(t, next.Granted(t, itest.Soon))
+	step.Release(t, next.Granted(t, itest.ShortWait))
 }
 
 func (s *Service) waiterStopped(t conformance.T, _ *conformance.Harness) {
-	for _, before := range []time.Duration{0, itest.ShortTTL} { // it stands still when the lock is released
+	for _, before := range []time.Duration{0, itest.ShortTTL} { // the process is stopped when the lock is released
 		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 		p := s.waitingProcess(t, name, itest.ShortTTL)
-		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 2) })
 		p.Stop()
 		step.Pass(t, before)
 		passedOver(t, lease, next, itest.ShortTTL)
@@ -126,12 +134,12 @@ func (s *Service) waiterHalfOpen(t conformance.T, _ *conformance.Harness) {
 		cut, link := s.linked(t)
 		step.CloseAtEnd(t, cut)
 		t.Cleanup(link.Heal)
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 		dead := step.StartAcquire(t, cut, name, locker.WithTTL(itest.ShortTTL))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-		step.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
-		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.Far))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 2) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.answered(t, cut, name) })
+		next := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 2) })
 		link.Cut()
 		step.Pass(t, before)
 		passedOver(t, lease, next, itest.ShortTTL)
@@ -140,23 +148,23 @@ func (s *Service) waiterHalfOpen(t conformance.T, _ *conformance.Harness) {
 		dead.WantPending(t)
 		step.WantLive(t, next.Lease, l)
 		step.Release(t, next.Lease)
-		step.Release(t, dead.Granted(t, itest.Soon))
+		step.Release(t, dead.Granted(t, itest.ShortWait))
 	}
 }
 
-// waitersHalfOpen has more die than are told when a lease of theirs is over. Then the next one alive finds out when it renews its
-// place.
+// waitersHalfOpen lets more waiters die than are notified of the end of a lease. The next one alive
+// then learns of it when it renews its place.
 func (s *Service) waitersHalfOpen(t conformance.T, _ *conformance.Harness) {
 	for _, c := range []struct {
 		dead  int
 		ttl   time.Duration // of the next one
 		after time.Duration
 	}{
-		{4, itest.Far, itest.ShortTTL},
+		{4, itest.LongTTL, itest.ShortTTL},
 		{6, 6 * itest.ShortTTL, itest.ShortTTL + 2*itest.ShortTTL},
 	} {
 		l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-		lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 		var links []conformance.Link
 		for i := range c.dead {
 			dead, link := s.linked(t)
@@ -164,10 +172,10 @@ func (s *Service) waitersHalfOpen(t conformance.T, _ *conformance.Harness) {
 			t.Cleanup(link.Heal)
 			links = append(links, link)
 			step.StartAcquire(t, dead, name, locker.WithTTL(itest.ShortTTL))
-			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+			step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, i+1) })
 		}
 		next := step.StartAcquire(t, other, name, locker.WithTTL(c.ttl))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, c.dead+1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, c.dead+1) })
 		for _, link := range links {
 			link.Cut()
 		}
@@ -176,8 +184,8 @@ func (s *Service) waitersHalfOpen(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// waitersDead puts the places of many that don't listen before a waiter, which has nothing to wait for but the end of a lease. Its own
-// renewals are too late to matter.
+// waitersDead puts the places of many that don't listen before a waiter, which has nothing to wait
+// for but the end of a lease. Its own renewals are too late to matter.
 func (s *Service) waitersDead(t conformance.T, _ *conformance.Harness) {
 	const (
 		dead  = 200
@@ -189,7 +197,7 @@ func (s *Service) waitersDead(t conformance.T, _ *conformance.Harness) {
 	itest.Must(t, func(ctx context.Context) error {
 		return s.where(ctx, func(ctx context.Context, node *Node) error {
 			pipe := node.Admin.TxPipeline()
-			place := fmt.Sprintf("%d %d 1 nobody", itest.Far.Milliseconds(), node.Admin.Time(ctx).Val().UnixMilli())
+			place := fmt.Sprintf("%d %d 1 nobody", itest.LongTTL.Milliseconds(), node.Admin.Time(ctx).Val().UnixMilli())
 			for i := range dead {
 				owner := fmt.Sprintf("%032d", i)
 				pipe.ZAdd(ctx, queue, redis.Z{Score: float64(i), Member: owner})
@@ -206,11 +214,11 @@ func (s *Service) waitersDead(t conformance.T, _ *conformance.Harness) {
 		})
 	})
 	began := time.Now()
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 	took := time.Since(began)
-	t.Logf("the one behind them had the lock after %v", took)
+	t.Logf("the one after them had the lock after %v", took)
 	if took > limit {
-		t.Errorf("the one behind %d dead had the lock after %v, want at most %v", dead, took, limit)
+		t.Errorf("the one after %d dead had the lock after %v, want at most %v", dead, took, limit)
 	}
 	step.Release(t, lease)
 }
@@ -229,29 +237,29 @@ func passedOver(t conformance.T, lease locker.Lease, next *step.Attempt, bound t
 	}
 }
 
-// subscriptionKilled releases the lock when all listen again, and before: then the first that is back gets it, because the server
-// doesn't know which of them lives.
+// subscriptionKilled releases the lock when all listen again, and before: then the first that is
+// back gets it, because the server doesn't know which of them lives.
 func (s *Service) subscriptionKilled(t conformance.T, _ *conformance.Harness) {
 	for _, back := range []bool{true, false} {
 		holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.LongTTL))
 		var all []*step.Attempt
 		for i := range 3 {
-			all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
-			step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+			all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.LongTTL)))
+			step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, i+1) })
 		}
 		s.all(t, "client", "kill", "type", "pubsub")
 		if back {
-			step.Eventually(t, itest.Soon, func() error {
+			step.Eventually(t, itest.ShortWait, func() error {
 				if n := s.listening(t, name); n != len(all) {
-					return fmt.Errorf("%d who wait are heard, want all %d again", n, len(all))
+					return fmt.Errorf("the server sees %d waiters listening, want all %d again", n, len(all))
 				}
 				return nil
 			})
 		}
 		step.Release(t, lease)
 		for range all {
-			i := step.FirstGranted(t, itest.Soon, all)
+			i := step.FirstGranted(t, itest.ShortWait, all)
 			if i > 0 && back {
 				t.Errorf("the waiter at place %d of the queue has got the lock", i)
 			}
@@ -261,21 +269,21 @@ func (s *Service) subscriptionKilled(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// subscriptionCut cuts for longer than a place lives, and for shorter. Where the place has died a waiter takes another, and if just
-// that request is lost, it may fail.
+// subscriptionCut cuts for longer than a place lives, and for shorter. Where the place has died a
+// waiter takes another, and if just that request is lost, it may fail.
 func (s *Service) subscriptionCut(t conformance.T, _ *conformance.Harness) {
 	for _, ttl := range []time.Duration{itest.ShortTTL, 8 * itest.ShortTTL} {
 		holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 		waiter, link := s.linked(t)
 		step.CloseAtEnd(t, waiter)
 		t.Cleanup(link.Heal)
-		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+		lease := step.Acquire(t, holder, name, locker.WithTTL(itest.LongTTL))
 		var all []*step.Attempt
 		for i := range 3 { // one of them at a time is in the server's queue
 			all = append(all, step.StartAcquire(t, waiter, name, locker.WithTTL(ttl)))
 			if i == 0 {
-				step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-				step.Eventually(t, itest.Soon, func() error { return s.answered(t, waiter, name) })
+				step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
+				step.Eventually(t, itest.ShortWait, func() error { return s.answered(t, waiter, name) })
 			}
 		}
 		for range 2 {
@@ -287,7 +295,7 @@ func (s *Service) subscriptionCut(t conformance.T, _ *conformance.Harness) {
 		link.Sever()
 		step.Release(t, lease)
 		for range all {
-			i := step.FirstReturned(t, itest.Soon, all)
+			i := step.FirstReturned(t, itest.ShortWait, all)
 			if err := all[i].Err; err != nil && ttl == itest.ShortTTL && !errors.Is(err, locker.ErrHeld) {
 				t.Logf("Acquire = %v", err)
 			} else {
@@ -295,6 +303,6 @@ func (s *Service) subscriptionCut(t conformance.T, _ *conformance.Harness) {
 			}
 			all = slices.Delete(all, i, i+1)
 		}
-		step.FreeWithin(t, itest.Soon, holder, name)
+		step.FreeWithin(t, itest.ShortWait, holder, name)
 	}
 }

@@ -15,21 +15,29 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// troublePack is a server that refuses or hangs.
+// troublePack tests a server that refuses requests or doesn't answer.
 func (s *Service) troublePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I10", Name: "full-memory-is-an-error", Run: s.outOfMemory,
-			Why: "a server without memory refuses new locks; that is not somebody else's lease, and those that stand go on"},
+			Why: "a server without free memory refuses new locks; the error must not say that " +
+				"the lock is held, and existing leases must continue"},
 		{ID: "I11", Name: "replica-is-an-error", Run: s.readOnly,
-			Why: "a master that was made a replica can't grant or renew; who holds a lease must lose it in time, and all works when it is a master again"},
+			Why: "a master that was made a replica can't grant or renew; holders must lose " +
+				"their leases in time, and everything must work when the server is a master " +
+				"again"},
 		{ID: "I12", Name: "eviction-is-refused-at-open", Run: s.evicting,
-			Why: "a server that drops keys when its memory is short drops locks that are held; that must not be found out in production"},
+			Why: "a server that evicts keys when its memory is short also evicts locks that are " +
+				"held; users must learn that before production"},
 		{ID: "I13", Name: "client-pause-is-survived-or-noticed", Run: s.clientPause,
-			Why: "CLIENT PAUSE, which operators use for failovers, answers nobody for a while: a short one costs no lease, and the loss by a long one is known before the next grant"},
+			Why: "operators use CLIENT PAUSE for failovers, and the server answers nobody " +
+				"during the pause: a short pause must cost no lease, and after a long pause the " +
+				"holder must know of its loss before the next grant"},
 		{ID: "I14", Name: "busy-server-is-noticed", Run: s.debugSleep,
-			Why: "a slow script or a KEYS blocks the whole server: callers get their time back, and the holder knows of its loss before the next grant"},
+			Why: "a slow script or a KEYS blocks the whole server: callers must return when " +
+				"their time is over, and the holder must know of its loss before the next grant"},
 		{ID: "I15", Name: "silent-subscription-is-replaced", Run: s.silentSubscription,
-			Why: "a firewall forgets connections on which little happens, and tells nobody; a waiter with a long TTL must not depend on one for minutes"},
+			Why: "a firewall drops idle connections without notifying either side; a waiter " +
+				"with a long TTL must not depend on a dropped connection for minutes"},
 	}
 }
 
@@ -37,10 +45,10 @@ func (s *Service) outOfMemory(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.ShortTTL))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
 	back := s.changedConfig(t, "maxmemory", "1mb", "0")
 
-	if err := step.WantFailure(t, itest.Soon, l, step.LockName(t)); !strings.Contains(err.Error(), "OOM") {
+	if err := step.WantFailure(t, itest.ShortWait, l, step.LockName(t)); !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("TryAcquire = %v, want it to name the memory as the reason", err)
 	}
 	step.Pass(t, 2*itest.ShortTTL)
@@ -49,7 +57,7 @@ func (s *Service) outOfMemory(t conformance.T, _ *conformance.Harness) {
 	}
 	step.Release(t, lease) // nor do releases, with a hand-off
 	back()
-	if !waiter.Returned(itest.ShortTTL + itest.Soon) {
+	if !waiter.Returned(itest.ShortTTL + itest.ShortWait) {
 		t.Fatalf("Acquire has not returned, and the lock is free")
 	}
 	if waiter.Err != nil && !strings.Contains(waiter.Err.Error(), "OOM") { // a place in the queue takes memory
@@ -58,7 +66,7 @@ func (s *Service) outOfMemory(t conformance.T, _ *conformance.Harness) {
 	if waiter.Err == nil {
 		step.Release(t, waiter.Lease)
 	}
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
 func (s *Service) readOnly(t conformance.T, _ *conformance.Harness) {
@@ -70,18 +78,18 @@ func (s *Service) readOnly(t conformance.T, _ *conformance.Harness) {
 	}
 	t.Cleanup(back)
 	itest.Must(t, func(ctx context.Context) error { return node.Admin.ReplicaOf(ctx, "127.0.0.1", "1").Err() })
-	if err := step.WantFailure(t, itest.Soon, other, step.LockName(t)); !strings.Contains(err.Error(), "READONLY") {
+	if err := step.WantFailure(t, itest.ShortWait, other, step.LockName(t)); !strings.Contains(err.Error(), "READONLY") {
 		t.Errorf("TryAcquire = %v, want it to say that the server is read-only", err)
 	}
 	itest.RefusedAtOpen(t, s.URL, "replica", "on its master")
 	deadline := lease.Deadline()
-	step.LostWithin(t, time.Until(deadline)+itest.Soon, lease)
-	if late := time.Since(deadline); late > itest.Soon {
+	step.LostWithin(t, time.Until(deadline)+itest.ShortWait, lease)
+	if late := time.Since(deadline); late > itest.ShortWait {
 		t.Errorf("the loss was known %v after the deadline", late)
 	}
 	back()
-	step.FreeWithin(t, itest.ShortTTL+itest.Soon, other, name)
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortTTL+itest.ShortWait, other, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
 func (s *Service) evicting(t conformance.T, _ *conformance.Harness) {
@@ -103,15 +111,15 @@ func (s *Service) clientPause(t conformance.T, _ *conformance.Harness) {
 
 		s.all(t, "client", "pause", (3 * itest.ShortTTL).Milliseconds(), mode)
 		waiter := step.StartAcquire(t, other, name)
-		step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
+		step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
 		if waiter.Returned(0) && waiter.Err == nil {
 			t.Errorf("another had the lock when the loss was noticed")
 		}
-		step.FreeWithin(t, 4*itest.ShortTTL+itest.Soon, step.CloseAtEnd(t, s.Open(t)), step.LockName(t))
+		step.FreeWithin(t, 4*itest.ShortTTL+itest.ShortWait, step.CloseAtEnd(t, s.Open(t)), step.LockName(t))
 	}
 }
 
-// debugSleep has the server do nothing for three TTLs.
+// debugSleep blocks the server for three TTLs.
 func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
@@ -125,7 +133,7 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("DEBUG SLEEP = %v", err)
 		}
 	})
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), itest.ShortTTL/20)
 		defer cancel()
 		if s.Nodes[0].Admin.Ping(ctx).Err() == nil {
@@ -143,9 +151,9 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("TryAcquire with a limit of %v returned after %v", itest.ShortTTL, took)
 	}
 	waiter := step.StartAcquire(t, other, name)
-	step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
+	step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
 	waiter.WantPending(t)
-	if !waiter.Returned(4*itest.ShortTTL + itest.Soon) {
+	if !waiter.Returned(4*itest.ShortTTL + itest.ShortWait) {
 		t.Fatalf("Acquire has not returned after the server was back")
 	}
 	if waiter.Err != nil { // its request has hung for too long
@@ -153,24 +161,25 @@ func (s *Service) debugSleep(t conformance.T, _ *conformance.Harness) {
 	} else {
 		step.Release(t, waiter.Lease)
 	}
-	step.FreeWithin(t, 4*itest.ShortTTL+itest.Soon, other, name)
+	step.FreeWithin(t, 4*itest.ShortTTL+itest.ShortWait, other, name)
 }
 
-// silentSubscription has the connection swallow the grant and all after it. Renewals come too late to notice.
+// silentSubscription has the connection swallow the grant and all after it. Renewals come too late
+// to notice.
 func (s *Service) silentSubscription(t conformance.T, _ *conformance.Harness) {
 	const bound = 16 * time.Second // two looks and two pings without a sound, and a new connection
 	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	cut, link := s.linked(t)
 	step.CloseAtEnd(t, cut)
 	t.Cleanup(link.Heal)
-	lease := step.Acquire(t, l, name, locker.WithTTL(itest.Far))
-	waiter := step.StartAcquire(t, cut, name, locker.WithTTL(10*itest.Far))
-	step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, 1) })
-	step.Eventually(t, itest.Soon, func() error { return s.answered(t, cut, name) })
+	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
+	waiter := step.StartAcquire(t, cut, name, locker.WithTTL(10*itest.LongTTL))
+	step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.answered(t, cut, name) })
 	link.Drop(1)
 	began := time.Now()
 	step.Release(t, lease)
-	next := waiter.Granted(t, bound+itest.Soon)
+	next := waiter.Granted(t, bound+itest.ShortWait)
 	if took := time.Since(began); took < time.Second {
 		t.Errorf("the lock was granted after %v: no message was lost, so this case proves nothing", took)
 	} else {
@@ -179,8 +188,9 @@ func (s *Service) silentSubscription(t conformance.T, _ *conformance.Harness) {
 	step.Release(t, next)
 }
 
-// answered is nil when the waiter of a Locker knows that it is queued, so that the next message to it is another. Beside such a
-// waiter nobody asks the server, who doesn't want to wait.
+// answered returns nil when the waiter of a Locker knows that it is queued, so that the next
+// message to it is another one. While such a waiter exists, a caller of the same Locker that
+// doesn't want to wait sends no request.
 func (s *Service) answered(t conformance.T, l locker.Locker, name string) error {
 	t.Helper()
 	before := s.requests(t)
@@ -188,7 +198,7 @@ func (s *Service) answered(t conformance.T, l locker.Locker, name string) error 
 		t.Fatalf("TryAcquire = %v, want ErrHeld", err)
 	}
 	if n := s.requests(t) - before; n != 0 {
-		return fmt.Errorf("%d requests were sent beside the waiter, want none", n)
+		return fmt.Errorf("%d requests were sent in addition to the waiter's, want none", n)
 	}
 	return nil
 }

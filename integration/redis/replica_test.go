@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// A replica that can be written to would grant locks which its master grants as well, and forget them when it follows that the next
-// time.
+// A replica that can be written to would grant locks which its master grants as well, and forget
+// them when it follows that the next time.
 func TestRedisWritableReplica(t *testing.T) {
 	itest.NeedServers(t)
 	port, err := itest.FreePorts(1)

@@ -17,7 +17,8 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// slotMovesSlowly moves a slot with a hundred locks in it, in steps that take longer than the TTL. Leases are released at each step.
+// slotMovesSlowly moves a slot with a hundred locks in it, in steps that take longer than the TTL.
+// Leases are released at each step.
 func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	const leases, ttl = 100, 2 * itest.ShortTTL
 	l, other, names := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), sameSlot(step.LockName(t), leases)
@@ -27,7 +28,8 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 		held[name] = step.Acquire(t, l, name, locker.WithTTL(ttl))
 		last[name] = held[name].Token()
 	}
-	// stand lets time go by in which leases that are not renewed are lost, and then some leases end.
+	// stand lets time go by in which leases that are not renewed are lost, and then some leases
+	// end.
 	stand := func(when string, end []string) {
 		t.Helper()
 		step.Pass(t, 2*ttl)
@@ -55,7 +57,7 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	waits, polls := s.polling(t)
 	before := polls.n.Load()
 	waiter := step.StartAcquire(t, waits, names[0], locker.WithTTL(ttl))
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if polls.n.Load() == before {
 			return errors.New("the waiter has not had an answer")
 		}
@@ -64,7 +66,7 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 
 	m.open(t)
 	stand("no key has moved", names[:20])
-	if err := step.WantFailure(t, itest.Soon, other, names[1]); !strings.Contains(err.Error(), "TRYAGAIN") {
+	if err := step.WantFailure(t, itest.ShortWait, other, names[1]); !strings.Contains(err.Error(), "TRYAGAIN") {
 		t.Errorf("TryAcquire of a free lock in a moving slot = %v, want TRYAGAIN", err)
 	}
 	for i, name := range names[20:60] {
@@ -77,13 +79,13 @@ func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
 	m.close(t)
 	stand("the slot has moved", names[80:])
 
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	if next.Token() <= last[names[0]] {
 		t.Errorf("token %v after %v", next.Token(), last[names[0]])
 	}
 	step.Release(t, next)
 	for _, name := range names {
-		if token := step.FreeWithin(t, itest.Soon, other, name); token <= last[name] {
+		if token := step.FreeWithin(t, itest.ShortWait, other, name); token <= last[name] {
 			t.Errorf("lock %q: token %v after %v", name, token, last[name])
 		}
 	}
@@ -146,7 +148,7 @@ func (s *Service) slotMoves(t conformance.T, _ *conformance.Harness) {
 		m.from, m.to, m.idOf, m.idTo = m.to, m.from, m.idTo, m.idOf
 	}
 	step.Release(t, lease)
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	if next.Token() <= lease.Token() {
 		t.Errorf("token %v after %v", next.Token(), lease.Token())
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// Scripts of the Redis backend, one by one, on a server.
+// This file sends single scripts of the Redis backend to a server.
 
 // scriptText reads a script as the backend sends it.
 func scriptText(t *testing.T, name string) string {
@@ -32,7 +32,7 @@ func scriptText(t *testing.T, name string) string {
 	})
 }
 
-// acquisition asks for a lock by itself.
+// acquisition is a single request for a lock.
 type acquisition struct {
 	t       *testing.T
 	admin   *redis.Client
@@ -120,10 +120,10 @@ func NewBench(t *testing.T) *Bench {
 	return &Bench{t: t, Service: s, Admin: s.Nodes[0].Admin, Name: step.LockName(t)}
 }
 
-// acquisition makes one that listens on channel, "": it doesn't.
+// acquisition makes a request of a waiter that listens on channel; with "" it doesn't listen.
 func (b *Bench) acquisition(channel string) *acquisition {
 	b.owners++
-	return &acquisition{b.t, b.Admin, b.Name, fmt.Sprintf("%032d", b.owners), itest.Far, channel}
+	return &acquisition{b.t, b.Admin, b.Name, fmt.Sprintf("%032d", b.owners), itest.LongTTL, channel}
 }
 
 // listen subscribes to a channel and returns what is sent to it.
@@ -147,7 +147,7 @@ func (b *Bench) hears(messages <-chan *redis.Message, words ...string) {
 		if got := strings.Fields(m.Payload); len(got) < len(words) || strings.Join(got[:len(words)], " ") != strings.Join(words, " ") {
 			b.t.Errorf("heard %q, want %q first", m.Payload, words)
 		}
-	case <-time.After(itest.Soon):
+	case <-time.After(itest.ShortWait):
 		b.t.Fatalf("nothing was heard, want %q", words)
 	}
 }

@@ -72,8 +72,8 @@ func sentinelConfig(port, master int) map[string]string {
 	}, "\n") + "\n"}
 }
 
-// sentinelsReady is nil when all sentinels see the same master, two replicas that follow it, and each other, and none is in the
-// middle of a failover.
+// sentinelsReady is nil when all sentinels see the same master, two replicas that follow it, and
+// each other, and none is in the middle of a failover.
 func (s *Service) sentinelsReady(ctx context.Context) error {
 	master := ""
 	for _, n := range s.sentinels {
@@ -107,13 +107,13 @@ func (s *Service) sentinelsReady(ctx context.Context) error {
 	return nil
 }
 
-// master is the address of the master in the eyes of a sentinel.
+// master returns the address of the master according to a sentinel.
 func (n *Node) master(ctx context.Context) (string, error) {
 	addr, err := n.Admin.Do(ctx, "sentinel", "get-master-addr-by-name", group).StringSlice()
 	return strings.Join(addr, ":"), err
 }
 
-// sentinelFailover is a crash of the master. What it had not sent to its replicas yet is lost.
+// sentinelFailover crashes the master. Writes that it had not sent to its replicas are lost.
 func (s *Service) sentinelFailover(ctx context.Context) error {
 	former, err := s.crashMaster(ctx)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Service) crashMaster(ctx context.Context) (former *Node, err error) {
 	})
 }
 
-// rejoin starts a former master again, and returns when all is as before.
+// rejoin starts a former master again, and returns when the service has all its servers again.
 func (s *Service) rejoin(ctx context.Context, former *Node) error {
 	if _, err := images.Docker(ctx, "start", former.ID); err != nil {
 		return err
@@ -154,8 +154,8 @@ func (s *Service) rejoin(ctx context.Context, former *Node) error {
 	return errors.Join(s.patience(ctx, patience), s.wait(ctx))
 }
 
-// follow makes a replica of a former master. The sentinels would do so after some seconds, when they are sure that it takes itself
-// for the master.
+// follow makes a former master a replica. The sentinels would do so after some seconds, when they
+// are sure that the server believes to be the master.
 func (s *Service) follow(ctx context.Context, former *Node) error {
 	addr, err := s.sentinels[0].master(ctx)
 	if err != nil || addr == former.Addr {
@@ -165,7 +165,7 @@ func (s *Service) follow(ctx context.Context, former *Node) error {
 	return errors.Join(former.Admin.ReplicaOf(ctx, host, port).Err(), former.Admin.ConfigRewrite(ctx).Err())
 }
 
-// patience sets after which silence the sentinels take a server for dead.
+// patience sets the time without an answer after which the sentinels treat a server as dead.
 func (s *Service) patience(ctx context.Context, d time.Duration) error {
 	for _, n := range s.sentinels {
 		if err := n.Admin.Do(ctx, "sentinel", "set", group, "down-after-milliseconds", d.Milliseconds()).Err(); err != nil {

@@ -17,11 +17,15 @@ import (
 func (s *Service) sentinelPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I40", Name: "failover-while-waiting", Run: s.failoverWhileWaiting,
-			Why: "holder and waiters must come out of a failover without anybody's help: with a lease that stands or a loss that is known, and with a turn"},
+			Why: "the holder and the waiters must recover from a failover without anybody's " +
+				"help: the holder still has its lease or knows of its loss, and each waiter " +
+				"gets its turn"},
 		{ID: "I41", Name: "tokens-rise-over-a-stale-replica", Run: s.staleReplica,
-			Why: "the replica that takes over may have missed all that happened lately, the counter of tokens with it"},
+			Why: "the replica that takes over may have missed the latest writes, and with them " +
+				"the latest values of the counter of tokens"},
 		{ID: "I42", Name: "planned-failover-costs-no-lease", Run: s.plannedFailover,
-			Why: "an operator who moves the master has a replica that knows all; holders must go on holding"},
+			Why: "when an operator moves the master, the replica has all data; holders must " +
+				"keep their leases"},
 	}
 }
 
@@ -44,11 +48,11 @@ func (s *Service) masterNode(t conformance.T) (master *Node, replicas []*Node) {
 
 func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) {
 	holder, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.Far))
+	lease := step.Acquire(t, holder, name, locker.WithTTL(itest.LongTTL))
 	var all []*step.Attempt
 	for i := range 3 {
-		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.Far)))
-		step.Eventually(t, itest.Soon, func() error { return s.queued(t, name, i+1) })
+		all = append(all, step.StartAcquire(t, step.CloseAtEnd(t, s.Open(t)), name, locker.WithTTL(itest.LongTTL)))
+		step.Eventually(t, itest.ShortWait, func() error { return s.queued(t, name, i+1) })
 	}
 	itest.Must(t, s.failover)
 	if err := lease.Renew(t.Context()); err != nil {
@@ -59,7 +63,7 @@ func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) 
 	}
 	last := lease.Token()
 	for range all {
-		i := step.FirstGranted(t, itest.Soon, all)
+		i := step.FirstGranted(t, itest.ShortWait, all)
 		next := all[i].Granted(t, 0)
 		if next.Token() <= last {
 			t.Errorf("token %v after %v", next.Token(), last)
@@ -70,7 +74,8 @@ func (s *Service) failoverWhileWaiting(t conformance.T, _ *conformance.Harness) 
 	}
 }
 
-// staleReplica keeps the replicas from following by a password that is wrong, and has the master crash.
+// staleReplica keeps the replicas from following by a password that is wrong, and has the master
+// crash.
 func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	last := step.FreeWithin(t, 0, l, name)
@@ -123,12 +128,13 @@ func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 		setPassword(Password)
 		return s.rejoin(ctx, former)
 	})
-	if token := step.FreeWithin(t, itest.Soon, l, name); token <= last {
+	if token := step.FreeWithin(t, itest.ShortWait, l, name); token <= last {
 		t.Errorf("token %v after %v", token, last)
 	}
 }
 
-// plannedFailover leaves the former master alive until it is made a replica, with all its connections.
+// plannedFailover leaves the former master alive until it is made a replica, with all its
+// connections.
 func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
@@ -139,13 +145,14 @@ func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
 			if err != nil || addr != former.Addr {
 				return errors.Join(err, s.follow(ctx, former))
 			}
-			// A sentinel that doesn't see the promotion within failover-timeout gives it up, and has to be asked again.
+			// A sentinel that doesn't see the promotion within failover-timeout gives it up, and
+			// has to be asked again.
 			return errors.Join(fmt.Errorf("the master is still %s", former.Addr), s.sentinels[0].Admin.Do(ctx, "sentinel", "failover", group).Err())
 		})
 	})
 	step.Pass(t, 8*itest.ShortTTL) // it has to be renewed on the new master
 	step.WantLive(t, lease, other)
 	step.Release(t, lease)
-	step.FreeWithin(t, itest.Soon, other, name)
+	step.FreeWithin(t, itest.ShortWait, other, name)
 	itest.Must(t, s.wait)
 }

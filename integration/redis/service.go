@@ -17,8 +17,8 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// Service is Redis in one of the ways in which it is run, and what can be done to it. All its nodes have the same
-// password.
+// Service is Redis in one of the ways in which it is run, and what can be done to it. All its nodes
+// have the same password.
 type Service struct {
 	Nodes     []*Node                         // that hold data
 	sentinels []*Node                         // that don't
@@ -28,7 +28,7 @@ type Service struct {
 	failover  func(ctx context.Context) error // nil where there is no replica
 }
 
-// Node is one process.
+// Node is one server process.
 type Node struct {
 	*itest.Container
 	Addr  string
@@ -37,8 +37,9 @@ type Node struct {
 
 var Password = rand.Text()
 
-// Config is what all nodes have in common. Snapshots are written when a node is stopped in good order, and never in
-// the time that a test takes: so a crash costs what was written since, as anywhere.
+// Config is the configuration that all nodes share. A node writes a snapshot when it is stopped in
+// good order, and never while a test runs. So a crash loses what was written since, as in
+// production.
 func Config(port int, more ...string) map[string]string {
 	lines := append([]string{
 		fmt.Sprint("port ", port),
@@ -51,7 +52,8 @@ func Config(port int, more ...string) map[string]string {
 	return map[string]string{"/data/redis.conf": strings.Join(lines, "\n") + "\n"}
 }
 
-// StartNode starts a node with a port of its own, published by itself or by the container whose network it shares.
+// StartNode starts a node with its own port, which is published by the node or by the container
+// whose network the node shares.
 func StartNode(ctx context.Context, image string, port int, inside *itest.Container, config map[string]string, args ...string) (*Node, error) {
 	r := itest.Spec{Image: image, Args: append([]string{"redis-server", "/data/redis.conf"}, args...), Files: config, Inside: inside}
 	if inside == nil {
@@ -81,7 +83,8 @@ func redisURL(nodes []*Node, params ...string) string {
 	return u.String()
 }
 
-// containers lists those of the service. What watches comes first, and is stopped first.
+// containers lists the containers of the service. The sentinels come first, so that they are
+// stopped first.
 func (s *Service) containers() (ids []string) {
 	for _, n := range slices.Concat(s.sentinels, s.Nodes) {
 		ids = append(ids, n.ID)
@@ -107,8 +110,9 @@ func (s *Service) up(t conformance.T) {
 	itest.Must(t, s.wait)
 }
 
-// restart is a crash of all nodes that hold data, and a start on what they have written. What is promised is no more than that;
-// after a stop in good order leases live on, which is a case of the pack.
+// restart crashes all nodes that hold data, and starts them with the data that they have written.
+// The backend promises no more than that. After a stop in good order leases survive, which is a
+// case of the pack.
 func (s *Service) restart(t conformance.T) {
 	var ids []string
 	for _, n := range s.Nodes {
@@ -124,14 +128,14 @@ func (s *Service) wipe(t conformance.T) {
 	s.restart(t)
 }
 
-// flush makes all nodes forget all, and write that down.
+// flush removes all data of all nodes, and has them save the empty state.
 func (s *Service) flush(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, n *Node) error { return n.Admin.FlushAll(ctx).Err() })
 	})
 }
 
-// each asks every node that takes writes.
+// each calls f for every node that accepts writes.
 func (s *Service) each(ctx context.Context, f func(context.Context, *Node) error) error {
 	for _, n := range s.Nodes {
 		role, err := n.role(ctx)
@@ -148,7 +152,7 @@ func (s *Service) each(ctx context.Context, f func(context.Context, *Node) error
 	return nil
 }
 
-// where asks the node that has the key that f is about.
+// where calls f for the node that has the key.
 func (s *Service) where(ctx context.Context, f func(context.Context, *Node) error) error {
 	return s.each(ctx, func(ctx context.Context, n *Node) error {
 		err := f(ctx, n)
@@ -168,7 +172,7 @@ func (n *Node) role(ctx context.Context) (string, error) {
 	return role, nil
 }
 
-// Info returns one field of what a node says of itself.
+// Info returns one field of a node's INFO.
 func (n *Node) Info(ctx context.Context, section, field string) (string, error) {
 	text, err := n.Admin.Info(ctx, section).Result()
 	return InfoFields(text)[field], err
@@ -184,5 +188,5 @@ func InfoFields(text string) map[string]string {
 	return fields
 }
 
-// wait returns when all requests are served.
+// wait returns when the service serves all requests.
 func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }

@@ -18,22 +18,25 @@ import (
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
-// What becomes of exclusion and of tokens when servers lose their memory, or their clocks jump. A lease stands on three of the five
-// servers, so that one vote more decides.
+// These cases test exclusion and tokens when servers lose their data, or when their clocks jump. A
+// lease is held on three of the five servers, so that one more vote decides.
 
 // forgetPack has a few tries of each kind in an ordinary run, and a hundred below LOCKER_SOAK.
 func (s *Service) forgetPack() []conformance.Case {
 	list := []conformance.Case{
 		{ID: "I20", Name: "without-memory-there-are-two-holders", Run: s.doubleHolds,
-			Why: "if a server that has forgotten a lease takes part at once, somebody else gets the lock; if not, the cases that follow prove nothing"},
+			Why: "if a server that has forgotten a lease takes part at once, another caller " +
+				"gets the lock; if this can't be shown, the cases that follow prove nothing"},
 		{ID: "I25", Name: "clock-that-jumps-costs-no-order", Run: s.clockJumps,
-			Why: "a server whose clock jumps ahead lets go early, and a second holder may get in; its token must be larger, and the first must learn of it"},
+			Why: "a server whose clock jumps ahead releases a lock early, and a second holder " +
+				"may get it; the second token must be larger, and the first holder must learn " +
+				"of its loss"},
 	}
 	for i, kind := range []string{"flushed", "restarted empty", "restarted from an old snapshot", "all restarted from old snapshots"} {
 		list = append(list, conformance.Case{
 			ID: fmt.Sprint("I", 21+i), Name: strings.ReplaceAll(kind, " ", "-") + "-grants-nothing-that-is-held",
 			Run: func(t conformance.T, _ *conformance.Harness) { s.forgetful(t, kind) },
-			Why: "a server that has lost data would grant a lock again that somebody holds",
+			Why: "a server that has lost data would grant a lock that somebody still holds",
 		})
 	}
 	slices.SortFunc(list, func(a, b conformance.Case) int { return strings.Compare(a.ID, b.ID) })
@@ -59,7 +62,8 @@ const (
 	standoffTTL     = 5 * time.Second
 )
 
-// set makes a standoff. prepare is called when the servers have their memory and nobody has the lock.
+// set makes a standoff. prepare is called when the servers have their memory and nobody has the
+// lock.
 func (s *Service) standoff(t conformance.T, name string, prepare func()) standoff {
 	t.Helper()
 	u := s.with("prefix", step.LockName(t)+":", "ttl", standoffTTL.String(), "max_ttl", standoffLongest.String())
@@ -71,7 +75,7 @@ func (s *Service) standoff(t conformance.T, name string, prepare func()) standof
 	two := s.Nodes[3:]
 	itest.Must(t, func(ctx context.Context) error {
 		for _, n := range two {
-			if err := n.Admin.Set(ctx, key, "somebody 0", itest.Far).Err(); err != nil {
+			if err := n.Admin.Set(ctx, key, "somebody 0", itest.LongTTL).Err(); err != nil {
 				return err
 			}
 		}
@@ -95,11 +99,12 @@ func prefixOf(rawURL string) string {
 	return strings.ReplaceAll(prefix, "%3A", ":")
 }
 
-// ask has the rival ask until it has the lock or the time is up. It reports whether it has got it while the lease stood.
+// ask has the rival ask until it has the lock or the time is up. It reports whether the rival got
+// the lock while the lease was held.
 func (c standoff) ask(t conformance.T, name string, d time.Duration) (both bool) {
 	t.Helper()
 	for end := time.Now().Add(d); time.Now().Before(end); {
-		ctx, cancel := context.WithTimeout(t.Context(), itest.Soon)
+		ctx, cancel := context.WithTimeout(t.Context(), itest.ShortWait)
 		second, err := locker.TryAcquire(ctx, c.rival, name)
 		cancel()
 		if err == nil {
@@ -149,15 +154,15 @@ func (s *Service) forgetful(t conformance.T, kind string) {
 	}
 }
 
-// oneHolder has the rival ask until it has got the lock, which must be after the lease. It reports whether the lease was held when
-// the rival began to ask: otherwise nothing is proved.
+// oneHolder has the rival ask until it has got the lock, which must be after the lease. It reports
+// whether the lease was held when the rival began to ask: otherwise nothing is proved.
 func (c standoff) oneHolder(t conformance.T, name string) (proved bool) {
 	t.Helper()
 	err := c.lease.Err()
 	if err != nil {
 		t.Logf("the lease was over when the server was back, so this try proves little: %v", err)
 	}
-	if c.ask(t, name, standoffTTL+standoffLongest+itest.Soon) {
+	if c.ask(t, name, standoffTTL+standoffLongest+itest.ShortWait) {
 		t.Fatalf("two holders: somebody else got the lock while the lease was held")
 	}
 	return err == nil
@@ -188,7 +193,8 @@ func (s *Service) doubleHolds(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// clockJumps has what lives on one server expire at once, as a clock that jumps ahead does, counters included.
+// clockJumps has what lives on one server expire at once, as a clock that jumps ahead does,
+// counters included.
 func (s *Service) clockJumps(t conformance.T, _ *conformance.Harness) {
 	name, one := "a", s.Nodes[2]
 	both := 0

@@ -15,13 +15,15 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// databasePack is servers whose other databases are used as well.
+// databasePack tests servers whose other databases are used as well.
 func (s *Service) databasePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I32", Name: "swapped-longest-ttl-doesn't-count", Run: s.swappedLongestTTL,
-			Why: "after SWAPDB a note is here that says the longest TTL of another database; a server must not go by it, nor refuse everybody"},
+			Why: "after SWAPDB the database contains a note with the longest TTL of another " +
+				"database; a server must not use this note, and must not refuse every request"},
 		{ID: "I33", Name: "connection-that-selects-another-database", Run: s.selected,
-			Why: "who shares the client may select another database; the release would find nothing there, and the note of that database be written over"},
+			Why: "a program that shares the client may select another database; a release would " +
+				"find nothing there, and the note of that database would be overwritten"},
 	}
 }
 
@@ -47,8 +49,8 @@ func (s *Service) swappedLongestTTL(t conformance.T, _ *conformance.Harness) {
 	after := step.CloseAtEnd(t, itest.OpenURL(t, u)) // before anybody has asked the servers
 	swap()
 	swap()
-	step.FreeWithin(t, itest.Soon, before, "a")
-	step.FreeWithin(t, itest.Soon, after, "a")
+	step.FreeWithin(t, itest.ShortWait, before, "a")
+	step.FreeWithin(t, itest.ShortWait, after, "a")
 }
 
 func (s *Service) selected(t conformance.T, _ *conformance.Harness) {

@@ -16,26 +16,31 @@ import (
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
-// downPack is servers that are down, hang, or answer late.
+// downPack tests servers that are down, don't answer, or answer late.
 func (s *Service) downPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I1", Name: "minority-down-works", Run: s.minorityDown,
-			Why: "that is what several servers are for: two of five may be gone, or hang, and nobody notices"},
+			Why: "five servers exist to survive two: when two servers are down or don't answer, " +
+				"callers must not notice"},
 		{ID: "I2", Name: "majority-down-fails-cleanly", Run: s.majorityDown,
-			Why: "too few servers grant nothing, say so in time, and keep nothing of the attempts when the others are back"},
+			Why: "with too few servers nothing may be granted, the error must come in time, and " +
+				"nothing of the attempts may remain when the other servers are back"},
 		{ID: "I3", Name: "rollback-reaches-all", Run: s.rollback,
-			Why: "an attempt that got a minority must give it back, or nobody gets a majority until a TTL has passed"},
+			Why: "an attempt that won a minority must release it, or nobody can win a majority " +
+				"until a TTL has passed"},
 		{ID: "I5", Name: "lease-survives-losing-servers-it-needs-not", Run: s.losingServers,
-			Why: "a lease hangs on all servers that have agreed to it, not on the first three that have answered"},
+			Why: "a lease depends on all servers that have granted it, and not only on the " +
+				"first three that have answered"},
 	}
 }
 
-// tidied is when a server that is back has nothing of those who have given up: a removal that has failed is tried again after 7.5 s
-// at the latest. By itself what they have left would end with the TTL.
+// tidied is the time after which a server that is back has no keys of callers that have given up. A
+// removal that has failed is tried again after 7.5 s at the latest. Without a removal these keys
+// would end with the TTL.
 const tidied = redlockTTL - time.Second
 
-// without takes some servers away until the function that it returns is called, or the case ends. They come back with their
-// memory: a port that nobody listens on, or a server that hangs.
+// without takes some servers away until the function that it returns is called, or the case ends.
+// They come back with their memory: a port that nobody listens on, or a server that hangs.
 func (s *Service) without(t conformance.T, how string, nodes []*redistest.Node) (back func()) {
 	t.Helper()
 	stop, start := "pause", "unpause"
@@ -58,7 +63,8 @@ func (s *Service) without(t conformance.T, how string, nodes []*redistest.Node) 
 	return back
 }
 
-// trust has servers that were restarted take part at once: a case that is about something else need not wait for them.
+// trust has servers that were restarted take part at once: a case that is about something else need
+// not wait for them.
 func (s *Service) trust(t conformance.T, nodes []*redistest.Node) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -91,7 +97,7 @@ func (s *Service) minorityDown(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("%s: Renew = %v, want nil", how, err)
 		}
 		step.Release(t, lease)
-		second := next.Granted(t, itest.Soon)
+		second := next.Granted(t, itest.ShortWait)
 		if second.Token() <= lease.Token() {
 			t.Errorf("%s: token %d after %d", how, second.Token(), lease.Token())
 		}
@@ -102,7 +108,7 @@ func (s *Service) minorityDown(t conformance.T, _ *conformance.Harness) {
 		for range rounds {
 			step.FreeWithin(t, 0, other, name)
 		}
-		if took := time.Since(began); took > itest.Soon {
+		if took := time.Since(began); took > itest.ShortWait {
 			t.Errorf("%s: %d acquisitions and releases took %v: they wait for servers that are away", how, rounds, took)
 		}
 		back()
@@ -122,13 +128,13 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 		lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 		back := s.without(t, how, s.Nodes[:3])
 		for range 3 {
-			err := step.WantFailure(t, itest.Soon, other, step.LockName(t))
+			err := step.WantFailure(t, itest.ShortWait, other, step.LockName(t))
 			if !strings.Contains(err.Error(), "no majority takes part: 3 of 5 servers don't") {
 				t.Errorf("%s: TryAcquire = %v, want it to say how many servers took part", how, err)
 			}
 		}
-		step.LostWithin(t, itest.ShortTTL+itest.Soon, lease)
-		if err := step.WantFailure(t, itest.Soon, other, name); errors.Is(err, locker.ErrHeld) {
+		step.LostWithin(t, itest.ShortTTL+itest.ShortWait, lease)
+		if err := step.WantFailure(t, itest.ShortWait, other, name); errors.Is(err, locker.ErrHeld) {
 			t.Errorf("%s: TryAcquire = %v", how, err)
 		}
 		back()
@@ -138,7 +144,7 @@ func (s *Service) majorityDown(t conformance.T, _ *conformance.Harness) {
 			}
 			return nil
 		})
-		step.FreeWithin(t, itest.Soon, l, name)
+		step.FreeWithin(t, itest.ShortWait, l, name)
 	}
 }
 
@@ -147,7 +153,7 @@ func (s *Service) block(t conformance.T, nodes []*redistest.Node, name string) (
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
 		for i, n := range nodes {
-			if err := n.Admin.Set(ctx, redlockKey(name), fmt.Sprintf("somebody%d 0", i), itest.Far).Err(); err != nil {
+			if err := n.Admin.Set(ctx, redlockKey(name), fmt.Sprintf("somebody%d 0", i), itest.LongTTL).Err(); err != nil {
 				return err
 			}
 		}
@@ -172,7 +178,7 @@ func (s *Service) rollback(t conformance.T, _ *conformance.Harness) {
 		if _, err := locker.TryAcquire(t.Context(), l, name); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("with %d servers taken, TryAcquire = %v, want ErrHeld", blocked, err)
 		}
-		step.Eventually(t, itest.Soon, func() error { // an answer that came after the verdict is taken back behind the caller
+		step.Eventually(t, itest.ShortWait, func() error { // a grant that arrived after the decision is released in the background
 			if owners := s.holders(t, name); len(owners) != blocked {
 				return fmt.Errorf("of %d owners that hold a server each, %d are left with: %v", blocked, len(owners), owners)
 			}
@@ -191,13 +197,13 @@ func (s *Service) rollback(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("TryAcquire = a lease, want an error")
 	}
 	unblock()
-	step.Eventually(t, itest.Soon, func() error {
+	step.Eventually(t, itest.ShortWait, func() error {
 		if owners := s.holders(t, name); len(owners) > 0 {
 			return fmt.Errorf("%v hold a server", owners)
 		}
 		return nil
 	})
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
 func (s *Service) losingServers(t conformance.T, _ *conformance.Harness) {

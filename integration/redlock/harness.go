@@ -29,7 +29,7 @@ func (s *Service) prefixed(t conformance.T, prefix string) locker.Locker {
 	return itest.OpenURL(t, s.with("prefix", prefix, "new_cluster", "true"))
 }
 
-// badURLs are mistakes in the service's URL.
+// badURLs returns URLs of the service that contain a mistake.
 func (s *Service) badURLs(t *testing.T) map[string]string {
 	n := len(s.Nodes)
 	free, err := itest.FreePorts(n)
@@ -64,7 +64,8 @@ func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	return s.Dialled(t, network.Dial, redlockTTL), network
 }
 
-// Dialled opens a Locker whose connections are made by dial. Its longest TTL must be that of the service's URL.
+// Dialled opens a Locker whose connections are made by dial. Its longest TTL must be that of the
+// service's URL.
 func (s *Service) Dialled(t conformance.T, dial itest.DialFunc, longest time.Duration) locker.Locker {
 	t.Helper()
 	var clients closers

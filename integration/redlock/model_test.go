@@ -21,11 +21,13 @@ import (
 	"github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// The scripts of the Redlock backend do on a server what the steps of the model do that the checker in internal/redlockmodel is built
-// on: in any order, repeated and late, with keys that expire, and on a server that forgets.
+// The scripts of the Redlock backend do on a server what the steps of the model do that the checker
+// in internal/redlockmodel is built on: in any order, repeated and late, with keys that expire, and
+// on a server that forgets.
 
-// The model's tokens stand for numbers that are near to what a token must exceed where there is no counter: the last full hour less
-// 24. Those from beyond on stand for numbers that are beyond the server's clock by more than a minute.
+// The model's tokens represent numbers near the value that a token must exceed if there is no
+// counter: the last full hour minus 24 hours. Tokens from beyond on represent numbers that are
+// ahead of the server's clock by more than a minute.
 const (
 	beyond     = 100
 	hour       = 3_600_000_000 // microseconds
@@ -44,7 +46,7 @@ type redlockNode struct {
 	rng     *rand.Rand
 
 	lock    string
-	base    int64 // the number that token 0 stands for
+	base    int64 // the number of token 0
 	floor   redlockmodel.Token
 	node    redlockmodel.Node
 	older   *redlockmodel.Node
@@ -58,7 +60,7 @@ const redlockOwners = 6
 
 func redlockOwner(o redlockmodel.Owner) string { return fmt.Sprintf("%032d", o) }
 
-// number is what a token stands for.
+// number returns the number of a token.
 func (r *redlockNode) number(t redlockmodel.Token) int64 {
 	if t >= beyond {
 		return r.base + 30*hour + int64(t)
@@ -87,7 +89,8 @@ func (r *redlockNode) begin(lock string) {
 	r.node, r.older, r.other, r.history = redlockmodel.Node{}, nil, redlockmodel.Node{}, nil
 }
 
-// longest is the longest TTL, by which the server either has waited long enough since it has lost its memory, or hasn't.
+// longest is the longest TTL, by which the server either has waited long enough since it has lost
+// its memory, or hasn't.
 func (r *redlockNode) longest() time.Duration {
 	if r.node.Memory == redlockmodel.Whole {
 		return waitsShort
@@ -103,19 +106,20 @@ func (r *redlockNode) keys() []string {
 	return keys
 }
 
-// write makes the server's keys those of the model. Expiries are half of what a step would start them with.
+// write makes the server's keys those of the model. Expiries are half of what a step would start
+// them with.
 func (r *redlockNode) write(pipe redis.Pipeliner) {
 	pipe.Del(r.t.Context(), r.keys()...)
 	set := func(key, value string, ttl time.Duration) { pipe.Set(r.t.Context(), key, value, ttl) }
 	if r.node.Holder != 0 {
-		set(r.lock, r.lease(), itest.Far/2)
+		set(r.lock, r.lease(), itest.LongTTL/2)
 	}
 	if r.node.Token != 0 {
 		set(r.lock+":token", strconv.FormatInt(r.number(r.node.Token), 10), time.Hour)
 	}
 	for o := range redlockmodel.Owner(redlockOwners) {
 		if r.node.Tombs>>o&1 == 1 {
-			set(r.lock+":tomb:"+redlockOwner(o+1), "", itest.Far/2)
+			set(r.lock+":tomb:"+redlockOwner(o+1), "", itest.LongTTL/2)
 		}
 	}
 	note := func(run, history string, db int, since int64) string {
@@ -141,12 +145,12 @@ func (r *redlockNode) write(pipe redis.Pipeliner) {
 	if memory != "" {
 		set(r.lock+":memory", memory, 0)
 	}
-	aside := note(run, history, redlockOther, 0) // of somebody who uses the other database
+	aside := note(run, history, redlockOther, 0) // of a client that uses the other database
 	if r.node.Aside {
 		aside = note(run, history, 0, 0)
 	}
 	pipe.Do(r.t.Context(), "select", redlockOther)
-	set(r.lock+":memory", aside, itest.Far)
+	set(r.lock+":memory", aside, itest.LongTTL)
 	pipe.Do(r.t.Context(), "select", 0)
 }
 
@@ -174,7 +178,8 @@ type redlockItem struct {
 	token redlockmodel.Token
 }
 
-// ask sends a request about the lock, has the model carry it out too, and compares. Several items are carried out one after the other.
+// ask sends a request about the lock, executes it in the model, too, and compares the results.
+// Several items are executed one after the other.
 func (r *redlockNode) ask(script string, items ...redlockItem) {
 	r.t.Helper()
 	r.node.Age = 1
@@ -185,7 +190,7 @@ func (r *redlockNode) ask(script string, items ...redlockItem) {
 	keys, args := []string{r.lock + ":memory"}, []any{r.longest().Milliseconds(), "", 0}
 	for _, it := range items {
 		keys = append(keys, r.lock)
-		args = append(args, redlockOwner(it.owner), r.number(it.token), itest.Far.Milliseconds(), "")
+		args = append(args, redlockOwner(it.owner), r.number(it.token), itest.LongTTL.Milliseconds(), "")
 	}
 	sent := pipe.Time(r.t.Context())
 	answers := pipe.Eval(r.t.Context(), r.scripts[script], keys, args...)
@@ -252,7 +257,7 @@ func numberOf(words []string, i int) int64 {
 	return n
 }
 
-// redlockKeys is what stands on the server.
+// redlockKeys contains the keys on the server.
 type redlockKeys struct {
 	sent, answered      int64 // by the server's clock
 	lock, token, memory *redis.StringCmd
@@ -276,7 +281,7 @@ func (r *redlockNode) read(pipe redis.Pipeliner) *redlockKeys {
 	return k
 }
 
-// compare looks at the keys. Half of an expiry is one that was not started anew.
+// compare looks at the keys. An expiry that is only half of the full time was not set again.
 func (r *redlockNode) compare(before redlockmodel.Node, k *redlockKeys) {
 	r.t.Helper()
 	want := ""
@@ -286,8 +291,8 @@ func (r *redlockNode) compare(before redlockmodel.Node, k *redlockKeys) {
 	if got := k.lock.Val(); got != want {
 		r.fail("the lock is %q, want %q", got, want)
 	}
-	if got, want := k.lockTTL.Val() > itest.Far*3/4, r.node.Holder != 0 && r.node.Age == 0; got != want {
-		r.fail("the expiry of the lock was started anew: %v, want %v", got, want)
+	if got, want := k.lockTTL.Val() > itest.LongTTL*3/4, r.node.Holder != 0 && r.node.Age == 0; got != want {
+		r.fail("the expiry of the lock was set again: %v, want %v", got, want)
 	}
 	want = ""
 	if r.node.Token != 0 {
@@ -297,7 +302,7 @@ func (r *redlockNode) compare(before redlockmodel.Node, k *redlockKeys) {
 		r.fail("the counter is %q, want %q", got, want)
 	}
 	if got, want := k.tokenTTL.Val() > 25*time.Hour, r.node.Token != before.Token; got != want {
-		r.fail("the expiry of the counter was started anew: %v, want %v", got, want)
+		r.fail("the expiry of the counter was set again: %v, want %v", got, want)
 	}
 	for o, tomb := range k.tombs {
 		if got, want := tomb.Val() == 1, r.node.Tombs>>o&1 == 1; got != want {

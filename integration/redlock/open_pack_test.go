@@ -18,19 +18,22 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// openPack is what a Locker is told, and what it finds, when it opens.
+// openPack tests the options of a Locker, and what it finds on the servers, when it is opened.
 func (s *Service) openPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I7", Name: "one-longest-ttl-for-all", Run: s.longestTTL,
-			Why: "a server that waits for the longest TTL must know it; a Locker with longer leases would be let down"},
+			Why: "a server that waits for the longest TTL must know that TTL; otherwise a " +
+				"Locker with longer leases could lose them"},
 		{ID: "I8", Name: "mistakes-in-the-url-are-named", Run: s.mistakes,
-			Why: "whoever reads the error must know what to correct, and on which server"},
+			Why: "a user that reads the error must know what to correct, and on which server"},
 		{ID: "I9", Name: "servers-are-independent", Run: s.sameServer,
-			Why: "a server that is asked under two names has two votes"},
+			Why: "a server that is listed under two names would have two votes"},
 		{ID: "I13", Name: "unfit-server-is-refused-at-open", Run: s.unfit,
-			Why: "one server that drops keys when its memory is short, or is a replica, is a vote that can't be trusted"},
+			Why: "the vote of a server that evicts keys when its memory is short, or that is a " +
+				"replica, can't be trusted"},
 		{ID: "I31", Name: "another-database-is-another-memory", Run: s.anotherDatabase,
-			Why: "what is noted of one database must not count in another, nor cost another its note"},
+			Why: "a note that a server keeps for one database must not count in another " +
+				"database, and must not replace the note of another database"},
 	}
 }
 
@@ -41,7 +44,7 @@ func (s *Service) longestTTL(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("TryAcquire with more than the longest TTL = %v, want ErrOption", err)
 	}
 
-	// Servers that were told another one meanwhile grant nothing.
+	// Servers that got another longest TTL in the meantime grant nothing.
 	u := s.with("prefix", step.LockName(t)+":", "max_ttl", "10s")
 	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, u) })
 	old := step.CloseAtEnd(t, itest.OpenURL(t, u))
@@ -52,7 +55,7 @@ func (s *Service) longestTTL(t conformance.T, _ *conformance.Harness) {
 	step.CloseAtEnd(t, itest.OpenURL(t, u))
 	s.forget(t, u, s.Nodes)
 	itest.Must(t, func(ctx context.Context) error { return s.waive(ctx, other) })
-	if err := step.WantFailure(t, itest.Soon, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
+	if err := step.WantFailure(t, itest.ShortWait, old, "a"); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), "20s") {
 		t.Errorf("TryAcquire = %v, want ErrOption, and the longest TTL of the servers", err)
 	}
 	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, other)), "a")
@@ -131,7 +134,7 @@ func (s *Service) anotherDatabase(t conformance.T, _ *conformance.Harness) {
 			return err
 		})
 	})
-	_ = step.WantFailure(t, itest.Soon, second, "a")
+	_ = step.WantFailure(t, itest.ShortWait, second, "a")
 	if after := notes(here); !slices.Equal(after, before) {
 		t.Errorf("the notes of database %s were %q, and are %q after a loss in another", here, before, after)
 	}
@@ -170,7 +173,8 @@ func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
 		do("acl", "setuser", acl, "+"+command)
 	}
 
-	// The scripts are told which database they are in, so it must be that of the client's options.
+	// The scripts get the number of their database as an argument, so it must be the one in the
+	// client's options.
 	var clients []*redis.Client
 	for _, n := range s.Nodes {
 		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password,

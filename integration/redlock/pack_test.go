@@ -15,21 +15,28 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// pack is what Redlock must show beyond the suite.
+// pack contains the cases of Redlock, in addition to the suite.
 func (s *Service) pack() []conformance.Case {
 	return slices.Concat([]conformance.Case{
 		{ID: "I30", Name: "new-servers-wait-without-one", Run: s.newServersWithoutOne,
-			Why: "whoever waits gets the lock when new servers take part, also where one of them is away"},
+			Why: "a waiter must get the lock when new servers take part, also if one of them is " +
+				"down"},
 		{ID: "I6", Name: "new-servers-wait", Run: s.newServers,
-			Why: "a server without memory may have forgotten a lease; whoever waits gets the lock when that must be over, whoever doesn't is told why"},
+			Why: "a server that has lost its memory may have forgotten a lease; a waiter must " +
+				"get the lock when that lease must be over, and a caller that doesn't wait must " +
+				"get the reason"},
 		{ID: "I10", Name: "script-flush-is-survived", Run: s.scriptFlush,
-			Why: "an operator may empty the script cache at any time, and a restart does; no operation may fail for it"},
+			Why: "an operator may empty the script cache at any time, and a restart empties it; " +
+				"no operation may fail because of that"},
 		{ID: "I11", Name: "killed-clients-cost-nothing", Run: s.clientsKilled,
-			Why: "CLIENT KILL, a proxy and a firewall end connections; leases don't hang on them"},
+			Why: "CLIENT KILL, a proxy or a firewall can end a connection; leases must not " +
+				"depend on connections"},
 		{ID: "I12", Name: "late-clock-costs-a-phase-and-no-order", Run: s.countersAhead,
-			Why: "a client whose clock is behind the others' must get larger tokens than theirs all the same"},
+			Why: "a client whose clock is behind the clocks of the others must get larger " +
+				"tokens all the same"},
 		{ID: "I15", Name: "many-second-phases-at-once", Run: s.manyCountersAhead,
-			Why: "requests that join must not change their kind: a second phase that goes out as a first one wins nothing, and leaves a lock"},
+			Why: "requests that are joined must not change their kind: a second phase that is " +
+				"sent as a first phase wins nothing, and leaves a lock"},
 	}, s.downPack(), s.openPack(), s.waitPack(), s.forgetPack(), s.alivePack(), s.databasePack())
 }
 
@@ -38,7 +45,7 @@ func (s *Service) newServers(t conformance.T, _ *conformance.Harness) {
 	u := s.with("prefix", step.LockName(t)+":", "max_ttl", longest.String(), "ttl", "1s")
 	l := step.CloseAtEnd(t, itest.OpenURL(t, u))
 	began := time.Now()
-	if err := step.WantFailure(t, itest.Soon, l, "a"); !strings.Contains(err.Error(), "forgotten") {
+	if err := step.WantFailure(t, itest.ShortWait, l, "a"); !strings.Contains(err.Error(), "forgotten") {
 		t.Errorf("TryAcquire = %v, want it to say that the servers may have forgotten leases", err)
 	} else if !strings.Contains(err.Error(), "new_cluster") {
 		t.Errorf("TryAcquire = %v, want it to say what to do about new servers", err)
@@ -53,7 +60,7 @@ func (s *Service) newServers(t conformance.T, _ *conformance.Harness) {
 	waiver := itest.Changed(u, addParam("new_cluster", "true"))
 	s.forget(t, u, s.Nodes[:3])
 	lax := step.CloseAtEnd(t, itest.OpenURL(t, waiver))
-	_ = step.WantFailure(t, itest.Soon, lax, "b")
+	_ = step.WantFailure(t, itest.ShortWait, lax, "b")
 	s.forget(t, u, s.Nodes)
 	fresh := step.CloseAtEnd(t, itest.OpenURL(t, waiver))
 	step.FreeWithin(t, 0, fresh, "b")
@@ -89,7 +96,7 @@ func (s *Service) scriptFlush(t conformance.T, _ *conformance.Harness) {
 	waiter.WantPending(t)
 	s.all(t, "script", "flush")
 	step.Release(t, lease)
-	next := waiter.Granted(t, itest.Soon)
+	next := waiter.Granted(t, itest.ShortWait)
 	s.all(t, "script", "flush")
 	step.Release(t, next)
 	s.all(t, "script", "flush")
@@ -101,7 +108,7 @@ func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(ttl))
 	waiter := step.StartAcquire(t, other, name)
-	step.Eventually(t, itest.Soon, func() error { // its first request may fail when its connection is ended
+	step.Eventually(t, itest.ShortWait, func() error { // its first request may fail when its connection is ended
 		if n := s.Waiters(t, name); n != 1 {
 			return fmt.Errorf("%d wait on most servers, want 1", n)
 		}
@@ -115,12 +122,12 @@ func (s *Service) clientsKilled(t conformance.T, _ *conformance.Harness) {
 	}
 	waiter.WantPending(t)
 	s.all(t, "client", "kill", "type", "normal", "skipme", "yes")
-	step.FreeWithin(t, itest.Soon, l, step.LockName(t)) // a request on a connection that has ended may fail
+	step.FreeWithin(t, itest.ShortWait, l, step.LockName(t)) // a request on a connection that has ended may fail
 	if err := lease.Release(t.Context()); err != nil {
 		t.Logf("Release = %v", err)
 	}
-	step.Release(t, waiter.Granted(t, itest.Soon))
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
+	step.FreeWithin(t, itest.ShortWait, l, name)
 }
 
 // countersAhead has the servers agree to tokens before, of a client whose clock is ahead.
@@ -138,7 +145,7 @@ func (s *Service) countersAhead(t conformance.T, _ *conformance.Harness) {
 			for i, n := range s.Nodes {
 				counter := time.Now().Add(ahead[i]).UnixMicro()
 				counters = append(counters, counter)
-				if err := n.Admin.Set(ctx, redlockKey(name)+":token", counter, itest.Far).Err(); err != nil {
+				if err := n.Admin.Set(ctx, redlockKey(name)+":token", counter, itest.LongTTL).Err(); err != nil {
 					return err
 				}
 			}
@@ -177,7 +184,7 @@ func (s *Service) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
 			pipe := n.Admin.Pipeline()
 			for j, name := range names { // each is further ahead: or what the Locker learns from one would do for all
 				ahead := 15*time.Second + time.Duration(j)*30*time.Second/locks + time.Duration(i)*time.Second/60
-				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(ahead).UnixMicro(), itest.Far)
+				pipe.Set(ctx, redlockKey(name)+":token", time.Now().Add(ahead).UnixMicro(), itest.LongTTL)
 			}
 			if _, err := pipe.Exec(ctx); err != nil {
 				return err

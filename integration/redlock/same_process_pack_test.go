@@ -17,17 +17,22 @@ import (
 	redistest "github.com/fencedlock/locker/integration/redis"
 )
 
-// alivePack is servers that lose what they have granted while their process lives on, so that it has the same id before and after.
+// alivePack tests servers that lose what they have granted while their process continues, so that
+// the process has the same id before and after.
 func (s *Service) alivePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I26", Name: "replica-of-its-own-copy-grants-nothing-that-is-held", Run: s.replicaAndBack,
-			Why: "a server that follows a copy of itself and is promoted again has lost what the copy never got, and its process is the same"},
+			Why: "a server that follows a copy of itself and is promoted again has lost what " +
+				"the copy never received, although its process is the same"},
 		{ID: "I27", Name: "swapped-databases-grant-nothing-that-is-held", Run: s.swappedAndBack,
-			Why: "SWAPDB brings back an old memory, which knows nothing of what was granted in the meantime"},
+			Why: "SWAPDB restores old data, which contains nothing of what was granted in the " +
+				"meantime"},
 		{ID: "I28", Name: "debug-reload-costs-no-order", Run: s.debugReload,
-			Why: "a server can't notice DEBUG RELOAD NOSAVE; docs/redlock.md says so, and that tokens rise all the same and the first holder learns of it"},
+			Why: "a server can't notice DEBUG RELOAD NOSAVE; as docs/redlock.md says, tokens " +
+				"must rise all the same, and the first holder must learn of its loss"},
 		{ID: "I29", Name: "writable-replica-takes-no-part", Run: s.writableReplica,
-			Why: "what a replica grants is gone when it follows its master the next time"},
+			Why: "everything that a replica grants is gone when it synchronises with its master " +
+				"the next time"},
 	}
 }
 
@@ -103,7 +108,8 @@ func (s *Service) swappedAndBack(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// debugReload is what docs/redlock.md says that an operator must not do, and what comes of it.
+// debugReload does what an operator must not do according to docs/redlock.md, and checks the
+// result.
 func (s *Service) debugReload(t conformance.T, _ *conformance.Harness) {
 	defer s.trust(t, s.Nodes)
 	one, name := s.Nodes[2], "a"
@@ -151,7 +157,7 @@ func (s *Service) writableReplica(t conformance.T, _ *conformance.Harness) {
 	do("config", "set", "replica-read-only", "no")
 	do("replicaof", "127.0.0.1", "1")
 	for range 3 {
-		if err := step.WantFailure(t, itest.Soon, l, name); !strings.Contains(err.Error(), "forgotten") {
+		if err := step.WantFailure(t, itest.ShortWait, l, name); !strings.Contains(err.Error(), "forgotten") {
 			t.Errorf("TryAcquire on a majority of writable replicas = %v, want that they take no part", err)
 		}
 	}

@@ -27,11 +27,12 @@ type Service struct {
 	URL   string
 }
 
-// The TTL of leases that don't ask for one is what the suite wants at least. It is the longest too, so that a server that has
-// forgotten something doesn't stay away for longer than a case can wait.
+// redlockTTL is the default TTL of leases, and the smallest that the suite accepts. It is also the
+// longest TTL, so that a server that has lost data doesn't stay away for longer than a case can
+// wait.
 const redlockTTL = 10 * time.Second
 
-// startRedlock starts five servers, which never had a lock.
+// startRedlock starts five new servers, which have never had a lock.
 func startRedlock(ctx context.Context, image string) (*Service, error) {
 	return startRedlockOf(ctx, image, 5)
 }
@@ -74,7 +75,7 @@ func redlockURL(nodes []*redistest.Node, params ...string) string {
 	return u.String()
 }
 
-// waive says that there never was a lock with the prefix of a URL.
+// waive declares that no lock with the prefix of a URL has ever existed.
 func (s *Service) waive(ctx context.Context, rawURL string) error {
 	l, err := locker.Open(ctx, itest.Changed(rawURL, func(u *url.URL) {
 		query := u.Query()
@@ -87,7 +88,7 @@ func (s *Service) waive(ctx context.Context, rawURL string) error {
 	return l.Close()
 }
 
-// with is the service's URL with more parameters.
+// with returns the service's URL with more parameters.
 func (s *Service) with(params ...string) string {
 	return itest.Changed(s.URL, func(u *url.URL) {
 		query := u.Query()
@@ -116,7 +117,7 @@ func (s *Service) each(ctx context.Context, f func(context.Context, *redistest.N
 	return nil
 }
 
-// all has every server carry a command out.
+// all executes a command on every server.
 func (s *Service) all(t conformance.T, args ...any) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -144,7 +145,7 @@ func (s *Service) start(t conformance.T, nodes []*redistest.Node) {
 	itest.Must(t, s.wait)
 }
 
-// restart is a crash of all servers, and a start on what they have written.
+// restart crashes all servers, and starts them with the data that they have written.
 func (s *Service) restart(t conformance.T) { s.restartSome(t, s.Nodes) }
 
 func (s *Service) restartSome(t conformance.T, nodes []*redistest.Node) {
@@ -158,10 +159,11 @@ func (s *Service) wipe(t conformance.T) {
 	s.restart(t)
 }
 
-// redlockMemory is where docs/redlock.md says that a server remembers what it has to.
+// redlockMemory is the key of a server's memory, as docs/redlock.md documents it.
 const redlockMemory = "redlock:memory"
 
-// redlockIdentity is what the note begins with that a server makes of its data in database 0.
+// redlockIdentity returns the beginning of the note that a server keeps about its data in database
+// 0.
 func redlockIdentity(ctx context.Context, n *redistest.Node) (string, error) {
 	run, err := n.Info(ctx, "server", "run_id")
 	if err != nil {
@@ -171,8 +173,10 @@ func redlockIdentity(ctx context.Context, n *redistest.Node) (string, error) {
 	return run + " " + history + " 0", err
 }
 
-// clear removes all that cases have left, and nothing that the servers need to take part. What a server may have forgotten is over as well:
-// or for a minute after a loss acquisitions would take a second round trip, and cases that count requests would depend on those before.
+// clear removes everything that cases have left, and nothing that the servers need to take part. It
+// also ends the time in which a server may have forgotten leases. Otherwise acquisitions would need
+// a second round trip for a minute after a loss, and cases that count requests would depend on the
+// cases before them.
 func (s *Service) clear(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		return s.each(ctx, func(ctx context.Context, n *redistest.Node) error {
@@ -197,7 +201,7 @@ func (s *Service) clear(t conformance.T) {
 	})
 }
 
-// redlockKey is where docs/redlock.md says that a lock is.
+// redlockKey returns the key of a lock, as docs/redlock.md documents it.
 func redlockKey(name string) string { return "redlock:{" + name + "}" }
 
 func (s *Service) residue(t conformance.T) string {
@@ -233,7 +237,7 @@ func (s *Service) remove(t conformance.T, name string) {
 	})
 }
 
-// Waiters are those that a majority of the servers know of.
+// Waiters returns the number of waiters that a majority of the servers know.
 func (s *Service) Waiters(t conformance.T, name string) int {
 	t.Helper()
 	var counts []int
@@ -249,7 +253,7 @@ func (s *Service) Waiters(t conformance.T, name string) int {
 	return counts[len(counts)/2]
 }
 
-// requests counts what Lockers send, to all servers together.
+// requests counts the commands that Lockers send to all servers.
 func (s *Service) requests(t conformance.T) (n int64) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -262,7 +266,7 @@ func (s *Service) requests(t conformance.T) (n int64) {
 	return n
 }
 
-// holders counts the servers on which a lock is held, by owner.
+// holders returns for each owner the number of servers on which it holds a lock.
 func (s *Service) holders(t conformance.T, name string) map[string]int {
 	t.Helper()
 	owners := make(map[string]int)
@@ -280,7 +284,7 @@ func (s *Service) holders(t conformance.T, name string) map[string]int {
 	return owners
 }
 
-// calls adds up how often a server has carried some commands out, as it says in INFO commandstats.
+// calls adds up how often a server has executed some commands, according to INFO commandstats.
 func calls(commandstats string, commands ...string) (n int64) {
 	stats := redistest.InfoFields(commandstats)
 	for _, command := range commands {

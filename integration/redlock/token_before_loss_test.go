@@ -14,8 +14,9 @@ import (
 	"github.com/fencedlock/locker/internal/redlockmodel"
 )
 
-// A client whose clock is ahead gets the largest token that a server agrees to, and the server loses its data. It may be the only
-// server that two majorities have in common. So when it takes part again, it agrees to no token that isn't larger.
+// A client whose clock is ahead gets the largest token that a server agrees to, and the server
+// loses its data. It may be the only server that two majorities have in common. So when it takes
+// part again, it agrees to no token that isn't larger.
 func TestRedlockTokenBeforeLoss(t *testing.T) {
 	const longest = 50 * time.Millisecond
 	b := redistest.NewBench(t)
@@ -25,7 +26,7 @@ func TestRedlockTokenBeforeLoss(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(step.Limit); ; {
 			answer, err := b.Admin.Eval(t.Context(), scripts[script], keys,
-				longest.Milliseconds(), "", 0, redlockOwner(owner), token, itest.Far.Milliseconds(), "").Result()
+				longest.Milliseconds(), "", 0, redlockOwner(owner), token, itest.LongTTL.Milliseconds(), "").Result()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +63,7 @@ func TestRedlockTokenBeforeLoss(t *testing.T) {
 	if words[0] == "raised" && second <= first {
 		t.Fatalf("after token %d was lost, the server agrees to %d", first, second)
 	}
-	// Whoever is refused gets a token as soon as the server takes part.
+	// A client that is refused gets a token as soon as the server takes part.
 	third := max(numberOf(words, 1), second) + 1
 	if words := ask("raise", 2, third); words[0] != "raised" {
 		t.Errorf("after token %d was lost, token %d is answered with %v", first, third, words)

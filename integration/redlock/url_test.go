@@ -41,7 +41,8 @@ func serversURL(urls []string) string {
 	return "redlock://?" + query.Encode()
 }
 
-// refusedServers opens a Locker on servers with a URL for each, which must fail with an error that has all of words in it.
+// refusedServers opens a Locker on servers with a URL for each, which must fail with an error that
+// has all of words in it.
 func refusedServers(t conformance.T, urls []string, words ...string) {
 	t.Helper()
 	l, err := locker.Open(t.Context(), serversURL(urls))

@@ -13,13 +13,15 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// waitPack is contenders who get in one another's way.
+// waitPack tests contenders that get in one another's way.
 func (s *Service) waitPack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I4", Name: "split-votes-end", Run: s.splitVotes,
-			Why: "several who ask at the same time can get some servers each; one of them must get ahead, again and again"},
+			Why: "callers that ask at the same time may win some servers each; one of them must " +
+				"win a majority, each time"},
 		{ID: "I14", Name: "release-leaves-the-next-its-place", Run: s.nextOfTheSameLocker,
-			Why: "a Locker has one place in a lock's queue; the holder that lets go must not take away that of the next in its own process"},
+			Why: "a Locker has one place in a lock's queue; a holder that releases the lock " +
+				"must not remove the place of the next caller in its own process"},
 	}
 }
 
@@ -64,7 +66,7 @@ func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	queue := func(want int) {
 		t.Helper()
-		step.Eventually(t, itest.Soon, func() error {
+		step.Eventually(t, itest.ShortWait, func() error {
 			if n := s.Waiters(t, name); n != want {
 				return fmt.Errorf("%d wait, want %d", n, want)
 			}
@@ -78,10 +80,10 @@ func (s *Service) nextOfTheSameLocker(t conformance.T, _ *conformance.Harness) {
 		later := step.StartAcquire(t, other, name)
 		queue(2)
 		step.Release(t, lease)
-		lease = next.Granted(t, itest.Soon)
+		lease = next.Granted(t, itest.ShortWait)
 		later.WantPending(t)
 		later.Cancel(nil)
-		later.Returned(itest.Soon)
+		later.Returned(itest.ShortWait)
 		queue(0)
 	}
 	step.Release(t, lease)

@@ -81,7 +81,7 @@ var zkFaults = []zkFault{
 
 func upTo(d time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(d))) }
 
-// past is when the session of a silent holder is over, or nearly so.
+// past is the time after which the session of a silent holder has ended, or nearly so.
 func (at *zkScene) past() time.Duration {
 	return zkCampaignTTL + at.slack - at.tick + upTo(2*at.tick)
 }
@@ -103,7 +103,8 @@ func (at *zkScene) cutOff(t conformance.T) {
 	at.do(t, func(ctx context.Context) error { return at.join(ctx, at.target) })
 }
 
-// stall makes a server stand still for less than the second that its pings may be late by, until just now.
+// stall makes a server stand still for less than the second that its pings may be late by, until
+// just now.
 func (at *zkScene) stall(t conformance.T, server *zkServer) {
 	at.docker(t, "pause", server)
 	step.Pass(t, 300*time.Millisecond+upTo(600*time.Millisecond))
@@ -155,8 +156,8 @@ func (at *zkScene) otherAddrs() (addrs []string) {
 	return addrs
 }
 
-// holders makes them: two that know the server alone that will be struck, one that knows all, and one by the usual rule that knows
-// the first alone.
+// holders makes the holders: two that know only the server that will be struck, one that knows all
+// servers, and one by the usual rule that knows only the struck server.
 func (at *zkScene) holders(t conformance.T) (all []*zkHolder) {
 	t.Helper()
 	target := []string{itest.LocalAddr(at.target.Port)}

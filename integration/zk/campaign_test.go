@@ -18,24 +18,27 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// The campaign strikes ensembles while leases are held, and looks at who believes what when another gets the lock. In the short form
-// each kind of fault comes once; in the long one, below LOCKER_SOAK and once for each run of the tests, there are 200 faults.
+// The campaign strikes ensembles while leases are held, and checks what each holder believes when
+// another one gets its lock. In the short form each kind of fault comes once; in the long one,
+// below LOCKER_SOAK and once for each run of the tests, there are 200 faults.
 const (
 	zkLongCampaign = 200
 	zkCampaignTTL  = 4 * time.Second
 )
 
-// zkTicks are those of the ensembles, of which there is one for each, under one fault at a time. Everything about them is as it is by
-// default: so the tick is found out as well.
+// zkTicks are those of the ensembles, of which there is one for each, under one fault at a time.
+// Everything about them is as it is by default: so the tick is found out as well.
 var zkTicks = []time.Duration{500 * time.Millisecond, 2 * time.Second}
 
 var zkCampaignRan sync.Once
 
-// TestZkCampaign is the test of the deadline, by proof.go in zkbackend: whatever happens to the ensemble and to the way there, the
-// holder knows that its lease is lost before the next one has the lock.
+// TestZkCampaign tests the deadline that proof.go in zkbackend derives: whatever happens to the
+// ensemble and to the network, the holder knows that its lease is lost before the next one has the
+// lock.
 //
-// And it is a test of itself: beside the holders there is one that goes by the usual rule, the last acknowledged write and the session's
-// timeout. The long form must catch some of these in the belief that they still hold a lock which another has.
+// The test also checks itself: alongside the holders there is one that follows the usual rule,
+// which is the last acknowledged write and the session's timeout. In the long form some of these
+// must still believe that they hold a lock which another one has.
 func TestZkCampaign(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
@@ -70,8 +73,8 @@ func TestZkCampaign(t *testing.T) {
 	}
 }
 
-// strike has holders of all sorts hold a lock each, and one Locker wait for all of them; makes the fault; and returns what became of
-// the holders.
+// strike starts holders of all kinds with one lock each, and one Locker that waits for all of these
+// locks. Then it makes the fault, and returns the outcomes of the holders.
 func (s *Service) strike(t *testing.T, fault zkFault) []itest.Outcome {
 	scene := s.newZkScene(t, fault)
 	holders := scene.holders(t)
@@ -133,7 +136,7 @@ type zkTrial struct {
 
 	mu      sync.Mutex
 	granted bool
-	freed   bool // the holder was told to let go
+	freed   bool // the holder has released the lock
 }
 
 type zkResult struct {
@@ -172,7 +175,7 @@ func (w *zkTrial) wait(ctx context.Context, rival locker.Locker) zkResult {
 	return zkResult{o, w.holder, nil}
 }
 
-// free has a holder let go whose lease has outlived the fault.
+// free releases the lock of a holder whose lease has survived the fault.
 func (w *zkTrial) free(t *testing.T) {
 	w.mu.Lock()
 	over, _ := w.holder.Over(time.Now())
@@ -182,7 +185,7 @@ func (w *zkTrial) free(t *testing.T) {
 	if granted {
 		return
 	}
-	if err := w.holder.LetGo(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
-		t.Logf("%s: letting go: %v", w.holder.label, err)
+	if err := w.holder.Release(t.Context()); err != nil && !errors.Is(err, locker.ErrLost) {
+		t.Logf("%s: release: %v", w.holder.label, err)
 	}
 }

@@ -22,7 +22,7 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 		t.Errorf("two Lockers were opened with %d requests about nodes, want 10 each at most", n)
 	}
 	name := step.LockName(t)
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 	try := func() error {
 		lease, err := locker.TryAcquire(t.Context(), l, name)
 		if err == nil {
@@ -43,11 +43,11 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	})
 	s.cost(t, "waiting for the holder to release", 4, func() error {
 		w := step.StartAcquire(t, l, name)
-		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, name, 1) })
 		if err := lease.Release(t.Context()); err != nil {
 			return err
 		}
-		lease = w.Granted(t, itest.Soon)
+		lease = w.Granted(t, itest.ShortWait)
 		l, other = other, l
 		return nil
 	})
@@ -55,8 +55,8 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	s.crowd(t, name)
 }
 
-// cost counts what one of many rounds of f costs. In the background there are watches of the own nodes of leases, but of those alone that
-// last for a while.
+// cost counts what one of many rounds of f costs. In the background there are watches of the own
+// nodes of leases, but of those alone that last for a while.
 func (s *Service) cost(t conformance.T, what string, want float64, f func() error) {
 	t.Helper()
 	const rounds = 100

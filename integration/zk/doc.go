@@ -1,4 +1,5 @@
 // Package zk runs the suite, and tests of its own, on ZooKeeper, on ensembles of three servers.
 //
-// A pack is the list of a service's own cases, which the suite runs after those that are common to all backends.
+// A pack is the list of a service's own cases, which the suite runs after those that are common to
+// all backends.
 package zk

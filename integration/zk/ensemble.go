@@ -22,23 +22,23 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// Service is an ensemble, and what can be done to it. Each server publishes its port for clients; the servers have a network of
-// their own among them.
+// Service is an ensemble, and the faults that can be made in it. Each server publishes its port for
+// clients; the servers have a separate network between them.
 type Service struct {
 	image   string
 	tick    time.Duration
-	config  []string          // lines of the configuration, besides those of all ensembles
+	config  []string          // lines of the configuration, in addition to those of all ensembles
 	files   map[string]string // of each server
-	flags   []string          // of the JVM, besides those of all ensembles
+	flags   []string          // of the JVM, in addition to those of all ensembles
 	peers   *itest.Peers
 	Servers []*zkServer
 	URL     string             // for locker.Open
-	options []zkbackend.Option // that stand in it besides, for zkbackend.New
+	options []zkbackend.Option // the options of URL, for zkbackend.New
 	admin   *zk.Conn
 	counter *zkCounter
 }
 
-// zkServer is one process.
+// zkServer is one server process.
 type zkServer struct {
 	*itest.Container
 	number int
@@ -56,14 +56,15 @@ const (
 
 var zkPassword = rand.Text()
 
-// startZk starts an ensemble that allows long sessions at a short tick, so that the tick can't be guessed: the URL tells it. Empty
-// nodes of locks are removed every second, where by default it is every minute. The servers of a busy machine are given as much time for
-// each other as they have at the default tick, or an election comes in between that no case has made.
+// startZk starts an ensemble that allows long sessions with a short tick. A Locker can't guess this
+// tick, so the URL contains it. Empty nodes of locks are removed every second; the default is every
+// minute. The servers wait for each other as long as with the default tick. Otherwise a busy
+// machine could cause an election that no case has made.
 func startZk(ctx context.Context, image string) (*Service, error) {
 	return StartFor(ctx, image, time.Minute)
 }
 
-// StartFor starts one for sessions of up to longest.
+// StartFor starts an ensemble for sessions of up to longest.
 func StartFor(ctx context.Context, image string, longest time.Duration) (*Service, error) {
 	s, err := startZkEnsemble(ctx, image, zkTick, fmt.Sprint("maxSessionTimeout=", longest.Milliseconds()), "initLimit=20", "syncLimit=8")
 	if err == nil {
@@ -82,7 +83,7 @@ func startZkEnsemble(ctx context.Context, image string, tick time.Duration, conf
 	return s, s.found(ctx)
 }
 
-// newZkEnsemble is one that is not started yet.
+// newZkEnsemble returns an ensemble that is not started yet.
 func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*Service, error) {
 	ports, err := itest.FreePorts(zkServers)
 	if err != nil {
@@ -101,7 +102,7 @@ func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config
 	return s, nil
 }
 
-// found starts servers without data, and makes the node that is the Lockers' alone.
+// found starts servers without data, and creates the root node of the Lockers.
 func (s *Service) found(ctx context.Context) (err error) {
 	for _, server := range s.Servers {
 		ports := []int{server.Port}
@@ -137,7 +138,7 @@ func (s *Service) found(ctx context.Context) (err error) {
 	})
 }
 
-// connectZk makes one of the tests' own clients.
+// connectZk returns a client for the tests.
 func connectZk(addrs []string, dial zk.Dialer) (*zk.Conn, error) {
 	conn, _, err := zk.Connect(addrs, 20*time.Second, zk.WithLogger(zkSilence{}), zk.WithDialer(dial))
 	return conn, err
@@ -147,7 +148,8 @@ type zkSilence struct{}
 
 func (zkSilence) Printf(string, ...any) {}
 
-// command is what a server is started with. Its files outlive its death, and needn't outlive that of the machine.
+// command returns the command line of a server. Its files must survive a crash of the process, but
+// not a crash of the machine.
 func (s *Service) command(server *zkServer) []string {
 	var servers []string
 	for _, other := range s.Servers {
@@ -178,7 +180,7 @@ func (s *Service) Addrs() (addrs []string) {
 	return addrs
 }
 
-// ask asks again when a connection has ended: tests end many.
+// ask repeats f when a connection has ended, because tests end many connections.
 func (s *Service) ask(ctx context.Context, f func() error) error {
 	broken := []error{zk.ErrConnectionClosed, zk.ErrNoServer, zk.ErrSessionExpired, zk.ErrSessionMoved}
 	var err error
@@ -191,7 +193,7 @@ func (s *Service) ask(ctx context.Context, f func() error) error {
 	return errors.Join(again, err)
 }
 
-// wait returns when all servers serve all requests, under one leader.
+// wait returns when all servers serve all requests, and have the same leader.
 func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }
 
 func (s *Service) ready(ctx context.Context) error {
@@ -214,7 +216,7 @@ func (s *Service) ready(ctx context.Context) error {
 	return err
 }
 
-// mode is leader or follower, in the server's own eyes; without a quorum it is neither.
+// mode returns the server's own role, leader or follower. Without a quorum it is neither.
 func (server *zkServer) mode(ctx context.Context) (string, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", itest.LocalAddr(server.Port))
@@ -242,8 +244,8 @@ func infoFieldsOf(text string) map[string]string {
 	return fields
 }
 
-// leader is the one that leads in its own eyes; one that is cut off does so for a while beside the real one, so who is in the way
-// is left out.
+// leader returns the server that reports to be the leader, except the servers in but. A leader that
+// is cut off still reports that for a while, alongside the real leader.
 func (s *Service) leader(ctx context.Context, but ...*zkServer) (leader *zkServer, err error) {
 	err = itest.Until(ctx, func(ctx context.Context) error {
 		for _, server := range s.Servers {
@@ -263,7 +265,7 @@ func (s *Service) leader(ctx context.Context, but ...*zkServer) (leader *zkServe
 	return leader, err
 }
 
-// others are the servers besides one.
+// others returns all servers except one.
 func (s *Service) others(server *zkServer) (others []*zkServer) {
 	for _, other := range s.Servers {
 		if other != server {
@@ -273,7 +275,7 @@ func (s *Service) others(server *zkServer) (others []*zkServer) {
 	return others
 }
 
-// docker has the engine do something to servers, to all if none is named.
+// docker runs a command of the Docker engine on servers, on all servers if none is named.
 func (s *Service) docker(ctx context.Context, verb string, servers ...*zkServer) error {
 	args := []string{verb}
 	if len(servers) == 0 {
@@ -312,13 +314,13 @@ func (s *Service) up(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.wait(ctx)) })
 }
 
-// restart is a crash of all servers, and a start on what they have written.
+// restart crashes all servers, and starts them with the data that they have written.
 func (s *Service) restart(t conformance.T) {
 	s.down(t)
 	s.up(t)
 }
 
-// wipe starts an ensemble without data in the place of the old one.
+// wipe replaces the ensemble with one that has no data.
 func (s *Service) wipe(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		remove := []string{"rm", "--force", "--volumes"}
@@ -332,7 +334,7 @@ func (s *Service) wipe(t conformance.T) {
 	})
 }
 
-// failover is a crash of the leader. It is started again when another leads.
+// failover crashes the leader. The former leader is started again when another member leads.
 func (s *Service) failover(t conformance.T) {
 	itest.Must(t, func(ctx context.Context) error {
 		former, err := s.leader(ctx)

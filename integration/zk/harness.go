@@ -32,7 +32,7 @@ func (s *Service) Open(t conformance.T, opts ...zkbackend.Option) locker.Locker 
 	return s.Through(t, s.counter.dial, s.Addrs(), opts...)
 }
 
-// Through makes a Locker that dials in some way.
+// Through makes a Locker whose connections are made by dial.
 func (s *Service) Through(t conformance.T, dial zkDial, addrs []string, opts ...zkbackend.Option) locker.Locker {
 	t.Helper()
 	opts = slices.Concat([]zkbackend.Option{
@@ -47,7 +47,7 @@ func (s *Service) Through(t conformance.T, dial zkDial, addrs []string, opts ...
 
 type zkDial = itest.DialFunc
 
-// linked makes a Locker whose connections go through a network of its own.
+// linked makes a Locker whose connections use a separate network.
 func (s *Service) linked(t conformance.T, opts ...zkbackend.Option) (locker.Locker, *proxy.Network) {
 	t.Helper()
 	return s.linkedTo(t, s.Addrs(), opts...)
@@ -59,12 +59,12 @@ func (s *Service) linkedTo(t conformance.T, addrs []string, opts ...zkbackend.Op
 	return s.Through(t, network.Dial, addrs, opts...), network
 }
 
-// at is the service's URL with another chroot.
+// at returns the service's URL with another chroot.
 func (s *Service) at(root string) string {
 	return itest.Changed(s.URL, func(u *url.URL) { u.Path = root })
 }
 
-// badURLs are mistakes in the service's URL.
+// badURLs returns URLs of the service that contain a mistake.
 func (s *Service) badURLs(t *testing.T) map[string]string {
 	free, err := itest.FreePorts(1)
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Service) with(name, value string) string {
 	})
 }
 
-// zkDir is where docs/zookeeper.md says that a lock is.
+// zkDir returns the node of a lock, as docs/zookeeper.md documents it.
 func zkDir(name string) string { return zkRoot + "/" + name }
 
 // queue lists the nodes of a lock: the holder's, then the waiters'.
@@ -137,7 +137,7 @@ func (s *Service) remove(t conformance.T, name string) {
 	})
 }
 
-// walk visits all nodes but ZooKeeper's own, the deepest first.
+// walk visits all nodes except ZooKeeper's own, the deepest first.
 func (s *Service) walk(path string, visit func(path string, stat *zk.Stat) error) error {
 	names, stat, err := s.admin.Children(path)
 	if errors.Is(err, zk.ErrNoNode) { // it has gone meanwhile
@@ -160,7 +160,8 @@ func (s *Service) walk(path string, visit func(path string, stat *zk.Stat) error
 	return visit(path, stat)
 }
 
-// residue lists all nodes there are, but chroots, and those of locks when they are empty: the servers remove them, if they were ever used.
+// residue lists all nodes, except chroots and the empty nodes of locks. The servers remove an empty
+// node of a lock if it was ever used.
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()
 	const container = math.MinInt64
@@ -183,7 +184,7 @@ func (s *Service) residue(t conformance.T) string {
 	return strings.Join(left, ", ")
 }
 
-// flush removes all nodes, but that which is the Lockers' alone.
+// flush removes all nodes except the root node of the Lockers.
 func (s *Service) flush(t conformance.T) {
 	t.Helper()
 	itest.Must(t, func(ctx context.Context) error {
@@ -205,8 +206,8 @@ func (s *Service) flush(t conformance.T) {
 	})
 }
 
-// zkCounter counts what Lockers ask about nodes, as opposed to what keeps their sessions going: connecting, pings, reads of the root,
-// watches that are set again.
+// zkCounter counts the requests of Lockers about nodes. It doesn't count requests that keep
+// sessions alive: connecting, pings, reads of the root, and watches that are set again.
 type zkCounter struct{ n atomic.Int64 }
 
 func (c *zkCounter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -224,7 +225,8 @@ type zkCountedConn struct {
 	connected bool
 }
 
-// Write gets one packet, or several when somebody writes them together: length, number, operation, and mostly a path.
+// Write gets one packet, or several that are written together: length, number, operation, and
+// usually a path.
 func (c *zkCountedConn) Write(data []byte) (int, error) {
 	const create, exists, ping, createContainer = 1, 3, 11, 19
 	const existsRoot = 4 + 4 + 4 + 4 + 1 + 1 // the size of that packet

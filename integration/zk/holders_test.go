@@ -18,8 +18,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// zkUsualRule is a holder as one would think of it: an ephemeral node of a session with the TTL as its timeout, which is renewed by
-// writes and believed in for the TTL, less what the engine takes off for clocks, from when the last acknowledged one was sent.
+// zkUsualRule is a holder as most programs implement it: an ephemeral node of a session whose
+// timeout is the TTL. Writes renew the session. The holder believes in it for the TTL, minus the
+// engine's margin for clocks, from the time when the last acknowledged write was sent.
 type zkUsualRule struct {
 	name  string
 	conn  *zk.Conn
@@ -128,7 +129,7 @@ func (h *zkUsualRule) Over(now time.Time) (bool, time.Time) {
 	return true, deadline
 }
 
-func (h *zkUsualRule) LetGo(context.Context) error {
+func (h *zkUsualRule) Release(context.Context) error {
 	h.stop()
 	h.conn.Close() // and its node goes
 	<-h.ended

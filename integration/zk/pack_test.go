@@ -21,37 +21,50 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// pack is what ZooKeeper must show beyond the suite. TestZkCampaign shows what cut-offs do.
+// pack contains the cases of ZooKeeper, in addition to the suite. TestZkCampaign shows what
+// cut-offs do.
 func (s *Service) pack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I1", Name: "servers-restart-one-by-one", Run: s.rollingRestart,
-			Why: "servers are brought up to date one after the other, and no lease may be lost for it: its session moves"},
+			Why: "servers are upgraded one after the other, and no lease may be lost because of " +
+				"it: its session moves to another server"},
 		{ID: "I2", Name: "ended-session-is-replaced", Run: s.sessionEnded,
-			Why: "an operator may end a session; its leases are lost, its waiters queue anew, and the Locker goes on with a new one"},
+			Why: "an operator may end a session; its leases are lost, its waiters queue again, " +
+				"and the Locker continues with a new session"},
 		{ID: "I3", Name: "expired-session-is-replaced", Run: s.sessionExpired,
-			Why: "a client that was away for longer than its session must work again when it is back, and its waiters with it"},
+			Why: "a client that was disconnected for longer than its session must work again " +
+				"when it is connected, and so must its waiters"},
 		{ID: "I4", Name: "nodes-of-locks-are-removed", Run: s.reaped,
-			Why: "the servers remove a lock's node when it has been empty for a while, maybe just before it is used; the numbers in it begin anew, and tokens must not"},
+			Why: "the servers remove a lock's node when it was empty for a while, maybe just " +
+				"before it is used; its sequence numbers then begin again, and tokens must not"},
 		{ID: "I5", Name: "waiter-whose-node-was-deleted", Run: s.placeDeleted,
-			Why: "an operator may delete the wrong node; a waiter must not wait for ever without a place"},
+			Why: "an operator may delete the wrong node; a waiter must not wait without end " +
+				"when its place is gone"},
 		{ID: "I6", Name: "quorum-is-lost-and-back", Run: s.quorumLost,
-			Why: "without a quorum nothing may be granted, and it must not be called held; with one all goes on"},
+			Why: "without a quorum nothing may be granted, and the error must not say that the " +
+				"lock is held; with a quorum everything must continue"},
 		{ID: "I7", Name: "nodes-belong-to-their-user", Run: s.permissions,
-			Why: "whoever reaches the servers could free or block any lock otherwise"},
+			Why: "otherwise any client that reaches the servers could free or block any lock"},
 		{ID: "I8", Name: "many-leases-cost-few-requests", Run: s.manyLeases,
-			Why: "leases that are renewed one by one load the servers with every lock that is held"},
+			Why: "if leases were renewed one by one, every held lock would add to the load of " +
+				"the servers"},
 		{ID: "I9", Name: "operations-cost-what-is-documented", Run: s.costs,
-			Why: "each request more is a round trip more for everybody who waits"},
+			Why: "each additional request is another round trip for every waiter"},
 		{ID: "I10", Name: "answers-are-lost", Run: s.answersLost,
-			Why: "a client that the servers hear, and that doesn't hear them, must not keep its locks for as long as it lives"},
+			Why: "a client whose requests reach the servers, and that gets no answers, must not " +
+				"keep its locks for as long as it runs"},
 		{ID: "I11", Name: "data-loss-is-survived", Run: s.wiped,
-			Why: "an ensemble that lost its data, or another one at the same addresses, knows no session: Lockers and waiters must go on there"},
+			Why: "an ensemble that lost its data, or another one at the same addresses, has " +
+				"none of the sessions: Lockers and waiters must continue there"},
 		{ID: "I12", Name: "leader-dies-late", Run: s.leaderDiesLate,
-			Why: "a new leader gives a dead holder's session its whole timeout again: the bound that is documented must be true then, too"},
+			Why: "a new leader gives a dead holder's session its whole timeout again: the " +
+				"documented bound must hold then, too"},
 		{ID: "I13", Name: "only-greetings-arrive", Run: s.onlyGreetings,
-			Why: "servers that confirm the session again and again, and answer nothing else, must not keep a client's locks for as long as it lives"},
+			Why: "if servers confirm the session and answer nothing else, the client must not " +
+				"keep its locks for as long as it runs"},
 		{ID: "I14", Name: "no-write-is-answered", Run: s.noWrites,
-			Why: "answered reads prove no lease; a client that has lost its leases and can remove nothing must let others have its locks"},
+			Why: "answered reads prove no lease; when a client has lost its leases and can " +
+				"remove nothing, others must get its locks"},
 	}
 }
 
@@ -64,7 +77,7 @@ func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
 		leases = append(leases, step.Acquire(t, l, step.LockName(t), locker.WithTTL(zkLongTTL)))
 	}
 	waiter := step.StartAcquire(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, leases[0].Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, leases[0].Name(), 1) })
 	for _, server := range s.Servers {
 		itest.Must(t, func(ctx context.Context) error {
 			return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
@@ -83,13 +96,13 @@ func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
 	step.WantLive(t, leases[1], other)
 	waiter.WantPending(t)
 	step.Release(t, leases[0])
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 	for _, lease := range leases[1:] {
 		step.Release(t, lease)
 	}
 }
 
-// waiting is nil when so many wait.
+// waiting returns nil when n acquisitions wait.
 func (s *Service) waiting(t conformance.T, name string, want int) error {
 	if n := s.Waiters(t, name); n != want {
 		return fmt.Errorf("%d wait, want %d", n, want)
@@ -97,7 +110,8 @@ func (s *Service) waiting(t conformance.T, name string, want int) error {
 	return nil
 }
 
-// sessionEnded has each of the servers end a session, one of which is that which the client is connected with.
+// sessionEnded makes each of the servers end a session. The client is connected to one of these
+// servers.
 func (s *Service) sessionEnded(t conformance.T, _ *conformance.Harness) {
 	for _, addr := range s.Addrs() {
 		s.endedAt(t, addr)
@@ -109,19 +123,19 @@ func (s *Service) endedAt(t conformance.T, addr string) {
 	l, other := step.CloseAtEnd(t, s.Through(t, spy.dial, s.Addrs())), step.CloseAtEnd(t, s.Open(t))
 	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
 	waiter := step.StartAcquire(t, l, taken.Name())
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
 	before := time.Now()
 	itest.Must(t, func(ctx context.Context) error { return spy.end(ctx, addr) })
-	step.LostWithin(t, itest.Soon, lease)
+	step.LostWithin(t, itest.ShortWait, lease)
 	if !before.Before(lease.Deadline()) {
 		t.Errorf("it was lost by its deadline, not by the end of its session")
 	}
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
-	step.FreeWithin(t, itest.Soon, other, lease.Name())
-	step.FreeWithin(t, itest.Soon, l, lease.Name())
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.FreeWithin(t, itest.ShortWait, other, lease.Name())
+	step.FreeWithin(t, itest.ShortWait, l, lease.Name())
 	waiter.WantPending(t)
 	step.Release(t, taken)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 }
 
 func (s *Service) sessionExpired(t conformance.T, h *conformance.Harness) {
@@ -130,24 +144,25 @@ func (s *Service) sessionExpired(t conformance.T, h *conformance.Harness) {
 	step.CloseAtEnd(t, l)
 	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
 	waiter := step.StartAcquire(t, l, taken.Name())
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
 	network.Cut()
 	next := step.StartAcquire(t, other, lease.Name())
-	step.LostWithin(t, itest.Soon, lease)
-	step.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.Soon)) // so the session is over
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 0) })
+	step.LostWithin(t, itest.ShortWait, lease)
+	step.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.ShortWait)) // so the session is over
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 0) })
 	network.Heal()
 	step.Eventually(t, step.Limit, func() error { return s.waiting(t, taken.Name(), 1) })
-	step.FreeWithin(t, itest.Soon, l, lease.Name())
+	step.FreeWithin(t, itest.ShortWait, l, lease.Name())
 	waiter.WantPending(t)
 	step.Release(t, taken)
-	step.Release(t, waiter.Granted(t, itest.Soon))
+	step.Release(t, waiter.Granted(t, itest.ShortWait))
 }
 
 // reaped takes a lock at moments around those at which its node is removed.
 func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
 	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	// Beside, a few names whose nodes are removed again and again while they are used.
+	// At the same time there are a few names whose nodes are removed again and again while they are
+	// used.
 	names := []string{step.LockName(t), step.LockName(t), step.LockName(t), step.LockName(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -208,9 +223,9 @@ func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
 	l, one, two, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name)
 	first := step.StartAcquire(t, one, name)
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, name, 1) })
 	second := step.StartAcquire(t, two, name)
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, name, 2) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, name, 2) })
 	var before []string
 	itest.Must(t, func(ctx context.Context) (err error) {
 		if before, err = s.queue(ctx, name); err == nil {
@@ -218,7 +233,7 @@ func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
 		}
 		return err
 	})
-	step.Eventually(t, itest.Soon, func() error { // it comes back, behind the other one
+	step.Eventually(t, itest.ShortWait, func() error { // it comes back, after the other one in the queue
 		after, err := s.queue(t.Context(), name)
 		if err == nil && (len(after) != 3 || !slices.Equal(after[:2], []string{before[0], before[2]})) {
 			err = fmt.Errorf("the queue was %q and is %q", before, after)
@@ -228,14 +243,14 @@ func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
 	first.WantPending(t)
 	second.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, second.Granted(t, itest.Soon))
-	step.Release(t, first.Granted(t, itest.Soon))
+	step.Release(t, second.Granted(t, itest.ShortWait))
+	step.Release(t, first.Granted(t, itest.ShortWait))
 }
 
 func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
 	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	lease, name := step.Acquire(t, l, step.LockName(t), locker.WithTTL(TTL)), step.LockName(t)
-	step.FreeWithin(t, itest.Soon, l, name)
+	step.FreeWithin(t, itest.ShortWait, l, name)
 	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill", s.Servers[0], s.Servers[1]) })
 	opened := make(chan error, 1)
 	began := time.Now()
@@ -246,9 +261,9 @@ func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
 		}
 		opened <- err
 	}()
-	step.LostWithin(t, itest.Soon, lease)
-	_ = step.WantFailure(t, itest.Soon/2, l, name)
-	_ = step.WantFailure(t, itest.Soon/2, other, lease.Name())
+	step.LostWithin(t, itest.ShortWait, lease)
+	_ = step.WantFailure(t, itest.ShortWait/2, l, name)
+	_ = step.WantFailure(t, itest.ShortWait/2, other, lease.Name())
 	if err := <-opened; err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open without a quorum = %v, want an error that is not the caller's", err)
 	} else if took := time.Since(began); took > 15*time.Second {
@@ -273,7 +288,7 @@ func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
 		t.Fatalf("%v", err)
 	}
 	defer stranger.Close()
-	current := func(ctx context.Context) error { // its server may lag behind that of the holder
+	current := func(ctx context.Context) error { // its server may not have the latest write of the holder's server
 		return s.ask(ctx, func() error { _, err := stranger.Sync("/"); return err })
 	}
 	itest.Must(t, func(ctx context.Context) error {

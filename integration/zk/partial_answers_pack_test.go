@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// zkHalfDeaf is what is between a client and servers that answer only a part of what they are asked.
+// zkHalfDeaf is a network to servers that answer only a part of the requests.
 type zkHalfDeaf struct {
 	greetings atomic.Bool // of each connection only the answer to the request to connect arrives
 	reads     atomic.Bool // writes are not executed, and nothing arrives on a connection on which one was sent
@@ -41,7 +41,8 @@ type zkHalfDeafConn struct {
 	arrived   int         // bytes
 }
 
-// Write gets one packet: length, number, operation. The request that ends a session is none of the writes here.
+// Write gets one packet: length, number, operation. The request that ends a session is none of the
+// writes here.
 func (c *zkHalfDeafConn) Write(data []byte) (int, error) {
 	const create, remove, set, check, multi, createContainer = 1, 2, 5, 13, 14, 19
 	if c.connected && len(data) >= 12 && c.network.reads.Load() &&

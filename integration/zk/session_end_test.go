@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// zkSpy knows the session of a client, so that it can be ended behind its back.
+// zkSpy knows the session of a client, so that the test can end the session.
 type zkSpy struct {
 	mu       sync.Mutex
 	greeting []byte // the last answer to a request to connect: version, timeout, session, password
@@ -50,7 +50,8 @@ func (c *zkSpiedConn) Read(data []byte) (int, error) {
 	return n, err
 }
 
-// end connects to a server as the client, and closes the session. The client may take it back before it is closed; then it is tried again.
+// end connects to a server as the client, and closes the session. The client may take it back
+// before it is closed; then it is tried again.
 func (s *zkSpy) end(ctx context.Context, addr string) error {
 	for {
 		ended, err := s.tryEnd(ctx, addr)
@@ -73,7 +74,7 @@ func (s *zkSpy) tryEnd(ctx context.Context, addr string) (ended bool, err error)
 		return false, err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(itest.Soon))
+	_ = conn.SetDeadline(time.Now().Add(itest.ShortWait))
 	connect := binary.BigEndian.AppendUint32(nil, zkGreeting-4+8)
 	connect = append(connect, g[4:8]...)              // version
 	connect = append(connect, 0, 0, 0, 0, 0, 0, 0, 0) // last zxid

@@ -16,7 +16,8 @@ import (
 
 // What a Locker finds out about an ensemble, and promises less for.
 
-// TestZkLongSessions is about servers that grant no session as short as those that the Locker asks for.
+// TestZkLongSessions is about servers that grant no session as short as those that the Locker asks
+// for.
 func TestZkLongSessions(t *testing.T) {
 	itest.NeedServers(t)
 	s := itest.Started(t, "zookeeper", func(ctx context.Context, image string) (*Service, error) {
@@ -31,14 +32,14 @@ func TestZkLongSessions(t *testing.T) {
 	step.CloseAtEnd(t, l)
 	lease := step.Acquire(t, l, step.LockName(t))
 	next := step.StartAcquire(t, rival, lease.Name())
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, lease.Name(), 1) })
 	network.Cut()
 	t.Cleanup(network.Heal) // before the Locker is closed
 	began := time.Now()
 	step.Release(t, next.Granted(t, step.Limit))
 	took, g := time.Since(began), l.Guarantees()
 	t.Logf("the rival had the lock %v after the cut; the bound is %v (%s)", took, TTL+g.Expiry.Slack, g.Because)
-	if took > TTL+g.Expiry.Slack+itest.Soon/2 {
+	if took > TTL+g.Expiry.Slack+itest.ShortWait/2 {
 		t.Errorf("the rival had the lock %v after the cut, want %v, and what a busy machine takes", took, TTL+g.Expiry.Slack)
 	}
 	if took < 10*time.Second || !strings.Contains(g.Because, "minSessionTimeout") {

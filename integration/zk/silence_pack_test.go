@@ -17,12 +17,12 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// What cuts of one direction, a loss of the data and a late change of the leader do to locks.
+// These cases cut one direction of a connection, remove the data, or change the leader late.
 
 // zkSilentTTLs are of two sessions of one Locker.
 var zkSilentTTLs = []time.Duration{TTL, 3 * TTL}
 
-// zkSilenced is what a Locker has that stops to hear the servers.
+// zkSilenced is the state of a Locker that no longer receives answers of the servers.
 type zkSilenced struct {
 	leases []locker.Lease
 	rivals []*step.Attempt // one for each of the leases
@@ -30,17 +30,18 @@ type zkSilenced struct {
 	waiter *step.Attempt
 }
 
-// silence has l hold locks with several TTLs, and wait for one, until cut is called. It returns when each rival has got its lock, in time.
+// silence has l hold locks with several TTLs, and wait for one, until cut is called. It returns
+// when each rival has got its lock, in time.
 func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (x zkSilenced) {
 	t.Helper()
-	x.taken = step.Acquire(t, rival, step.LockName(t), locker.WithTTL(itest.Far/2))
+	x.taken = step.Acquire(t, rival, step.LockName(t), locker.WithTTL(itest.LongTTL/2))
 	for _, each := range zkSilentTTLs {
 		lease := step.Acquire(t, l, step.LockName(t), locker.WithTTL(each))
 		x.leases, x.rivals = append(x.leases, lease), append(x.rivals, step.StartAcquire(t, rival, lease.Name()))
-		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, lease.Name(), 1) })
 	}
 	x.waiter = step.StartAcquire(t, l, x.taken.Name())
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, x.taken.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, x.taken.Name(), 1) })
 	cut()
 	began := time.Now()
 	for i, each := range zkSilentTTLs {
@@ -50,7 +51,7 @@ func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (
 			t.Errorf("TTL %v: the rival has the lock, and its holder believes in its lease until %v", each, x.leases[i].Deadline())
 		}
 		t.Logf("TTL %v: the rival had the lock %v after the cut; the bound is %v", each, took, bound)
-		if took > bound+itest.Soon {
+		if took > bound+itest.ShortWait {
 			t.Errorf("TTL %v: the rival had the lock %v after the cut, want %v, and what a busy machine takes", each, took, bound)
 		}
 		step.Release(t, next)
@@ -59,8 +60,8 @@ func (s *Service) silence(t conformance.T, l, rival locker.Locker, cut func()) (
 	return x
 }
 
-// heard wants the Locker to work when it hears the servers again: its wait goes on, its locks can be had, and Close confirms that nothing
-// is left.
+// heard wants the Locker to work when it hears the servers again: its wait goes on, its locks can
+// be had, and Close confirms that nothing is left.
 func (x *zkSilenced) heard(t conformance.T, s *Service, l locker.Locker) {
 	t.Helper()
 	step.Eventually(t, step.Limit, func() error { return s.waiting(t, x.taken.Name(), 1) })
@@ -68,13 +69,14 @@ func (x *zkSilenced) heard(t conformance.T, s *Service, l locker.Locker) {
 		step.FreeWithin(t, step.Limit, l, lease.Name())
 	}
 	step.Release(t, x.taken)
-	step.Release(t, x.waiter.Granted(t, itest.Soon))
+	step.Release(t, x.waiter.Granted(t, itest.ShortWait))
 	if err := l.Close(); err != nil {
 		t.Errorf("Close = %v, want nil", err)
 	}
 }
 
-// answersLost loses the answers alone, on old and new connections. The servers are connected with all the time.
+// answersLost loses the answers alone, on old and new connections. The servers are connected with
+// all the time.
 func (s *Service) answersLost(t conformance.T, _ *conformance.Harness) {
 	rival := step.CloseAtEnd(t, s.Open(t))
 	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
@@ -84,7 +86,8 @@ func (s *Service) answersLost(t conformance.T, _ *conformance.Harness) {
 	x.heard(t, s, l)
 }
 
-// TestZkPacketsOfAnswersAreLost is I10 below TCP, where no connection can be made any more, and none notices.
+// TestZkPacketsOfAnswersAreLost is I10 below TCP, where no connection can be made any more, and
+// none notices.
 func TestZkPacketsOfAnswersAreLost(t *testing.T) {
 	itest.NeedServers(t)
 	if err := netns.Usable(); err != nil {
@@ -113,10 +116,10 @@ func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
 	}
 	lease, taken := step.Acquire(t, l, step.LockName(t), locker.WithTTL(TTL)), step.Acquire(t, other, step.LockName(t), locker.WithTTL(TTL))
 	waiter := step.StartAcquire(t, l, taken.Name(), locker.WithTTL(zkLongTTL))
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, taken.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
 	s.wipe(t)
-	step.LostWithin(t, time.Until(lease.Deadline())+itest.Soon, lease)
-	step.LostWithin(t, time.Until(taken.Deadline())+itest.Soon, taken)
+	step.LostWithin(t, time.Until(lease.Deadline())+itest.ShortWait, lease)
+	step.LostWithin(t, time.Until(taken.Deadline())+itest.ShortWait, taken)
 	step.Release(t, waiter.Granted(t, zkLongTTL+step.Limit))
 	for _, each := range []locker.Locker{l, other} {
 		for _, name := range []string{lease.Name(), taken.Name()} {
@@ -129,7 +132,8 @@ func (s *Service) wiped(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// leaderDiesLate has a holder fall silent, and the leader die shortly before it would have ended the holder's session.
+// leaderDiesLate has a holder fall silent, and the leader die shortly before it would have ended
+// the holder's session.
 func (s *Service) leaderDiesLate(t conformance.T, _ *conformance.Harness) {
 	for range 5 {
 		if s.leaderDies(t) {
@@ -148,7 +152,7 @@ func (s *Service) leaderDies(t conformance.T) bool {
 	step.CloseAtEnd(t, l)
 	lease := step.Acquire(t, l, step.LockName(t))
 	next := step.StartAcquire(t, rival, lease.Name(), locker.WithTTL(each))
-	step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, lease.Name(), 1) })
 	var former *zkServer
 	itest.Must(t, func(ctx context.Context) (err error) { former, err = s.leader(ctx); return err })
 	defer func() {
@@ -172,7 +176,7 @@ func (s *Service) leaderDies(t conformance.T) bool {
 	if err := lease.Err(); err == nil {
 		t.Errorf("the rival has the lock, and its holder believes in its lease until %v", lease.Deadline())
 	}
-	if free > bound+itest.Soon {
+	if free > bound+itest.ShortWait {
 		t.Errorf("the lock was free %v after the cut, want %v, and what a busy machine takes", free, bound)
 	}
 	return free > each+slack

@@ -18,7 +18,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// startZkTLS starts an ensemble that wants certificates from its clients, and is called otherwise than the addresses by which it is reached.
+// startZkTLS starts an ensemble that requires client certificates. The name in its own certificate
+// differs from the addresses of the servers.
 func startZkTLS(t *testing.T, authority *itest.Authority) *Service {
 	t.Helper()
 	cert, key := authority.Issue(t, "zk.example")
@@ -43,7 +44,8 @@ func startZkTLS(t *testing.T, authority *itest.Authority) *Service {
 	})
 }
 
-// nettyClasses adds what Debian's ZooKeeper doesn't find, though it is installed with it. Where it isn't there, it isn't missing.
+// nettyClasses adds what Debian's ZooKeeper doesn't find, though it is installed with it. Where it
+// isn't there, it isn't missing.
 func nettyClasses() string {
 	var jars []string
 	for _, part := range []string{"buffer", "codec", "common", "handler", "resolver", "transport", "transport-native-epoll", "transport-native-unix-common"} {
@@ -52,7 +54,7 @@ func nettyClasses() string {
 	return "-Xbootclasspath/a:" + strings.Join(jars, ":")
 }
 
-// TestZkTLS is about zks://: a session moves from server to server by TLS, and its leases live on.
+// TestZkTLS tests zks://: a session moves from server to server by TLS, and its leases survive.
 func TestZkTLS(t *testing.T) {
 	itest.NeedServers(t)
 	authority := itest.NewAuthority(t)
@@ -85,23 +87,23 @@ func TestZkTLS(t *testing.T) {
 	}
 	asIs := address(func(url.Values) {})
 	l, other := step.CloseAtEnd(t, itest.OpenURL(t, asIs)), step.CloseAtEnd(t, itest.OpenURL(t, asIs))
-	itest.HandsOver(t, l, other, step.LockName(t))
+	itest.HandOver(t, l, other, step.LockName(t))
 	unverified := address(func(q url.Values) { q.Del("ca_file"); q.Del("server_name"); q.Set("skip_verify", "true") })
 	step.FreeWithin(t, 0, step.CloseAtEnd(t, itest.OpenURL(t, unverified)), step.LockName(t))
 
 	t.Run("a session moves", func(t *testing.T) {
 		lease := step.Acquire(t, l, step.LockName(t))
 		waiter := step.StartAcquire(t, other, lease.Name())
-		step.Eventually(t, itest.Soon, func() error { return s.waiting(t, lease.Name(), 1) })
+		step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, lease.Name(), 1) })
 		for _, server := range s.Servers {
 			itest.Must(t, func(ctx context.Context) error {
 				return errors.Join(s.docker(ctx, "stop", server), s.docker(ctx, "start", server), s.wait(ctx))
 			})
 		}
-		step.Eventually(t, itest.Soon, func() error { return lease.Renew(t.Context()) })
+		step.Eventually(t, itest.ShortWait, func() error { return lease.Renew(t.Context()) })
 		waiter.WantPending(t)
 		step.Release(t, lease)
-		step.Release(t, waiter.Granted(t, itest.Soon))
+		step.Release(t, waiter.Granted(t, itest.ShortWait))
 	})
 	t.Run("answers are lost", func(t *testing.T) { // of servers that use Netty for their connections, as TLS needs it
 		l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
@@ -122,7 +124,7 @@ func TestZkTLS(t *testing.T) {
 		} {
 			t.Run(what, func(t *testing.T) {
 				t.Parallel()
-				ctx, cancel := context.WithTimeout(t.Context(), 4*itest.Soon)
+				ctx, cancel := context.WithTimeout(t.Context(), 4*itest.ShortWait)
 				defer cancel()
 				l, err := locker.Open(ctx, bad.url)
 				if err == nil {

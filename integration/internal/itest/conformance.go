@@ -8,14 +8,15 @@ import (
 	"github.com/fencedlock/locker/conformance"
 )
 
-// Row is a run of the suite, on one service.
+// Row is a run of the suite on one service.
 type Row struct {
 	Name    string
 	Harness func(*testing.T) conformance.Harness // starts the service, if no other test has
 }
 
-// Conformance runs the suite, and then the backend's own cases, on real servers. They are started when a chosen run needs
-// them: -run 'TestConformance/redis$/B21' starts one Redis. Runs of different services go on side by side, as they mostly wait.
+// Conformance runs the suite, and then the backend's own cases, on real servers. Servers are
+// started when a selected run needs them: -run 'TestConformance/redis$/B21' starts one Redis. Runs
+// of different services are parallel, because they spend most of their time waiting.
 func Conformance(t *testing.T, rows []Row) {
 	for _, row := range rows {
 		t.Run(row.Name, func(t *testing.T) {

@@ -24,8 +24,8 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// Container is a server of the tests. It is shared by all tests of a run, and keeps its files when it is stopped or
-// killed; Main removes it.
+// Container is a server of the tests. It is shared by all tests of a run, and keeps its files when
+// it is stopped or killed; Main removes it.
 type Container struct{ ID string }
 
 // Spec says what to run in a container.
@@ -37,7 +37,8 @@ type Spec struct {
 	Inside *Container        // whose network is shared, with all that it publishes
 }
 
-// owner is the label of each container that a run of the tests has started: which host and process that was.
+// owner is the label of each container that a run of the tests has started. It names the host and
+// the process of the run.
 const owner = "locker.integration.owner"
 
 func me() string {
@@ -48,17 +49,19 @@ func me() string {
 // engine is nil if there is a Docker engine.
 var engine = sync.OnceValue(func() error { return images.Engine(context.Background()) })
 
-// told is set when a test has said what is wrong with it. The others need not repeat that.
-var told atomic.Bool
+// reported is set when a test has reported what is wrong with the engine. The other tests need not
+// repeat that.
+var reported atomic.Bool
 
-// NeedServers skips a test that needs servers where none are wanted, and is clear about what is missing where they are: once.
+// NeedServers skips a test that needs servers if the run wants none. If the run wants servers and
+// the engine is missing, one test fails with the reason.
 func NeedServers(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: it needs servers in containers")
 	}
 	err := engine()
-	if err != nil && told.Swap(true) {
+	if err != nil && reported.Swap(true) {
 		err = errors.New("no Docker engine")
 	}
 	if err != nil {
@@ -66,7 +69,8 @@ func NeedServers(t *testing.T) {
 	}
 }
 
-// Start starts a container. It returns when its process runs, which may be before it serves anybody.
+// Start starts a container. It returns when the process runs, which may be before it serves
+// requests.
 func Start(ctx context.Context, r Spec) (*Container, error) {
 	image, err := images.Find(ctx, r.Image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
 	if err != nil {
@@ -112,7 +116,8 @@ var prepared struct {
 	done bool
 }
 
-// prepare sets testcontainers up for this machine, once, and removes what an earlier run has left.
+// prepare configures testcontainers for this machine, once, and removes the containers that an
+// earlier run has left.
 func prepare(ctx context.Context, image images.Found) error {
 	prepared.Lock()
 	defer prepared.Unlock()
@@ -123,7 +128,8 @@ func prepare(ctx context.Context, image images.Found) error {
 	if image.Built { // then its reaper can't be pulled either
 		defaults["TESTCONTAINERS_RYUK_DISABLED"] = "true"
 	}
-	// Inside a container it would look for ports at the gateway's address, and wait for ever where the engine is here.
+	// Inside a container testcontainers would look for ports at the gateway's address, and wait
+	// without end if the engine is on this machine.
 	host := os.Getenv("DOCKER_HOST")
 	if _, err := os.Stat("/.dockerenv"); err == nil && (host == "" || strings.HasPrefix(host, "unix:")) {
 		defaults["TESTCONTAINERS_HOST_OVERRIDE"] = "127.0.0.1"
@@ -144,8 +150,8 @@ func removeLeftovers(ctx context.Context) error {
 	return removeIf(ctx, func(owner string) bool { return !alive(owner) })
 }
 
-// alive tells whether the run that started a container may still be going on. What other hosts have started on this engine is
-// theirs.
+// alive reports whether the run that started a container may still be running. Containers that
+// other hosts have started on this engine are left alone.
 func alive(owner string) bool {
 	host, text, _ := strings.Cut(owner, "/")
 	pid, err := strconv.Atoi(text)
@@ -156,7 +162,7 @@ func alive(owner string) bool {
 	return err == nil || !errors.Is(err, syscall.ESRCH)
 }
 
-// removeContainers removes those of this run.
+// removeContainers removes the containers of this run.
 func removeContainers() error {
 	if !prepared.done {
 		return nil
@@ -166,8 +172,9 @@ func removeContainers() error {
 	return removeIf(ctx, func(owner string) bool { return owner == me() })
 }
 
-// removeIf removes containers by their owner, with all that they have stored, and then networks. Another run may be doing the same:
-// what is on its way out can't be removed, and is gone soon.
+// removeIf removes containers by their owner, with all their data, and then networks. Another run
+// may do the same: a container that is already being removed can't be removed again, and is gone
+// soon.
 func removeIf(ctx context.Context, cond func(owner string) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 // DialFunc makes a Locker's connections.
 type DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// CutTarget is a service of which packets can be taken away.
+// CutTarget is a service whose packets can be dropped.
 type CutTarget struct {
 	Servers map[string]string // a container that has the server's network, by the server's address
 	Open    func(conformance.T) locker.Locker
@@ -44,7 +44,7 @@ func (at *CutTarget) Processes(t conformance.T) map[string]int {
 	return pids
 }
 
-// Network is one client's way to the service.
+// Network returns the network between one client and the service.
 func (at *CutTarget) Network(t conformance.T) *netns.Network {
 	t.Helper()
 	network, err := netns.New(at.Processes(t))

@@ -12,21 +12,22 @@ import (
 
 // Holder is a holder of a lock.
 type Holder interface {
-	// over is true when the holder knows at the moment now, which is just over, that its lease is lost, and says since when. When it
-	// isn't, it says until when the holder would believe in it.
+	// Over reports whether the holder knew at the moment now, which has just passed, that its lease
+	// is lost. If so, moment is when the holder learned that; if not, it is when the holder stops
+	// believing in its lease.
 	Over(now time.Time) (over bool, moment time.Time)
 
-	// letGo gives the lock back.
-	LetGo(ctx context.Context) error
+	// Release releases the lock.
+	Release(ctx context.Context) error
 }
 
-// OwnRule is a holder by a lease.
+// OwnRule is a holder that follows its locker.Lease.
 type OwnRule struct {
 	locker.Lease
 
 	mu   sync.Mutex
 	done time.Time // when Done was seen to be closed
-	slow bool      // another had the lock when Done was still open, though the deadline had come
+	slow bool      // another one had the lock when Done was still open, although the deadline had passed
 }
 
 func NewOwnRule(lease locker.Lease) *OwnRule {
@@ -40,9 +41,9 @@ func NewOwnRule(lease locker.Lease) *OwnRule {
 	return h
 }
 
-// Over goes by Err, which reads the clock, as Done is closed by a timer, and a busy machine may be late with that. And it goes by
-// the deadline: it must have come too, for a holder that learns of its loss by a message of the cluster may learn of it after the
-// next one.
+// Over uses Err, which reads the clock: Done is closed by a timer, and a timer may be late on a
+// busy machine. The deadline must also have passed, because a holder that learns of its loss by a
+// message of the cluster may learn of it after the next holder has the lock.
 func (h *OwnRule) Over(now time.Time) (bool, time.Time) {
 	open := true
 	select {
@@ -67,5 +68,3 @@ func (h *OwnRule) WasSlow() bool {
 	defer h.mu.Unlock()
 	return h.slow
 }
-
-func (h *OwnRule) LetGo(ctx context.Context) error { return h.Release(ctx) }

@@ -38,7 +38,8 @@ func TestAlive(t *testing.T) {
 	}
 }
 
-// What a run that was killed has left is removed by the next one, and what belongs to a run that goes on is not.
+// Containers of a killed run are removed by the next run. Containers of a run that is still running
+// are not.
 func TestLeftoversAreRemoved(t *testing.T) {
 	NeedServers(t)
 	mine, err := Start(t.Context(), Spec{Image: "redis", Args: []string{"sleep", "infinity"}})

@@ -11,8 +11,9 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// Main is the body of each package's TestMain. It runs the tests and removes the containers that they have started. The test
-// binary is also the holder in another process that the suite asks for; see process.go.
+// Main is the body of each package's TestMain. It runs the tests, and removes the containers that
+// they have started. The suite needs a holder in another process: this process is the test binary,
+// too; see process.go.
 func Main(m *testing.M) {
 	logging.Disable() // go-redis tells of each fault that a test makes
 	flag.Parse()

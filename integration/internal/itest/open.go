@@ -23,7 +23,7 @@ func OpenURL(t conformance.T, rawURL string) locker.Locker {
 	return l
 }
 
-// Changed is a URL with a change.
+// Changed returns a URL with a change.
 func Changed(rawURL string, change func(*url.URL)) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {
@@ -33,10 +33,10 @@ func Changed(rawURL string, change func(*url.URL)) string {
 	return u.String()
 }
 
-// RefusedAtOpen opens a Locker, which must fail soon with an error that has all of words in it.
+// RefusedAtOpen opens a Locker. That must fail soon, with an error that contains all of words.
 func RefusedAtOpen(t conformance.T, rawURL string, words ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Soon)
+	ctx, cancel := context.WithTimeout(t.Context(), ShortWait)
 	defer cancel()
 	l, err := locker.Open(ctx, rawURL)
 	if err == nil {
@@ -60,7 +60,7 @@ func RefusedAtOpen(t conformance.T, rawURL string, words ...string) {
 	}
 }
 
-// WithClient is a Locker that closes its client when it is closed.
+// WithClient returns a Locker that closes its client when it is closed.
 type WithClient struct {
 	locker.Locker
 	Client io.Closer

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Tally is the outcomes by kind of fault.
+// Tally contains the outcomes by kind of fault.
 type Tally map[string][]Outcome
 
 var tallying sync.Mutex
@@ -49,7 +49,8 @@ func (all Tally) String() string {
 	return b.String()
 }
 
-// line sums outcomes up: how many leases were kept and lost, how late the others came, and how early by the usual rule.
+// line summarises outcomes: how many leases were kept and lost, how late the next holders came, and
+// how early they came by the usual rule.
 func line(outcomes []Outcome) string {
 	var text []string
 	for _, usual := range []bool{false, true} {
@@ -76,7 +77,7 @@ func line(outcomes []Outcome) string {
 	return strings.Join(text, " | ")
 }
 
-// spread is the least, the median and the largest.
+// spread returns the smallest, the median and the largest duration.
 func spread(all []time.Duration) string {
 	if len(all) == 0 {
 		return "–"
@@ -86,11 +87,11 @@ func spread(all []time.Duration) string {
 	return fmt.Sprintf("%v/%v/%v", round(all[0]), round(all[len(all)/2]), round(all[len(all)-1]))
 }
 
-// Outcome is what became of one holder under one fault.
+// Outcome is the result of one fault for one holder.
 type Outcome struct {
 	Usual bool          // it goes by the usual rule
-	Kept  bool          // its lease stood till the end
-	Late  time.Duration // how much later than the loss was known another had the lock
-	Early time.Duration // how much earlier another had it
-	Slow  bool          // the holder would have known by a look at its lease, and the timer that tells it was later than that
+	Kept  bool          // its lease was held until the end
+	Late  time.Duration // how much later than the holder knew of its loss another one had the lock
+	Early time.Duration // how much earlier another one had the lock
+	Slow  bool          // Err showed the loss to the holder, and the timer that closes Done was late
 }

@@ -17,11 +17,13 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// pausedWriters is a case of every backend whose leases end by time, and what fencing tokens are for, from end to end: processes
-// that stop themselves between their read and their write, as a machine that is moved does, until their lease has ended and
-// somebody else has written. Then they write.
+// pausedWriters is a case for every backend whose leases end by time. It shows the purpose of
+// fencing tokens from end to end. Processes stop themselves between their read and their write, as
+// a machine that is migrated does. They continue when their lease has ended and another holder has
+// written. Then they write.
 var pausedWriters = conformance.Case{ID: "I0", Name: "paused-writers-are-fenced", Run: pauseWriters, Needs: locker.FencingUntilDataLoss, Hooks: []conformance.Hook{conformance.HookURL},
-	Why: "no lock can keep a stale holder from writing; the token can, where the storage checks it, and without that check updates are lost"}
+	Why: "no lock can keep a stale holder from writing; a token can, if the storage checks it; " +
+		"without that check updates are lost"}
 
 func pauseWriters(t conformance.T, h *conformance.Harness) {
 	l, name, data := step.CloseAtEnd(t, h.Open(t)), step.LockName(t), newStorage()
@@ -39,7 +41,7 @@ func pauseWriters(t conformance.T, h *conformance.Harness) {
 			if err != nil {
 				t.Errorf("a writer: %v", err)
 			}
-		case <-stops: // somebody else comes, and need not wait for more than a TTL
+		case <-stops: // another holder comes, and must not wait for more than a TTL
 			stopped++
 			lease := step.Acquire(t, l, name, locker.WithTTL(h.TTL))
 			if seen, ok := data.read(lease.Token()); ok {
@@ -64,7 +66,7 @@ func pauseWriters(t conformance.T, h *conformance.Harness) {
 	}
 }
 
-// writing is the test's end of a process that writes.
+// writing is the test's side of a process that writes.
 type writing struct {
 	cmd   *exec.Cmd
 	say   *json.Encoder
@@ -74,7 +76,8 @@ type writing struct {
 	over  <-chan struct{} // closed when the case ends
 }
 
-// startWriter starts a process that says on stops when it has stopped itself. It is killed when the case ends.
+// startWriter starts a writer's process. When the process has stopped itself, stops receives a
+// value. The process is killed when the case ends.
 func startWriter(t conformance.T, url string, data *storage, stops chan<- struct{}) *writing {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -94,7 +97,7 @@ func startWriter(t conformance.T, url string, data *storage, stops chan<- struct
 	return &writing{cmd, json.NewEncoder(in), json.NewDecoder(out), data, stops, t.Context().Done()}
 }
 
-// serve answers a writer until it has done what it was told, or is killed.
+// serve answers a writer until it has finished its task, or is killed.
 func (p *writing) serve(o order) error {
 	err := p.say.Encode(o)
 	awake := func() {}
@@ -124,7 +127,7 @@ func (p *writing) serve(o order) error {
 	return errors.Join(err, p.cmd.Wait())
 }
 
-// leave has others write while the process stands still.
+// leave lets others write while the process is stopped.
 func (p *writing) leave(written <-chan struct{}) {
 	select {
 	case p.stops <- struct{}{}:
@@ -136,8 +139,8 @@ func (p *writing) leave(written <-chan struct{}) {
 	}
 }
 
-// wake sends the signal again and again, until the function that it returns is called: on a busy machine a process may take longer
-// to stop itself than others to write.
+// wake sends SIGCONT again and again, until the function that it returns is called. On a busy
+// machine a process may need more time to stop itself than others need to write.
 func (p *writing) wake() (awake func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {

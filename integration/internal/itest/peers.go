@@ -12,8 +12,9 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// Peers is a network for the members of a cluster among themselves. Clients don't come through it: they use the ports that each
-// member publishes. So a member can be cut off from the others and go on talking to its clients, also while it is paused.
+// Peers is a network between the members of a cluster. Clients don't use it: they use the ports
+// that each member publishes. So a member can be cut off from the others while its clients still
+// reach it. Members can be cut off while they are paused, too.
 type Peers struct {
 	ID    string
 	addrs netip.Prefix
@@ -32,26 +33,26 @@ func NewPeers(ctx context.Context) (p *Peers, err error) {
 	return nil, fmt.Errorf("there is no free range of addresses for a network: %w", err)
 }
 
-// Addr is the address of a member, which has it for ever.
+// Addr returns the address of a member. It never changes.
 func (p *Peers) Addr(member int) string {
 	addr := p.addrs.Addr().As4()
 	addr[3] += byte(2 + member) // the first is the gateway's
 	return netip.AddrFrom4(addr).String()
 }
 
-// Join connects a member with the others: for the first time, or again.
+// Join connects a member with the others, for the first time or again.
 func (p *Peers) Join(ctx context.Context, c *Container, member int) error {
 	_, err := images.Docker(ctx, "network", "connect", "--ip", p.Addr(member), p.ID, c.ID)
 	return err
 }
 
-// Cut lets nothing through to and from a member any more, without a word to either side.
+// Cut drops all packets to and from a member. Neither side is notified.
 func (p *Peers) Cut(ctx context.Context, c *Container) error {
 	_, err := images.Docker(ctx, "network", "disconnect", p.ID, c.ID)
 	return err
 }
 
-// removeNetworksIf removes networks by their owner. Nothing may be connected with them.
+// removeNetworksIf removes networks by their owner. No container may be connected to them.
 func removeNetworksIf(ctx context.Context, cond func(owner string) bool) error {
 	list, err := images.Docker(ctx, "network", "ls", "--no-trunc", "--filter", "label="+owner, "--format", `{{.ID}} {{.Label "`+owner+`"}}`)
 	if err != nil {

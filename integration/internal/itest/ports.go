@@ -20,10 +20,11 @@ const (
 	blockSize = 200    // ports that a process takes at once
 )
 
-// FreePorts finds ports of 127.0.0.1 for servers whose port must be known before they start, because they announce it to
-// others, or must stay the same over a restart. They are below those that systems give to outgoing connections, so that
-// none of these takes one while its server is down; and none is found twice, for the same reason. Packages are tested side
-// by side, so a process takes its ports from blocks that no other process has.
+// FreePorts finds ports of 127.0.0.1 for servers whose port must be known before they start,
+// because they announce it to others or must keep it after a restart. The ports are below the range
+// of outgoing connections, so that no outgoing connection takes a port while its server is down.
+// For the same reason no port is found twice. Packages are tested in parallel, so a process takes
+// its ports from blocks that no other process has.
 func FreePorts(n int) ([]int, error) {
 	found.Lock()
 	defer found.Unlock()
@@ -46,7 +47,7 @@ func FreePorts(n int) ([]int, error) {
 	return ports, nil
 }
 
-// found are the ports that this process may still give away.
+// found contains the ports that this process may still assign.
 var found struct {
 	sync.Mutex
 	left   []int
@@ -74,5 +75,5 @@ func takeBlock() error {
 	return fmt.Errorf("other processes have all ports from %d to %d", firstPort, lastPort)
 }
 
-// LocalAddr is the address of a port of this host.
+// LocalAddr returns the address of a port of this host.
 func LocalAddr(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }

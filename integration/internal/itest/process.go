@@ -14,10 +14,12 @@ import (
 )
 
 const (
-	// holderURL is the environment variable that makes a holder of the test binary, with a Locker of its own.
+	// holderURL is the environment variable that makes the test binary a holder, with the URL of
+	// its own Locker.
 	holderURL = "LOCKER_INTEGRATION_HOLDER"
 
-	// holderRole is what it does with it, unless it serves the suite.
+	// holderRole is the environment variable for what the holder does, if it doesn't serve the
+	// suite.
 	holderRole = "LOCKER_INTEGRATION_ROLE"
 	roleWriter = "writer"
 )
@@ -31,7 +33,7 @@ func StartHolder(url string) func(conformance.T) process.Process {
 	}
 }
 
-// holder is the main function of such a process.
+// holder is the main function of a holder's process.
 func holder(url string) (exit int) {
 	l, err := locker.Open(context.Background(), url)
 	if err == nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// Lazily starts a service when the first test of the run wants it. All tests share it.
+// Lazily starts a service when the first test of the run needs it. All tests share it.
 func Lazily[S any](image string, start func(context.Context, string) (S, error)) func(*testing.T) S {
 	service := sync.OnceValues(func() (S, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // an image may have to be made
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute) // an image may have to be built
 		defer cancel()
 		return start(ctx, image)
 	})
@@ -30,14 +30,15 @@ func Lazily[S any](image string, start func(context.Context, string) (S, error))
 	}
 }
 
-// SharedNetwork starts a container that does nothing but publish ports. Servers that tell their addresses to each other and to
-// clients share its network: so 127.0.0.1 and a port is the same server from inside and from outside, on every machine, and each
-// of them can be killed without taking the others' network away.
+// SharedNetwork starts a container that only publishes ports. Servers that announce their addresses
+// to each other and to clients share its network. So 127.0.0.1 and a port is the same server from
+// inside and from outside, on every machine, and each server can be killed without removing the
+// network of the others.
 func SharedNetwork(ctx context.Context, image string, ports []int) (*Container, error) {
 	return Start(ctx, Spec{Image: image, Args: []string{"sleep", "infinity"}, Ports: ports})
 }
 
-// Until asks again and again until there is no error.
+// Until repeats check until it returns no error.
 func Until(ctx context.Context, check func(context.Context) error) error {
 	pause := time.NewTicker(10 * time.Millisecond)
 	defer pause.Stop()
@@ -56,7 +57,7 @@ func Until(ctx context.Context, check func(context.Context) error) error {
 	}
 }
 
-// Docker has the engine do something to containers.
+// Docker runs a command of the Docker engine on containers.
 func Docker(t conformance.T, ids []string, args ...string) {
 	t.Helper()
 	Must(t, func(ctx context.Context) error {
@@ -65,7 +66,8 @@ func Docker(t conformance.T, ids []string, args ...string) {
 	})
 }
 
-// Must bounds what is done to a service, also when t's own context is over.
+// Must runs f with a time limit of its own, also when t's context is over, and ends the test if f
+// fails.
 func Must(t conformance.T, f func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)

@@ -8,11 +8,12 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// storage is what a lock protects: a number that each section reads and then writes, one larger. It is kept twice, by a fence
-// that checks the token before the read and with the write, and by none.
+// storage is what a lock protects: a number that each critical section reads, and then writes
+// increased by one. The number exists twice: with a fence that checks the token before the read and
+// with the write, and without a fence.
 type storage struct {
 	mu           sync.Mutex
-	written      chan struct{} // closed by the next write behind the fence
+	written      chan struct{} // closed by the next write that the fence accepts
 	highest      locker.Token
 	fenced, bare number
 	refused      int // writes, by the fence
@@ -20,12 +21,13 @@ type storage struct {
 
 type number struct{ value, acknowledged int }
 
-// reading is what a section has seen of both numbers.
+// reading contains the values of both numbers that a section has read.
 type reading struct{ Fenced, Bare int }
 
 func newStorage() *storage { return &storage{written: make(chan struct{})} }
 
-// read refuses a token below the highest. Whoever has a smaller one is refused from now on.
+// read refuses a token that is smaller than the highest token. From now on all tokens smaller than
+// this one are refused.
 func (s *storage) read(token locker.Token) (seen reading, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,7 +38,7 @@ func (s *storage) read(token locker.Token) (seen reading, ok bool) {
 	return reading{s.fenced.value, s.bare.value}, true
 }
 
-// write adds one to what was read. The bare number takes whatever comes.
+// write adds one to the number that was read. The number without a fence accepts every write.
 func (s *storage) write(token locker.Token, seen reading) (ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,10 +58,10 @@ func (n *number) set(value int) {
 	n.acknowledged++
 }
 
-// lost is how many updates were acknowledged and are not in the number.
+// lost returns the number of updates that were acknowledged and are missing in the number.
 func (n *number) lost() int { return n.acknowledged - n.value }
 
-// next is closed by the next write behind the fence.
+// next is closed by the next write that the fence accepts.
 func (s *storage) next() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

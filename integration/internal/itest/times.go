@@ -5,12 +5,14 @@ package itest
 import "time"
 
 const (
-	// ShortTTL is the TTL of cases that are about time. Half of it is too short for a machine that is busy with other tests.
+	// ShortTTL is the TTL of cases that test times. Half of it is too short for a machine that is
+	// busy with other tests.
 	ShortTTL = 800 * time.Millisecond
 
-	// Soon is how late a busy machine may be with what must happen at once.
-	Soon = 5 * time.Second
+	// ShortWait is the time that a busy machine may need for something that must happen at once.
+	ShortWait = 5 * time.Second
 
-	// Far is a TTL that no case waits for: what happens earlier has not waited for it.
-	Far = time.Minute
+	// LongTTL is a TTL that is much longer than any case: if something happens earlier, it has not
+	// waited for this TTL.
+	LongTTL = time.Minute
 )

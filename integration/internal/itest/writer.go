@@ -15,27 +15,29 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// order is what a writer is told at its start.
+// order is the task that a writer gets at its start.
 type order struct {
 	Name     string
 	TTL      time.Duration
 	Sections int
 }
 
-// word is what a writer says: it asks the storage, which is in another process, or announces that it stops.
+// word is a message of a writer: it asks the storage, which is in another process, or announces
+// that the writer stops itself.
 type word struct {
 	Do    string // read, write or stop
 	Token locker.Token
 	Seen  reading
 }
 
-// reply is the answer to a word. That to stop comes when it has been woken.
+// reply is the answer to a word. The answer to stop comes after the process was resumed.
 type reply struct {
 	Seen reading
 	OK   bool
 }
 
-// writer stops its process in the middle of each section, and then writes, whatever has become of its lease.
+// writer stops its process in the middle of each critical section, and then writes, whether its
+// lease is lost or not.
 type writer struct {
 	order
 	locker locker.Locker
@@ -43,7 +45,7 @@ type writer struct {
 	hear   *json.Decoder
 }
 
-// work is the main function of such a process.
+// work is the main function of a writer's process.
 func work(l locker.Locker, in io.Reader, out io.Writer) error {
 	w := writer{locker: l, say: json.NewEncoder(out), hear: json.NewDecoder(in)}
 	if err := w.hear.Decode(&w.order); err != nil {
@@ -67,7 +69,7 @@ func (w *writer) section() error {
 	defer lease.Release(ctx)
 	token := lease.Token()
 	read, err := w.ask(word{Do: "read", Token: token})
-	if err != nil || !read.OK { // on a busy machine it may come too late for that already
+	if err != nil || !read.OK { // on a busy machine the read itself may be too late
 		return err
 	}
 	if err := w.stop(token); err != nil {
@@ -81,7 +83,7 @@ func (w *writer) section() error {
 	return err
 }
 
-// stop has the system stop this process, with all its threads, until another one wakes it.
+// stop has the system stop this process, with all its threads, until another process resumes it.
 func (w *writer) stop(token locker.Token) error {
 	if err := w.say.Encode(word{Do: "stop", Token: token}); err != nil {
 		return err

@@ -9,8 +9,9 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// HandsOver acquires a lock, renews it and hands it to a waiter. That takes every kind of connection that a client has.
-func HandsOver(t *testing.T, l, other locker.Locker, name string) {
+// HandOver acquires a lock, renews it and hands it to a waiter. That needs every kind of connection
+// that a client has.
+func HandOver(t *testing.T, l, other locker.Locker, name string) {
 	t.Helper()
 	lease := step.Acquire(t, l, name)
 	next := step.StartAcquire(t, other, name)
@@ -20,5 +21,5 @@ func HandsOver(t *testing.T, l, other locker.Locker, name string) {
 	}
 	next.WantPending(t)
 	step.Release(t, lease)
-	step.Release(t, next.Granted(t, Soon))
+	step.Release(t, next.Granted(t, ShortWait))
 }
