@@ -16,9 +16,9 @@ func (r *runner) tellOfWait() {
 	}
 }
 
-// await calls f, which ends when cancel is called, and returns its result. A signal cancels f, and after a second
-// signal await no longer waits for f; the error then has the signal's exit code, whatever f returned. notice, if it
-// isn't nil, is called once when f takes long.
+// await calls f, which ends when cancel is called, and returns its result. A signal cancels f, and
+// after a second signal await no longer waits for f; the error then has the signal's exit code,
+// whatever f returned. notice, if it isn't nil, is called once when f takes long.
 func await[T any](r *runner, cancel context.CancelCauseFunc, notice func(), f func() (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -30,7 +30,8 @@ func await[T any](r *runner, cancel context.CancelCauseFunc, notice func(), f fu
 		got <- result{value, err}
 	}()
 	if notice != nil {
-		// In the background, because a reader of stderr that has stalled must not keep us from the lock.
+		// In the background, because a reader of stderr that has stalled must not keep us from the
+		// lock.
 		timer := time.AfterFunc(noticeAfter, notice)
 		defer timer.Stop()
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-// backends is every backend of this program, in the order of the decision matrix. A new one is a line here; its import
-// makes its URLs known to locker.Open.
+// backends is every backend of this program, in the order of the decision matrix. A new one is a
+// line here; its import makes its URLs known to locker.Open.
 var backends = []func() locker.Guarantees{
 	membackend.Guarantees,
 	filebackend.Guarantees,
@@ -32,15 +32,16 @@ var backends = []func() locker.Guarantees{
 	pgbackend.Guarantees,
 }
 
-// silenceClients turns off what client libraries write to stderr on their own, because stderr is CMD's as well. What
-// matters comes back as an error.
+// silenceClients turns off what client libraries write to stderr on their own, because stderr is
+// CMD's as well. What matters comes back as an error.
 func silenceClients() { logging.Disable() }
 
 const envURL = "LOCKER_URL"
 
-// backendURL is the value of --backend if that was given, otherwise of LOCKER_URL, otherwise the user's private
-// directory. An empty value is an error: a forgotten variable must not turn a lock among machines into a lock on
-// this machine. White space around it is dropped, as locker.Open does.
+// backendURL is the value of --backend if that was given, otherwise of LOCKER_URL, otherwise the
+// user's private directory. An empty value is an error: a forgotten variable must not turn a lock
+// among machines into a lock on this machine. White space around it is dropped, as locker.Open
+// does.
 func backendURL(flag string, given bool) (string, error) {
 	if given {
 		flag = strings.TrimSpace(flag)
@@ -70,8 +71,9 @@ func open(ctx context.Context, rawURL string, reqs []locker.Requirement) (locker
 	return locker.Open(ctx, rawURL, append([]locker.Requirement{amongProcesses{}}, reqs...)...)
 }
 
-// amongProcesses refuses a backend that lives within this process, as mem does: no other locker would see its locks. It
-// refuses files in a container as well, where the lockers of other containers would not see them.
+// amongProcesses refuses a backend that lives within this process, as mem does: no other locker
+// would see its locks. It refuses files in a container as well, where the lockers of other
+// containers would not see them.
 type amongProcesses struct{}
 
 func (amongProcesses) Check(g locker.Guarantees) error {
@@ -84,9 +86,9 @@ func (amongProcesses) Check(g locker.Guarantees) error {
 	return errors.New("only one process sees locks of " + g.Backend + ", and every locker run is another process")
 }
 
-// keepOpen returns a copy of the descriptor that the lock is attached to, for CMD to inherit, so that the lock
-// survives this process until CMD ends. It is nil where locks are not attached to descriptors; otherwise the caller
-// closes it.
+// keepOpen returns a copy of the descriptor that the lock is attached to, for CMD to inherit, so
+// that the lock survives this process until CMD ends. It is nil where locks are not attached to
+// descriptors; otherwise the caller closes it.
 func keepOpen(lease locker.Lease) (*os.File, error) {
 	if h, ok := locker.As[filebackend.Handle](lease); ok {
 		return h.File()

@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// Where there are no process groups, or none that this program knows how to handle, CMD is one process: what it has
-// started gets no signals from here, and nothing ends CMD when this program is killed.
+// Where there are no process groups, or none that this program knows how to handle, CMD is one
+// process: what it has started gets no signals from here, and nothing ends CMD when this program is
+// killed.
 
 var (
 	endingSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
@@ -33,7 +34,7 @@ type child struct {
 	err       error          // of cmd.Wait
 }
 
-// start starts cmd, and closes inherit: no lock hangs on a descriptor here.
+// start starts cmd, and closes inherit: no lock depends on a descriptor here.
 func start(cmd *exec.Cmd, inherit *os.File, _ terminal) (*child, error) {
 	_ = inherit.Close()
 	if err := cmd.Start(); err != nil {

@@ -13,22 +13,24 @@ import (
 var (
 	// endingSignals end a wait for the lock.
 	endingSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
-	// passedSignals are passed on to CMD, together with endingSignals, and SIGCONT, which has a channel of its own.
+	// passedSignals are passed on to CMD, together with endingSignals, and SIGCONT, which has a
+	// channel of its own.
 	passedSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP}
 )
 
-// surviveBrokenPipe keeps a stderr that nobody reads any more from ending this program, and CMD with it. CMD doesn't
-// inherit this, as it would if the signal were ignored.
+// surviveBrokenPipe keeps this program, and CMD with it, from ending when nobody reads stderr any
+// more. CMD doesn't inherit this. It would inherit it if the signal were ignored.
 func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 func signalNumber(sig os.Signal) int { return int(sig.(syscall.Signal)) }
 
-// child is CMD: the leader of a process group of its own, so that signals reach what it has started as well, and this
-// program can outlive them. One goroutine uses it.
+// child is CMD: the leader of a process group of its own, so that signals reach what it has started
+// as well, and this program can outlive them. One goroutine uses it.
 //
-// On a terminal the group runs in the background, so that Ctrl-C and Ctrl-Z reach this program together with whatever
-// else is in its job (a script, a pipeline), and are passed on. When CMD wants the terminal for itself, to read or to
-// change its modes, the kernel stops it with SIGTTIN or SIGTTOU; then it gets the foreground and goes on.
+// On a terminal the group runs in the background, so that Ctrl-C and Ctrl-Z reach this program
+// together with whatever else is in its job (a script, a pipeline), and are passed on. When CMD
+// wants the terminal for itself, to read or to change its modes, the kernel stops it with SIGTTIN
+// or SIGTTOU; then it gets the foreground and goes on.
 type child struct {
 	pid       int
 	tty       terminal
@@ -36,15 +38,16 @@ type child struct {
 	continued chan os.Signal // SIGCONT
 	status    syscall.WaitStatus
 	ended     bool
-	ending    bool // it was told to end
-	halting   bool // it was told to stop
-	handOver  bool // it gets the terminal when it is continued
-	front     bool // it had the foreground when it ended
+	ending    bool // CMD got SIGTERM from this program
+	halting   bool // CMD got SIGTSTP from this program
+	handOver  bool // CMD gets the terminal when it is continued
+	front     bool // CMD had the foreground when it ended
 	typed     bool // SIGINT was passed on
 }
 
-// start starts cmd, and closes inherit. CMD keeps the descriptor, if there is one, under the next free number: to put
-// it to a fixed one could hide a descriptor that CMD's caller has prepared, as make does for its jobs.
+// start starts cmd, and closes inherit. CMD gets the descriptor, if there is one, under the next
+// free number. A fixed number could replace a descriptor that CMD's caller has prepared, as make
+// does for its jobs.
 func start(cmd *exec.Cmd, inherit *os.File, tty terminal) (*child, error) {
 	if inherit != nil {
 		fd, err := duplicate(inherit)
@@ -63,11 +66,11 @@ func start(cmd *exec.Cmd, inherit *os.File, tty terminal) (*child, error) {
 		return nil, err
 	}
 	c.pid = cmd.Process.Pid
-	_ = cmd.Process.Release() // look waits for CMD instead, because Process.Wait doesn't tell of stops
+	_ = cmd.Process.Release() // look waits for CMD instead, because Process.Wait doesn't report stops
 	return c, nil
 }
 
-// duplicate returns a descriptor of the same open file that is inherited by what is started next.
+// duplicate returns a descriptor of the same open file. The next started process inherits it.
 func duplicate(f *os.File) (fd int, err error) {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -79,7 +82,8 @@ func duplicate(f *os.File) (fd int, err error) {
 	return fd, err
 }
 
-// look finds out what has become of CMD. stopped says that it was stopped and is to go on now, with proceed.
+// look returns the state of CMD. stopped reports that CMD was stopped and must be continued now,
+// with proceed.
 func (c *child) look() (ended, stopped bool) {
 	for {
 		var status syscall.WaitStatus
@@ -100,7 +104,7 @@ func (c *child) look() (ended, stopped bool) {
 	}
 }
 
-// halted deals with a stop of CMD, and reports whether it is to go on.
+// halted handles a stop of CMD, and reports whether CMD must be continued.
 func (c *child) halted(sig syscall.Signal) bool {
 	front, own := c.tty.foreground(), syscall.Getpgrp()
 	wantsTerminal := sig == syscall.SIGTTIN || sig == syscall.SIGTTOU
@@ -108,20 +112,21 @@ func (c *child) halted(sig syscall.Signal) bool {
 	case wantsTerminal && front == own && !c.halting:
 		c.handOver = true
 	case wantsTerminal && front == c.pid && !c.halting && continuesFirst:
-		// CMD went on and wanted the terminal just before it was handed over. From here on Ctrl-Z reaches this
-		// program; one that has reached CMD since the handover is still pending, and SIGCONT would discard it.
+		// CMD went on and wanted the terminal just before it was handed over. From here on Ctrl-Z
+		// reaches this program; one that has reached CMD since the handover is still pending, and
+		// SIGCONT would discard it.
 		c.tty.setForeground(own)
 		if c.handOver = !stopPending(c.pid); !c.handOver {
 			c.suspend(0, stopSignal)
 		}
-	case c.ending: // it goes on, unless it would be stopped again at once
+	case c.ending: // CMD continues, unless it would be stopped again at once
 		return !wantsTerminal
-	case front == c.pid: // Ctrl-Z at CMD, which alone has got it: the rest of the job stops as well
+	case front == c.pid: // only CMD got the Ctrl-Z, so the rest of the job is stopped as well
 		c.tty.setForeground(own)
 		c.suspend(0, stopSignal)
 	case c.halting:
 		c.suspend(os.Getpid(), stopSignal)
-	case wantsTerminal: // and this program hasn't got it: its shell, or a locker around it, is asked for it
+	case wantsTerminal: // this program doesn't have the terminal, so it asks its shell, or a locker around it
 		c.suspend(os.Getpid(), syscall.SIGTTIN)
 	default: // somebody has stopped CMD alone, and will continue it
 		return false
@@ -130,14 +135,17 @@ func (c *child) halted(sig syscall.Signal) bool {
 	return true
 }
 
-// suspendTakes is much longer than the kernel needs to stop this program after it has sent itself a signal.
+// suspendTakes is much longer than the kernel needs to stop this program after it has sent itself a
+// signal.
 const suspendTakes = 100 * time.Millisecond
 
-// suspend stops this program, or its whole process group for 0, and returns when it was continued. Unlike
-// SIGSTOP, sig (SIGTSTP or SIGTTIN) does nothing where no shell is left that could continue us.
+// suspend stops this program, or its whole process group for 0, and returns when it was continued.
+// Unlike SIGSTOP, sig (SIGTSTP or SIGTTIN) does nothing where no shell is left that could continue
+// us.
 //
-// The SIGCONT that ends the stop is taken here: CMD is continued by proceed. If it were passed on as well, it could come
-// late, and the kernel discards a Ctrl-Z on its way to CMD when CMD gets SIGCONT.
+// The SIGCONT that ends the stop is taken here: CMD is continued by proceed. If it were passed on
+// as well, it could come late, and the kernel discards a Ctrl-Z on its way to CMD when CMD gets
+// SIGCONT.
 func (c *child) suspend(pid int, sig syscall.Signal) {
 	select {
 	case <-c.continued: // one from before
@@ -154,7 +162,7 @@ func (c *child) suspend(pid int, sig syscall.Signal) {
 	}
 }
 
-// pass passes a signal on. The error is that of kill(2), as with terminate and kill.
+// pass passes a signal on. Like terminate and kill, it returns the error of kill(2).
 func (c *child) pass(sig os.Signal) error {
 	switch sig {
 	case syscall.SIGTSTP:
@@ -168,9 +176,9 @@ func (c *child) pass(sig os.Signal) error {
 	return c.signal(sig.(syscall.Signal))
 }
 
-// proceed continues CMD, with the terminal if it wanted that. A Ctrl-Z that reaches CMD between the handover and
-// SIGCONT would be discarded by the kernel. So CMD is continued first where halted can tell a CMD that is stopped
-// again because it was too fast.
+// proceed continues CMD, with the terminal if CMD wanted it. A Ctrl-Z that reaches CMD between the
+// handover and SIGCONT would be discarded by the kernel. So CMD is continued first where halted can
+// tell a CMD that is stopped again because it was too fast.
 func (c *child) proceed() {
 	handOver := c.handOver
 	c.handOver = false
@@ -191,15 +199,16 @@ func (c *child) terminate() error {
 	return err
 }
 
-// kill ends what is left of CMD's group. It may be called right after CMD has ended: for another group to have
-// its number by then, all process ids would have to be used up meanwhile.
+// kill ends what is left of CMD's group. It may be called right after CMD has ended: for another
+// group to have its number by then, all process ids would have to be used up meanwhile.
 func (c *child) kill() error { return c.signal(syscall.SIGKILL) }
 
-// signal fails with EPERM when all of the group run as other users.
+// signal fails with EPERM if all processes of the group run as other users.
 func (c *child) signal(sig syscall.Signal) error {
 	err := syscall.Kill(-c.pid, sig)
 	if err != nil && !c.ended {
-		// It has moved to another group, or has ended and wasn't waited for yet, which macOS calls EPERM for a group alone.
+		// It has moved to another group, or has ended and wasn't waited for yet, which macOS calls
+		// EPERM for a group alone.
 		err = syscall.Kill(c.pid, sig)
 	}
 	return err

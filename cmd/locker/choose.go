@@ -107,7 +107,8 @@ func askOne(w io.Writer, in *bufio.Scanner, q choice.Question) ([]string, error)
 	}
 }
 
-// isTerminal is also true of other devices, such as /dev/null, which answer with the end of the input.
+// isTerminal is also true of other devices, such as /dev/null, which answer with the end of the
+// input.
 func isTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
@@ -131,7 +132,7 @@ func adviceText(a choice.Advice) string {
 	}{
 		{"Why", a.Why},
 		{"What it does not promise", a.Not},
-		{"Beside it", a.Beside},
+		{"In addition", a.Also},
 	} {
 		if len(part.lines) == 0 {
 			continue

@@ -14,7 +14,7 @@ func TestChoose(t *testing.T) {
 	if code != 0 || stderr != "" {
 		t.Fatalf("code %d, stderr %q, want 0 and nothing", code, stderr)
 	}
-	for _, want := range []string{"Take etcd.", "etcd://", "Why:", "What it does not promise:", "Beside it:", "fenceredis"} {
+	for _, want := range []string{"Take etcd.", "etcd://", "Why:", "What it does not promise:", "In addition:", "fenceredis"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("choose lacks %q:\n%s", want, stdout)
 		}

@@ -20,18 +20,18 @@ import (
 )
 
 const conformanceLong = `Runs the suite that the backends of this project pass on a lock service of yours, and prints what
-came of each case. A case is about something that the backend promises, or that all must show.
+came of each case. A case tests something that the backend promises, or that every backend must do.
 
-The locks that it uses have new names in each run, and nothing is left of them; nobody else's locks are
-touched. It takes some minutes, makes a few thousand requests a second at times, and opens up to some
-hundred connections: a test installation is a better place for it than one in production.
+The suite uses locks with new names in each run, and removes them; it touches no other locks. It
+takes some minutes, makes a few thousand requests a second at times, and opens up to some hundred
+connections: use it on a test installation rather than in production.
 
-Faults are not made, as only whoever runs the servers can: what a backend does when its network is
-cut, or its server paused or restarted, is shown as not tested. Processes of this program are killed
-and stopped, as holders of locks.
+The suite makes no faults, because only the operator of the servers can: cases in which the network
+is cut, or a server is paused or restarted, are shown as not tested. The suite does kill and stop
+processes of this program, as holders of locks.
 
-The exit code is 0 when no case has failed, and 1 otherwise; 130 after Ctrl-C, when it prints what
-there is.`
+The exit code is 0 when no case has failed, and 1 otherwise; 130 after Ctrl-C, when it prints the
+results so far.`
 
 // conformanceOptions are the flags of conformance.
 type conformanceOptions struct {
@@ -119,8 +119,9 @@ func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []c
 	return conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add) //nolint:contextcheck // cases have contexts of their own
 }
 
-// scratch makes a directory of the suite's own in the directory that a URL of the file backend names, because lock files stay,
-// and returns its URL and what removes it. It leaves other URLs alone. The URL is one that could be opened.
+// scratch makes a directory of the suite's own in the directory that a URL of the file backend
+// names, because lock files stay, and returns its URL and what removes it. It leaves other URLs
+// alone. The URL is one that could be opened.
 func scratch(rawURL string) (own string, remove func() error, err error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "file" {

@@ -20,7 +20,8 @@ func holders(url string) func(conformance.T) holder.Process {
 		}
 		cmd := exec.Command(self, holderCommand)
 		cmd.Env = append(os.Environ(), envURL+"="+url)
-		// A group of its own, so that a Ctrl-C ends the case and not its holder, which the case would blame the backend for.
+		// A group of its own, so that a Ctrl-C ends the case and not its holder, which the case
+		// would blame the backend for.
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		return holder.Start(t, cmd)
 	}

@@ -43,7 +43,8 @@ func startOnTerminal(t *testing.T, env []string, args ...string) (console, *exec
 	var number, unlock int32
 	control(syscall.TIOCSPTLCK, unsafe.Pointer(&unlock))
 	control(syscall.TIOCGPTN, unsafe.Pointer(&number))
-	// By default Ctrl-C discards what was written and not read yet, and that may be the answer to it already.
+	// By default Ctrl-C discards what was written and not read yet, and that may be the answer to
+	// it already.
 	var mode syscall.Termios
 	control(syscall.TCGETS, unsafe.Pointer(&mode))
 	mode.Lflag |= syscall.NOFLSH
@@ -61,7 +62,7 @@ func startOnTerminal(t *testing.T, env []string, args ...string) (console, *exec
 	}
 	_ = slave.Close()
 	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // the kernel hangs up whoever else is on the terminal
+		_ = cmd.Process.Kill() // the kernel sends SIGHUP to the other processes on the terminal
 		_ = cmd.Wait()
 		_ = master.Close()
 	})
@@ -75,7 +76,8 @@ func (c console) typeIn(t *testing.T, text string) {
 	}
 }
 
-// see reads lines up to one that ends with text. The terminal echoes what is typed, so lines may have more before it.
+// see reads lines up to one that ends with text. The terminal echoes what is typed, so lines may
+// have more before it.
 func (c console) see(t *testing.T, text string) {
 	t.Helper()
 	for {
@@ -95,9 +97,9 @@ func init() {
 	helpers["reader"] = helpReader
 }
 
-// helpShell does for one job what an interactive shell does: it puts the command args into a group of its own in the
-// foreground, tells what becomes of it, and takes the terminal back when it stops. On a line that says fg it
-// continues the job.
+// helpShell does for one job what an interactive shell does: it puts the command args into a group
+// of its own in the foreground, tells what becomes of it, and takes the terminal back when it
+// stops. On a line that says fg it continues the job.
 func helpShell(args []string) {
 	signal.Ignore(syscall.SIGTTOU, syscall.SIGINT, syscall.SIGTSTP)
 	tty := openTerminal()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// On the layers of a container's root a lock is one of this container alone: two containers of one image would both run
-// CMD. So locker run refuses it, also where nobody has named a backend.
+// On the layers of a container's root a lock is one of this container alone: two containers of one
+// image would both run CMD. So locker run refuses it, also where nobody has named a backend.
 func TestLocksInAContainerAreRefused(t *testing.T) {
 	base := t.TempDir()
 	mount(t, "tmpfs", base, "tmpfs", "") // layers can't be on layers, as the temporary directory may be

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// In these tests locker is root without the capability to signal others, and CMD is nobody. That is sudo(8) the other way
-// round, as far as kill(2) is concerned.
+// In these tests locker is root without the capability to signal others, and CMD is nobody. That is
+// sudo(8) the other way round, as far as kill(2) is concerned.
 
 func init() {
 	helpers["powerless"] = helpPowerless

@@ -13,9 +13,10 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The codes are in a range that commands rarely use: above those of curl (to 99), apt-get and setlock (100, 111),
-// below Python's 120, those of xargs, timeout and docker (123 to 125), the shells' 126 and 127, and the signals.
-// Those of sysexits(3), 64 to 78, would say the same things, but many commands return them.
+// The codes are in a range that commands rarely use: above those of curl (to 99), apt-get and
+// setlock (100, 111), below Python's 120, those of xargs, timeout and docker (123 to 125), the
+// shells' 126 and 127, and the signals. Those of sysexits(3), 64 to 78, would say the same things,
+// but many commands return them.
 const (
 	exitOutput     = 1
 	exitUsage      = 116
@@ -40,7 +41,8 @@ const exitTable = `  116  usage: bad arguments, or a backend that can't do or do
 type exitError struct {
 	code int
 	err  error
-	// interrupt, if it isn't nil, ends this process by SIGINT instead. It returns only if that fails.
+	// interrupt, if it isn't nil, ends this process by SIGINT instead. It returns only if that
+	// fails.
 	interrupt func()
 }
 
@@ -53,8 +55,8 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// report prints an error, if there is something to print, and returns the exit code. An error without a code comes
-// from cobra and is an error of usage.
+// report prints an error, if there is something to print, and returns the exit code. An error
+// without a code comes from cobra and is an error of usage.
 func report(stderr io.Writer, err error) int {
 	if err == nil {
 		return 0
@@ -78,8 +80,8 @@ func say(w io.Writer, message string) {
 	_, _ = fmt.Fprintf(w, "locker: %s\n", printable(message)) // a failure could not be reported anywhere
 }
 
-// printable replaces characters that a terminal would act on, such as escape sequences. A part of the text comes
-// from the lock service, or from whatever answers at its address.
+// printable replaces characters that a terminal would act on, such as escape sequences. A part of
+// the text comes from the lock service, or from whatever answers at its address.
 func printable(text string) string {
 	if strings.IndexFunc(text, unprintable) < 0 {
 		return text

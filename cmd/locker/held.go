@@ -12,8 +12,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// envHeld tells CMD, and what CMD starts, which locks are held around it: an entry for each locker run, with its
-// process id and a digest of backend and name. A locker run that waited for one of them would wait for itself.
+// envHeld tells CMD, and what CMD starts, which locks are held around it: an entry for each locker
+// run, with its process id and a digest of backend and name. A locker run that waited for one of
+// them would wait for itself.
 const envHeld = "LOCKER_HELD"
 
 // heldAround returns an error if a locker run around this one holds the lock called name.
@@ -45,8 +46,9 @@ func cutEntry(entry string) (pid int, sum string) {
 	return pid, sum
 }
 
-// digest stands for a lock, and contains no secret: neither the password nor a parameter that may hold one. Two URLs
-// of one service may have two digests; then a locker run that waits for itself isn't recognised.
+// digest identifies a lock, and contains no secret: neither the password nor a parameter that may
+// hold one. Two URLs of one service may have two digests; then a locker run that waits for itself
+// isn't recognised.
 func digest(rawURL, name string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A locker run that waits for a lock which is held around it would wait for ever, as nobody else could release it.
+// A locker run that waits for a lock which is held around it would wait without end, because nobody
+// else could release it.
 func TestLockThatIsHeldAround(t *testing.T) {
 	other := "LOCKER_URL=file://" + locksDir(t)
 	me := self(t)

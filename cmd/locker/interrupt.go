@@ -7,8 +7,8 @@ import (
 	"os/signal"
 )
 
-// untilInterrupted returns a context that ends with the first signal of those that end a wait; a second one ends this
-// program. stop is called when it has nothing to clean up any more.
+// untilInterrupted returns a context that ends with the first signal of those that end a wait; a
+// second one ends this program. stop is called when it has nothing to clean up any more.
 func untilInterrupted() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -27,7 +27,8 @@ func untilInterrupted() (ctx context.Context, stop func()) {
 	}
 }
 
-// interruption is the error of the signal that has ended the context of untilInterrupted, if there was one.
+// interruption is the error of the signal that has ended the context of untilInterrupted, if there
+// was one.
 func interruption(ctx context.Context) error {
 	var exit *exitError
 	if errors.As(context.Cause(ctx), &exit) {

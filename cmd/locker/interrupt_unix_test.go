@@ -44,7 +44,7 @@ func TestConformanceLeavesNoFiles(t *testing.T) {
 		t.Fatalf("code %d, stderr %q, stdout %s", code, stderr, stdout)
 	}
 	if files := lockFiles(t, home); len(files) > 0 {
-		t.Errorf("left behind: %q", files)
+		t.Errorf("remaining: %q", files)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestInterruptedConformance(t *testing.T) {
 		wantEnd(t, p.errOut)
 		p.wantCode(t, 128+int(sig))
 		if files := lockFiles(t, home); len(files) > 0 {
-			t.Errorf("%v: left behind: %q", sig, files)
+			t.Errorf("%v: remaining: %q", sig, files)
 		}
 	}
 }

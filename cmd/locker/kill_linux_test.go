@@ -43,7 +43,7 @@ func TestSurvivorKeepsTheLock(t *testing.T) {
 	}
 	want(t, p.out, syscall.SIGUSR1.String()) // it lives
 	if code, _, stderr := runToEnd(t, env, "run", "--no-wait", "x", "--", "true"); code != exitHeld {
-		t.Errorf("code of another = %d (%s) beside a survivor, want %d", code, stderr, exitHeld)
+		t.Errorf("code of another = %d (%s) while a process survives, want %d", code, stderr, exitHeld)
 	}
 	_ = p.stdin.Close()
 	wantEnd(t, p.out)
@@ -52,8 +52,8 @@ func TestSurvivorKeepsTheLock(t *testing.T) {
 	}
 }
 
-// Fifty at once read, add and write a file that nothing else protects, while one before them is killed as it holds
-// the lock.
+// Fifty at once read, add and write a file that nothing else protects, while one before them is
+// killed as it holds the lock.
 func TestCounter(t *testing.T) {
 	const contenders = 50
 	env := fileEnv(t)

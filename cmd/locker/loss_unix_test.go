@@ -22,7 +22,7 @@ func TestLossEndsCmd(t *testing.T) {
 		{"by TERM", "1h0m0s", []string{self(t), "signals"}, 1, 1},
 		{"by KILL", "300ms", []string{self(t), "signals", "stubborn"}, 1, 1},
 		{"without grace", "0s", []string{self(t), "signals", "stubborn"}, 1, -1},
-		// The shell ends by TERM. Its child doesn't, and isn't left behind.
+		// The shell ends by TERM. Its child doesn't, and must not remain.
 		{"group", "1h0m0s", []string{"sh", "-c", "exec 3<&0; " + quote(self(t)) + " signals stubborn <&3 & wait"}, 1, -1},
 		// CMD has stopped itself when the lease is lost; it gets TERM all the same.
 		{"stopped", "1h0m0s", []string{"sh", "-c", "kill -STOP $$"}, 0, 0},

@@ -7,13 +7,15 @@
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
-// The backend of run comes from --backend or LOCKER_URL; without either, locks are files in a private directory
-// of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. It also finds LOCKER_HELD, which tells a
-// locker run in CMD which locks are held around it. docs/command.md has the details.
+// The backend of run comes from --backend or LOCKER_URL; without either, locks are files in a
+// private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. It also
+// finds LOCKER_HELD, which tells a locker run in CMD which locks are held around it.
+// docs/command.md has the details.
 //
 // # Exit codes
 //
-// The code of run is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
+// The code of run is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The
+// others:
 //
 //	116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
 //	117  the lock service failed
@@ -22,8 +24,8 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0, 1 when a case of the suite has failed or output can't be written, 116 or 117;
-// conformance and demo also return 128+n when signal n ended them.
+// The other commands return 0, 1 when a case of the suite has failed or output can't be written,
+// 116 or 117; conformance and demo also return 128+n when signal n ended them.
 package main
 
 import (

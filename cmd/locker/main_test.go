@@ -19,14 +19,14 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// asLocker in the environment makes the test binary the program itself, race detector included, or one of the
-// commands that the tests run under it.
+// asLocker in the environment makes the test binary the program itself, race detector included, or
+// one of the commands that the tests run under it.
 const asLocker = "LOCKER_TEST_MAIN"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asLocker) == "" {
-		// Under nohup(1) hang-ups are ignored, and would be by the processes of the tests. What this process hears is ignored by none
-		// of its children.
+		// Under nohup(1) hang-ups are ignored, and would be by the processes of the tests. What
+		// this process hears is ignored by none of its children.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 		goleak.VerifyTestMain(m)
 	}
@@ -60,8 +60,8 @@ func environ(t *testing.T, env ...string) []string {
 	return append(append(base, asLocker+"=1", "GORACE=atexit_sleep_ms=0", "HOME="+locksDir(t)), env...)
 }
 
-// locksDir is a directory of this test's own in which locker run takes locks. The temporary directory is none where the
-// tests run in a container: it is on layers.
+// locksDir is a directory of this test's own in which locker run takes locks. The temporary
+// directory is none where the tests run in a container: it is on layers.
 func locksDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -68,8 +68,8 @@ const (
 	textGap     = 2
 )
 
-// matrixText has the guarantees as rows and a few backends at a time as columns, because a terminal is too narrow for
-// the other way around.
+// matrixText has the guarantees as rows and a few backends at a time as columns, because a terminal
+// is too narrow for the other way around.
 func matrixText(rows []locker.Guarantees) string {
 	var blocks []string
 	for some := range slices.Chunk(rows, textColumns) {
@@ -100,7 +100,7 @@ func textBlock(rows []locker.Guarantees) string {
 	return b.String()
 }
 
-// textLine writes a label and the cells beside it, folded at spaces.
+// textLine writes a label and the cells next to it, folded at spaces.
 func textLine(b *strings.Builder, line []string, label int) {
 	cells := [][]string{{line[0]}}
 	height := 1

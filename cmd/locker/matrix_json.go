@@ -6,8 +6,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// matrixRow is a row of the matrix for programs. Keys and values don't change; the values are those that --require has
-// behind the guarantee's name, "unstated" where a backend says nothing.
+// matrixRow is a row of the matrix for programs. Keys and values don't change; the values are those
+// that --require accepts after the guarantee's name, "unstated" where a backend says nothing.
 type matrixRow struct {
 	Backend          string    `json:"backend"`
 	Scope            string    `json:"scope"`

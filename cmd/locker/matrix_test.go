@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker/internal/matrix"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 // sample has more backends than fit side by side, short words and long ones.
 func sample() []locker.Guarantees {
@@ -107,7 +107,7 @@ func TestMatrixShowsEveryBackend(t *testing.T) {
 	}
 }
 
-// The values in JSON are those that --require has behind the guarantee's name.
+// The values in JSON are the ones that --require accepts after the guarantee's name.
 func TestMatrixJSONHasTheNamesOfRequirements(t *testing.T) {
 	for _, r := range requirements {
 		field, value, _ := strings.Cut(r.name, "-")

@@ -87,7 +87,8 @@ func want(t *testing.T, ch <-chan string, line string) {
 	}
 }
 
-// wantEnd fails the test unless nothing more comes: all that had the other end have closed it, or have ended.
+// wantEnd fails the test unless nothing more comes: all that had the other end have closed it, or
+// have ended.
 func wantEnd(t *testing.T, ch <-chan string) {
 	t.Helper()
 	if got := next(t, ch); got != "<end>" {
@@ -147,8 +148,8 @@ func init() {
 	helpers["signals"] = helpSignals
 }
 
-// helpSignals prints "ready" and then each signal it gets. It ends with its standard input unless it is told to be
-// deaf, by SIGTERM with code 9 unless it is told to be stubborn, and by SIGKILL.
+// helpSignals prints "ready" and then each signal it gets. It ends with its standard input unless
+// it must be deaf, by SIGTERM with code 9 unless it must be stubborn, and by SIGKILL.
 func helpSignals(args []string) {
 	signals := make(chan os.Signal, 10)
 	signal.Notify(signals, syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM,

@@ -7,7 +7,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Each name asks for something: a backend that promises nothing fails it, and one that promises the most meets it.
+// Each name asks for something: a backend that promises nothing fails it, and one that promises the
+// most meets it.
 func TestRequirements(t *testing.T) {
 	best := locker.Guarantees{
 		Scope:      locker.ScopeNetwork,

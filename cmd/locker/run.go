@@ -56,7 +56,8 @@ func newRun() *cobra.Command {
 		// Flags after "--" are CMD's own.
 		DisableFlagsInUseLine: true,
 		Args: func(cmd *cobra.Command, args []string) error {
-			// The arguments are not repeated: one of them may be a URL that was meant for --backend.
+			// The arguments are not repeated: one of them may be a URL that was meant for
+			// --backend.
 			if cmd.ArgsLenAtDash() != 1 || len(args) < 2 {
 				return errors.New("run wants one NAME, then --, then CMD; see locker run --help")
 			}
@@ -90,7 +91,8 @@ func newRun() *cobra.Command {
 	return cmd
 }
 
-// mustComplete gives the values of a flag to shells for completion. It panics for a flag that doesn't exist.
+// mustComplete gives the values of a flag to shells for completion. It panics for a flag that
+// doesn't exist.
 func mustComplete(cmd *cobra.Command, flag string, values []string) {
 	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err)
@@ -189,11 +191,12 @@ func (r *runner) run() (err error) {
 	cmd.Args[0] = r.argv[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.name))
-	told, err := r.supervise(cmd, lease)
-	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as well.
+	reported, err := r.supervise(cmd, lease)
+	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as
+	// well.
 	if releaseErr := lease.Release(ctx); errors.Is(releaseErr, locker.ErrLost) {
 		exit := &exitError{code: exitLost}
-		if !told {
+		if !reported {
 			exit.err = releaseErr
 		}
 		return exit
@@ -201,8 +204,8 @@ func (r *runner) run() (err error) {
 	return err
 }
 
-// acquire waits for the lock, unless a locker run around this one has it. That one may have lost it, so this one
-// tries once.
+// acquire waits for the lock, unless a locker run around this one has it. That one may have lost
+// it, so this one tries once.
 func (r *runner) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {
 	if around := heldAround(r.url, r.name); around != nil {
 		lease, err := l.Acquire(ctx, r.name, append(slices.Clone(r.opts), locker.NoWait())...)

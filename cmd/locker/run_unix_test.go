@@ -110,7 +110,8 @@ func TestInputAndOutputPassThrough(t *testing.T) {
 }
 
 func TestSignalsArePassedToTheGroup(t *testing.T) {
-	// The shell waits for the helper; a signal that reached the shell alone would leave the helper running.
+	// The shell waits for the helper; a signal that reached the shell alone would leave the helper
+	// running.
 	p := startLocker(t, fileEnv(t), "run", "--quiet", "x", "--", "sh", "-c",
 		"trap : HUP INT QUIT USR1 USR2; "+quote(self(t))+" signals; exit $?")
 	wantReady(t, p.out)
@@ -128,7 +129,8 @@ func TestSignalsArePassedToTheGroup(t *testing.T) {
 }
 
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
-	// As under nohup(1). The helper says what it gets, so the shell that locker runs has to be the witness.
+	// As under nohup(1). The helper says what it gets, so the shell that locker runs has to be the
+	// witness.
 	cmd := exec.Command("sh", "-c", "trap '' HUP INT; exec "+quote(self(t))+` run -q x -- sh -c 'kill -HUP $PPID $$; kill -INT $PPID $$; echo alive'`)
 	cmd.Env = fileEnv(t)
 	out, err := cmd.CombinedOutput()
@@ -217,7 +219,8 @@ func TestLockIsHeldUntilCmdHasEnded(t *testing.T) {
 	}
 }
 
-// A lock outlives a CMD that is stopped, and a locker that is: on the file backend nothing ends by time.
+// A lock outlives a CMD that is stopped, and a locker that is: on the file backend nothing ends by
+// time.
 func TestStoppedHolderKeepsTheLock(t *testing.T) {
 	env := fileEnv(t)
 	p, release := hold(t, env)
@@ -233,7 +236,8 @@ func TestStoppedHolderKeepsTheLock(t *testing.T) {
 	}
 }
 
-// What CMD leaves behind has inherited the lock's descriptor, but the lock is given back all the same.
+// A process that CMD leaves running has inherited the lock's descriptor, but the lock is released
+// all the same.
 func TestBackgroundProcessDoesNotKeepTheLock(t *testing.T) {
 	env := fileEnv(t)
 	p := startLocker(t, env, "run", "x", "--", "sh", "-c", quote(self(t))+" signals deaf & read line")
@@ -244,7 +248,7 @@ func TestBackgroundProcessDoesNotKeepTheLock(t *testing.T) {
 		t.Errorf("code of the next = %d (%s), want 0", code, stderr)
 	}
 	if err := syscall.Kill(left, syscall.SIGTERM); err != nil {
-		t.Fatalf("the process that was left behind: %v", err)
+		t.Fatalf("the process that CMD left running: %v", err)
 	}
 	want(t, p.out, syscall.SIGTERM.String())
 	wantEnd(t, p.out)

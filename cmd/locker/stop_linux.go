@@ -8,15 +8,16 @@ import (
 	"unsafe"
 )
 
-// continuesFirst says that a stop by SIGTTIN or SIGTTOU comes from the kernel, when somebody in the background
-// wants the terminal: a locker that is CMD stops itself after Ctrl-Z by another signal, stopSignal.
+// continuesFirst says that a stop by SIGTTIN or SIGTTOU comes from the kernel, when somebody in the
+// background wants the terminal: a locker that is CMD stops itself after Ctrl-Z by another signal,
+// stopSignal.
 const continuesFirst = true
 
 // stopSignal is what this program stops itself with after Ctrl-Z.
 const stopSignal = syscall.SIGTSTP
 
-// obey gives a signal its default action until restore is called. The Go runtime doesn't do that for a signal
-// that it has caught before, as it has SIGTSTP.
+// obey gives a signal its default action until restore is called. The Go runtime doesn't do that
+// for a signal that it has caught before, as it has SIGTSTP.
 func obey(sig syscall.Signal) (restore func()) {
 	var byDefault, before [16]uint64 // larger than the kernel's struct sigaction, in which zeros say SIG_DFL
 	sigaction(sig, &byDefault, &before)

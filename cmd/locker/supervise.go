@@ -17,14 +17,14 @@ import (
 // stderrLimit is how long the end of this program waits until a stalled reader takes a line.
 const stderrLimit = time.Second
 
-// cantSignal is printed for a CMD that gets no signals, neither those that are passed on nor TERM and KILL: only
-// root may signal sudo(8).
+// cantSignal is printed for a CMD that gets no signals, neither those that are passed on nor TERM
+// and KILL: only root may signal sudo(8).
 const cantSignal = "CMD can't be signalled, because it runs as another user"
 
-// supervise runs cmd until it has ended, passes signals on to it, and ends it when the lease is lost; told says
-// that this was reported. Everything that is sent to CMD is sent from here, so that nothing is sent to a process
-// id that already belongs to another process.
-func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err error) {
+// supervise runs cmd until it has ended, passes signals on to it, and ends it when the lease is
+// lost; reported says that the loss was printed. All signals to CMD are sent from here, so that no
+// signal is sent to a process id that already belongs to another process.
+func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (reported bool, err error) {
 	// Linux ties CMD's life to the thread that has started it, which must live until CMD has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -60,9 +60,10 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 			signalErr = c.kill()
 		}
 		ended, stopped := c.look()
-		// Err reads the clock, so a CMD that was stopped together with this program isn't continued without its lock.
-		if lost := lease.Err(); lost != nil && !told && !ended {
-			told = true
+		// Err reads the clock, so a CMD that was stopped together with this program isn't continued
+		// without its lock.
+		if lost := lease.Err(); lost != nil && !reported && !ended {
+			reported = true
 			means := fmt.Sprintf("CMD gets TERM now and KILL after %v", r.grace)
 			if errors.Is(c.terminate(), fs.ErrPermission) {
 				denied, means = true, cantSignal
@@ -85,10 +86,10 @@ func (r *runner) supervise(cmd *exec.Cmd, lease locker.Lease) (told bool, err er
 		}
 	}
 	if lease.Err() != nil {
-		_ = c.kill() // what CMD has left behind in its group
+		_ = c.kill() // processes that CMD has left in its group
 	}
 	flush(said...)
-	return told, c.result()
+	return reported, c.result()
 }
 
 // flush waits until lines were printed, for a limited time.
@@ -103,7 +104,8 @@ func flush(said ...chan struct{}) {
 	}
 }
 
-// sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not stop its work.
+// sayAside prints a line while the caller goes on: a reader of stderr that has stalled must not
+// stop its work.
 func sayAside(w io.Writer, message string) chan struct{} {
 	printed := make(chan struct{})
 	go func() {
@@ -113,8 +115,9 @@ func sayAside(w io.Writer, message string) chan struct{} {
 	return printed
 }
 
-// catch sends signals to ch, except those that are ignored, as under nohup(1), which CMD inherits. The exception
-// holds for HUP and INT alone: the Go runtime forgets of other signals that they were ignored, so they are passed on.
+// catch sends signals to ch, except those that are ignored, as under nohup(1), which CMD inherits.
+// The exception holds for HUP and INT alone: the Go runtime forgets of other signals that they were
+// ignored, so they are passed on.
 func catch(ch chan<- os.Signal, signals []os.Signal) {
 	for _, sig := range signals {
 		if !signal.Ignored(sig) {

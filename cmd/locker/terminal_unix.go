@@ -36,12 +36,12 @@ func (t terminal) foreground() int {
 	return int(group)
 }
 
-// setForeground is called from a background group, too, which the kernel answers with SIGTTOU; so that is
-// ignored from now on. CMD has been started by then, and doesn't inherit this.
+// setForeground is called from a background group, too. The kernel sends SIGTTOU to such a group,
+// so this program ignores SIGTTOU from now on. CMD is already started, and doesn't inherit that.
 func (t terminal) setForeground(group int) {
 	signal.Ignore(syscall.SIGTTOU)
 	g := int32(group)
-	_ = t.ioctl(syscall.TIOCSPGRP, &g) // it fails when the terminal is gone, and CMD finds that out, too
+	_ = t.ioctl(syscall.TIOCSPGRP, &g) // it fails if the terminal is gone, which CMD notices, too
 }
 
 func (t terminal) ioctl(request uintptr, group *int32) syscall.Errno {
@@ -49,9 +49,10 @@ func (t terminal) ioctl(request uintptr, group *int32) syscall.Errno {
 	return errno
 }
 
-// interruption returns what lets this process end by SIGINT itself, when that is sig and there is a terminal, and nil
-// otherwise. A shell that runs a script asks for it: after Ctrl-C it goes on with the script unless the command was
-// ended by SIGINT. wholeJob interrupts the process group, for a Ctrl-C that only CMD has got.
+// interruption returns a function that ends this process by SIGINT. It returns nil if sig is
+// another signal, or if there is no terminal. Shells that run a script need this: after Ctrl-C a
+// shell continues the script unless the command was ended by SIGINT. With wholeJob the function
+// interrupts the process group, for a Ctrl-C that only CMD got.
 func (t terminal) interruption(sig os.Signal, wholeJob bool) func() {
 	if t.fd < 0 || sig != syscall.SIGINT {
 		return nil
@@ -63,6 +64,6 @@ func (t terminal) interruption(sig os.Signal, wholeJob bool) func() {
 		}
 		signal.Reset(syscall.SIGINT)
 		_ = syscall.Kill(pid, syscall.SIGINT)
-		time.Sleep(suspendTakes) // another thread may be the one that gets it
+		time.Sleep(suspendTakes) // another thread may get the signal
 	}
 }

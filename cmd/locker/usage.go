@@ -10,8 +10,9 @@ import (
 	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
-// The errors of cobra and pflag repeat arguments. One of them may be a URL that was put to the wrong place, and hold a
-// password. So the errors of usage are made here, and repeat what can't be a part of one alone.
+// The errors of cobra and pflag repeat arguments. One of them may be a URL that was put to the
+// wrong place, and hold a password. So the errors of usage are made here, and repeat what can't be
+// a part of one alone.
 
 // noArgs is for commands without arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
@@ -60,7 +61,8 @@ func wanted(flagType string) string {
 	return "a list of words with commas between them"
 }
 
-// newHelp is cobra's help command, but for an error where that prints the help of the program and succeeds.
+// newHelp is cobra's help command, but for an error where that prints the help of the program and
+// succeeds.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
@@ -88,8 +90,8 @@ func newHelp() *cobra.Command {
 	}
 }
 
-// checkCompletion makes cobra's completion command refuse a shell that it doesn't know; it would print its help, and
-// succeed.
+// checkCompletion makes cobra's completion command refuse a shell that it doesn't know; it would
+// print its help, and succeed.
 func checkCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	completion, _, err := root.Find([]string{"completion"})

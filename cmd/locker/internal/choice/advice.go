@@ -10,26 +10,26 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Advice is what the flow ends with.
+// Advice is the result of the flow.
 type Advice struct {
 	Take    string   // in a sentence
 	Backend string   // "" if no lock is needed, or none is good enough
 	URL     string   // an example
 	Why     []string // in sentences, as all that follows
 	Not     []string // what is not promised
-	Beside  []string // what must be done beside the lock
+	Also    []string // what must be done in addition to the lock
 }
 
 // noLock is the advice for work that needs none.
 var noLock = map[string]Advice{
 	"idempotent": {
 		Take: "Take no lock.",
-		Why:  []string{"Two at once do what one does. What you don't have can't fail."},
+		Why:  []string{"Two executions have the effect of one, so nothing has to be protected, and there is no lock that could fail."},
 	},
 	"record": {
 		Take: "Take compare-and-swap instead of a lock.",
 		Why: []string{
-			"The storage decides in one step, and who is late finds out at once: UPDATE … SET …, version = version + 1 WHERE id = $1 AND version = $2 in SQL, a Txn in etcd, a script in Redis.",
+			"The storage decides in one step, and a late writer finds out at once: UPDATE … SET …, version = version + 1 WHERE id = $1 AND version = $2 in SQL, a Txn in etcd, a script in Redis.",
 			"Repeat from the read when no row was changed.",
 		},
 	},
@@ -37,12 +37,12 @@ var noLock = map[string]Advice{
 		Take: "Take a row lock in your own transaction: SELECT … FOR UPDATE, with NOWAIT or SKIP LOCKED where nobody should wait.",
 		Why: []string{
 			"It ends with the transaction, so it can't outlive what it protects, and nothing else must be run or understood.",
-			"Where no row stands for the whole, LockTx of a *pgbackend.Locker locks a name inside your transaction on Postgres.",
+			"Where no row represents the whole, LockTx of a *pgbackend.Locker locks a name inside your transaction on Postgres.",
 		},
 	},
 	"jobs": {
 		Take: "Take a queue with one consumer a partition, or SELECT … FOR UPDATE SKIP LOCKED on a table of jobs.",
-		Why:  []string{"Order and retries come with it, and a worker that dies gives its job back."},
+		Why:  []string{"A queue already has an order and retries, and the job of a worker that dies becomes available again."},
 	},
 }
 
@@ -55,7 +55,7 @@ var urls = map[string]string{
 	"postgres":  "postgres://user@db.example/myservice",
 }
 
-// fences says where the token is checked, by where the data lives.
+// fences says how the token is checked, by the place of the data.
 var fences = map[string]string{
 	"postgres": "Check the token in each transaction, before its first read: package fence/fencepg, or fence/fencesql with database/sql.",
 	"sql":      "Check the token in each transaction, before its first read: UPDATE … SET fence = $1, claims = claims + 1 WHERE id = $2 AND fence <= $1, and no row changed means too late (MySQL counts rows that change, hence claims). Package fence/fencesql does it on Postgres.",
@@ -65,8 +65,9 @@ var fences = map[string]string{
 	"foreign":  "Nobody checks a token there, so no lock can keep a late write out. Give each operation an id that they use once (an idempotency key), or write to a storage of yours first, fenced, and send from there.",
 }
 
-// Advise follows the flow to its end. The answers are complete ([Next] has no question), all are the backends that
-// can be taken, and needs what is required of one beyond the answers. The error says why none is good enough.
+// Advise follows the flow to its end. The answers must be complete ([Next] returns no question).
+// all contains the guarantees of the backends to choose from, and needs contains requirements in
+// addition to the answers. If no backend is good enough, the error says why.
 func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Advice, error) {
 	if !needsLock(a) {
 		return noLock[a["work"][0]], nil
@@ -78,7 +79,7 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	purpose := locker.Efficiency
 	if forCorrectness(a) {
 		purpose = locker.Correctness
-		advice.Beside = append(advice.Beside, fences[a["data"][0]])
+		advice.Also = append(advice.Also, fences[a["data"][0]])
 	}
 	scope := locker.ScopeMachine
 	if onNetwork(a) {
@@ -98,9 +99,9 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 			advice.Why = append(advice.Why, "There is nothing to run: the kernel keeps the lock, and frees it when its holder's process ends.")
 		}
 	case purpose == locker.Correctness && !a.has("data", "foreign") && slices.ContainsFunc(fenced, running):
-		// What the lock gets wrong the storage refuses, so it need not be perfect.
+		// The storage refuses writes of stale holders, so the lock need not be perfect.
 		weaker, _ := pick(fenced, running)
-		advice.Why = append(advice.Why, fmt.Sprintf("You run it already. It isn't good enough for correctness by itself (%s), but the storage that checks its tokens is: what the lock gets wrong is refused there.",
+		advice.Why = append(advice.Why, fmt.Sprintf("You run it already. It isn't good enough for correctness by itself (%s), but the storage that checks its tokens is: it refuses the writes of stale holders.",
 			reason(purpose.Check(weaker))))
 		if found {
 			advice.Why = append(advice.Why, fmt.Sprintf("If the data must be safe even when the tokens fail, run %s: it meets locker.Correctness.", best.Backend))
@@ -121,12 +122,13 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	}
 	advice.Not = notPromised(best)
 	if a.has("data", "postgres") && best.Backend == "postgres" {
-		advice.Beside = append(advice.Beside, "If all the work is in that one database, a row lock in your own transaction is simpler still.")
+		advice.Also = append(advice.Also, "If all the work is in that one database, a row lock in your own transaction is simpler still.")
 	}
 	return advice, nil
 }
 
-// meet parts those that are good enough from the reasons of the others.
+// meet returns the guarantees that meet all needs, and for each of the others the reason why it
+// doesn't.
 func meet(all []locker.Guarantees, needs ...locker.Requirement) (good []locker.Guarantees, refused []error) {
 	for _, g := range all {
 		if err := locker.Require(g, needs...); err != nil {
@@ -138,7 +140,8 @@ func meet(all []locker.Guarantees, needs ...locker.Requirement) (good []locker.G
 	return good, refused
 }
 
-// pick takes what is running before what is not, and then what costs less to run and to ask.
+// pick prefers backends that are already running, and then those that cost less to run and need
+// fewer round trips.
 func pick(good []locker.Guarantees, running func(locker.Guarantees) bool) (best locker.Guarantees, found bool) {
 	if len(good) == 0 {
 		return best, false
@@ -154,7 +157,7 @@ func pick(good []locker.Guarantees, running func(locker.Guarantees) bool) (best 
 	}), true
 }
 
-// reason is an error without the purpose in front of it.
+// reason returns the text of an error without the purpose at its beginning.
 func reason(err error) string {
 	if err == nil {
 		return ""

@@ -64,9 +64,9 @@ func TestAdvise(t *testing.T) {
 		{work + "for=efficiency have=", nil, "redis", "have to run it"},
 		{work + "for=efficiency have=etcd", nil, "etcd", "run it already"},
 		{work + "for=efficiency have=redlock", nil, "redlock", "run it already"},
-		{work + "for=correctness have=redlock data=own", nil, "redlock", "what the lock gets wrong is refused"},
+		{work + "for=correctness have=redlock data=own", nil, "redlock", "it refuses the writes of stale holders"},
 		{work + "for=efficiency have=redis", []locker.Requirement{locker.ToleranceMinority}, "redlock", "have to run it"},
-		{work + "for=correctness have=redis data=own", nil, "redis", "what the lock gets wrong is refused"},
+		{work + "for=correctness have=redis data=own", nil, "redis", "it refuses the writes of stale holders"},
 		{work + "for=correctness have=redis data=own", nil, "redis", "run postgres"},
 		{work + "for=correctness have=redis data=foreign", nil, "postgres", "idempotency key"},
 		{work + "for=correctness have=redis,zookeeper data=sql", nil, "zookeeper", "fence <= $1"},
@@ -78,7 +78,7 @@ func TestAdvise(t *testing.T) {
 		if err != nil || advice.Backend != test.backend {
 			t.Errorf("%s: %q, %v, want %q", test.answers, advice.Backend, err, test.backend)
 		}
-		if text := strings.Join(append(append([]string{advice.Take}, advice.Why...), advice.Beside...), "\n"); !strings.Contains(text, test.want) {
+		if text := strings.Join(append(append([]string{advice.Take}, advice.Why...), advice.Also...), "\n"); !strings.Contains(text, test.want) {
 			t.Errorf("%s: the advice lacks %q:\n%s", test.answers, test.want, text)
 		}
 	}
@@ -92,7 +92,7 @@ func TestNobodyIsGoodEnough(t *testing.T) {
 	}
 }
 
-// Each way through the flow ends with advice that is complete and keeps to what it was asked for.
+// Each path through the flow ends with advice that is complete and meets the requirements.
 func TestEveryWayEnds(t *testing.T) {
 	ways := 0
 	var walk func(a choice.Answers)
@@ -133,8 +133,8 @@ func check(t *testing.T, a choice.Answers) {
 	if advice.URL == "" || len(advice.Not) < 2 {
 		t.Errorf("%v: %+v, want a URL and what is not promised", a, advice)
 	}
-	if correct := a["for"][0] == "correctness"; correct != (len(advice.Beside) > 0) {
-		t.Errorf("%v: %q beside the lock, want the check of tokens with correctness alone", a, advice.Beside)
+	if correct := a["for"][0] == "correctness"; correct != (len(advice.Also) > 0) {
+		t.Errorf("%v: %q in addition to the lock, want the check of tokens with correctness alone", a, advice.Also)
 	}
 	for _, g := range all() {
 		if g.Backend == advice.Backend && a["among"][0] == "network" && g.Scope != locker.ScopeNetwork {

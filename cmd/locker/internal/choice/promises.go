@@ -6,7 +6,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// notPromised says in whole sentences what users of a backend may wrongly take for granted.
+// notPromised says, in whole sentences, what users of a backend may wrongly expect.
 func notPromised(g locker.Guarantees) []string {
 	var not []string
 	add := func(weak bool, format string, args ...any) {
@@ -24,7 +24,7 @@ func notPromised(g locker.Guarantees) []string {
 	add(g.Tolerance == locker.ToleranceFailover, "That a failover remembers what was granted just before it.")
 	add(!g.Expiry.TTL, "That a holder which is stopped, but not dead, ever loses the lock.")
 	add(g.Expiry.TTL && g.Expiry.Slack.Seconds() >= 1, "The lock of a dead holder right after its TTL: it may take %v longer.", g.Expiry.Slack)
-	add(g.Order == locker.OrderNone, "An order among those who wait.")
+	add(g.Order == locker.OrderNone, "An order among waiters.")
 	add(g.Order == locker.OrderQueue, "First come, first served to the last detail: the order is that of the server's own queue.")
 	add(g.Waiting == locker.WaitingPolled, "That a waiter learns of its turn at once: it asks again and again.")
 	add(g.Revocation == locker.RevocationUnseen, "That a holder notices when somebody removes its lock by hand.")

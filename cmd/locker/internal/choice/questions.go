@@ -1,5 +1,5 @@
-// Package choice is the decision flow of docs/choosing.md: questions, and the advice that follows from the answers and from
-// what the backends promise.
+// Package choice is the decision flow of docs/choosing.md: questions, and the advice that follows
+// from the answers and from what the backends promise.
 package choice
 
 import (
@@ -23,7 +23,7 @@ type Question struct {
 // Option is one possible answer.
 type Option struct{ Word, Text string }
 
-// Answers has the chosen words by the questions' keys.
+// Answers contains the chosen words by the keys of the questions.
 type Answers map[string][]string
 
 func (a Answers) has(key, word string) bool { return slices.Contains(a[key], word) }
@@ -70,7 +70,8 @@ func amongProcesses(a Answers) bool {
 func onNetwork(a Answers) bool      { return amongProcesses(a) && a.has("among", "network") }
 func forCorrectness(a Answers) bool { return amongProcesses(a) && a.has("for", "correctness") }
 
-// Next is the first question that is neither answered nor answered by the others. There is none when the advice is clear.
+// Next returns the first question that has no answer and that the other answers don't make
+// unnecessary. If there is none, the advice is determined.
 func Next(a Answers) (Question, bool) {
 	for _, q := range Questions {
 		if _, answered := a[q.Key]; !answered && (q.asked == nil || q.asked(a)) {
@@ -80,7 +81,8 @@ func Next(a Answers) (Question, bool) {
 	return Question{}, false
 }
 
-// Parse reads an answer: a word of the options, or several with commas where that is allowed, or their numbers from 1.
+// Parse reads an answer: the word of an option, or its number from 1. If the question allows it, an
+// answer may be several of them with commas.
 func (q Question) Parse(answer string) ([]string, error) {
 	words := []string{}
 	for word := range strings.SplitSeq(answer, ",") {
@@ -116,5 +118,5 @@ func (q Question) words() string {
 	return strings.Join(words, ", ")
 }
 
-// Usage is the help of the question's flag.
+// Usage returns the help text of the question's flag.
 func (q Question) Usage() string { return strings.TrimSuffix(q.Text, "?") + ": " + q.words() }

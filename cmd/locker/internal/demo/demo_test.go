@@ -14,9 +14,9 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
-// play runs the story in a bubble, where it takes no time and its moments are exact.
+// play runs the story in a synctest bubble, where it takes no real time and all times are exact.
 func play(t *testing.T, fenced bool) (events []demo.Event, o demo.Outcome) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package demo tells, as it happens, what a fencing token is for: a holder that is stopped for too long, and what it
-// writes when it wakes up.
+// Package demo shows the purpose of a fencing token in real time: a holder is stopped for too long,
+// and writes when it wakes up.
 package demo
 
 import (
@@ -13,33 +13,33 @@ import (
 	"github.com/fencedlock/locker/fence"
 )
 
-// Who is in the story.
-type Who int
+// Role is the role of a holder in the story.
+type Role int
 
 const (
-	A Who = iota // the holder that is stopped
-	B            // who comes after it
+	A Role = iota // the holder that is stopped
+	B             // the holder that comes next
 )
 
-// Mood is how an event is to be read.
+// Mood says how an event is displayed.
 type Mood int
 
 const (
 	Plain   Mood = iota
-	Stopped      // nothing happens there from now on
-	Good         // what the storage says, as it should be
+	Stopped      // the holder does nothing from now on
+	Good         // the storage does the right thing
 	Bad
 )
 
 // Event is one thing that happens.
 type Event struct {
 	At   time.Duration // since the beginning
-	Who  Who
+	Role Role
 	Text string
 	Mood Mood
 }
 
-// Outcome is what the storage has at the end.
+// Outcome is the state of the storage at the end.
 type Outcome struct {
 	Balance int
 	Lost    bool // B's update, which had been acknowledged
@@ -51,7 +51,7 @@ const (
 	addsB  = 20
 )
 
-// account is the data that the lock is about.
+// account is the data that the lock protects.
 type account struct {
 	fence   fence.Memory
 	fenced  bool
@@ -96,12 +96,13 @@ type Story struct {
 	begin time.Time
 }
 
-func (s *Story) tell(who Who, mood Mood, format string, args ...any) {
-	s.Tell(Event{At: time.Since(s.begin), Who: who, Text: fmt.Sprintf(format, args...), Mood: mood})
+func (s *Story) tell(role Role, mood Mood, format string, args ...any) {
+	s.Tell(Event{At: time.Since(s.begin), Role: role, Text: fmt.Sprintf(format, args...), Mood: mood})
 }
 
-// Play runs the story in real time, which takes a little longer than the lease. Both add to a balance: acquire, read, add,
-// write. A is stopped between its read and its write; it renews nothing meanwhile, as a stopped process does.
+// Play runs the story in real time, which takes a little longer than the lease. Both holders add to
+// a balance: acquire, read, add, write. A is stopped between its read and its write. Like any
+// stopped process, A renews nothing in this time.
 func (s *Story) Play(ctx context.Context) (Outcome, error) {
 	s.begin = time.Now()
 	data := &account{fenced: s.Fenced, balance: before}
@@ -140,7 +141,7 @@ func (s *Story) Play(ctx context.Context) (Outcome, error) {
 	return out, nil
 }
 
-// second is what B does: all of it while A is stopped.
+// second does the work of B, while A is stopped.
 func (s *Story) second(ctx context.Context, data *account) error {
 	s.tell(B, Plain, "wants the lock, waits")
 	lease, err := s.B.Acquire(ctx, s.Name, locker.WithTTL(s.TTL))

@@ -22,7 +22,7 @@ type Panel struct {
 	Outcome Outcome
 }
 
-// The measures of the picture, in its own units.
+// These are the measures of the picture, in its own units.
 const (
 	gap         = 10
 	panelWidth  = 720
@@ -70,7 +70,7 @@ func (p Panel) draw(y int) drawn {
 	}
 	for i, e := range p.Events {
 		m := mark{X: d.LaneA, Y: y + top + step*i, At: e.At.Seconds(), Text: e.Text, Class: classes[e.Mood]}
-		switch e.Who {
+		switch e.Role {
 		case B:
 			m.X = d.LaneB
 			d.FromB, d.ToB = first(d.FromB, m.Y), m.Y
@@ -88,7 +88,7 @@ func (p Panel) draw(y int) drawn {
 	return d
 }
 
-// first keeps what is set already.
+// first returns old if it is set, and otherwise new.
 func first(old, new int) int {
 	if old != 0 {
 		return old

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The widths of a line on a terminal of 80.
+// These are the widths of the parts of a line, for a terminal with 80 columns.
 const (
 	timeWidth = 8
 	laneWidth = 36
@@ -15,7 +15,7 @@ const (
 // Text writes events as lines, in one column each for A and B.
 type Text struct {
 	w       io.Writer
-	stopped bool // A is
+	stopped bool // whether A is stopped
 	err     error
 }
 
@@ -28,7 +28,7 @@ func (t *Text) line(format string, args ...any) {
 	}
 }
 
-// Head writes what stands above the events.
+// Head writes the title and the column headings.
 func (t *Text) Head(title string) {
 	t.line("%s\n", title)
 	t.line("%*s%-*s%s", timeWidth, "", laneWidth, "A", "B")
@@ -44,14 +44,14 @@ func (t *Text) Event(e Event) {
 	if t.stopped {
 		lane[A] = "  :"
 	}
-	lane[e.Who] = text
+	lane[e.Role] = text
 	t.line("%5.1fs  %-*s%s", e.At.Seconds(), laneWidth, lane[A], lane[B])
-	if e.Who == A {
+	if e.Role == A {
 		t.stopped = e.Mood == Stopped
 	}
 }
 
-// End writes what came of it, and returns the first error of writing.
+// End writes the outcome, and returns the first error of a write.
 func (t *Text) End(o Outcome) error {
 	t.line("\n%s\n", o.verdict())
 	return t.err

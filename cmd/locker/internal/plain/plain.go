@@ -1,4 +1,4 @@
-// Package plain keeps secrets out of messages about wrong arguments.
+// Package plain keeps secrets out of messages about invalid arguments.
 package plain
 
 import (
@@ -6,10 +6,11 @@ import (
 	"strings"
 )
 
-// Word reports whether s can be repeated in a message: it is no part of a URL, which may hold a password.
+// Word reports whether s can be repeated in a message. Otherwise s may be part of a URL, which may
+// contain a password.
 func Word(s string) bool { return !strings.ContainsAny(s, ":/@") }
 
-// Quote is s in quotes, if that may be repeated.
+// Quote returns s in quotes, if s may be repeated.
 func Quote(s string) string {
 	if Word(s) {
 		return strconv.Quote(s)
