@@ -21,8 +21,8 @@ import (
 	"github.com/fencedlock/locker/middleware"
 )
 
-// TestConformance runs the whole suite, in bubbles in which time flies. The network is a link in this
-// process, which the suite can cut, delay and break.
+// TestConformance runs the whole suite, in bubbles in which time flies. The network is a link in
+// this process, which the suite can cut, delay and break.
 func TestConformance(t *testing.T) {
 	conformance.Run(t, conformance.Harness{
 		TTL: time.Second, Slack: 10 * time.Millisecond, Wrap: synctest.Test, Strict: true,
@@ -145,8 +145,8 @@ type link struct {
 	broken      chan struct{}
 }
 
-// RoundTrip carries a request to the service and its answer back. A client that leaves doesn't take back
-// what it has sent.
+// RoundTrip carries a request to the service and its answer back. A client that leaves doesn't take
+// back what it has sent.
 func (l *link) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -214,8 +214,8 @@ func (l *link) Delay(there, back time.Duration) { l.set(func() { l.there, l.back
 func (l *link) Sever()                          { l.set(func() { close(l.broken); l.broken = make(chan struct{}) }) }
 func (l *link) Heal()                           { l.set(func() { l.cut, l.drops, l.there, l.back = false, 0, 0, 0 }) }
 
-// inProcess makes a process of a Locker: one that was killed or stopped is one from which the service hears
-// nothing.
+// inProcess makes a process of a Locker: one that was killed or stopped is one from which the
+// service hears nothing.
 func inProcess(t conformance.T, l locker.Locker, network *link) process.Process {
 	in, commands := io.Pipe()
 	answers, out := io.Pipe()

@@ -33,13 +33,15 @@ func (d *storeDriver) Guarantees() locker.Guarantees {
 	}
 }
 
-// Lock draws an owner for this acquisition alone: a second one in the same process is another holder.
+// Lock draws an owner for this acquisition alone: a second one in the same process is another
+// holder.
 func (d *storeDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
 	return &lock{d: d, key: key{req.Name, driver.NewOwner()}, ttl: req.TTL}, nil
 }
 
-// Renew is one request for all locks. The new Base is from before that request: the store began to count
-// the TTL again some time after it. Only an answer that says so ends a lease; an error leaves it as it was.
+// Renew is one request for all locks. The new Base is from before that request: the store began to
+// count the TTL again some time after it. Only an answer that says so ends a lease; an error leaves
+// it as it was.
 func (d *storeDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	keys := make([]key, len(locks))
 	for i, l := range locks {
@@ -61,8 +63,8 @@ func (d *storeDriver) Close(context.Context) error {
 	return nil
 }
 
-// post sends one request. It is a POST, because Go's HTTP client repeats no POST that it has written. After
-// an error nobody knows whether the store has executed the request, or will.
+// post sends one request. It is a POST, because Go's HTTP client repeats no POST that it has
+// written. After an error nobody knows whether the store has executed the request, or will.
 func (d *storeDriver) post(ctx context.Context, path string, ttl time.Duration, keys ...key) ([]locker.Token, error) {
 	limited, cancel := context.WithTimeout(ctx, min(ttl/6, 2*time.Second)) // far below a third of the TTL
 	defer cancel()
@@ -108,8 +110,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	return driver.Grant{Token: answers[0], Base: sent, TTL: l.ttl}, nil
 }
 
-// Release is called until it returns nil. The store keeps the owner out from then on, so that a request of
-// Acquire that is still on its way finds nothing to do.
+// Release is called until it returns nil. The store keeps the owner out from then on, so that a
+// request of Acquire that is still on its way finds nothing to do.
 func (l *lock) Release(ctx context.Context) error {
 	if !l.doubt {
 		return nil

@@ -1,9 +1,10 @@
-// Backend shows what a small backend takes. driver.go is the whole of it: a driver that polls a store over
-// HTTP. store.go is that store, and backend_test.go runs the conformance suite on both.
+// Backend shows what a small backend takes. driver.go is the whole of it: a driver that polls a
+// store over HTTP. store.go is that store, and backend_test.go runs the conformance suite on both.
 //
-// A driver like this is right for a store with keys, owners and a time to live. Owner ids, the moment from
-// which a lease counts (Base), tokens, renewal, an answer that is lost, and a release that overtakes its
-// acquisition are all in it. Waiting, deadlines, retries, cancellation and Close are the engine's.
+// A driver like this is right for a store with keys, owners and a time to live. Owner ids, the
+// moment from which a lease counts (Base), tokens, renewal, an answer that is lost, and a release
+// that overtakes its acquisition are all in it. Waiting, deadlines, retries, cancellation and Close
+// are the engine's.
 package main
 
 import (

@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// store keeps keys with an owner and a time to live. It stands for whatever the service of a real backend
-// is: a database, a key-value store, a service of your own. Each request is one step.
+// store keeps keys with an owner and a time to live. It represents the service of a real backend: a
+// database, a key-value store, or a service of your own. Each request is one step.
 type store struct {
 	mu       sync.Mutex
 	owners   map[string]owner     // by name
@@ -31,7 +31,8 @@ type request struct {
 	Keys []key
 }
 
-// remembered is how long a released owner is kept out: much longer than a network can delay a request.
+// remembered is how long a released owner is kept out: much longer than a network can delay a
+// request.
 const remembered = time.Hour
 
 func newStore() *store {

@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/locker/fence/fenceetcd"
 )
 
-// etcdStore keeps the number in a key, and its mark in one beside it.
+// etcdStore keeps the number in a key, and its mark in a second key.
 type etcdStore struct {
 	client *clientv3.Client
 	key    string

@@ -1,11 +1,13 @@
-// Counter adds to a number in a storage, under a lock, with the lock service and the storage of your choice:
+// Counter adds to a number in a storage, under a lock. You choose the lock service and the storage:
 //
 //	go run ./examples/counter --lock etcd://127.0.0.1:2379 --data postgres://me@127.0.0.1/test --updates 10
 //
-// Start it several times at once. Each update is a read and a write, so two at once would lose one; the lock keeps them apart.
-// With --stop the program stops itself between the read and the write of the first update, as a machine stops that is moved.
-// Wake it with kill -CONT when others have got the lock: its late write is refused, because it comes with an old token. With
-// --no-fence nobody looks at the token, and what the others have done meanwhile is lost.
+// Start it several times at once. Each update is a read and a write, so one of two simultaneous
+// updates would be lost; the lock keeps updates apart. With --stop the program stops itself between
+// the read and the write of the first update, as a machine does that is migrated. Continue it with
+// kill -CONT when other processes have had the lock: its late write is refused, because its token
+// is old. With --no-fence the storage doesn't check the token, and the updates of the other
+// processes are lost.
 package main
 
 import (
@@ -79,7 +81,7 @@ func (c *counter) run(ctx context.Context) error {
 	return err
 }
 
-// update adds 1, and tries again when the storage says that it was too late.
+// update adds 1, and tries again if the storage refuses the write as too late.
 func (c *counter) update(ctx context.Context) error {
 	for {
 		var opts []locker.Option
@@ -91,7 +93,7 @@ func (c *counter) update(ctx context.Context) error {
 			return err
 		}
 		err = c.add(ctx, lease.Token())
-		// Nothing depends on whether the lease was lost meanwhile: the storage has decided.
+		// It doesn't matter whether the lease was lost in the meantime: the storage has decided.
 		if e := lease.Release(ctx); e != nil && !errors.Is(e, locker.ErrLost) {
 			log.Println(e)
 		}

@@ -11,7 +11,8 @@ import (
 	"github.com/fencedlock/locker/fence/fencepg"
 )
 
-// postgres keeps the number in a row, and its mark in the table of fencepg. Each step is a transaction that claims before it reads.
+// postgres keeps the number in a row, and its mark in the table of fencepg. Each step is a
+// transaction that claims before it reads.
 type postgres struct {
 	pool   *pgxpool.Pool
 	name   string
@@ -23,7 +24,8 @@ func openPostgres(ctx context.Context, url, name string, fenced bool) (store, er
 	if err != nil {
 		return nil, err
 	}
-	// A real service has these in its migrations. Two that run at once would collide without the lock.
+	// A real service has these statements in its migrations. Two processes that run them at once
+	// would collide without the lock.
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{
 			`SELECT pg_advisory_xact_lock(hashtext('examples/counter'))`,

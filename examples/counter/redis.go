@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/fence/fenceredis"
 )
 
-// redisStore keeps the number in a key, and its mark in one beside it.
+// redisStore keeps the number in a key, and its mark in a second key.
 type redisStore struct {
 	client *redis.Client
 	key    string
@@ -23,7 +23,7 @@ func openRedis(url, name string, fenced bool) (store, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.MaxRetries = -1 // a write that is sent twice may come twice
+	options.MaxRetries = -1 // a write that is sent twice may be executed twice
 	client := redis.NewClient(options)
 	key := "{counter:" + name + "}"
 	return &redisStore{client, key, fenceredis.Mark{Client: client, Key: key + ":fence"}, fenced}, nil

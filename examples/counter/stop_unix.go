@@ -9,8 +9,9 @@ import (
 	"syscall"
 )
 
-// stopProcess has the system stop this process, with all its threads, until it is woken by kill -CONT. It waits for that,
-// because this thread may run on for a moment before the stop reaches it.
+// stopProcess makes the system stop this process, with all its threads, until kill -CONT continues
+// it. stopProcess waits for SIGCONT, because this thread may run for a moment before the stop
+// reaches it.
 func stopProcess() {
 	woken := make(chan os.Signal, 1)
 	signal.Notify(woken, syscall.SIGCONT)

@@ -8,8 +8,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// store keeps one number. Behind a fence, Read claims it for the token, and Write claims again in the same step as it
-// writes; both fail with an error that matches fence.ErrStale when a larger token has claimed.
+// store keeps one number. With a fence, Read first claims the number for the token, and Write
+// claims it again in the same step as it writes. If a larger token has claimed, both fail with an
+// error that matches fence.ErrStale.
 type store interface {
 	Read(ctx context.Context, token locker.Token) (int64, error)
 	Write(ctx context.Context, token locker.Token, n int64) error

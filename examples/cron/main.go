@@ -1,5 +1,6 @@
-// Cron runs a job that may be started several times and must run once at a time on this machine: if somebody is at it
-// already, it goes home. With a URL of another backend in LOCKER_URL it does so on all machines.
+// Cron runs a job that may be started several times, but must not run twice at the same time on
+// this machine: if the job already runs, the program exits. With a URL of another backend in
+// LOCKER_URL this holds for all machines.
 package main
 
 import (
@@ -27,7 +28,7 @@ func main() {
 	stop()
 	if err != nil {
 		log.Print(err)
-		os.Exit(1) // skips what is deferred, so nothing is in here
+		os.Exit(1) // os.Exit skips deferred calls, so this function has none
 	}
 }
 
@@ -58,7 +59,8 @@ func run(ctx context.Context, lockURL string) error {
 	return err
 }
 
-// report stops when its context ends: then the lock is lost, or the program is told to stop.
+// report stops when its context ends: then the lock is lost, or the program has got a signal to
+// stop.
 func report(ctx context.Context, _ locker.Lease) error {
 	for page := 1; page <= 3; page++ {
 		if err := ctx.Err(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// asCron in the environment makes the test binary the program itself.
+// asCron is an environment variable that makes the test binary run the program itself.
 const asCron = "CRON_TEST_MAIN"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func Example() {
 	// page 3
 }
 
-// All backends are known, and cron learns from the code that the job wasn't done.
+// All backends are known, and cron learns from the exit code that the job wasn't done.
 func TestFailure(t *testing.T) {
 	for _, url := range []string{"redis://127.0.0.1:1", "etcd://127.0.0.1:1"} {
 		cmd := exec.Command(os.Args[0])
@@ -42,7 +42,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// The directory may have any name, and is gone afterwards, also when the job is told to stop.
+// The directory may have any name, and is removed afterwards, also if the job is stopped.
 func TestDirectory(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "50%25 #1")
 	if err := os.Mkdir(parent, 0o700); err != nil {
@@ -56,9 +56,9 @@ func TestDirectory(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if err := job(stopped); !errors.Is(err, context.Canceled) {
-		t.Errorf("job that is told to stop = %v, want %v", err, context.Canceled)
+		t.Errorf("job that is stopped = %v, want %v", err, context.Canceled)
 	}
 	if left, err := os.ReadDir(parent); len(left) > 0 || err != nil {
-		t.Errorf("left behind: %v, %v", left, err)
+		t.Errorf("remaining: %v, %v", left, err)
 	}
 }

@@ -1,5 +1,6 @@
-// Fencing shows what a token is for. A holder pauses between its read and its write, its lease ends, the next holder
-// does its work, and then the first one wakes up and writes. With the token checked by the storage, the late write is refused.
+// Fencing shows the purpose of a token. A holder pauses between its read and its write, its lease
+// ends, and the next holder does its work. Then the first holder wakes up and writes. The storage
+// checks the token, so the late write is refused.
 package main
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// account is a storage that remembers the highest token it has seen. Claim comes before the first read: from then on
-// whoever has a smaller token is late.
+// account is a storage that remembers the highest token it has seen. Claim comes before the first
+// read: from then on every holder with a smaller token is late.
 type account struct {
 	mu      sync.Mutex
 	balance int
@@ -50,7 +51,8 @@ func (a *account) Write(t locker.Token, balance int) error {
 	return nil
 }
 
-// deposit adds to the balance under the lock. pause stands for whatever may stop a process between its read and its write.
+// deposit adds to the balance under the lock. pause represents anything that may stop a process
+// between its read and its write.
 func deposit(ctx context.Context, l locker.Locker, a *account, amount int, pause func(locker.Lease)) error {
 	lease, err := l.Acquire(ctx, "account", locker.WithTTL(50*time.Millisecond), locker.WithoutRenewal())
 	if err != nil {

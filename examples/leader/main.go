@@ -1,5 +1,6 @@
-// Leader keeps one of several candidates at work: each waits for the lock, leads until it loses it or resigns, and
-// waits again. A leader that is cut off knows that it has lost before another can lead.
+// Leader elects one of several candidates: each candidate waits for the lock, leads until it loses
+// the lock or resigns, and waits again. A leader that is cut off knows that it has lost the lock
+// before another candidate can lead.
 package main
 
 import (
@@ -13,8 +14,8 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// stand campaigns until ctx ends. lead must return when its context ends.
-func stand(ctx context.Context, l locker.Locker, lead func(context.Context, locker.Token) error) {
+// campaign takes part in elections until ctx ends. lead must return when its context ends.
+func campaign(ctx context.Context, l locker.Locker, lead func(context.Context, locker.Token) error) {
 	for ctx.Err() == nil {
 		err := locker.Do(ctx, l, "leader", func(ctx context.Context, lease locker.Lease) error {
 			return lead(ctx, lease.Token())
@@ -41,9 +42,9 @@ func main() {
 		candidates.Go(func() {
 			l := membackend.New(membackend.WithServer(server))
 			defer l.Close()
-			stand(ctx, l, func(ctx context.Context, term locker.Token) error {
+			campaign(ctx, l, func(ctx context.Context, term locker.Token) error {
 				select {
-				case terms <- term: // the token numbers the terms: they only grow
+				case terms <- term: // the token numbers the terms, because tokens only rise
 				case <-ctx.Done():
 				}
 				<-ctx.Done() // lead until the lease ends

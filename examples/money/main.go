@@ -1,11 +1,13 @@
-// Money moves amounts between accounts in Postgres, with a lock and an optimistic lock in the database:
+// Money moves amounts between accounts in Postgres, with a lock, and with an optimistic lock in the
+// database:
 //
 //	go run ./examples/money --lock redis://127.0.0.1:6379 --data postgres://me@127.0.0.1/test
 //
-// The lock keeps two from working on the same account at once, so that nobody's work is in vain. It may fail, as every lock can:
-// a holder that was paused works on when its lease has ended. So it is the database that decides, with a version in each row: a
-// transfer whose accounts have changed since it read them writes nothing, and begins again. Run it with --no-lock, and the sum is
-// right as well; only the conflicts are many.
+// The lock keeps two transfers from working on the same account at once, so that no transfer has to
+// be repeated. The lock may fail, as every lock can: a holder that was paused continues after its
+// lease has ended. So the database decides, with a version in each row: if the accounts of a
+// transfer have changed since it read them, the transfer writes nothing, and begins again. With
+// --no-lock the sum is right as well, but there are many conflicts.
 package main
 
 import (
@@ -53,7 +55,7 @@ func run(ctx context.Context, lockURL, dataURL string, locked bool, transfers in
 	defer pool.Close()
 	b := &bank{pool: pool}
 	if locked {
-		// The database has the last word, so that it is enough when the lock saves work.
+		// The database decides, so it is enough that the lock saves work.
 		if b.locker, err = locker.Open(ctx, lockURL, locker.Efficiency); err != nil {
 			return err
 		}
@@ -73,7 +75,7 @@ func run(ctx context.Context, lockURL, dataURL string, locked bool, transfers in
 	return nil
 }
 
-// accounts are few, so that transfers meet.
+// accounts is small, so that transfers conflict.
 var accounts = []string{"anna", "bert"}
 
 type bank struct {
@@ -82,11 +84,12 @@ type bank struct {
 	conflicts atomic.Int64
 }
 
-// open makes what isn't there yet, with 1000 in each account. Others may be at work already.
+// open creates the tables and accounts that don't exist yet, with 1000 in each account. Other
+// processes may already be running.
 func (b *bank) open(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		for _, statement := range []string{
-			`SELECT pg_advisory_xact_lock(hashtext('examples/money'))`, // two that make one table at once would collide
+			`SELECT pg_advisory_xact_lock(hashtext('examples/money'))`, // two processes that create one table at once would collide
 			`CREATE TABLE IF NOT EXISTS accounts (name text PRIMARY KEY, balance bigint NOT NULL CHECK (balance >= 0), version bigint NOT NULL DEFAULT 1)`,
 			`CREATE TABLE IF NOT EXISTS transfers (id text PRIMARY KEY)`,
 		} {
@@ -120,7 +123,8 @@ func (b *bank) work(ctx context.Context, transfers int) error {
 	return errors.Join(errs...)
 }
 
-// transfer moves an amount under the lock of the account that pays, and begins again as often as somebody else was faster.
+// transfer moves an amount under the lock of the account that pays, and begins again whenever
+// another transfer was faster.
 func (b *bank) transfer(ctx context.Context, t transfer) error {
 	for {
 		err := b.under(ctx, "account/"+t.from, func(ctx context.Context) error { return b.try(ctx, t) })
@@ -128,7 +132,8 @@ func (b *bank) transfer(ctx context.Context, t transfer) error {
 		case errors.Is(err, errConflict):
 			b.conflicts.Add(1)
 		case errors.Is(err, locker.ErrLost) && ctx.Err() == nil:
-			// Nobody knows how far it came, and nobody has to: a transfer that was carried out isn't carried out again.
+			// It is unknown whether the transfer was executed. That doesn't matter: a transfer that
+			// was executed isn't executed again.
 		default:
 			return err
 		}
@@ -143,7 +148,7 @@ func (b *bank) under(ctx context.Context, name string, f func(context.Context) e
 	return locker.Do(ctx, b.locker, name, func(ctx context.Context, _ locker.Lease) error { return f(ctx) })
 }
 
-// transfer has an id, so that it is carried out once, however often it is tried.
+// transfer has an id, so that it is executed once, however often it is tried.
 type transfer struct {
 	id       string
 	from, to string
@@ -152,7 +157,7 @@ type transfer struct {
 
 var errConflict = errors.New("the account has changed meanwhile")
 
-// try reads, thinks, and writes what it has found out if nothing has changed since.
+// try reads, asks for approval, and writes if nothing has changed since the read.
 func (b *bank) try(ctx context.Context, t transfer) error {
 	payer, err := b.read(ctx, t.from)
 	if err != nil {
@@ -167,7 +172,7 @@ func (b *bank) try(ctx context.Context, t transfer) error {
 	return pgx.BeginFunc(ctx, b.pool, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `INSERT INTO transfers VALUES ($1) ON CONFLICT DO NOTHING`, t.id)
 		if err != nil || tag.RowsAffected() == 0 {
-			return err // it was carried out before
+			return err // it was executed before
 		}
 		steps := []func() error{
 			func() error {
@@ -183,7 +188,7 @@ func (b *bank) try(ctx context.Context, t transfer) error {
 				return err
 			},
 		}
-		if t.to < t.from { // rows are locked in one order, or two transfers could wait for each other
+		if t.to < t.from { // rows are locked in one order; otherwise two transfers could wait for each other
 			slices.Reverse(steps)
 		}
 		if err := steps[0](); err != nil {
@@ -200,7 +205,8 @@ func (b *bank) read(ctx context.Context, name string) (a account, err error) {
 	return a, err
 }
 
-// approve stands for what takes time and is not in this database: a limit, a check for fraud, a person.
+// approve represents work that takes time and is not in this database: a limit, a check for fraud,
+// a person.
 func approve(ctx context.Context) error {
 	select {
 	case <-time.After(2 * time.Millisecond):
