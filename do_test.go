@@ -79,7 +79,8 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// fn may return the cause of its context's end, as the examples do. It is the error that Release returns as well.
+// fn may return the cause of its context's end, as the examples do. It is the error that Release
+// returns as well.
 func TestDoSaysOneCauseOnce(t *testing.T) {
 	for what, wrap := range map[string]func(error) error{
 		"as it is": func(err error) error { return err },
@@ -220,8 +221,8 @@ func TestContextOfAnEndedLeaseIsOver(t *testing.T) {
 	}
 }
 
-// A process that was stopped sees the end before any timer has run: Err of the lease reads the clock, and so must Err
-// of the context.
+// A process that was stopped sees the end before any timer has run: Err of the lease reads the
+// clock, and so must Err of the context.
 func TestContextErrLooksAtTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease := newFakeLease()
@@ -242,7 +243,7 @@ func TestContextErrLooksAtTheLease(t *testing.T) {
 	})
 }
 
-// Who holds two locks sees the end of either at its first look.
+// A holder of two locks sees the end of either at its first check.
 func TestContextErrLooksAtTheOuterLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outer, inner := newFakeLease(), newFakeLease()

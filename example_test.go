@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/membackend"
 )
 
-// Options of Do follow the function, since there may be any number of them. With NoWait it is a job that is
+// Options of Do follow the function, since there may be any number of them. With NoWait a job is
 // left to its present holder.
 func ExampleDo() {
 	ctx := context.Background()

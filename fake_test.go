@@ -8,7 +8,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// fakeLocker hands out the lease it was given: the functions of this package are tested against the interfaces alone.
+// fakeLocker hands out the lease it was given: the functions of this package are tested against the
+// interfaces alone.
 type fakeLocker struct {
 	guarantees locker.Guarantees
 	lease      *fakeLease

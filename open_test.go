@@ -95,7 +95,7 @@ func TestOpenErrors(t *testing.T) {
 	}
 }
 
-// What several things are wrong with is said in one line, and every cause matches.
+// An error with several causes is one line, and matches every cause.
 func TestErrorsAreOneLine(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
 	failing := &locker.Error{Op: "close", Backend: "fake", Err: errors.Join(first, fmt.Errorf("both: %w", errors.Join(second, first)))}
@@ -137,7 +137,7 @@ func FuzzOpen(f *testing.F) {
 		if (l == nil) != (err != nil) {
 			t.Fatalf("Open(%q) = %v, %v", rawURL, l, err)
 		}
-		// What is put where a password stands must not come out.
+		// A value in the place of a password must not appear in the error.
 		const secret = "s3cr3t0"
 		if strings.Contains(rawURL, secret) {
 			return

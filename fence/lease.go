@@ -13,32 +13,33 @@ import (
 )
 
 var (
-	// ErrNoLease says that a token was looked for in a context without a lease: it comes neither from
-	// [locker.Do] nor from [locker.WithLease].
+	// ErrNoLease says that a token was looked for in a context without a lease: it comes neither
+	// from [locker.Do] nor from [locker.WithLease].
 	ErrNoLease = errors.New("the context has no lease")
 
-	// ErrAmbiguousLease says that a context has the leases of several locks, and it isn't known which of
-	// them guards the resource. Claim with the token of the right one.
+	// ErrAmbiguousLease says that a context has the leases of several locks, and it isn't known
+	// which of them guards the resource. Claim with the token of the right one.
 	ErrAmbiguousLease = errors.New("the context has several leases")
 )
 
-// TokenFrom returns the token of the lease in ctx (see [locker.WithLease]) that guards a resource, so
-// that a function deep below [locker.Do] can claim without a further parameter. The functions called
-// ClaimFrom in the packages below this one find their token with it.
+// TokenFrom returns the token of the lease in ctx (see [locker.WithLease]) that guards a resource,
+// so that a function deep below [locker.Do] can claim without a further parameter. The functions
+// called ClaimFrom in the packages below this one find their token with it.
 //
-// Where locks are nested, ctx has several leases, whose tokens don't compare: a claim with the token of
-// another lock could shut out the right holders for good. So the lease is chosen like this:
+// Where locks are nested, ctx has several leases, whose tokens don't compare: a claim with the
+// token of another lock could shut out the right holders for good. So the lease is chosen like
+// this:
 //
 //  1. the lease whose Name is resource;
 //  2. where no lease has that name, the lease of ctx, if it is the only one;
-//  3. otherwise the error matches [ErrAmbiguousLease]. It does too when several leases have the name of
-//     the resource and different tokens: they are leases of different lockers.
+//  3. otherwise the error matches [ErrAmbiguousLease]. It does too when several leases have the
+//     name of the resource and different tokens: they are leases of different lockers.
 //
 // Name and Token are those that the program sees: with [locker.TokenBase] and the prefix of package
 // middleware around the locker, the name without the prefix, and the token with the base.
 //
-// Without a lease in ctx the error matches [ErrNoLease]. When the lease has ended, the error is its Err,
-// which matches [locker.ErrLost] or [locker.ErrReleased].
+// Without a lease in ctx the error matches [ErrNoLease]. When the lease has ended, the error is its
+// Err, which matches [locker.ErrLost] or [locker.ErrReleased].
 func TokenFrom(ctx context.Context, resource string) (locker.Token, error) {
 	lease, err := leaseFor(ctx, resource)
 	if err == nil {
@@ -72,8 +73,8 @@ func leaseFor(ctx context.Context, resource string) (locker.Lease, error) {
 		ErrAmbiguousLease, strings.Join(names, ", "))
 }
 
-// same tells whether leases are one and the same: a context may have a lease twice. Leases need not be
-// comparable, but no two of one locker have the same token.
+// same tells whether leases are one and the same: a context may have a lease twice. Leases need not
+// be comparable, but no two of one locker have the same token.
 func same(leases []locker.Lease) bool {
 	first := leases[0]
 	return !slices.ContainsFunc(leases, func(l locker.Lease) bool {

@@ -1,5 +1,5 @@
-// Package fenceetcd checks fencing tokens in etcd, and so guards the data that is stored there. The lock may come from
-// any backend.
+// Package fenceetcd checks fencing tokens in etcd, and so guards the data that is stored there. The
+// lock may come from any backend.
 //
 //	mark := fenceetcd.Mark{KV: client, Key: "fences/invoices/42"}
 //	if err := mark.Claim(ctx, lease.Token()); err != nil {
@@ -12,11 +12,11 @@
 // A mark is a key that never expires. Keep the marks apart from the data, as here below "fences/":
 // a program that removes an object usually deletes all keys that begin with the object's
 // (clientv3.WithPrefix), and a mark that is deleted with them lets a stale holder in with any
-// token, which creates the object again. So a mark must outlive its object. Delete a mark only when no
-// holder with a token smaller than the mark can still be at work.
+// token, which creates the object again. So a mark must outlive its object. Delete a mark only when
+// no holder with a token smaller than the mark can still be at work.
 //
-// KV must be the client itself, or the same wrapper in all programs that write the data: a namespace
-// (clientv3/namespace) changes the keys of the marks as well.
+// KV must be the client itself, or the same wrapper in all programs that write the data: a
+// namespace (clientv3/namespace) changes the keys of the marks as well.
 package fenceetcd
 
 import (
@@ -37,11 +37,12 @@ type Mark struct {
 	Key string      // of the mark
 }
 
-// ErrCompare says that one of the caller's comparisons failed, and the token was not stale. Nothing was written.
+// ErrCompare says that one of the caller's comparisons failed, and the token was not stale. Nothing
+// was written.
 var ErrCompare = errors.New("fence: a comparison has failed")
 
-// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It takes one
-// round trip to read the mark, and one more to raise it.
+// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see
+// [fence.Guard]. It takes one round trip to read the mark, and one more to raise it.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	if err := m.check(token); err != nil {
 		return err
@@ -54,9 +55,9 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 }
 
 // ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or
-// [locker.WithLease]. It returns that token, for Commit. Where locks are nested, the lease is the one
-// whose name is the mark's Key, so where the two are not called alike, find the token by the lock's name
-// with [fence.TokenFrom], which has the rule and the errors, and use Claim.
+// [locker.WithLease]. It returns that token, for Commit. Where locks are nested, the lease is the
+// one whose name is the mark's Key, so where the two are not called alike, find the token by the
+// lock's name with [fence.TokenFrom], which has the rule and the errors, and use Claim.
 func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	token, err := fence.TokenFrom(ctx, m.Key)
 	if err == nil {
@@ -68,7 +69,8 @@ func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	return token, nil
 }
 
-// raise raises the mark from the value that was read. If another claim was faster, it tries again from that claim's.
+// raise raises the mark from the value that was read. If another claim was faster, it tries again
+// from that claim's.
 func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetResponse) error {
 	for {
 		highest, revision, err := m.parse(got)
@@ -95,15 +97,15 @@ func (m Mark) raise(ctx context.Context, token locker.Token, got *clientv3.GetRe
 	}
 }
 
-// Held is the comparison that the mark equals token, for a transaction of the caller's. It succeeds after Claim, until
-// a larger token claims. A transaction that fails because of it is stale.
+// Held is the comparison that the mark equals token, for a transaction of the caller's. It succeeds
+// after Claim, until a larger token claims. A transaction that fails because of it is stale.
 func (m Mark) Held(token locker.Token) clientv3.Cmp {
 	return clientv3.Compare(clientv3.Value(m.Key), "=", text(token))
 }
 
-// Commit executes then, in one step, if the mark equals token and the comparisons ifs succeed; ifs and then may be
-// empty. It needs a Claim before. When a larger token has claimed since, the error matches [fence.ErrStale]; when one
-// of ifs fails, it matches [ErrCompare].
+// Commit executes then, in one step, if the mark equals token and the comparisons ifs succeed; ifs
+// and then may be empty. It needs a Claim before. When a larger token has claimed since, the error
+// matches [fence.ErrStale]; when one of ifs fails, it matches [ErrCompare].
 func (m Mark) Commit(ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	if err := m.check(token); err != nil {
 		return nil, err

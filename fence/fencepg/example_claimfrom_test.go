@@ -10,8 +10,9 @@ import (
 	"github.com/fencedlock/locker/fence/fencepg"
 )
 
-// A function that writes in a transaction claims with the lease in its context. It gets no lease and no
-// token, and it can't be called without a lock: then ClaimFrom fails, and nothing is written.
+// A function that writes in a transaction claims with the lease in its context. It gets no lease
+// and no token, and it can't be called without a lock: then ClaimFrom fails, and nothing is
+// written.
 func ExampleClaimFrom() {
 	setTotal := func(ctx context.Context, tx pgx.Tx, total int64) error {
 		if err := fencepg.ClaimFrom(ctx, tx, "invoices/42"); err != nil {

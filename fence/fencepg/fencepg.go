@@ -1,5 +1,5 @@
-// Package fencepg checks fencing tokens in Postgres (13 or later), inside the caller's transaction of
-// pgx. Package fencesql does the same for database/sql.
+// Package fencepg checks fencing tokens in Postgres (13 or later), inside the caller's transaction
+// of pgx. Package fencesql does the same for database/sql.
 //
 //	tx, err := pool.Begin(ctx)
 //	defer tx.Rollback(ctx)
@@ -11,46 +11,48 @@
 //	_, err = tx.Exec(ctx, "UPDATE invoices SET total = $1 WHERE id = 42", total)
 //	return tx.Commit(ctx)
 //
-// The claim locks the row of the resource's mark until the transaction ends, so no other claim of that
-// resource comes between it and the commit. A critical section of several transactions claims at the
-// beginning of each.
+// The claim locks the row of the resource's mark until the transaction ends, so no other claim of
+// that resource comes between it and the commit. A critical section of several transactions claims
+// at the beginning of each.
 //
-// Claim before the first statement that reads. At the level READ COMMITTED each later statement sees what
-// the last holder has committed. At REPEATABLE READ and SERIALIZABLE the claim is then the statement that
-// fixes the snapshot. It fails with a serialization error (40001) if it had to wait for another
-// transaction that claimed; begin a new transaction after that, as with any such error.
+// Claim before the first statement that reads. At the level READ COMMITTED each later statement
+// sees what the last holder has committed. At REPEATABLE READ and SERIALIZABLE the claim is then
+// the statement that fixes the snapshot. It fails with a serialization error (40001) if it had to
+// wait for another transaction that claimed; begin a new transaction after that, as with any such
+// error.
 //
-// Claim in the transaction itself, not within a savepoint. The nested transactions of pgx and of ORMs are
-// savepoints. The rollback of a savepoint would take the claim back and let the transaction go on. Claim
-// refuses that with [ErrSavepoint].
+// Claim in the transaction itself, not within a savepoint. The nested transactions of pgx and of
+// ORMs are savepoints. The rollback of a savepoint would take the claim back and let the
+// transaction go on. Claim refuses that with [ErrSavepoint].
 //
 // # A holder that stops in its transaction
 //
-// The lock of the row has no TTL. A process that is stopped or cut off between its claim and its commit
-// keeps the claims of others waiting for as long as its session lives: until TCP notices, which takes
-// hours by default, and for a stopped process until it goes on. A stale claim does the same until its
-// transaction is rolled back, so roll it back at once. With [WithIdleLimit] the server ends such a
-// session, unless it stops within COPY. A session that the server has ended has written nothing.
+// The lock of the row has no TTL. A process that is stopped or cut off between its claim and its
+// commit keeps the claims of others waiting for as long as its session lives: until TCP notices,
+// which takes hours by default, and for a stopped process until it goes on. A stale claim does the
+// same until its transaction is rolled back, so roll it back at once. With [WithIdleLimit] the
+// server ends such a session, unless it stops within COPY. A session that the server has ended has
+// written nothing.
 //
 // # How a mark can be lost
 //
 //   - The claim's transaction is rolled back.
-//   - Its row is deleted. Delete it only when no holder with a smaller token can be alive any more; the row
-//     of a resource outlives the resource.
-//   - Committed data is lost: files are set back to an older copy, or a failover goes to a replica that had
-//     not received the commit yet, where the standby isn't a synchronous one. A claim waits for the disk
-//     even where synchronous_commit is off, because it sets that to on for its transaction. (Don't set it
-//     to off after the claim.)
-//   - An index whose order has changed hides marks. That happens to text when libc or ICU is upgraded, in a
-//     database with one of their collations. The table of [Migration] has the collation "C", which doesn't
-//     change. A table that was made without it keeps the old one.
+//   - Its row is deleted. Delete it only when no holder with a smaller token can be alive any more;
+//     the row of a resource outlives the resource.
+//   - Committed data is lost: files are set back to an older copy, or a failover goes to a replica
+//     that had not received the commit yet, where the standby isn't a synchronous one. A claim
+//     waits for the disk even where synchronous_commit is off, because it sets that to on for its
+//     transaction. (Don't set it to off after the claim.)
+//   - An index whose order has changed hides marks. That happens to text when libc or ICU is
+//     upgraded, in a database with one of their collations. The table of [Migration] has the
+//     collation "C", which doesn't change. A table that was made without it keeps the old one.
 //
 // Change the collation of such a table before the next upgrade, while no transaction claims:
 //
 //	ALTER TABLE public.locker_fence ALTER COLUMN resource TYPE text COLLATE "C"
 //
-// That builds the index again. It fails if a mark is there twice since an earlier upgrade. Then keep the
-// row with the highest token.
+// That builds the index again. It fails if a mark is there twice since an earlier upgrade. Then
+// keep the row with the highest token.
 package fencepg
 
 import (
@@ -73,29 +75,31 @@ var ErrSavepoint = postgres.ErrSavepoint
 // Option changes one claim, or the SQL of [Migration].
 type Option = postgres.Option
 
-// WithSchema names the schema that has the table of marks. The default is "public", whatever search_path
-// says. All programs that write the data must claim in the same table.
+// WithSchema names the schema that has the table of marks. The default is "public", whatever
+// search_path says. All programs that write the data must claim in the same table.
 func WithSchema(schema string) Option { return postgres.WithSchema(schema) }
 
-// WithIdleLimit makes the server end the session, and with it the transaction, when it has heard nothing
-// from this client for d: between two statements (idle_in_transaction_session_timeout), or because the
-// client can't be reached (tcp_user_timeout, and keepalives). The settings end with the transaction. The
-// TTL of the lease is a good value. Without this option, or with 0, the session's own settings count. d
-// is rounded down to milliseconds.
+// WithIdleLimit makes the server end the session, and with it the transaction, when it has heard
+// nothing from this client for d: between two statements (idle_in_transaction_session_timeout), or
+// because the client can't be reached (tcp_user_timeout, and keepalives). The settings end with the
+// transaction. The TTL of the lease is a good value. Without this option, or with 0, the session's
+// own settings count. d is rounded down to milliseconds.
 //
-// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN, because the server waits for
-// its data then, within a statement. For that set statement_timeout for the transaction (SET LOCAL), which
-// bounds each statement, or transaction_timeout (Postgres 17), which bounds everything.
+// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN, because the server waits
+// for its data then, within a statement. For that set statement_timeout for the transaction (SET
+// LOCAL), which bounds each statement, or transaction_timeout (Postgres 17), which bounds
+// everything.
 func WithIdleLimit(d time.Duration) Option { return postgres.WithIdleLimit(d) }
 
-// Migration is the SQL that makes the table of marks, public.locker_fence. [WithSchema] puts the table into
-// another schema, which the SQL doesn't make. Put it into your migrations. It may be run again, but not
-// twice at the same time. Writers need SELECT, INSERT and UPDATE on the table.
+// Migration is the SQL that makes the table of marks, public.locker_fence. [WithSchema] puts the
+// table into another schema, which the SQL doesn't make. Put it into your migrations. It may be run
+// again, but not twice at the same time. Writers need SELECT, INSERT and UPDATE on the table.
 func Migration(opts ...Option) string { return postgres.Of(opts).Table() }
 
 // Claim raises the mark of a resource to token within tx, or fails with an error that matches
-// [fence.ErrStale]; see [fence.Guard]. A stale claim leaves the transaction usable. The claim is final
-// when the transaction is committed; until then other claims of the resource wait, within their ctx.
+// [fence.ErrStale]; see [fence.Guard]. A stale claim leaves the transaction usable. The claim is
+// final when the transaction is committed; until then other claims of the resource wait, within
+// their ctx.
 //
 // If tx is within a savepoint, the error matches [ErrSavepoint].
 func Claim(ctx context.Context, tx pgx.Tx, resource string, token locker.Token, opts ...Option) error {
@@ -124,9 +128,9 @@ func Claim(ctx context.Context, tx pgx.Tx, resource string, token locker.Token, 
 }
 
 // ClaimFrom is [Claim] with the token of the lease in ctx, which comes from [locker.Do] or
-// [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token. Where
-// locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the rule, and the
-// errors for a context without a usable lease.
+// [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token.
+// Where locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the
+// rule, and the errors for a context without a usable lease.
 func ClaimFrom(ctx context.Context, tx pgx.Tx, resource string, opts ...Option) error {
 	token, err := fence.TokenFrom(ctx, resource)
 	if err != nil {

@@ -1,13 +1,14 @@
--- A claim, which every script of this package begins with. As a script is executed as a whole, the claim and what
--- follows it are one step.
+-- A claim. Every script of this package begins with it. Redis executes a script as a whole, so the
+-- claim and the commands that follow it are one step.
 --
--- KEYS[1]  mark   the highest token that the resource has seen, in decimal, without sign or zeros in front; never expires
--- ARGV[1]  token  that claims it, likewise
+-- KEYS[1]  mark   the highest token that the resource has seen, in decimal, without a sign or leading zeros; never expires
+-- ARGV[1]  token  the token that claims the resource, in the same form
 --
--- Tokens are compared as text, the longer one being the larger: Lua's numbers are exact up to 2^53 only. What is no token
--- is not overwritten: it may be somebody's data, under a key that was given for the mark's by mistake.
+-- Tokens are compared as text, and the longer text is the larger token: Lua's numbers are exact only
+-- up to 2^53. A value that is no token is not overwritten: it may be data, if the key of the data was
+-- given by mistake as the key of the mark.
 --
--- The block keeps its names from what follows.
+-- The block hides its names from the script that follows.
 do
   local mark, token = redis.call('GET', KEYS[1]), ARGV[1]
   if mark then

@@ -1,10 +1,10 @@
--- The one command of Do, which follows a claim.
+-- The single command of Do. It follows a claim.
 --
--- KEYS[2]     its key
--- ARGV[2], …  the command, and what follows the key; Do sees to it that unpack can take them
+-- KEYS[2]     the command's key
+-- ARGV[2], …  the command, and its arguments after the key; Do limits their number to what unpack takes
 --
--- Lua's numbers are exact up to 2^53. From there on an integer that the command replied may be another one here, so it is
--- not passed on. Lists with integers are what BITFIELD replies.
+-- Lua's numbers are exact up to 2^53. A larger integer in the command's reply may be changed here, so
+-- it is not returned. BITFIELD replies with a list of integers.
 local reply = redis.call(ARGV[2], KEYS[2], unpack(ARGV, 3))
 local list = type(reply) == 'table' and reply or {reply}
 for i = 1, #list do

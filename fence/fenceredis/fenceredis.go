@@ -1,5 +1,5 @@
-// Package fenceredis checks fencing tokens in Redis, Valkey, or a Cluster of them, and so guards the data that is
-// stored there. The lock may come from any backend.
+// Package fenceredis checks fencing tokens in Redis, Valkey, or a Cluster of them, and so guards
+// the data that is stored there. The lock may come from any backend.
 //
 //	mark := fenceredis.Mark{Client: client, Key: "{invoice:42}:fence"}
 //	if err := mark.Claim(ctx, lease.Token()); err != nil {
@@ -11,38 +11,41 @@
 //
 // # Reading
 //
-// Read through the mark, as above, or with a client that asks the master. A client that may read from replicas (a
-// [redis.ClusterClient] with ReadOnly, RouteByLatency or RouteRandomly, a client made by [redis.NewFailoverClusterClient])
-// can get data that lacks the predecessor's last write. What is computed from that data is then written with a valid
-// token.
+// Read through the mark, as above, or with a client that asks the master. A client that may read
+// from replicas (a [redis.ClusterClient] with ReadOnly, RouteByLatency or RouteRandomly, a client
+// made by [redis.NewFailoverClusterClient]) can get data that lacks the predecessor's last write.
+// What is computed from that data is then written with a valid token.
 //
 // # The client
 //
-// The client must execute commands at once, on the server that has the data: a [redis.Client], also one for
-// Sentinels, a [redis.ClusterClient], a [redis.Conn] or a [redis.Tx]. Two kinds are refused with an error that matches
-// [errors.ErrUnsupported], before anything is sent:
+// The client must execute commands at once, on the server that has the data: a [redis.Client], also
+// one for Sentinels, a [redis.ClusterClient], a [redis.Conn] or a [redis.Tx]. Two kinds are refused
+// with an error that matches [errors.ErrUnsupported], before anything is sent:
 //
-//   - a client that queues: a [redis.Pipeliner], also TxPipelined's, and a [redis.AutoPipeliner]. In a pipeline the
-//     result of a claim isn't known when the write is queued, and MULTI doesn't undo the write when the claim is
-//     refused. In Do and Run the claim and the write are one step;
-//   - a [redis.Ring]. It sends a script to the server of the mark's key, and reads the data from the server of the
-//     data's key.
+//   - a client that queues: a [redis.Pipeliner], also TxPipelined's, and a [redis.AutoPipeliner].
+//     In a pipeline the result of a claim isn't known when the write is queued, and MULTI doesn't
+//     undo the write when the claim is refused. In Do and Run the claim and the write are one step;
+//   - a [redis.Ring]. It sends a script to the server of the mark's key, and reads the data from
+//     the server of the data's key.
 //
-// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do and Run only
-// answer "QUEUED": a stale token's command is not executed, but that is known only after EXEC.
+// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do
+// and Run only answer "QUEUED": a stale token's command is not executed, but that is known only
+// after EXEC.
 //
 // # The mark
 //
-// A mark is a key next to the data. It never expires: if another client puts an expiry on it, the next claim removes
-// that. Don't lose the mark without the data: don't evict it (use the policy noeviction, or a volatile one), and
-// don't flush one without the other. A key that holds anything but a token is not claimed, and isn't changed.
+// A mark is a key next to the data. It never expires: if another client puts an expiry on it, the
+// next claim removes that. Don't lose the mark without the data: don't evict it (use the policy
+// noeviction, or a volatile one), and don't flush one without the other. A key that holds anything
+// but a token is not claimed, and isn't changed.
 //
-// The server must not forget a mark that it has acknowledged, or a stale token passes. To survive a crash, the log
-// must be on the disk before the answer: appendonly yes and appendfsync always. A failover to a replica loses the
-// latest marks together with the latest writes, and no setting changes that.
+// The server must not forget a mark that it has acknowledged, or a stale token passes. To survive a
+// crash, the log must be on the disk before the answer: appendonly yes and appendfsync always. A
+// failover to a replica loses the latest marks together with the latest writes, and no setting
+// changes that.
 //
-// The server's user needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and those of the
-// caller's commands.
+// The server's user needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and
+// those of the caller's commands.
 package fenceredis
 
 import (
@@ -60,27 +63,30 @@ import (
 	"github.com/fencedlock/locker/fence"
 )
 
-// Mark is the highest token that one resource has seen. Its methods are safe for concurrent use if the client's are.
+// Mark is the highest token that one resource has seen. Its methods are safe for concurrent use if
+// the client's are.
 type Mark struct {
 	Client redis.Scripter // of the server that has the data; see the package comment
 	Key    string         // of the mark; in a Cluster with the hash tag of the data
 }
 
 var (
-	// ErrInexact says that Do has executed the command, but can't return its integer: a script rounds integers from
-	// 2^53 on, and likewise below zero. Read it with GET or HGET, which reply text.
+	// ErrInexact says that Do has executed the command, but can't return its integer: a script
+	// rounds integers from 2^53 on, and likewise below zero. Read it with GET or HGET, which reply
+	// text.
 	ErrInexact = errors.New("the command was executed, but its result is too large an integer for a script to return")
 
-	// ErrNoToken says that the mark's key holds something that isn't a token. Perhaps it is the key of something
-	// else by mistake. Nothing was changed.
+	// ErrNoToken says that the mark's key holds something that isn't a token. Perhaps it is the key
+	// of something else by mistake. Nothing was changed.
 	ErrNoToken = errors.New("the mark's key holds something that is not a token")
 )
 
-// maxArgs is how many arguments after the key a command of Do may have: a script can pass on slightly less than 8000.
+// maxArgs is how many arguments after the key a command of Do may have: a script can pass on
+// slightly less than 8000.
 const maxArgs = 7000
 
-// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see [fence.Guard]. It may be
-// called any number of times.
+// Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see
+// [fence.Guard]. It may be called any number of times.
 func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	result, err := m.run(ctx, claimOnly, token, nil, nil)
 	if err == nil && result != int64(1) { // QUEUED: MULTI was sent on this connection
@@ -89,10 +95,10 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 	return err
 }
 
-// ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or [locker.WithLease]. It
-// returns that token, for Do and Run. Where locks are nested, the lease is the one whose name is the mark's Key, so where
-// the two are not called alike, find the token by the lock's name with [fence.TokenFrom], which has the rule and the
-// errors, and use Claim.
+// ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or
+// [locker.WithLease]. It returns that token, for Do and Run. Where locks are nested, the lease is
+// the one whose name is the mark's Key, so where the two are not called alike, find the token by
+// the lock's name with [fence.TokenFrom], which has the rule and the errors, and use Claim.
 func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	token, err := fence.TokenFrom(ctx, m.Key)
 	if err == nil {
@@ -104,16 +110,17 @@ func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	return token, nil
 }
 
-// Do claims, and executes one command whose first argument is its key, in one step: GET, SET, HSET, DEL, INCRBY and
-// most others. The command may have 7000 arguments after the key. The key must not be the mark's, and neither must
-// any further argument that the command takes for a key. When the token is stale, the command is not executed. The
-// result is the command's; a reply of nil is [redis.Nil]. When the command fails, the claim is valid all the same.
-// After an error that matches [ErrInexact] the command has been executed.
+// Do claims, and executes one command whose first argument is its key, in one step: GET, SET, HSET,
+// DEL, INCRBY and most others. The command may have 7000 arguments after the key. The key must not
+// be the mark's, and neither must any further argument that the command takes for a key. When the
+// token is stale, the command is not executed. The result is the command's; a reply of nil is
+// [redis.Nil]. When the command fails, the claim is valid all the same. After an error that matches
+// [ErrInexact] the command has been executed.
 //
-// The command is sent once, whatever the client's MaxRetries says. So after an error that matches [fence.ErrStale]
-// this call has written nothing. After an error of the connection the command may have been executed; a further call
-// is another command, and INCRBY then adds twice. (A client without a method Process may send it more than once;
-// all clients of go-redis have that method.)
+// The command is sent once, whatever the client's MaxRetries says. So after an error that matches
+// [fence.ErrStale] this call has written nothing. After an error of the connection the command may
+// have been executed; a further call is another command, and INCRBY then adds twice. (A client
+// without a method Process may send it more than once; all clients of go-redis have that method.)
 func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, args ...any) (any, error) {
 	if len(args) > maxArgs {
 		return nil, fmt.Errorf("fence: %q: invalid command with %d arguments: want at most %d", m.Key, len(args), maxArgs)
@@ -121,10 +128,11 @@ func (m Mark) Do(ctx context.Context, token locker.Token, command, key string, a
 	return m.run(ctx, oneCommand, token, []string{key}, append([]any{command}, args...))
 }
 
-// Run claims, and runs a script of the caller's, in one step. In the script, KEYS and ARGV are keys and args, as if
-// it were run alone; the mark's key is not among them. When the token is stale, the script is not run. The result is
-// the script's, with the numbers of Lua: integers from 2^53 on are rounded, and fractions are cut off. Text is not
-// changed. An error of the script's own is returned unchanged. Like the command of Do, the script is sent once.
+// Run claims, and runs a script of the caller's, in one step. In the script, KEYS and ARGV are keys
+// and args, as if it were run alone; the mark's key is not among them. When the token is stale, the
+// script is not run. The result is the script's, with the numbers of Lua: integers from 2^53 on are
+// rounded, and fractions are cut off. Text is not changed. An error of the script's own is returned
+// unchanged. Like the command of Do, the script is sent once.
 func (m Mark) Run(ctx context.Context, token locker.Token, s *Script, keys []string, args ...any) (any, error) {
 	return m.run(ctx, s, token, keys, args)
 }
@@ -195,8 +203,8 @@ func (m Mark) unsupported(why string) error {
 	return fmt.Errorf("fence: %q: %w: a client of type %T: %s", m.Key, errors.ErrUnsupported, m.Client, why)
 }
 
-// explain turns the replies of this package's scripts into errors. Their first word is one that no caller's script
-// replies by accident.
+// explain turns the replies of this package's scripts into errors. Their first word is one that no
+// caller's script replies by accident.
 func (m Mark) explain(err error, token locker.Token) error {
 	var reply redis.Error
 	if errors.As(err, &reply) {

@@ -24,14 +24,16 @@ func unreachable(t *testing.T) *redis.Options {
 	}}
 }
 
-// wrapped are clients that don't show what they are. The first hides all but the methods that a mark needs.
+// wrapped are clients that don't show what they are. The first hides all but the methods that a
+// mark needs.
 type (
 	wrapped         struct{ redis.Scripter }
 	wrappedPipeline struct{ redis.Pipeliner }
 	wrappedRing     struct{ *redis.Ring }
 )
 
-// A client that queues answers nil for any token, and what follows in its pipeline is executed. A Ring has the data elsewhere.
+// A client that queues answers nil for any token, and what follows in its pipeline is executed. A
+// Ring has the data elsewhere.
 func TestClientsThatAreRefused(t *testing.T) {
 	client := redis.NewClient(unreachable(t))
 	defer client.Close()

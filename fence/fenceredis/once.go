@@ -6,16 +6,16 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// once is a command that go-redis sends once. By default go-redis sends a command again when its reply was lost. A
-// claim that came in between could refuse the second copy: the caller would get an error that says that nothing was
-// written, though the first copy has written. A redirection in a Cluster is followed all the same, because nothing
-// was executed then.
+// once is a command that go-redis sends once. By default go-redis sends a command again when its
+// reply was lost. A claim that came in between could refuse the second copy: the caller would get
+// an error that says that nothing was written, though the first copy has written. A redirection in
+// a Cluster is followed all the same, because nothing was executed then.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
-// send executes a script by its digest, and by its text if the server doesn't know the digest. A claim alone may be
-// repeated.
+// send executes a script by its digest, and by its text if the server doesn't know the digest. A
+// claim alone may be repeated.
 func (s *Script) send(ctx context.Context, client redis.Scripter, keys []string, args []any) *redis.Cmd {
 	p, ok := client.(interface {
 		Process(ctx context.Context, cmd redis.Cmder) error

@@ -1,4 +1,5 @@
--- What precedes a script of the caller's, which follows a claim: KEYS and ARGV without the mark and the token.
+-- The beginning of a caller's script, between the claim and the script: it removes the mark from KEYS
+-- and the token from ARGV.
 local KEYS, ARGV = (function()
   local function rest(list)
     local others = {}

@@ -1,6 +1,6 @@
-// Package fencesql checks fencing tokens in Postgres (13 or later), inside the caller's transaction of
-// database/sql. It works with every driver for Postgres that numbers its parameters ($1), and needs the
-// standard library alone. Package fencepg does the same for pgx.
+// Package fencesql checks fencing tokens in Postgres (13 or later), inside the caller's transaction
+// of database/sql. It works with every driver for Postgres that numbers its parameters ($1), and
+// needs the standard library alone. Package fencepg does the same for pgx.
 //
 //	tx, err := db.BeginTx(ctx, nil)
 //	defer tx.Rollback()
@@ -10,10 +10,11 @@
 //	// read and write in tx
 //	return tx.Commit()
 //
-// What the documentation of package fencepg says of transactions holds here as well: claim before the
-// first read, and in the transaction itself, not after a SAVEPOINT (the nested transactions of ORMs are
-// savepoints). A holder that stops in its transaction keeps others waiting, which [WithIdleLimit] bounds,
-// and so does a stale claim until its transaction is rolled back. It also says how a mark can be lost.
+// What the documentation of package fencepg says of transactions holds here as well: claim before
+// the first read, and in the transaction itself, not after a SAVEPOINT (the nested transactions of
+// ORMs are savepoints). A holder that stops in its transaction keeps others waiting, which
+// [WithIdleLimit] bounds, and so does a stale claim until its transaction is rolled back. It also
+// says how a mark can be lost.
 package fencesql
 
 import (
@@ -35,29 +36,31 @@ var ErrSavepoint = postgres.ErrSavepoint
 // Option changes one claim, or the SQL of [Migration].
 type Option = postgres.Option
 
-// WithSchema names the schema that has the table of marks. The default is "public", whatever search_path
-// says. All programs that write the data must claim in the same table.
+// WithSchema names the schema that has the table of marks. The default is "public", whatever
+// search_path says. All programs that write the data must claim in the same table.
 func WithSchema(schema string) Option { return postgres.WithSchema(schema) }
 
-// WithIdleLimit makes the server end the session, and with it the transaction, when it has heard nothing
-// from this client for d: between two statements (idle_in_transaction_session_timeout), or because the
-// client can't be reached (tcp_user_timeout, and keepalives). The settings end with the transaction. The
-// TTL of the lease is a good value. Without this option, or with 0, the session's own settings count. d
-// is rounded down to milliseconds.
+// WithIdleLimit makes the server end the session, and with it the transaction, when it has heard
+// nothing from this client for d: between two statements (idle_in_transaction_session_timeout), or
+// because the client can't be reached (tcp_user_timeout, and keepalives). The settings end with the
+// transaction. The TTL of the lease is a good value. Without this option, or with 0, the session's
+// own settings count. d is rounded down to milliseconds.
 //
-// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN, because the server waits for
-// its data then, within a statement. For that set statement_timeout for the transaction (SET LOCAL), which
-// bounds each statement, or transaction_timeout (Postgres 17), which bounds everything.
+// It doesn't bound a holder that stops in the middle of COPY … FROM STDIN, because the server waits
+// for its data then, within a statement. For that set statement_timeout for the transaction (SET
+// LOCAL), which bounds each statement, or transaction_timeout (Postgres 17), which bounds
+// everything.
 func WithIdleLimit(d time.Duration) Option { return postgres.WithIdleLimit(d) }
 
-// Migration is the SQL that makes the table of marks, public.locker_fence. [WithSchema] puts the table into
-// another schema, which the SQL doesn't make. Put it into your migrations. It may be run again, but not
-// twice at the same time. Writers need SELECT, INSERT and UPDATE on the table.
+// Migration is the SQL that makes the table of marks, public.locker_fence. [WithSchema] puts the
+// table into another schema, which the SQL doesn't make. Put it into your migrations. It may be run
+// again, but not twice at the same time. Writers need SELECT, INSERT and UPDATE on the table.
 func Migration(opts ...Option) string { return postgres.Of(opts).Table() }
 
 // Claim raises the mark of a resource to token within tx, or fails with an error that matches
-// [fence.ErrStale]; see [fence.Guard]. A stale claim leaves the transaction usable. The claim is final
-// when the transaction is committed; until then other claims of the resource wait, within their ctx.
+// [fence.ErrStale]; see [fence.Guard]. A stale claim leaves the transaction usable. The claim is
+// final when the transaction is committed; until then other claims of the resource wait, within
+// their ctx.
 //
 // If tx is within a savepoint, the error matches [ErrSavepoint].
 func Claim(ctx context.Context, tx *sql.Tx, resource string, token locker.Token, opts ...Option) error {
@@ -86,9 +89,9 @@ func Claim(ctx context.Context, tx *sql.Tx, resource string, token locker.Token,
 }
 
 // ClaimFrom is [Claim] with the token of the lease in ctx, which comes from [locker.Do] or
-// [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token. Where
-// locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the rule, and the
-// errors for a context without a usable lease.
+// [locker.WithLease]: so a function that gets ctx and tx needs neither the lease nor its token.
+// Where locks are nested, it takes the lease whose name is resource. [fence.TokenFrom] has the
+// rule, and the errors for a context without a usable lease.
 func ClaimFrom(ctx context.Context, tx *sql.Tx, resource string, opts ...Option) error {
 	token, err := fence.TokenFrom(ctx, resource)
 	if err != nil {

@@ -24,7 +24,8 @@ func expect(what string, got, want error) error {
 	return fmt.Errorf("%s = %w, want: %w", what, got, want)
 }
 
-// steps is a resource whose calls are compared with what they must return; err is the first that wasn't so.
+// steps makes calls for one resource, and compares each result with the expected one. err is the
+// first difference.
 type steps struct {
 	ctx      context.Context
 	store    Store
@@ -144,7 +145,7 @@ func apart(ctx context.Context, h *Harness) error {
 	s := h.steps(ctx, "apart")
 	names := []string{"a", "A", "a/b", "a ", "a{b}", "a%7Bb%7D", "ä", "a\u0308", "'; --", "*", "a:fence", "a\\", strings.Repeat("a", 40)}
 	first := s.resource
-	for i, name := range names { // the tokens fall, so that any two that are one are refused
+	for i, name := range names { // the tokens fall, so that a claim is refused if two names are one resource
 		s.resource = first + name
 		s.write(locker.Token(len(names)-i), name, nil)
 	}
@@ -181,7 +182,7 @@ func cancelled(ctx context.Context, h *Harness) error {
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if s.err == nil {
-		// A storage that needs no waiting may do it all the same.
+		// A storage that doesn't wait may accept the claim all the same.
 		if err := s.store.Claim(over, s.resource, 9); err != nil && !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("got %w from Claim with a context that is over, want context.Canceled", err)
 		}

@@ -35,7 +35,7 @@ func (s *sabotaged) Write(ctx context.Context, resource string, token locker.Tok
 	return s.store.Write(ctx, resource, token, value)
 }
 
-// naive is a storage with a check of its own, which may forget.
+// naive is a storage with its own check, which may lose marks.
 type naive struct {
 	mu     sync.Mutex
 	marks  map[string]locker.Token
@@ -93,7 +93,7 @@ func same(s fencetest.Store) func() (fencetest.Store, error) {
 	return func() (fencetest.Store, error) { return s, nil }
 }
 
-// Each bug fails the case that is named for it; the suite would be worth nothing otherwise.
+// Each bug must fail the case that is named with it. Otherwise the suite would prove nothing.
 func TestSabotage(t *testing.T) {
 	for bug, tc := range map[string]struct {
 		fails   string
@@ -197,7 +197,7 @@ func TestSabotage(t *testing.T) {
 	}
 }
 
-// hasty takes the end of a context for a stale token.
+// hasty treats the end of a context as a stale token.
 type hasty struct{ *store }
 
 func (h hasty) Claim(ctx context.Context, resource string, token locker.Token) error {

@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/locker/fence"
 )
 
-// open makes several stores, each with connections of its own.
+// open makes several Stores, each with its own connections.
 func (h *Harness) open(n int) ([]Store, error) {
 	stores := make([]Store, n)
 	for i := range stores {
@@ -24,7 +24,7 @@ func (h *Harness) open(n int) ([]Store, error) {
 	return stores, nil
 }
 
-// together calls f for each store at the same time, and returns what went wrong, a stale token apart.
+// together calls f for each Store at the same time, and returns all errors except fence.ErrStale.
 func together(stores []Store, f func(i int, s Store) error) error {
 	errs := make([]error, len(stores))
 	var all sync.WaitGroup
@@ -39,8 +39,9 @@ func together(stores []Store, f func(i int, s Store) error) error {
 	return errors.Join(errs...)
 }
 
-// oneStep lets several write at once, again and again: what stands at the end is what the largest token has written,
-// for every other write came before it or was refused.
+// oneStep lets several Stores write at the same time, again and again. At the end of each round the
+// value must be the one of the largest token, because every other write came before it or was
+// refused.
 func oneStep(ctx context.Context, h *Harness) error {
 	const writers, rounds = 4, 100
 	stores, err := h.open(writers)
@@ -68,8 +69,8 @@ func oneStep(ctx context.Context, h *Harness) error {
 	return nil
 }
 
-// noUpdateLost lets several read, modify and write behind a claim, as stale holders beside live ones do. Each update
-// that was acknowledged must be there at the end, in the order of the tokens.
+// noUpdateLost lets several Stores claim, read, modify and write at the same time, as stale holders
+// do alongside live ones. Each acknowledged update must exist at the end.
 func noUpdateLost(ctx context.Context, h *Harness) error {
 	const holders, updates = 4, 50
 	stores, err := h.open(holders)

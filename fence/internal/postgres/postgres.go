@@ -79,8 +79,8 @@ func (s Settings) Mark() string {
 	return "SELECT token FROM " + s.table() + " WHERE resource OPERATOR(pg_catalog.=) $1::pg_catalog.text"
 }
 
-// limit ends a session that falls silent in its transaction: when it has got an answer and asks nothing
-// more, and when TCP hears nothing from it, for example in the middle of a request.
+// limit ends a session that falls silent in its transaction: when it has got an answer and asks
+// nothing more, and when TCP hears nothing from it, for example in the middle of a request.
 func (s Settings) limit() string {
 	if s.Idle == 0 {
 		return ""
