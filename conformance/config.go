@@ -127,7 +127,7 @@ func byURL(t T, h *Harness) {
 		t.Errorf("opened by its URL, the backend promises\n%v, and otherwise\n%v", g, h.guarantees)
 	}
 	for _, c := range coreCases {
-		if verdict, _ := c.plan(&own); verdict == 0 && !t.Failed() {
+		if c.plan(&own).Verdict == 0 && !t.Failed() {
 			t.Logf("%v", c)
 			c.Run(t, &own)
 		}

@@ -41,6 +41,8 @@
 //     the reply.
 //   - Process starts a holder in another process, which the suite kills and suspends. Package
 //     process has both ends of it.
+//   - Skewed starts a holder whose clock is wrong. All Lockers of one machine share a clock, so
+//     without this hook nothing is known of machines whose clocks differ.
 //   - Pause, Down, Restart, Wipe and Failover do to the service what happens to it in production.
 //   - Requests, Waiters and Residue look at the service. They make cases stricter, and so find
 //     what a backend leaves on its service.
@@ -52,8 +54,9 @@
 // is missing: the backend doesn't promise this behaviour.
 //
 // A case that needs a hook is skipped, with the name of the hook, where the harness doesn't have
-// it: this behaviour was not tested. The harnesses of this project have all hooks and set Strict,
-// which makes a missing hook a failure.
+// it: this behaviour was not tested. At its end a run has a line for each such hook, which names
+// what is not proved. The harnesses of this project have all hooks and set Strict, which makes a
+// missing hook a failure.
 //
 // Some cases also run where their guarantee is not claimed. If such a case passes, the backend
 // claims too little, and the report says so. With Strict that is a failure, too.

@@ -36,21 +36,23 @@ func toyHarness(f flaws, d decorator) conformance.Harness {
 	}
 	return conformance.Harness{TTL: ttl, Strict: true, Setup: func(t conformance.T, h *conformance.Harness) {
 		s, around := newToy(f), d()
-		open := func(link *toyLink) locker.Locker { return around(s.open(link)) }
+		open := func(link *toyLink, ahead ...time.Duration) locker.Locker { return around(s.open(link, ahead...)) }
 		h.Open = func(conformance.T) locker.Locker { return open(newToyLink()) }
+		start := func(t conformance.T, ahead ...time.Duration) process.Process {
+			link := newToyLink()
+			kill, stop := func() { link.Cut(); s.hangUp(link) }, link.Cut
+			if f.hasty {
+				stop = kill
+			}
+			return simulate(t, open(link, ahead...), link, kill, stop)
+		}
 		h.Hooks = conformance.Hooks{
 			Linked: func(conformance.T) (locker.Locker, conformance.Link) {
 				link := newToyLink()
 				return open(link), link
 			},
-			Process: func(t conformance.T) process.Process {
-				link := newToyLink()
-				kill, stop := func() { link.Cut(); s.hangUp(link) }, link.Cut
-				if f.hasty {
-					stop = kill
-				}
-				return simulate(t, open(link), link, kill, stop)
-			},
+			Process:  func(t conformance.T) process.Process { return start(t) },
+			Skewed:   func(t conformance.T, ahead time.Duration) process.Process { return start(t, ahead) },
 			Pause:    func(conformance.T) { s.pause() },
 			Resume:   func(conformance.T) { s.resume() },
 			Down:     func(conformance.T) { s.locked(func() { s.down = true }) },

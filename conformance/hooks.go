@@ -15,6 +15,7 @@ type Hook string
 const (
 	HookLinked   Hook = "Linked"
 	HookProcess  Hook = "Process"
+	HookSkewed   Hook = "Skewed"
 	HookPause    Hook = "Pause"
 	HookDown     Hook = "Down"
 	HookRestart  Hook = "Restart"
@@ -39,6 +40,11 @@ type Hooks struct {
 
 	// Process starts a holder in another process. [process.Start] starts one from a command.
 	Process func(t T) process.Process
+
+	// Skewed starts a holder in another process whose wall clock is wrong: ahead of the machine's,
+	// or behind it if ahead is negative. Its monotonic clock is right. [process.BuildSkewed] builds
+	// a program that has such a clock.
+	Skewed func(t T, ahead time.Duration) process.Process
 
 	// Pause suspends the service, as SIGSTOP does: connections stay open, nothing is answered, and
 	// clocks go on. Resume ends that; the service then executes what has arrived meanwhile.

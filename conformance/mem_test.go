@@ -105,7 +105,10 @@ func useServer(t conformance.T, h *conformance.Harness, s *membackend.Server, ar
 			"no URL":            "mem://%zz:sesame@",
 		},
 		Secrets: []string{"sesame"},
-		Absent:  map[conformance.Hook]string{conformance.HookFailover: "there is one server"},
+		Absent: map[conformance.Hook]string{
+			conformance.HookFailover: "there is one server",
+			conformance.HookSkewed:   "the service and its holders are one process, with one clock",
+		},
 	}
 }
 

@@ -21,33 +21,39 @@ func Run(t *testing.T, h Harness) {
 		return
 	}
 	t.Logf("%v", g)
+	var missing []Hook
 	for _, c := range slices.Concat(Cases(), h.Pack) {
 		t.Run(c.String(), func(t *testing.T) {
-			skipped := ""
-			h.wrap(t, func(t *testing.T) { skipped = runCase(t, c, h, g) })
-			if skipped != "" {
-				t.Skip(skipped)
+			var r Result
+			h.wrap(t, func(t *testing.T) { r = runCase(t, c, h, g) })
+			missing = append(missing, r.Missing)
+			if r.Verdict == Skipped {
+				t.Skip(r.Reason)
 			}
 		})
 	}
+	for _, line := range Unproved(missing) {
+		t.Log(line)
+	}
 }
 
-// runCase runs one case, or returns why it is skipped: a Skip inside a bubble of synctest has no
-// effect outside.
-func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) (skipped string) {
+// runCase runs one case. If it is skipped, the result says why: a Skip inside a bubble of synctest
+// has no effect outside.
+func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) Result {
 	if c.Probe && c.unclaimed(g) != nil {
 		r := c.evaluate(t.Context(), h, g)
 		if r.Verdict == Failed || r.Verdict == Unclaimed && h.Strict {
 			t.Fatalf("%s", r.Reason)
 		}
-		return r.Reason
+		r.Verdict = Skipped
+		return r
 	}
 	own := h.prepare(t, g)
-	switch verdict, reason := c.plan(own); verdict {
+	switch r := c.plan(own); r.Verdict {
 	case Failed:
-		t.Fatalf("%s", reason)
+		t.Fatalf("%s", r.Reason)
 	case Skipped:
-		return reason
+		return r
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -55,7 +61,7 @@ func runCase(t *testing.T, c Case, h Harness, g locker.Guarantees) (skipped stri
 		}
 	})
 	c.Run(t, own)
-	return ""
+	return Result{}
 }
 
 // Verdict says how a case ended.
@@ -80,6 +86,7 @@ type Result struct {
 	Case    Case
 	Verdict Verdict
 	Reason  string // why it was skipped, why a failure matters, or what is claimed too little
+	Missing Hook   // the hook without which the case can't run, unless the harness says why it is absent
 	Log     string
 }
 
@@ -112,7 +119,7 @@ func (c Case) evaluate(ctx context.Context, h Harness, g locker.Guarantees) Resu
 	result := Result{Case: c}
 	r := record(ctx, c.String(), func(t T) {
 		own := h.prepare(t, g)
-		if result.Verdict, result.Reason = c.plan(own); result.Verdict == 0 {
+		if result = c.plan(own); result.Verdict == 0 {
 			c.Run(t, own)
 		}
 	})
@@ -143,22 +150,22 @@ func (c Case) unclaimed(g locker.Guarantees) error {
 
 func notClaimed(missing error) string { return fmt.Sprintf("not claimed: %v", missing) }
 
-// plan decides whether c is run. If not, it returns Skipped, or Failed if the harness is incomplete
-// and strict, and the reason. Zero means that c is run.
-func (c Case) plan(h *Harness) (Verdict, string) {
+// plan decides whether c is run. If not, the result is Skipped, or Failed if the harness is incomplete
+// and strict, and has the reason. A result without a verdict means that c is run.
+func (c Case) plan(h *Harness) Result {
 	if missing := c.unclaimed(h.guarantees); missing != nil && !c.Probe {
-		return Skipped, notClaimed(missing)
+		return Result{Case: c, Verdict: Skipped, Reason: notClaimed(missing)}
 	}
 	hook, missing := h.missing(c)
 	if !missing {
-		return 0, ""
+		return Result{Case: c}
 	}
 	if reason, absent := h.Absent[hook]; absent {
-		return Skipped, fmt.Sprintf("no hook %s: %s", hook, reason)
+		return Result{Case: c, Verdict: Skipped, Reason: fmt.Sprintf("no hook %s: %s", hook, reason)}
 	}
 	verdict := Skipped
 	if h.Strict {
 		verdict = Failed
 	}
-	return verdict, fmt.Sprintf("the harness has no hook %s", hook)
+	return Result{Case: c, Verdict: verdict, Reason: fmt.Sprintf("the harness has no hook %s", hook), Missing: hook}
 }

@@ -102,7 +102,6 @@ func TestEveryGuaranteeIsNeeded(t *testing.T) {
 		"Backend":    "a name",
 		"Scope":      "the harness decides which processes and machines there are: D38, E40.1 and G54 use them",
 		"Exclusion":  "seen when servers fail, in the backends' packs",
-		"Clocks":     "the backends' packs set the clocks of servers",
 		"RoundTrips": "counted by a benchmark",
 		"Cost":       "an opinion",
 		"Because":    "a text for people",

@@ -26,6 +26,10 @@ var tokenCases = []Case{
 		Needs: locker.FencingUntilDataLoss,
 		Why: "a service that forgets an unused lock must not forget its last token, because the " +
 			"storage doesn't"},
+	{ID: "E41.3", Name: "tokens-rise-between-clocks-that-differ", Run: tokensBetweenClocks,
+		Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookSkewed},
+		Why: "a token that comes from the client's clock falls when the next holder is on a " +
+			"machine whose clock is behind"},
 }
 
 func tokensRise(t T, h *Harness) {

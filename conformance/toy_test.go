@@ -46,6 +46,7 @@ type flaws struct {
 	fromReply   bool // the deadline counts from the reply's time
 	forever     bool // the TTL is not sent
 	clientClock bool // keys expire by the clocks of clients, which differ by skew
+	clientToken bool // tokens are the time of the client's clock
 
 	sessionOwner bool // the owner is the client's, not the acquisition's
 	impatient    bool // a renewal that fails is a loss
@@ -98,11 +99,13 @@ func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now 
 		return 0, false
 	}
 	s.set(name, owner, link, ttl, now)
-	return s.mint(name), true
+	return s.mint(name, link), true
 }
 
-func (s *toy) mint(name string) locker.Token {
+func (s *toy) mint(name string, link *toyLink) locker.Token {
 	switch {
+	case s.flaws.clientToken:
+		return locker.Token(time.Now().Add(link.ahead).UnixMilli()<<20 + s.requests) // two requests may come at once
 	case s.flaws.resetToken:
 		s.counters[name]++
 		return s.counters[name]
@@ -227,15 +230,18 @@ func (s *toy) guarantees() locker.Guarantees {
 	return g
 }
 
-// open makes a client.
-func (s *toy) open(link *toyLink) locker.Locker {
+// open makes a client, whose clock may be ahead of the service's.
+func (s *toy) open(link *toyLink, ahead ...time.Duration) locker.Locker {
 	d := &toyDriver{server: s, link: link, session: driver.NewOwner(), closed: make(chan struct{})}
+	for _, by := range ahead {
+		link.ahead += by
+	}
 	s.locked(func() {
 		s.links = append(s.links, link)
 		if s.flaws.clientClock {
-			d.skew = skew
+			d.skew = link.ahead + skew
 			if len(s.links)%2 == 1 {
-				d.skew = -skew
+				d.skew = link.ahead - skew
 			}
 		}
 	})

@@ -158,6 +158,8 @@ func (l *toyLock) renewOn() {
 
 // toyLink is the network of one client.
 type toyLink struct {
+	ahead time.Duration // how far the clock of the client is ahead
+
 	mu          sync.Mutex
 	cut         bool
 	drops       int

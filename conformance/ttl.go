@@ -14,6 +14,10 @@ var ttlCases = []Case{
 		Probe: true,
 		Why: "a holder that died must not keep the lock forever, and a holder that is alive must " +
 			"have it for the whole TTL"},
+	{ID: "C25.1", Name: "lease-lasts-between-clocks-that-differ", Run: leasesBetweenClocks,
+		Needs: all(locker.RequireTTL, locker.ClocksServer), Hooks: []Hook{HookSkewed},
+		Why: "an expiry that one machine writes and another one compares with its own clock ends " +
+			"a lease too early or never"},
 	{ID: "C26", Name: "renewal-keeps-the-lock", Run: renewalKeeps, Needs: locker.RequireTTL,
 		Why: "work may take longer than any TTL; as long as the holder is alive, it keeps the " +
 			"lock"},

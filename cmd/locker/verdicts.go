@@ -50,7 +50,9 @@ func (v *verdicts) add(r conformance.Result) {
 // sum prints the totals, and how many are about the backend's claims.
 func (v *verdicts) sum() {
 	var seen, claimed int
+	var missing []conformance.Hook
 	for _, r := range v.all {
+		missing = append(missing, r.Missing)
 		if r.Case.Needs != nil && (r.Verdict == conformance.Passed || r.Verdict == conformance.Failed) {
 			claimed++
 			if r.Verdict == conformance.Passed {
@@ -61,6 +63,9 @@ func (v *verdicts) sum() {
 	v.line("\n%d cases: %d passed, %d failed, %d not tested (not claimed, or faults would be needed)", len(v.all),
 		v.count[conformance.Passed], v.count[conformance.Failed], v.count[conformance.Skipped]+v.count[conformance.Unclaimed])
 	v.line("%d of them test guarantees that the backend claims; %d of those passed", claimed, seen)
+	for _, line := range conformance.Unproved(missing) {
+		v.line("%s", line)
+	}
 }
 
 func (v *verdicts) json() {

@@ -26,6 +26,7 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 	return conformance.Hooks{
 		Linked:   s.linked,
 		Process:  itest.StartHolder(s.URL),
+		Skewed:   itest.StartSkewed(s.URL),
 		Pause:    s.pause,
 		Resume:   s.resume,
 		Down:     s.down,

@@ -43,6 +43,7 @@ func pgHarness(service func(*testing.T) *Service) func(*testing.T) conformance.H
 			Hooks: conformance.Hooks{
 				Linked:   s.linked,
 				Process:  itest.StartHolder(s.URL),
+				Skewed:   itest.StartSkewed(s.URL),
 				Pause:    s.pause,
 				Resume:   s.resume,
 				Down:     s.down,

@@ -45,6 +45,7 @@ func redisHarness(service func(*testing.T) *Service) func(*testing.T) conformanc
 			Hooks: conformance.Hooks{
 				Linked:   s.linked,
 				Process:  itest.StartHolder(s.URL),
+				Skewed:   itest.StartSkewed(s.URL),
 				Pause:    s.pause,
 				Resume:   s.resume,
 				Down:     s.down,

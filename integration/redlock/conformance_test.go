@@ -34,6 +34,7 @@ func redlockHarness(service func(*testing.T) *Service) func(*testing.T) conforma
 			Hooks: conformance.Hooks{
 				Linked:   s.linked,
 				Process:  itest.StartHolder(s.URL),
+				Skewed:   itest.StartSkewed(s.URL),
 				Pause:    s.pause,
 				Resume:   s.resume,
 				Down:     s.down,

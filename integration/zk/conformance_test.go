@@ -39,6 +39,7 @@ func zkHarness(service func(*testing.T) *Service) func(*testing.T) conformance.H
 			Hooks: conformance.Hooks{
 				Linked:   func(t conformance.T) (locker.Locker, conformance.Link) { return s.linked(t) },
 				Process:  itest.StartHolder(s.URL),
+				Skewed:   itest.StartSkewed(s.URL),
 				Pause:    s.pause,
 				Resume:   s.resume,
 				Down:     s.down,

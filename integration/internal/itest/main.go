@@ -26,6 +26,7 @@ func Main(m *testing.M) {
 		os.Exit(holder(url))
 	}
 	code := m.Run()
+	removeSkewed()
 	if err := removeContainers(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
