@@ -262,7 +262,12 @@ func (l *lock) removeFromShared(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	err := c.unlock(ctx, l.key, has)
+	return l.removedFromShared(ctx, c, c.unlock(ctx, l.key, has))
+}
+
+// removedFromShared notes that the lock was given back on c. err is the outcome of that; if the
+// connection has ended, its session must be over.
+func (l *lock) removedFromShared(ctx context.Context, c *conn, err error) error {
 	if err != nil && c.Err() != nil {
 		err = l.terminate(ctx, c)
 	}

@@ -92,10 +92,32 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 // on which the lock may be held since an earlier try.
 func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
 	c := l.pool.sharedWithoutWaiting(ctx)
-	if c == nil || c.tokens.serverID != waiter.tokens.serverID || before != nil && before != c && l.removeFromShared(ctx) != nil || c.reserve(l) != nil {
+	if c == nil || c.tokens.serverID != waiter.tokens.serverID {
+		return nil
+	}
+	if before != nil && before != c && l.leaveBefore(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
 	return c
+}
+
+// leaveBefore gives the lock back on the shared connection of before, in half of the time: if that
+// is silent, W has to be renewed. The request goes on then. It does no harm however late it is
+// executed: nothing more is reserved on that connection.
+func (l *lock) leaveBefore(ctx context.Context) error {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	l.mu.Lock()
+	c, has := l.shared, l.sharedHas
+	l.mu.Unlock()
+	given := make(chan error, 1)
+	go func() { given <- c.unlock(ctx, l.key, has) }() // ends within the time limit of a message
+	select {
+	case err := <-given:
+		return l.removedFromShared(ctx, c, err)
+	case <-ctx.Done():
+		return kit.ErrNoAnswer
+	}
 }
 
 // step executes a statement of a move on c, or reads its answer if that didn't come in time before.

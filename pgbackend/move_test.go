@@ -444,3 +444,38 @@ func TestFreeingAWaitersConnectionKeepsNoRenewalWaiting(t *testing.T) {
 		}
 	})
 }
+
+// A lease that is about to move stays where it is, though the shared connection that it should have
+// moved to before has resigned, and is silent.
+func TestMoveFromASilentConnectionKeepsNoRenewalWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		failed := make(chan struct{})
+		f, l, lease := moving(t, ttl, func(_ *fake, step int) string {
+			if step != 2 {
+				return ""
+			}
+			close(failed)
+			return "53200 out of shared memory"
+		})
+		if _, err := l.Acquire(t.Context(), "b"); err != nil { // so that the shared connection isn't ended
+			t.Fatal(err)
+		}
+		<-failed
+		f.change(func(f *fake) { f.before = func(string) string { return "42P01 no such sequence" } })
+		if _, err := l.Acquire(t.Context(), "c"); err == nil {
+			t.Fatal("Acquire = a lease, want the shared connection to resign")
+		}
+		f.change(func(f *fake) { f.before, f.mute = nil, f.sharedConn() })
+		time.Sleep(3 * ttl)
+		if err := lease.Err(); err != nil {
+			t.Errorf("Err = %v, want nil", err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+		if err := l.Close(); err != nil {
+			t.Errorf("Close = %v, want nil", err)
+		}
+	})
+}
