@@ -68,17 +68,17 @@ func Pass(t T, d time.Duration) {
 	}
 }
 
-// Eventually calls check until it returns nil, for up to d. It pauses for a few milliseconds
-// between two calls.
+// Eventually calls check until it returns nil, for up to d. Between two calls it pauses for a tenth
+// of the time that has passed, at least for a millisecond and at most for 50: check may be work for
+// a busy service.
 func Eventually(t T, d time.Duration, check func() error) {
 	t.Helper()
-	end := time.Now().Add(d)
-	pause := time.Millisecond
+	began := time.Now()
 	for err := check(); err != nil; err = check() {
-		if time.Now().After(end) {
+		passed := time.Since(began)
+		if passed > d {
 			t.Fatalf("after %v: %v", d, err)
 		}
-		Pass(t, pause)
-		pause = min(2*pause, 5*time.Millisecond)
+		Pass(t, min(max(passed/10, time.Millisecond), 50*time.Millisecond))
 	}
 }

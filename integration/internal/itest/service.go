@@ -38,11 +38,10 @@ func SharedNetwork(ctx context.Context, image string, ports []int) (*Container, 
 	return Start(ctx, Spec{Image: image, Args: []string{"sleep", "infinity"}, Ports: ports})
 }
 
-// Until repeats check until it returns no error.
+// Until repeats check until it returns no error. Between two calls it pauses for a tenth of the time
+// that has passed, at least for 10 ms and at most for 100: check may be work for a busy service.
 func Until(ctx context.Context, check func(context.Context) error) error {
-	pause := time.NewTicker(10 * time.Millisecond)
-	defer pause.Stop()
-	for {
+	for began := time.Now(); ; {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
 		err := check(attempt)
 		cancel()
@@ -50,7 +49,7 @@ func Until(ctx context.Context, check func(context.Context) error) error {
 			return nil
 		}
 		select {
-		case <-pause.C:
+		case <-time.After(min(max(time.Since(began)/10, 10*time.Millisecond), 100*time.Millisecond)):
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), err)
 		}
