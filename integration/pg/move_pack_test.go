@@ -74,7 +74,7 @@ type pgMover struct {
 	sharedOf string // and of the shared one
 }
 
-const pgMoverTTL = 2 * itest.ShortTTL
+const pgMoverTTL = 4 * itest.ShortTTL
 
 // mover waits for a lock, and calls before for the steps of the lease's move, each time that one is
 // sent.
@@ -235,7 +235,7 @@ func (s *Service) moveEnds(t conformance.T, _ *conformance.Harness) {
 				})
 			})
 			if stays {
-				step.Eventually(t, 2*itest.ShortWait, func() error { return m.hasMoved(t) })
+				step.Eventually(t, 2*itest.ShortWait, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
 				step.WantLive(t, m.lease, step.CloseAtEnd(t, s.open(t)))
 				step.Release(t, m.lease)
 			} else {
@@ -298,7 +298,7 @@ func (s *Service) moveBesideStranger(t conformance.T, _ *conformance.Harness) {
 	}
 	mu.Unlock()
 	leave()
-	step.Eventually(t, itest.ShortWait, func() error { return m.hasMoved(t) })
+	step.Eventually(t, itest.ShortWait, func() error { return errors.Join(m.hasMoved(t), m.lease.Err()) })
 	if err := seen.first(); err != nil {
 		t.Errorf("%v", err)
 	}
