@@ -12,7 +12,7 @@ BIN := $(CURDIR)/.bin
 FUZZTIME ?= 60s
 SOAK ?= 50
 # How many packages of integration run their servers at the same time.
-PACKAGES ?= 2
+PACKAGES ?= 3
 
 # The tests that need servers run last: a failure of another test is reported sooner, and the
 # servers have the machine to themselves.

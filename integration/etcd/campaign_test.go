@@ -39,14 +39,14 @@ func TestEtcdCampaign(t *testing.T) {
 	if os.Getenv("LOCKER_SOAK") != "" {
 		campaignRan.Do(func() { faults = longCampaign })
 	}
-	clusters := Cluster(t).clusters()
+	pool := clusters(t)
 	tally := make(itest.Tally)
 	t.Run("faults", func(t *testing.T) {
 		for i := range faults {
 			fault := etcdFaults[i%len(etcdFaults)]
 			t.Run(fmt.Sprintf("%03d-%s", i, fault.name), func(t *testing.T) {
 				t.Parallel()
-				s := clusters.take(t) // for one fault at a time
+				s := pool.Take(t) // for one fault at a time
 				itest.Must(t, s.wait)
 				tally.Add(fault.name, s.strike(t, fault))
 			})

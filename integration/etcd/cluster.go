@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -30,9 +29,6 @@ type Service struct {
 	URL     string          // the same for locker.Open
 	sent    *sentCounter    // by the tests' own clients
 	token   string          // with which it is founded; part of the cluster's id
-
-	once sync.Once
-	all  *etcdClusters // of this kind; by clusters
 }
 
 // etcdMember is one process.
@@ -79,11 +75,6 @@ func Start(ctx context.Context, image string) (*Service, error) {
 		RawQuery: "prefix=" + etcdPrefix + "&ttl=2m"} // so long that renewals don't disturb cases which count requests
 	s.URL = u.String()
 	return s, s.found(ctx)
-}
-
-// another starts a cluster of the same kind.
-func (s *Service) another(ctx context.Context) (*Service, error) {
-	return Start(ctx, s.image)
 }
 
 // client makes a client for the tests. It returns when the client is connected and logged in.

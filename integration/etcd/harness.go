@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"testing"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -19,7 +20,16 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-var Cluster = itest.Lazily("etcd", Start)
+// clusters are for tests that run in parallel. Each test has a cluster of its own: it may kill the
+// cluster, and count everything that happens there.
+var clusters = itest.LazyPool("etcd", maxClusters, Start)
+
+// maxClusters is the number of clusters of one kind. Most cases spend their time waiting for TTLs to
+// end.
+const maxClusters = 3
+
+// Cluster is the first cluster.
+func Cluster(t *testing.T) *Service { return clusters(t).First }
 
 func (s *Service) hooks(t conformance.T) conformance.Hooks {
 	t.Helper()

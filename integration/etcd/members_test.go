@@ -20,15 +20,15 @@ import (
 func TestEtcdMembers(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
-	clusters := Cluster(t).clusters()
+	pool := clusters(t)
 	t.Run("faults", func(t *testing.T) {
 		t.Parallel()
-		clusters.take(t).disturbed(t)
+		pool.Take(t).disturbed(t)
 	})
-	for _, c := range clusters.cases((*Service).memberPack) {
+	for _, c := range pool.Cases((*Service).memberPack) {
 		t.Run(c.String(), func(t *testing.T) {
 			t.Parallel()
-			h := etcdHarness(Cluster)(t)
+			h := etcdHarness(clusters)(t)
 			h.Setup(t, &h)
 			t.Cleanup(func() {
 				if t.Failed() {

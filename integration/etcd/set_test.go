@@ -51,7 +51,7 @@ var longSetsRan sync.Once
 func TestEtcdSets(t *testing.T) {
 	itest.NeedServers(t)
 	t.Parallel()
-	s := Cluster(t).clusters().take(t)
+	s := clusters(t).Take(t)
 	size := shortSets
 	if os.Getenv("LOCKER_SOAK") != "" {
 		longSetsRan.Do(func() { size = longSets })

@@ -3,6 +3,7 @@
 package pg
 
 import (
+	"context"
 	"os"
 	"testing"
 
@@ -14,60 +15,64 @@ import (
 // TestConformance runs the suite and the pack on each service.
 func TestConformance(t *testing.T) {
 	rows := []itest.Row{
-		{Name: "postgres", Harness: pgHarness(Standalone)},
-		{Name: "postgres-replica", Harness: pgHarness(pgReplica)},
-		{Name: "postgres-pgbouncer", Harness: pgHarness(pgBouncer)},
+		{Name: "postgres", Harness: pgHarness(standalones)},
+		{Name: "postgres-replica", Harness: pgHarness(replicated)},
+		{Name: "postgres-pgbouncer", Harness: pgHarness(bouncers)},
 	}
 	if os.Getenv("LOCKER_SOAK") != "" { // other versions
+		pool := func(start func(context.Context, string) (*Service, error)) func(*testing.T) conformance.Harness {
+			return pgHarness(itest.LazyPool("postgres15", poolSize, start))
+		}
 		rows = append(rows,
-			itest.Row{Name: "postgres15", Harness: pgHarness(itest.Lazily("postgres15", Start))},
-			itest.Row{Name: "postgres15-replica", Harness: pgHarness(itest.Lazily("postgres15", startPgReplica))},
-			itest.Row{Name: "postgres15-pgbouncer", Harness: pgHarness(itest.Lazily("postgres15", StartBouncer))},
+			itest.Row{Name: "postgres15", Harness: pool(Start)},
+			itest.Row{Name: "postgres15-replica", Harness: pool(startPgReplica)},
+			itest.Row{Name: "postgres15-pgbouncer", Harness: pool(StartBouncer)},
 		)
 	}
 	itest.Conformance(t, rows)
 }
 
-// pgHarness makes the suite's harness of a service.
-func pgHarness(service func(*testing.T) *Service) func(*testing.T) conformance.Harness {
+// pgHarness makes the suite's harness of the services of a pool. Each case has one for itself.
+func pgHarness(pool func(*testing.T) *itest.Pool[*Service]) func(*testing.T) conformance.Harness {
 	return func(t *testing.T) conformance.Harness {
-		s := service(t)
-		h := conformance.Harness{
-			Open:   s.open,
-			TTL:    pgTTL,
-			Strict: true,
-			Pack:   s.pack(),
-			Setup: func(t conformance.T, _ *conformance.Harness) {
-				s.clear(t) // what a case that failed has left is not the next one's
-			},
-			Hooks: conformance.Hooks{
-				Linked:   s.linked,
-				Process:  itest.StartHolder(s.URL),
-				Skewed:   itest.StartSkewed(s.URL),
-				Pause:    s.pause,
-				Resume:   s.resume,
-				Down:     s.down,
-				Up:       s.up,
-				Restart:  s.restart,
-				Remove:   s.remove,
-				Requests: s.requests,
-				Waiters:  s.waiters,
-				Residue:  s.residue,
-				Prefixed: func(t conformance.T, prefix string) locker.Locker { return itest.OpenURL(t, s.with("prefix", prefix)) },
-				Narrow:   s.narrow,
-				URL:      s.URL,
-				BadURLs:  s.badURLs(t),
-				Secrets:  []string{pgPassword, "open-sesame"},
-				Absent: map[conformance.Hook]string{
-					conformance.HookWipe: "tokens are part of the data, and Guarantees say so",
-				},
-			},
-		}
-		if s.failing {
-			h.Failover = func(t conformance.T) { itest.Must(t, s.failover) }
-		} else {
-			h.Absent[conformance.HookFailover] = "the server has no replica"
-		}
+		p := pool(t)
+		h := p.SideBySide(func(t conformance.T, h *conformance.Harness, s *Service) {
+			s.clear(t) // what a case that failed has left is not the next one's
+			h.Open, h.Hooks = s.open, s.hooks(t)
+		})
+		h.TTL, h.Strict, h.Pack = pgTTL, true, p.Cases((*Service).pack)
 		return h
 	}
+}
+
+func (s *Service) hooks(t conformance.T) conformance.Hooks {
+	t.Helper()
+	hooks := conformance.Hooks{
+		Linked:   s.linked,
+		Process:  itest.StartHolder(s.URL),
+		Skewed:   itest.StartSkewed(s.URL),
+		Pause:    s.pause,
+		Resume:   s.resume,
+		Down:     s.down,
+		Up:       s.up,
+		Restart:  s.restart,
+		Remove:   s.remove,
+		Requests: s.requests,
+		Waiters:  s.waiters,
+		Residue:  s.residue,
+		Prefixed: func(t conformance.T, prefix string) locker.Locker { return itest.OpenURL(t, s.with("prefix", prefix)) },
+		Narrow:   s.narrow,
+		URL:      s.URL,
+		BadURLs:  s.badURLs(t),
+		Secrets:  []string{pgPassword, "open-sesame"},
+		Absent: map[conformance.Hook]string{
+			conformance.HookWipe: "tokens are part of the data, and Guarantees say so",
+		},
+	}
+	if s.failing {
+		hooks.Failover = func(t conformance.T) { itest.Must(t, s.failover) }
+	} else {
+		hooks.Absent[conformance.HookFailover] = "the server has no replica"
+	}
+	return hooks
 }

@@ -14,15 +14,22 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// The services of a run.
+// The services of a run, for tests that run in parallel.
 var (
-	Standalone = itest.Lazily("postgres", Start)
-	pgBouncer  = itest.Lazily("postgres", StartBouncer)
-	pgReplica  = itest.Lazily("postgres", startPgReplica)
+	standalones = itest.LazyPool("postgres", poolSize, Start)
+	bouncers    = itest.LazyPool("postgres", poolSize, StartBouncer)
+	replicated  = itest.LazyPool("postgres", poolSize, startPgReplica)
 )
 
-// pgTTL is longer than for other services: three kinds of service are tested in parallel, and
-// answers were too late for leases with ShortTTL.
+// poolSize is the number of services of one kind. Most cases spend their time waiting for TTLs to
+// end.
+const poolSize = 3
+
+// Standalone is the first server.
+func Standalone(t *testing.T) *Service { return standalones(t).First }
+
+// pgTTL is longer than for other services: several services are tested in parallel, and answers
+// were too late for leases with ShortTTL.
 const pgTTL = 3 * itest.ShortTTL / 2
 
 func (s *Service) open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
@@ -39,10 +46,11 @@ func withParam(rawURL, name, value string) string {
 }
 
 // badURLs returns URLs of the service that contain a mistake.
-func (s *Service) badURLs(t *testing.T) map[string]string {
+func (s *Service) badURLs(t conformance.T) map[string]string {
+	t.Helper()
 	free, err := itest.FreePorts(1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	bad := map[string]string{
 		"host":     itest.Changed(s.URL, func(u *url.URL) { u.Host = "no-such-host.invalid:5432" }),

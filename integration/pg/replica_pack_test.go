@@ -191,7 +191,7 @@ func (s *Service) primaryFound(t conformance.T, _ *conformance.Harness) {
 }
 
 func (s *Service) unknownSequence(t conformance.T, _ *conformance.Harness) {
-	s.exec(t, "drop schema locker cascade")
+	s.exec(t, "drop schema if exists locker cascade")
 	itest.Must(t, func(ctx context.Context) error { return itest.Until(ctx, s.ready) })
 	itest.Must(t, s.lag)
 	last := spend(t, 200, step.CloseAtEnd(t, s.open(t)))

@@ -21,12 +21,21 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// The services of a run, each started when the first test wants it.
+// The services of a run, for tests that run in parallel. Each is started when a test wants it.
 var (
-	Standalone    = itest.Lazily("redis", Start)
-	redisSentinel = itest.Lazily("redis", startRedisSentinel)
-	redisCluster  = itest.Lazily("redis", startRedisCluster)
+	standalones = itest.LazyPool("redis", poolSize, Start)
+	sentinels   = itest.LazyPool("redis", poolSize, startRedisSentinel)
+	clusters    = itest.LazyPool("redis", poolSize, startRedisCluster)
 )
+
+// poolSize is the number of services of one kind. Most cases spend their time waiting for TTLs to
+// end.
+const poolSize = 3
+
+// The first service of each kind.
+func Standalone(t *testing.T) *Service    { return standalones(t).First }
+func redisSentinel(t *testing.T) *Service { return sentinels(t).First }
+func redisCluster(t *testing.T) *Service  { return clusters(t).First }
 
 func (s *Service) Open(t conformance.T) locker.Locker { return itest.OpenURL(t, s.URL) }
 
@@ -40,10 +49,11 @@ func (s *Service) with(name, value string) string {
 }
 
 // badURLs returns URLs of the service that contain a mistake.
-func (s *Service) badURLs(t *testing.T) map[string]string {
+func (s *Service) badURLs(t conformance.T) map[string]string {
+	t.Helper()
 	free, err := itest.FreePorts(1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	elsewhere := func(host string) func(*url.URL) {
 		return func(u *url.URL) {

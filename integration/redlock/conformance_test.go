@@ -14,44 +14,45 @@ import (
 // TestConformance runs the suite and the pack on each service.
 func TestConformance(t *testing.T) {
 	rows := []itest.Row{
-		{Name: "redlock", Harness: redlockHarness(Servers)},
+		{Name: "redlock", Harness: redlockHarness(services)},
 	}
 	itest.Conformance(t, rows)
 }
 
-// redlockHarness makes the suite's harness of a service.
-func redlockHarness(service func(*testing.T) *Service) func(*testing.T) conformance.Harness {
+// redlockHarness makes the suite's harness of the services of a pool. Each case has one for itself.
+func redlockHarness(pool func(*testing.T) *itest.Pool[*Service]) func(*testing.T) conformance.Harness {
 	return func(t *testing.T) conformance.Harness {
-		s := service(t)
-		return conformance.Harness{
-			Open:   s.Open,
-			TTL:    itest.ShortTTL,
-			Strict: true,
-			Pack:   s.pack(),
-			Setup: func(t conformance.T, _ *conformance.Harness) {
-				s.clear(t) // what a case that failed has left is not the next one's
-			},
-			Hooks: conformance.Hooks{
-				Linked:   s.linked,
-				Process:  itest.StartHolder(s.URL),
-				Skewed:   itest.StartSkewed(s.URL),
-				Pause:    s.pause,
-				Resume:   s.resume,
-				Down:     s.down,
-				Up:       s.up,
-				Restart:  s.restart,
-				Wipe:     s.wipe,
-				Remove:   s.remove,
-				Requests: s.requests,
-				Waiters:  s.Waiters,
-				Residue:  s.residue,
-				Prefixed: s.prefixed,
-				Narrow:   func(t conformance.T) locker.Locker { return itest.OpenURL(t, s.with("pool_size", "1")) },
-				URL:      s.URL,
-				BadURLs:  s.badURLs(t),
-				Secrets:  []string{redistest.Password, "open-sesame"},
-				Absent:   map[conformance.Hook]string{conformance.HookFailover: "no server has a replica"},
-			},
-		}
+		p := pool(t)
+		h := p.SideBySide(func(t conformance.T, h *conformance.Harness, s *Service) {
+			s.clear(t) // what a case that failed has left is not the next one's
+			h.Open, h.Hooks = s.Open, s.hooks(t)
+		})
+		h.TTL, h.Strict, h.Pack = itest.ShortTTL, true, p.Cases((*Service).pack)
+		return h
+	}
+}
+
+func (s *Service) hooks(t conformance.T) conformance.Hooks {
+	t.Helper()
+	return conformance.Hooks{
+		Linked:   s.linked,
+		Process:  itest.StartHolder(s.URL),
+		Skewed:   itest.StartSkewed(s.URL),
+		Pause:    s.pause,
+		Resume:   s.resume,
+		Down:     s.down,
+		Up:       s.up,
+		Restart:  s.restart,
+		Wipe:     s.wipe,
+		Remove:   s.remove,
+		Requests: s.requests,
+		Waiters:  s.Waiters,
+		Residue:  s.residue,
+		Prefixed: s.prefixed,
+		Narrow:   func(t conformance.T) locker.Locker { return itest.OpenURL(t, s.with("pool_size", "1")) },
+		URL:      s.URL,
+		BadURLs:  s.badURLs(t),
+		Secrets:  []string{redistest.Password, "open-sesame"},
+		Absent:   map[conformance.Hook]string{conformance.HookFailover: "no server has a replica"},
 	}
 }

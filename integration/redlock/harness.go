@@ -21,7 +21,15 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-var Servers = itest.Lazily("redis", startRedlock)
+// services are for tests that run in parallel.
+var services = itest.LazyPool("redis", maxServices, startRedlock)
+
+// maxServices is the number of services, each of five servers. Most cases spend their time waiting
+// for TTLs to end.
+const maxServices = 3
+
+// Servers is the first service.
+func Servers(t *testing.T) *Service { return services(t).First }
 
 // prefixed opens a Locker on a part of the servers' memory that was never used.
 func (s *Service) prefixed(t conformance.T, prefix string) locker.Locker {
@@ -30,11 +38,12 @@ func (s *Service) prefixed(t conformance.T, prefix string) locker.Locker {
 }
 
 // badURLs returns URLs of the service that contain a mistake.
-func (s *Service) badURLs(t *testing.T) map[string]string {
+func (s *Service) badURLs(t conformance.T) map[string]string {
+	t.Helper()
 	n := len(s.Nodes)
 	free, err := itest.FreePorts(n)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	hosts := func(host func(i int) string) func(*url.URL) {
 		return func(u *url.URL) {

@@ -24,7 +24,15 @@ import (
 	"github.com/fencedlock/locker/zkbackend"
 )
 
-var Ensemble = itest.Lazily("zookeeper", startZk)
+// ensembles are for tests that run in parallel.
+var ensembles = itest.LazyPool("zookeeper", maxEnsembles, startZk)
+
+// maxEnsembles is the number of ensembles of one kind. Most cases spend their time waiting for TTLs
+// to end.
+const maxEnsembles = 3
+
+// Ensemble is the first ensemble.
+func Ensemble(t *testing.T) *Service { return ensembles(t).First }
 
 // Open makes a Locker whose requests are counted.
 func (s *Service) Open(t conformance.T, opts ...zkbackend.Option) locker.Locker {
@@ -65,10 +73,11 @@ func (s *Service) at(root string) string {
 }
 
 // badURLs returns URLs of the service that contain a mistake.
-func (s *Service) badURLs(t *testing.T) map[string]string {
+func (s *Service) badURLs(t conformance.T) map[string]string {
+	t.Helper()
 	free, err := itest.FreePorts(1)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return map[string]string{
 		"host":     itest.Changed(s.URL, func(u *url.URL) { u.Host = "no-such-host.invalid" }),

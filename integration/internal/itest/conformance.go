@@ -16,7 +16,8 @@ type Row struct {
 
 // Conformance runs the suite, and then the backend's own cases, on real servers. Servers are
 // started when a selected run needs them: -run 'TestConformance/redis$/B21' starts one Redis. Runs
-// of different services are parallel, because they spend most of their time waiting.
+// of different services are parallel, and so are the cases of one that has a [Pool], because they
+// spend most of their time waiting.
 func Conformance(t *testing.T, rows []Row) {
 	for _, row := range rows {
 		t.Run(row.Name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -15,12 +16,13 @@ import (
 // they have started. The suite needs a holder in another process: this process is the test binary,
 // too; see process.go.
 func Main(m *testing.M) {
-	logging.Disable() // go-redis tells of each fault that a test makes
+	logging.Disable()        // go-redis tells of each fault that a test makes
+	debug.SetGCPercent(1000) // little is in memory, and garbage collection would slow the tests down
 	flag.Parse()
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set { // the runs of the suite mostly wait; more than four at once gain nothing on two processors
-		_ = flag.Set("test.parallel", "4")
+	if !set { // the runs of the suite mostly wait; three at once, in each of three packages, keep two processors busy
+		_ = flag.Set("test.parallel", "3")
 	}
 	if url := os.Getenv(holderURL); url != "" {
 		os.Exit(holder(url))

@@ -1,0 +1,113 @@
+//go:build unix
+
+package itest
+
+import (
+	"context"
+	"regexp"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker/conformance"
+)
+
+// Pool is services of one kind, for cases that run in parallel. Each case has a service of its own:
+// the case may kill the service, and count everything that happens there. A service is started when
+// it is needed, and the one that was used last is used first.
+type Pool[S any] struct {
+	First  S
+	start  func(context.Context) (S, error)
+	places chan struct{} // one for each that is taken
+
+	mu    sync.Mutex
+	idle  []S
+	taken map[string]S // by the names of tests
+}
+
+// LazyPool starts the first service of a pool when the first test of the run needs it. The pool has
+// at most size services.
+func LazyPool[S any](image string, size int, start func(context.Context, string) (S, error)) func(*testing.T) *Pool[S] {
+	return Lazily(image, func(ctx context.Context, image string) (*Pool[S], error) {
+		first, err := start(ctx, image)
+		another := func(ctx context.Context) (S, error) { return start(ctx, image) }
+		return &Pool[S]{First: first, start: another, places: make(chan struct{}, size), idle: []S{first}, taken: make(map[string]S)}, err
+	})
+}
+
+// Take gives a test a service until the test ends.
+func (p *Pool[S]) Take(t conformance.T) S {
+	t.Helper()
+	p.places <- struct{}{}
+	t.Cleanup(func() { <-p.places })
+	s, err := p.next(t.Context())
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	p.mu.Lock()
+	p.taken[t.Name()] = s
+	p.mu.Unlock()
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.taken, t.Name())
+		p.idle = append(p.idle, s)
+	})
+	return s
+}
+
+func (p *Pool[S]) next(ctx context.Context) (S, error) {
+	p.mu.Lock()
+	if n := len(p.idle); n > 0 {
+		defer p.mu.Unlock()
+		s := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return s, nil
+	}
+	p.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
+	defer cancel()
+	return p.start(ctx)
+}
+
+// Cases converts the cases of one service into cases that run on the service that their test has
+// taken. of returns the same cases for all services of the pool.
+func (p *Pool[S]) Cases(of func(S) []conformance.Case) []conformance.Case {
+	cases := of(p.First)
+	for i := range cases {
+		cases[i].Run = func(t conformance.T, h *conformance.Harness) {
+			p.mu.Lock()
+			s := p.taken[t.Name()]
+			p.mu.Unlock()
+			of(s)[i].Run(t, h)
+		}
+	}
+	return cases
+}
+
+// SideBySide returns a harness whose cases run in parallel, as many at a time as the run and the pool
+// allow. setup prepares the harness of one case, which gets a service of its own.
+func (p *Pool[S]) SideBySide(setup func(conformance.T, *conformance.Harness, S)) conformance.Harness {
+	return conformance.Harness{
+		Wrap: func(t *testing.T, run func(t *testing.T)) {
+			if ofCase(t) {
+				t.Parallel()
+			}
+			run(t)
+		},
+		Setup: func(t conformance.T, h *conformance.Harness) {
+			s := p.First
+			if ofCase(t) {
+				s = p.Take(t)
+			}
+			setup(t, h, s)
+		},
+	}
+}
+
+var isCase = regexp.MustCompile(`(^|/)[A-Z]+[0-9][^/]*$`)
+
+// ofCase reports whether a test runs one case, and not the whole suite.
+func ofCase(t conformance.T) bool {
+	return isCase.MatchString(t.Name())
+}
