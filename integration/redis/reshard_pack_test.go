@@ -20,7 +20,7 @@ import (
 // slotMovesSlowly moves a slot with a hundred locks in it, in steps that take longer than the TTL.
 // Leases are released at each step.
 func (s *Service) slotMovesSlowly(t conformance.T, _ *conformance.Harness) {
-	const leases, ttl = 100, 2 * itest.ShortTTL
+	const leases, ttl = 100, 3 * itest.ShortTTL
 	l, other, names := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), sameSlot(step.LockName(t), leases)
 	m := s.newMove(t, names[0])
 	held, last := make(map[string]locker.Lease), make(map[string]locker.Token)

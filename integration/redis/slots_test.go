@@ -5,6 +5,7 @@ package redis
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/fencedlock/locker/conformance"
@@ -122,22 +123,27 @@ func (m *move) exists(t conformance.T, key string) (found bool) {
 
 // sameSlot makes n names of locks that are in one slot.
 func sameSlot(base string, n int) []string {
-	names := []string{base}
-	for i := 0; len(names) < n; i++ {
-		if name := fmt.Sprint(base, "-", i); slotOf(name) == slotOf(base) {
-			names = append(names, name)
+	names, slot := []string{base}, slotOf(base)
+	begun := crcOf(0, []byte(base+"-")) // there are more than a million tries for a hundred names
+	var number []byte
+	for i := int64(0); len(names) < n; i++ {
+		number = strconv.AppendInt(number[:0], i, 10)
+		if int(crcOf(begun, number))%clusterSlots == slot {
+			names = append(names, fmt.Sprint(base, "-", i))
 		}
 	}
 	return names
 }
 
 // slotOf is the slot of a lock: see the Redis Cluster specification, "Key distribution model".
-func slotOf(name string) int {
-	crc := uint16(0)
-	for _, c := range []byte(name) {
+func slotOf(name string) int { return int(crcOf(0, []byte(name))) % clusterSlots }
+
+// crcOf is the CRC of what crc is the CRC of, followed by data.
+func crcOf(crc uint16, data []byte) uint16 {
+	for _, c := range data {
 		crc = crc<<8 ^ crc16[byte(crc>>8)^c]
 	}
-	return int(crc) % clusterSlots
+	return crc
 }
 
 // crc16 is the table of CRC-16/XMODEM.
