@@ -83,7 +83,11 @@ func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 	setPassword := func(password string) {
 		itest.Must(t, func(ctx context.Context) error {
 			for _, n := range replicas {
-				if err := n.Admin.ConfigSet(ctx, "masterauth", password).Err(); err != nil {
+				err := n.Admin.ConfigSet(ctx, "masterauth", password).Err()
+				if err == nil {
+					err = n.Admin.ConfigRewrite(ctx).Err() // as the sentinels do in a failover, and it would be the wrong one
+				}
+				if err != nil {
 					return err
 				}
 			}
