@@ -112,7 +112,6 @@ func (e *engine) prepare(req locker.Request) (*lease, error) {
 		e: e, req: req, done: make(chan struct{}), heapPos: -1,
 		validity: validity{ttl: req.TTL, limit: Never},
 	}
-	l.deadline.set(Never)
 	lock, err := e.driver.Lock(req, l.lost)
 	l.lock = lock
 	return l, err

@@ -63,9 +63,7 @@ func Stamp() Instant { return Instant(time.Since(epoch)) + Instant(slept.Load())
 func Now() Instant {
 	total := int64(suspended())
 	for known := slept.Load(); known < total; known = slept.Load() {
-		if slept.CompareAndSwap(known, total) {
-			break
-		}
+		slept.CompareAndSwap(known, total)
 	}
 	return Stamp()
 }

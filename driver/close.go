@@ -68,7 +68,7 @@ func (e *engine) shutDown() error {
 		e.timer.Stop()
 	}
 	switch {
-	case e.unconfirmed > 0 && e.obstacle != nil:
+	case e.obstacle != nil:
 		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed: %w", e.unconfirmed, e.obstacle))
 	case e.unconfirmed > 0:
 		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed))

@@ -88,11 +88,8 @@ func (l *lease) Renew(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return e.fail("renew", l.req.Name, ContextError(ctx))
 	}
-	if !e.enter() {
-		if err := l.err(); err != nil { // Close has ended it
-			return err
-		}
-		return e.fail("renew", l.req.Name, locker.ErrClosed)
+	if !e.enter() { // Close has ended the lease
+		return l.err()
 	}
 	result := make(chan error, 1)
 	go func() {
@@ -131,13 +128,13 @@ func (l *lease) Release(ctx context.Context) error {
 		e.end(l, locker.ErrReleased)
 		l.become(removing)
 	}
-	if err := l.err(); errors.Is(err, locker.ErrLost) || l.phase == gone || l.removal.confirmedFree {
+	if err := l.err(); errors.Is(err, locker.ErrLost) || l.removal.confirmedFree {
 		defer e.mu.Unlock()
 		return l.releaseResult(err)
 	}
 	call := e.startRelease(ctx, l)
 	e.mu.Unlock()
-	if call != nil { // nil: the locker's time for closing is up
+	if call != nil { // nil: the removal is given up, or about to be
 		<-call.Done()
 	}
 	e.mu.Lock()
@@ -239,7 +236,6 @@ func (e *engine) lose(l *lease, cause error) {
 
 // end makes the end of a lease known. The caller begins its removal.
 func (e *engine) end(l *lease, why error) {
-	e.moments.remove(l)
 	l.endErr.Store(e.fail("lease", l.req.Name, why))
 	close(l.done)
 }

@@ -58,7 +58,7 @@ const maxAnswerAge = time.Second
 func (q *queue) answerIsFresh() bool {
 	since := q.askedAt
 	if since == Never && q.head != nil {
-		if l := q.head.current; l != nil && l.phase == queued {
+		if l := q.head.current; l.phase == queued {
 			since = l.renewal.unansweredSince()
 		}
 	}
@@ -70,9 +70,6 @@ func (q *queue) answerIsFresh() bool {
 func (e *engine) join(w *waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return locker.ErrClosed
-	}
 	q := e.queues[w.req.Name]
 	if w.req.NoWait {
 		if q != nil && q.askedAt == Never && q.answerIsFresh() {

@@ -25,7 +25,7 @@ type removal struct {
 func (r *removal) called(err error) {
 	timedOut := r.call.Err() != nil
 	r.call = nil
-	if err == nil || r.lastErr == nil || !timedOut { // a time-out says less than the error before it
+	if r.lastErr == nil || !timedOut { // a time-out says less than the error before it
 		r.lastErr = err
 	}
 	r.confirmedFree = r.confirmedFree || err == nil || isPartial(err)

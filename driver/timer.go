@@ -50,11 +50,9 @@ func (e *engine) tick() {
 			l.renewal.start(now)
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)
-		case l.phase == removing:
+		default: // it is being removed
 			e.moments.remove(l)
 			e.queueRemoval(l)
-		default:
-			e.moments.remove(l)
 		}
 	}
 	for ttl, leases := range batches {
