@@ -2,7 +2,6 @@ package driver_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,56 +244,22 @@ func TestAFailureReplacesTheAnswerThatTheLockIsHeld(t *testing.T) {
 	})
 }
 
-// While the head is queued nobody asks, so its renewals distinguish a service that has failed from
-// a lock that is held.
-func TestAnOutageBehindAQueuedHead(t *testing.T) {
-	for _, failing := range []func(context.Context) error{hang, func(context.Context) error { return errService }} {
-		bubble(t, func(t *testing.T) {
-			var out atomic.Bool
-			f := &fake{
-				renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
-					if out.Load() {
-						return 0, failing(ctx)
-					}
-					return driver.Stamp(), nil
-				},
-				acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
-					if l.n > 0 {
-						return driver.Grant{}, errService
-					}
-					return queues(nil)(ctx, l)
-				},
+// A grant to the previous head is an answer: the lock is held, by this process itself.
+func TestAGrantSaysThatTheLockIsHeld(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.n > 0 {
+				return driver.Grant{}, hang(ctx)
 			}
-			l := open(t, f)
-			start(t, l, "name").waits()
-			try := func() error {
-				_, err := locker.TryAcquire(t.Context(), l, "name")
-				return err
-			}
-			time.Sleep(2 * ttl)
-			matches(t, "TryAcquire while all is well", try(), locker.ErrHeld)
-			matches(t, "Acquire while all is well", giveUpAfter(t, l, ttl).failed(), locker.ErrHeld)
-			out.Store(true)
-			time.Sleep(ttl)
-			matchesNone(t, "TryAcquire in an outage", try(), locker.ErrHeld)
-			matchesNone(t, "Acquire in an outage", giveUpAfter(t, l, ttl).failed(), locker.ErrHeld)
-			out.Store(false)
-			time.Sleep(ttl)
-			matches(t, "TryAcquire after it", try(), locker.ErrHeld)
-		})
-	}
-}
-
-// The same holds for the head itself, whichever of its two goroutines notices first that its time
-// is up.
-func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
-	for range 50 {
-		bubble(t, func(t *testing.T) {
-			f := &fake{
-				renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService },
-				acquire: queues(nil),
-			}
-			matchesNone(t, "Acquire in an outage", giveUpAfter(t, open(t, f), 2*ttl).failed(), locker.ErrHeld)
-		})
-	}
+			time.Sleep(time.Second)
+			return grant(l), nil
+		}}
+		l := open(t, f)
+		first := start(t, l, "name")
+		first.waits()
+		start(t, l, "name").waits()
+		behind := giveUpAfter(t, l, 1900*time.Millisecond)
+		first.granted()
+		matches(t, "Acquire", behind.failed(), locker.ErrHeld, context.DeadlineExceeded)
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -284,5 +285,8 @@ func TestAContextThatIsDoneBeforeItsErrIsSet(t *testing.T) {
 			t.Errorf("Acquire = %T and no error, though the caller has given up", lease)
 		}
 		matches(t, "Acquire", err, context.Canceled)
+		if err != nil && !strings.Contains(err.Error(), "context canceled") {
+			t.Errorf("Acquire = %v, want it to say that the context is over", err)
+		}
 	})
 }

@@ -1,6 +1,9 @@
 package driver
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Where a sandbox forbids reading the clock of suspensions, a program must start nevertheless.
 func TestAClockThatCannotBeRead(t *testing.T) {
@@ -13,5 +16,30 @@ func TestAClockThatCannotBeRead(t *testing.T) {
 	bootOffset = unreadable
 	if got := systemSuspended(); got != 0 {
 		t.Errorf("suspended for %v where no clock says so, want 0", got)
+	}
+}
+
+// What the clock of suspensions has gained since the start was spent suspended.
+func TestASuspensionIsSeen(t *testing.T) {
+	before := bootOffset
+	if before == unreadable {
+		t.Skip("the clock of suspensions can't be read here")
+	}
+	defer func() { bootOffset = before }()
+	bootOffset -= time.Hour
+	if got := systemSuspended(); got.Round(time.Minute) != time.Hour {
+		t.Errorf("suspended for %v, want an hour", got)
+	}
+}
+
+// While the machine runs, both clocks gain the same.
+func TestTimeThatPassesIsNoSuspension(t *testing.T) {
+	if bootOffset == unreadable {
+		t.Skip("the clock of suspensions can't be read here")
+	}
+	const passes = 100 * time.Millisecond
+	time.Sleep(passes)
+	if got := ahead(clockBoottime) - bootOffset; got > passes/2 {
+		t.Errorf("the clock of suspensions has gained %v, want nothing", got)
 	}
 }

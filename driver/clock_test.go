@@ -43,3 +43,16 @@ func TestTheSystemsClocksAgree(t *testing.T) {
 		}
 	})
 }
+
+// A reading of the system's clocks may be too small. What is known of suspensions doesn't shrink
+// because of it.
+func TestAReadingThatIsTooSmall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before, exact := Now(), suspended
+		suspended = func() time.Duration { return exact() - time.Second }
+		defer func() { suspended = exact }()
+		if got := Now(); got != before {
+			t.Errorf("Now moved by %v, want it not to move", got.Sub(before))
+		}
+	})
+}

@@ -76,3 +76,26 @@ func TestCurrentOfASilentService(t *testing.T) {
 		}
 	})
 }
+
+// telling is a driver whose service knows its tokens.
+type telling struct {
+	mute
+	token func(ctx context.Context) (locker.Token, error)
+}
+
+func (d telling) CurrentToken(ctx context.Context, _ string) (locker.Token, error) {
+	return d.token(ctx)
+}
+
+// The service's error is the caller's to see. The context of the request ends with it.
+func TestCurrentOfAServiceThatFails(t *testing.T) {
+	var request context.Context
+	l := driver.New(telling{token: func(ctx context.Context) (locker.Token, error) {
+		request = ctx
+		return 0, errService
+	}}, driver.Config{})
+	defer l.Close()
+	_, err := locker.CurrentToken(t.Context(), l, "a")
+	matches(t, "CurrentToken", err, errService)
+	matches(t, "Err of the request's context", request.Err(), context.Canceled)
+}

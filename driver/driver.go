@@ -66,8 +66,8 @@
 //
 //   - Acquire and Release never overlap, and no two calls of Release do. Release comes after the
 //     last Acquire has returned, perhaps long after the caller has gone.
-//   - Renew in the background begins when Acquire has returned ErrQueued or a grant, and may
-//     overlap the next Acquire.
+//   - Renew in the background begins when Acquire has returned ErrQueued or a grant. It may overlap
+//     the next Acquire, and may begin just after that has returned that the place is gone.
 //   - Renew may overlap Release, and may begin just after Release did or even just after it has
 //     returned.
 //   - Renew may overlap another Renew that a user called or with which the engine verifies a grant.

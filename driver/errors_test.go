@@ -104,3 +104,20 @@ func TestNewOwner(t *testing.T) {
 		seen[id] = true
 	}
 }
+
+// The text of a context's error names the cause, once.
+func TestTheTextOfAContextsError(t *testing.T) {
+	for _, tc := range []struct {
+		cause error
+		want  string
+	}{
+		{nil, "context canceled"},
+		{errCause, "context canceled: the user went away"},
+	} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(tc.cause)
+		if got := driver.ContextError(ctx).Error(); got != tc.want {
+			t.Errorf("the error of a context with the cause %v is %q, want %q", tc.cause, got, tc.want)
+		}
+	}
+}

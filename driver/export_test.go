@@ -29,11 +29,11 @@ func Residue(l locker.Locker) string {
 	e := l.(*engine)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(e.leases)+len(e.moments)+len(e.queues)+len(e.removals)+e.busy == 0 {
+	if len(e.leases)+len(e.moments)+len(e.queues)+len(e.removals)+len(e.cancels)+e.busy == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d leases, %d moments, %d queues, %d removals due, %d goroutines, %d of them removers",
-		len(e.leases), len(e.moments), len(e.queues), len(e.removals), e.busy, e.removers)
+	return fmt.Sprintf("%d leases, %d moments, %d queues, %d removals due, %d cancels, %d goroutines, %d of them removers",
+		len(e.leases), len(e.moments), len(e.queues), len(e.removals), len(e.cancels), e.busy, e.removers)
 }
 
 // TouchMutex locks and unlocks the engine's mutex. It doesn't return when its caller holds the

@@ -50,6 +50,7 @@ type fakeLock struct {
 	acquiring, releasing, renewing int // under way; renewing: in the background, without a report
 	queued, granted, failed        bool
 	removed                        bool
+	answered                       driver.Instant // when Acquire returned last
 	ended                          driver.Instant // the beginning of the first Release
 }
 
@@ -122,6 +123,7 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	l.acquiring--
+	l.answered = driver.Stamp()
 	l.queued = errors.Is(err, driver.ErrQueued)
 	l.granted = err == nil
 	l.failed = err != nil && !errors.Is(err, locker.ErrHeld)
@@ -171,10 +173,14 @@ func (f *fake) Renew(ctx context.Context, locks []driver.Lock, report func(int, 
 	deadline, bounded := ctx.Deadline()
 	call := renewal{at: driver.Stamp()}
 	f.mu.Lock()
+	if len(locks) == 0 {
+		f.t.Error("Renew of no locks")
+	}
 	for _, lock := range locks {
 		l := lock.(*fakeLock)
 		call.locks = append(call.locks, l)
-		f.must(l.queued || l.granted, "Renew of a lock that is neither queued nor held", l)
+		f.must(ctx.Err() == nil, "Renew with a context that is over", l)
+		f.must(l.queued || l.granted || l.answered >= call.at, "Renew of a lock that is neither queued nor held", l)
 		f.must(!background || l.releases == 0 || l.ended >= call.at, "Renew after Release", l)
 		f.must(!background || l.renewing == 0, "two renewals in the background overlap", l)
 		f.must(l.req.TTL == call.locks[0].req.TTL, "renewed together with another TTL", l)

@@ -60,6 +60,22 @@ func TestMaxHoldCountsFromTheReturnOfAcquire(t *testing.T) {
 	})
 }
 
+// The time that it took to verify an old grant isn't taken off the longest hold.
+func TestMaxHoldCountsFromTheVerification(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{
+			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) { return stamped(ttl)(l), nil },
+			renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+				base := driver.Stamp()
+				time.Sleep(time.Second)
+				return base, nil
+			},
+		}
+		lease := mustAcquire(t, open(t, f), "name", locker.WithMaxHold(time.Second))
+		matches(t, "Err", endsAt(t, lease, time.Now(), time.Second), locker.ErrMaxHold)
+	})
+}
+
 // Without a TTL a lease ends only by its holder or by the longest hold.
 func TestNoTTL(t *testing.T) {
 	bubble(t, func(t *testing.T) {
@@ -111,14 +127,17 @@ func TestALongerTTLIsInForce(t *testing.T) {
 
 // A TTL that is used up by the allowance for clocks leaves nothing to hold.
 func TestATTLThatIsTooShort(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		f := &fake{}
-		_, err := open(t, f).Acquire(t.Context(), "name", locker.WithTTL(2*time.Millisecond))
-		if err == nil {
-			t.Fatal("Acquire returned a lease that is over")
-		}
-		matchesNone(t, "Acquire", err, locker.ErrHeld, locker.ErrLost)
-	})
+	const nothing = 2*time.Millisecond + 20_202 // less 1 % and 2 ms: exactly nothing
+	for _, lasts := range []time.Duration{2 * time.Millisecond, nothing} {
+		bubble(t, func(t *testing.T) {
+			f := &fake{}
+			_, err := open(t, f).Acquire(t.Context(), "name", locker.WithTTL(lasts))
+			if err == nil {
+				t.Fatalf("Acquire with a TTL of %v returned a lease that is over", lasts)
+			}
+			matchesNone(t, "Acquire", err, locker.ErrHeld, locker.ErrLost)
+		})
+	}
 }
 
 // A grant that breaks the contract is not handed out, and the caller learns why, even one that has

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -41,6 +42,11 @@ func TestALossThatIsPushedEndsTheLeaseAtOnce(t *testing.T) {
 			matches(t, "Err", err, locker.ErrLost)
 			if cause != nil {
 				matches(t, "Err", err, cause)
+			} else if want := "the driver named no cause"; !strings.Contains(err.Error(), want) {
+				t.Errorf("Err = %q, want in it %q", err, want)
+			}
+			if n := strings.Count(err.Error(), locker.ErrLost.Error()); n != 1 {
+				t.Errorf("Err = %q, want it to say once that the lock is lost", err)
 			}
 			matchesNone(t, "Err", err, errService)
 			synctest.Wait()
@@ -196,11 +202,12 @@ func TestNoWaitIsNotTriedAgainAfterALoss(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
 			l.lost(errRevoked)
+			l.lost(errService) // the first loss counts
 			return driver.Grant{}, hang(ctx)
 		}}
 		_, err := open(t, f).Acquire(t.Context(), "name", locker.NoWait())
 		matches(t, "Acquire", err, errRevoked)
-		matchesNone(t, "Acquire", err, locker.ErrHeld)
+		matchesNone(t, "Acquire", err, locker.ErrHeld, errService)
 	})
 }
 

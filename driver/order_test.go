@@ -152,3 +152,28 @@ func TestEachWaiterMakesItsOwnAcquisition(t *testing.T) {
 		}
 	})
 }
+
+// The late answer to a head that has left changes nothing for those that are still in the queue: a
+// newcomer comes after them.
+func TestAHeadThatHasLeftDoesNotLeaveTwice(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
+			if l.n > 0 {
+				return driver.Grant{}, hang(ctx)
+			}
+			time.Sleep(time.Second) // ignores its context
+			return driver.Grant{}, errService
+		}}
+		l := open(t, f)
+		all := startAll(t, l, "name", 3)
+		all[0].cancel(nil)
+		matches(t, "Acquire", all[0].failed(), context.Canceled)
+		time.Sleep(2 * time.Second)
+		start(t, l, "name").waits()
+		for n, want := range []int{1, 1, 0, 0} {
+			if got := f.lock(n).count(&f.lock(n).acquires); got != want {
+				t.Errorf("waiter %d made %d requests, want %d", n, got, want)
+			}
+		}
+	})
+}

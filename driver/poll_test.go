@@ -174,3 +174,21 @@ func TestAcquireDoesNotFailWithErrLost(t *testing.T) {
 		matchesNone(t, "Acquire", err, locker.ErrLost, locker.ErrHeld)
 	})
 }
+
+// A caller whose first grant was lost already, without having waited, goes on as a waiter does.
+func TestAGrantThatWasLostAtOnceIsReplaced(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{
+			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+				if l.n > 0 {
+					return grant(l), nil
+				}
+				return stamped(2 * ttl)(l), nil
+			},
+			renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
+		}
+		if lease := mustAcquire(t, open(t, f), "name"); lease.Token() != 2 {
+			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+		}
+	})
+}

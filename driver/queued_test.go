@@ -116,7 +116,7 @@ func TestTheVerificationIsTriedAgain(t *testing.T) {
 			case 2:
 				return 0, hang(ctx)
 			case 3:
-				return driver.Stamp().Add(-ttl), nil // confirmed, but expired
+				return driver.Stamp().Add(-validity), nil // confirmed, but it expires just now
 			}
 			return driver.Stamp(), nil
 		}

@@ -3,6 +3,7 @@ package driver_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -110,6 +111,9 @@ func TestReleaseIsBounded(t *testing.T) {
 					}
 					if err == nil {
 						t.Error("Release = nil, want it unconfirmed")
+					}
+					if want := "no answer from the service"; !tc.obeys && !strings.Contains(err.Error(), want) {
+						t.Errorf("Release = %v, want in it %q", err, want)
 					}
 					matchesNone(t, "Release", err, locker.ErrLost)
 					matches(t, "Err", lease.Err(), locker.ErrReleased)

@@ -171,3 +171,39 @@ func TestManyRemovals(t *testing.T) {
 		}
 	})
 }
+
+// Release returns the error of its own request, not that of an earlier one.
+func TestReleaseReturnsTheNewestError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{leaves: true, release: func(_ context.Context, l *fakeLock) error {
+			if l.count(&l.releases) == 1 {
+				return errService
+			}
+			return errRevoked
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		matches(t, "Release", lease.Release(t.Context()), errService)
+		err := lease.Release(t.Context())
+		matches(t, "Release", err, errRevoked)
+		matchesNone(t, "Release", err, errService)
+	})
+}
+
+// A lost lease is removed in the background: its Release has nothing to wait for.
+func TestReleaseOfALostLeaseReturnsAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		gate := make(chan struct{})
+		f := &fake{release: func(context.Context, *fakeLock) error {
+			<-gate // ignores its context
+			return nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		f.tell(0, errRevoked)
+		began := time.Now()
+		matches(t, "Release", lease.Release(t.Context()), locker.ErrLost, errRevoked)
+		if d := time.Since(began); d > 0 {
+			t.Errorf("Release took %v, want it to return at once", d)
+		}
+		close(gate)
+	})
+}

@@ -21,14 +21,16 @@ func TestAnswersAfterTheEndHaveNoEffect(t *testing.T) {
 		{"released", func(_ *fake, lease locker.Lease) { lease.Release(context.Background()) }, locker.ErrReleased},
 		{"expired", func(_ *fake, lease locker.Lease) { <-lease.Done() }, locker.ErrLost},
 		{"expired while the machine slept", func(*fake, locker.Lease) { driver.Suspend(ttl) }, locker.ErrLost},
+		{"expired while the machine slept, shortly before the answer", func(*fake, locker.Lease) { driver.Suspend(ttl/2 + time.Second) }, locker.ErrLost},
 	} {
 		for _, answer := range []error{nil, errService, locker.ErrLost} {
 			t.Run(tc.name, func(t *testing.T) {
 				bubble(t, func(t *testing.T) {
 					gate := make(chan struct{})
 					f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+						base := driver.Stamp()
 						<-gate
-						return driver.Stamp(), answer
+						return base, answer
 					}}
 					lease := mustAcquire(t, open(t, f), "name")
 					time.Sleep(ttl / 2)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 )
 
 // A wait with the context of the very lease that is waited for could never succeed. It is an error,
@@ -83,5 +84,34 @@ func TestAcquireOfOwnLockThroughADecorator(t *testing.T) {
 			})
 			matches(t, "decorated "+what, err, locker.ErrHeldByCaller)
 		}
+	})
+}
+
+// hiding is a decorator that doesn't offer the lease below it.
+type hiding struct{ locker.Lease }
+
+// A context may come from a lease that is none of this package's: no lock is refused because of it.
+func TestAcquireUnderALeaseOfAnotherKind(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		ctx, cancel := locker.WithLease(t.Context(), hiding{mustAcquire(t, l, "name")})
+		defer cancel()
+		if _, err := l.Acquire(ctx, "name"); err != nil { // this driver grants whatever it is asked for
+			t.Errorf("Acquire = %v", err)
+		}
+	})
+}
+
+// A lease that has ended refuses nothing, although a context may notice its end a moment later.
+func TestAcquireUnderALeaseThatHasJustEnded(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		ctx, cancel := locker.WithLease(t.Context(), mustAcquire(t, l, "name", locker.WithoutRenewal()))
+		defer cancel()
+		child, cancelChild := context.WithCancel(ctx)
+		defer cancelChild()
+		driver.Suspend(ttl)
+		_, err := l.Acquire(child, "name")
+		matchesNone(t, "Acquire", err, locker.ErrHeldByCaller)
 	})
 }
