@@ -169,11 +169,16 @@ func TestAHeadThatHasLeftDoesNotLeaveTwice(t *testing.T) {
 		all[0].cancel(nil)
 		matches(t, "Acquire", all[0].failed(), context.Canceled)
 		time.Sleep(2 * time.Second)
-		start(t, l, "name").waits()
+		newcomer := start(t, l, "name")
+		newcomer.waits()
 		for n, want := range []int{1, 1, 0, 0} {
 			if got := f.lock(n).count(&f.lock(n).acquires); got != want {
 				t.Errorf("waiter %d made %d requests, want %d", n, got, want)
 			}
+		}
+		for _, p := range []*pending{newcomer, all[2], all[1]} { // none is on its way out when the test ends
+			p.cancel(nil)
+			matches(t, "Acquire", p.failed(), context.Canceled)
 		}
 	})
 }

@@ -50,8 +50,16 @@ func TestAnOutageBehindAQueuedHead(t *testing.T) {
 	}
 }
 
+// slowCause is the cause of a context's end. It takes a moment to compare itself with another error.
+type slowCause struct{ error }
+
+func (slowCause) Is(error) bool {
+	time.Sleep(time.Millisecond)
+	return false
+}
+
 // The same holds for the head itself, whichever of its two goroutines notices first that its time
-// is up.
+// is up: its acquisition compares errors before it reports, and the caller may be faster.
 func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
 	for range 50 {
 		bubble(t, func(t *testing.T) {
@@ -59,7 +67,10 @@ func TestAnOutageAndTheQueuedHeadItself(t *testing.T) {
 				renew:   func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService },
 				acquire: queues(nil),
 			}
-			matchesNone(t, "Acquire in an outage", giveUpAfter(t, open(t, f), 2*ttl).failed(), locker.ErrHeld)
+			ctx, cancel := context.WithTimeoutCause(t.Context(), 2*ttl, slowCause{errCause})
+			defer cancel()
+			err := startWith(t, ctx, open(t, f), "name").failed()
+			matchesNone(t, "Acquire in an outage", err, locker.ErrHeld)
 		})
 	}
 }

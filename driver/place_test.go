@@ -2,6 +2,8 @@ package driver_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -105,4 +107,28 @@ func TestAPlaceHasNoDeadline(t *testing.T) {
 	}
 	p.cancel(nil)
 	_ = p.failed()
+}
+
+// A renewal that was under way at the grant, and gets no answer, counts from its own beginning in the
+// cause of the loss.
+func TestTheCauseOfALossIsARenewalFromBeforeTheGrant(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		grants := make(chan func(*fakeLock) driver.Grant, 1)
+		gate := make(chan struct{})
+		f := &fake{acquire: queues(grants), renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			<-gate // ignores its context
+			return driver.Stamp(), nil
+		}}
+		p := start(t, open(t, f), "name")
+		time.Sleep(ttl / 2)
+		p.waits()
+		grants <- grant
+		lease := p.granted()
+		<-lease.Done()
+		want := fmt.Sprintf("no answer in %v", driver.Stamp().Sub(f.renewed()[0].at).Round(time.Millisecond))
+		if err := lease.Err(); !strings.Contains(err.Error(), want) {
+			t.Errorf("Err = %q, want in it %q", err, want)
+		}
+		close(gate)
+	})
 }

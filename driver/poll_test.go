@@ -190,5 +190,8 @@ func TestAGrantThatWasLostAtOnceIsReplaced(t *testing.T) {
 		if lease := mustAcquire(t, open(t, f), "name"); lease.Token() != 2 {
 			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
 		}
+		if n := len(f.renewed()); n != 1 {
+			t.Errorf("%d renewals, want one: the service's word is final", n)
+		}
 	})
 }

@@ -155,6 +155,9 @@ func TestManyRemovals(t *testing.T) {
 			mustAcquire(t, l, fmt.Sprint(i), locker.WithoutRenewal())
 		}
 		time.Sleep(ttl + 100*time.Millisecond) // they end together; some have been removed
+		if n := peak.Load(); n > most {
+			t.Errorf("%d removals at once on a service that answers, want %d at most", n, most)
+		}
 		silent.Store(true)
 		time.Sleep(time.Minute)
 		peak.Store(0)
