@@ -106,33 +106,35 @@ func TestAnOldGrantIsVerifiedFirst(t *testing.T) {
 }
 
 func TestTheVerificationIsTriedAgain(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		grants := make(chan func(*fakeLock) driver.Grant, 1)
-		f := &fake{acquire: queues(grants)}
-		f.renew = func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
-			switch l.count(&l.renews) {
-			case 1:
-				return 0, errService
-			case 2:
-				return 0, hang(ctx)
-			case 3:
-				return driver.Stamp().Add(-validity), nil // confirmed, but it expires just now
+	for _, age := range []time.Duration{time.Hour, ttl * 3 / 4} { // expired, and valid for a while
+		bubble(t, func(t *testing.T) {
+			grants := make(chan func(*fakeLock) driver.Grant, 1)
+			f := &fake{acquire: queues(grants)}
+			f.renew = func(ctx context.Context, l *fakeLock) (driver.Instant, error) {
+				switch l.count(&l.renews) {
+				case 1:
+					return 0, errService
+				case 2:
+					return 0, hang(ctx)
+				case 3:
+					return driver.Stamp().Add(-validity), nil // confirmed, but it expires just now
+				}
+				return driver.Stamp(), nil
 			}
-			return driver.Stamp(), nil
-		}
-		l := open(t, f)
-		grants <- stamped(time.Hour)
-		lease := start(t, l, "name").granted()
-		if n := len(f.renewed()); n != 4 {
-			t.Errorf("proved %d times, want 4", n)
-		}
-		if d := time.Until(lease.Deadline()); d != validity {
-			t.Errorf("Deadline is %v from now, want %v", d, validity)
-		}
-		if n := len(f.prepared()); n != 1 {
-			t.Errorf("%d acquisitions, want one", n)
-		}
-	})
+			l := open(t, f)
+			grants <- stamped(age)
+			lease := giveUpAfter(t, l, ttl).granted()
+			if n := len(f.renewed()); n != 4 {
+				t.Errorf("proved %d times, want 4", n)
+			}
+			if d := time.Until(lease.Deadline()); d != validity {
+				t.Errorf("Deadline is %v from now, want %v", d, validity)
+			}
+			if n := len(f.prepared()); n != 1 {
+				t.Errorf("%d acquisitions, want one", n)
+			}
+		})
+	}
 }
 
 // A grant that turns out to be lost is no reason to fail: the wait goes on with a new acquisition.
