@@ -58,7 +58,7 @@ const maxAnswerAge = time.Second
 func (q *queue) answerIsFresh() bool {
 	since := q.askedAt
 	if since == Never && q.head != nil {
-		if l := q.head.current; l.phase == queued {
+		if l := q.head.current; l != nil && l.phase == queued {
 			since = l.renewal.unansweredSince()
 		}
 	}
