@@ -68,17 +68,18 @@ func Pass(t T, d time.Duration) {
 	}
 }
 
-// Eventually calls check until it returns nil, for up to d. Between two calls it pauses for a tenth
-// of the time that has passed, at least for a millisecond and at most for 50: check may be work for
-// a busy service.
+// Eventually calls check until it returns nil, for up to d. It pauses for a few milliseconds
+// between two calls: cases compare moments that it finds, and the difference may be a fraction of a
+// TTL.
 func Eventually(t T, d time.Duration, check func() error) {
 	t.Helper()
-	began := time.Now()
+	end := time.Now().Add(d)
+	pause := time.Millisecond
 	for err := check(); err != nil; err = check() {
-		passed := time.Since(began)
-		if passed > d {
+		if time.Now().After(end) {
 			t.Fatalf("after %v: %v", d, err)
 		}
-		Pass(t, min(max(passed/10, time.Millisecond), 50*time.Millisecond))
+		Pass(t, pause)
+		pause = min(2*pause, 5*time.Millisecond)
 	}
 }
