@@ -143,8 +143,8 @@ func (r redisAddr) locker() peer {
 }
 
 // rueidislock is configured for one server, and at its best: NoLoopTracking saves notifications
-// about keys that the client has changed itself. With it, a client may wait forever after an attempt
-// that took longer than TryNextAfter. So that is a second; it is 20 ms by default.
+// about keys that the client has changed itself. With it, a client may wait forever after an
+// attempt that took longer than TryNextAfter. So that is a second; it is 20 ms by default.
 func (r redisAddr) rueidislock() peer {
 	return peer{"rueidislock", []string{"evalsha", "eval"}, ttl / 2, func(context.Context) (*client, error) {
 		l, err := rueidislock.NewLocker(rueidislock.LockerOption{

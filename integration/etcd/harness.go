@@ -24,8 +24,8 @@ import (
 // cluster, and count everything that happens there.
 var clusters = itest.LazyPool("etcd", maxClusters, Start)
 
-// maxClusters is the number of clusters of one kind. Most cases spend their time waiting for TTLs to
-// end.
+// maxClusters is the number of clusters of one kind. Most cases spend their time waiting for TTLs
+// to end.
 const maxClusters = 3
 
 // Cluster is the first cluster.

@@ -64,7 +64,8 @@ type pgNodeConfig struct {
 
 // script returns the script that runs in a node's container. A node that finds another primary at
 // its start deletes its own data and follows that primary. Its files must survive a crash of the
-// process, but not a crash of the machine: so it doesn't wait for the disk, which others use as well.
+// process, but not a crash of the machine: so it doesn't wait for the disk, which others use as
+// well.
 func (c pgNodeConfig) script() string {
 	lines := []string{
 		"set -eu",

@@ -85,8 +85,8 @@ func (p *Pool[S]) Cases(of func(S) []conformance.Case) []conformance.Case {
 	return cases
 }
 
-// SideBySide returns a harness whose cases run in parallel, as many at a time as the run and the pool
-// allow. setup prepares the harness of one case, which gets a service of its own.
+// SideBySide returns a harness whose cases run in parallel, as many at a time as the run and the
+// pool allow. setup prepares the harness of one case, which gets a service of its own.
 func (p *Pool[S]) SideBySide(setup func(conformance.T, *conformance.Harness, S)) conformance.Harness {
 	return conformance.Harness{
 		Wrap: func(t *testing.T, run func(t *testing.T)) {

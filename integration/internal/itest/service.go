@@ -38,8 +38,9 @@ func SharedNetwork(ctx context.Context, image string, ports []int) (*Container, 
 	return Start(ctx, Spec{Image: image, Args: []string{"sleep", "infinity"}, Ports: ports})
 }
 
-// Until repeats check until it returns no error. Between two calls it pauses for a tenth of the time
-// that has passed, at least for 10 ms and at most for 100: check may be work for a busy service.
+// Until repeats check until it returns no error. Between two calls it pauses for a tenth of the
+// time that has passed, at least for 10 ms and at most for 100: check may be work for a busy
+// service.
 func Until(ctx context.Context, check func(context.Context) error) error {
 	for began := time.Now(); ; {
 		attempt, cancel := context.WithTimeout(ctx, time.Second)
