@@ -26,7 +26,7 @@ var clusters = itest.LazyPool("etcd", maxClusters, Start)
 
 // maxClusters is the number of clusters of one kind. Most cases spend their time waiting for TTLs
 // to end.
-const maxClusters = 3
+const maxClusters = 2
 
 // Cluster is the first cluster.
 func Cluster(t *testing.T) *Service { return clusters(t).First }

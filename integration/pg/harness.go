@@ -23,7 +23,7 @@ var (
 
 // poolSize is the number of services of one kind. Most cases spend their time waiting for TTLs to
 // end.
-const poolSize = 3
+const poolSize = 2
 
 // Standalone is the first server.
 func Standalone(t *testing.T) *Service { return standalones(t).First }

@@ -26,7 +26,7 @@ var services = itest.LazyPool("redis", maxServices, startRedlock)
 
 // maxServices is the number of services, each of five servers. Most cases spend their time waiting
 // for TTLs to end.
-const maxServices = 3
+const maxServices = 2
 
 // Servers is the first service.
 func Servers(t *testing.T) *Service { return services(t).First }

@@ -29,7 +29,7 @@ var ensembles = itest.LazyPool("zookeeper", maxEnsembles, startZk)
 
 // maxEnsembles is the number of ensembles of one kind. Most cases spend their time waiting for TTLs
 // to end.
-const maxEnsembles = 3
+const maxEnsembles = 2
 
 // Ensemble is the first ensemble.
 func Ensemble(t *testing.T) *Service { return ensembles(t).First }

@@ -21,8 +21,8 @@ func Main(m *testing.M) {
 	flag.Parse()
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set { // the runs of the suite mostly wait; three at once, in each of three packages, keep two processors busy
-		_ = flag.Set("test.parallel", "3")
+	if !set { // the runs of the suite mostly wait; two at once, in each of three packages, keep two processors busy
+		_ = flag.Set("test.parallel", "2")
 	}
 	if url := os.Getenv(holderURL); url != "" {
 		os.Exit(holder(url))
