@@ -137,42 +137,54 @@ func TestRemovalsThatFailBackOff(t *testing.T) {
 // Thousands of removals don't wait for each other where the service answers, and don't cost a
 // goroutine each where it doesn't.
 func TestManyRemovals(t *testing.T) {
+	for _, closes := range []bool{true, false} { // while many are due, or when all is done
+		bubble(t, func(t *testing.T) { manyRemovals(t, closes) })
+	}
+}
+
+func manyRemovals(t *testing.T, closes bool) {
 	const many, most, few = 10_000, 512, 16
-	bubble(t, func(t *testing.T) {
-		var silent atomic.Bool
-		var going, peak atomic.Int64
-		f := &fake{release: func(ctx context.Context, _ *fakeLock) error {
-			peak.Store(max(peak.Load(), going.Add(1)))
-			defer going.Add(-1)
-			if silent.Load() {
-				return hang(ctx)
+	var silent atomic.Bool
+	var going, peak atomic.Int64
+	f := &fake{release: func(ctx context.Context, _ *fakeLock) error {
+		peak.Store(max(peak.Load(), going.Add(1)))
+		defer going.Add(-1)
+		if silent.Load() {
+			return hang(ctx)
+		}
+		time.Sleep(50 * time.Millisecond)
+		return nil
+	}}
+	l := open(t, f)
+	for i := range many {
+		mustAcquire(t, l, fmt.Sprint(i), locker.WithoutRenewal())
+	}
+	time.Sleep(ttl + 100*time.Millisecond) // they end together; some have been removed
+	if n := peak.Load(); n > most {
+		t.Errorf("%d removals at once on a service that answers, want %d at most", n, most)
+	}
+	silent.Store(true)
+	time.Sleep(time.Minute)
+	peak.Store(0)
+	time.Sleep(time.Minute)
+	if n := peak.Load(); n > few {
+		t.Errorf("%d removals at once on a service that doesn't answer, want %d at most", n, few)
+	}
+	silent.Store(false)
+	if !closes {
+		time.Sleep(time.Minute)
+		for _, lock := range f.prepared() {
+			if !lock.isRemoved() {
+				t.Fatal("not all were removed once the service was back")
 			}
-			time.Sleep(50 * time.Millisecond)
-			return nil
-		}}
-		l := open(t, f)
-		for i := range many {
-			mustAcquire(t, l, fmt.Sprint(i), locker.WithoutRenewal())
 		}
-		time.Sleep(ttl + 100*time.Millisecond) // they end together; some have been removed
-		if n := peak.Load(); n > most {
-			t.Errorf("%d removals at once on a service that answers, want %d at most", n, most)
-		}
-		silent.Store(true)
-		time.Sleep(time.Minute)
-		peak.Store(0)
-		time.Sleep(time.Minute)
-		if n := peak.Load(); n > few {
-			t.Errorf("%d removals at once on a service that doesn't answer, want %d at most", n, few)
-		}
-		silent.Store(false)
-		if err := closesWithin(t, l, 5*time.Second); err != nil {
-			t.Errorf("Close = %v, want all removed", err)
-		}
-		if n := peak.Load(); n > most {
-			t.Errorf("%d removals at once, want %d at most", n, most)
-		}
-	})
+	}
+	if err := closesWithin(t, l, 5*time.Second); err != nil {
+		t.Errorf("Close = %v, want all removed", err)
+	}
+	if n := peak.Load(); n > most {
+		t.Errorf("%d removals at once, want %d at most", n, most)
+	}
 }
 
 // Release returns the error of its own request, not that of an earlier one.
