@@ -121,6 +121,33 @@ type Link interface {
 	Heal()
 }
 
+// OneWayLink is a Link that can also be cut in one direction. A Link may implement it. Heal ends
+// both cuts.
+type OneWayLink interface {
+	// CutRequests lets nothing through from the Locker to the service, silently. What the service
+	// sends still arrives.
+	CutRequests()
+	// CutReplies lets nothing through from the service to the Locker, silently. Requests are still
+	// executed. What the service sends by itself counts as a reply.
+	CutReplies()
+}
+
+// MessageLink is a Link that can also disturb one chosen request. A Link may implement it. Requests
+// are counted from the call on, so 1 is the next request that the Locker sends; a renewal of many
+// locks may be one request. A call adds to earlier ones. Heal ends what has not happened yet, and
+// what is on its way keeps its time.
+type MessageLink interface {
+	// LoseRequest loses the nth request: it is never executed.
+	LoseRequest(n int)
+	// LoseReply loses the reply to the nth request: it is executed.
+	LoseReply(n int)
+	// RepeatRequest makes the nth request arrive twice, the second time later by after. Its second
+	// reply is lost.
+	RepeatRequest(n int, after time.Duration)
+	// DelayRequest makes the nth request arrive later by late. Later requests overtake it.
+	DelayRequest(n int, late time.Duration)
+}
+
 // missing returns the first of the hooks that c needs and h doesn't have.
 func (h *Hooks) missing(c Case) (Hook, bool) {
 	for _, hook := range c.Hooks {
