@@ -14,6 +14,7 @@ require (
 	go.uber.org/goleak v1.3.0
 	go.uber.org/zap v1.27.0
 	google.golang.org/grpc v1.82.1
+	pgregory.net/rapid v1.3.0
 )
 
 require (

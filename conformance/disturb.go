@@ -1,0 +1,179 @@
+package conformance
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// The faults of a program.
+
+// disturbLink does to a link what a step says.
+func (x *execution) disturbLink(p *party, s Step) {
+	oneWay, _ := p.link.(OneWayLink)
+	message, _ := p.link.(MessageLink)
+	var do func()
+	switch s.Do {
+	case "cut":
+		do = p.link.Cut
+	case "sever":
+		do = p.link.Sever
+	case "drop":
+		do = func() { p.link.Drop(max(s.N, 1)) }
+	case "delay":
+		do = func() { p.link.Delay(s.There, s.Back) }
+	case "cut-requests":
+		do = ifHas(oneWay != nil, func() { oneWay.CutRequests() })
+	case "cut-replies":
+		do = ifHas(oneWay != nil, func() { oneWay.CutReplies() })
+	case "lose-request":
+		do = ifHas(message != nil, func() { message.LoseRequest(max(s.N, 1)) })
+	case "lose-reply":
+		do = ifHas(message != nil, func() { message.LoseReply(max(s.N, 1)) })
+	case "repeat-request":
+		do = ifHas(message != nil, func() { message.RepeatRequest(max(s.N, 1), s.There) })
+	case "delay-request":
+		do = ifHas(message != nil, func() { message.DelayRequest(max(s.N, 1), s.There) })
+	case "heal":
+		x.heal(p)
+		return
+	}
+	if do == nil {
+		return
+	}
+	f := &fault{kind: s.Do}
+	x.locked(func() {
+		x.steps++
+		f.from = time.Now()
+		p.faults = append(p.faults, f)
+		p.there, p.back = max(p.there, s.There), max(p.back, s.Back)
+		p.repeats = p.repeats || s.Do == "repeat-request"
+		x.note("FAULT: %s of locker %d%s", s.Do, p.number, detail(s))
+		x.doubted(p, s.Do)
+	})
+	do()
+	if s.Do == "sever" {
+		x.locked(func() { f.to = time.Now() })
+	}
+}
+
+func ifHas(has bool, do func()) func() {
+	if !has {
+		return nil
+	}
+	return do
+}
+
+func detail(s Step) string {
+	text := ""
+	if s.N > 0 {
+		text += " " + strconv.Itoa(s.N)
+	}
+	if s.There > 0 || s.Back > 0 {
+		text += ", there " + s.There.String() + ", back " + s.Back.String()
+	}
+	return text
+}
+
+// heal ends the faults of a link. What was delayed is still on its way.
+func (x *execution) heal(p *party) {
+	p.link.Heal()
+	x.locked(func() {
+		x.note("locker %d is healed", p.number)
+		end := time.Now().Add(p.there + p.back)
+		for _, f := range p.faults {
+			if f.to.IsZero() {
+				f.to = end
+			}
+		}
+		p.there, p.back = 0, 0
+	})
+}
+
+// instantly says which faults of the service are over when their hook returns.
+var instantly = map[Verb]bool{"restart": true, "wipe": true, "failover": true}
+
+// ends says which fault a verb ends.
+var ends = map[Verb]Verb{"resume": "pause", "up": "down"}
+
+func (x *execution) disturbService(do Verb) {
+	hook := map[Verb]func(T){
+		"pause": x.h.Pause, "resume": x.h.Resume, "down": x.h.Down, "up": x.h.Up,
+		"restart": x.h.Restart, "wipe": x.h.Wipe, "failover": x.h.Failover,
+	}[do]
+	begun, isEnd := ends[do]
+	under := x.serviceFault(begun)
+	if hook == nil || isEnd && under == nil || !isEnd && x.serviceFault("pause") != nil || !isEnd && x.serviceFault("down") != nil {
+		return // one fault of the service at a time
+	}
+	f := &fault{kind: do}
+	x.locked(func() {
+		x.steps++
+		x.note("SERVICE: %s", do)
+		if !isEnd {
+			f.from = time.Now()
+			x.faults = append(x.faults, f)
+			x.doubted(nil, do)
+		}
+	})
+	hook(x.t)
+	x.locked(func() {
+		switch {
+		case isEnd:
+			under.to = time.Now()
+		case instantly[do]:
+			f.to = time.Now()
+			x.doubted(nil, do) // what was acquired in the meantime
+		}
+	})
+}
+
+// serviceFault returns the fault of this kind that goes on.
+func (x *execution) serviceFault(kind Verb) *fault {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, f := range x.faults {
+		if f.kind == kind && f.to.IsZero() {
+			return f
+		}
+	}
+	return nil
+}
+
+func (x *execution) healAll() {
+	for _, p := range x.parties {
+		if p.link != nil {
+			x.heal(p)
+		}
+	}
+	x.disturbService("resume")
+	x.disturbService("up")
+}
+
+// remove has an operator remove a lock, if somebody holds it: the hook fails otherwise, and that
+// failure is none of the program's.
+func (x *execution) remove(a *attempt) {
+	if x.h.Remove == nil || a.lock != x.lockOf(x.stranger, a.name) {
+		return
+	}
+	var sure *attempt
+	var began moment
+	x.locked(func() {
+		if sure = x.holder(a.lock); sure != nil {
+			x.steps++
+			began = x.now()
+			x.note("an operator removes %q, which %v holds", a.name, sure)
+			sure.doubt = "an operator removes it" // it may be lost before the hook has returned
+		}
+	})
+	if sure == nil {
+		return
+	}
+	_ = record(context.Background(), x.t.Name(), func(t T) { x.h.Remove(t, a.name) })
+	x.locked(func() {
+		if !x.calm(sure.party, sure.began.at, time.Now()) || sure.asked.happened() {
+			sure = nil // somebody else may have had it by then
+		}
+		x.removed(a.lock, began, sure)
+	})
+}

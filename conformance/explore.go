@@ -1,0 +1,209 @@
+package conformance
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// Budget says how long [Explore] searches. The zero Budget is a short search.
+type Budget struct {
+	Steps int           // operations in all; zero: 20,000
+	Time  time.Duration // of the real clock; zero: 10 s. The search ends when either is used up
+
+	// Shrink is how long a program that fails is shortened. Zero: 20 s; below zero: not at all.
+	Shrink time.Duration
+
+	// Seed is where the search begins: the same seed gives the same programs, for the same harness
+	// and version. Zero: the flag -rapid.seed, or a random one.
+	Seed uint64
+}
+
+func (b Budget) withDefaults() Budget {
+	if b.Steps == 0 {
+		b.Steps = 20_000
+	}
+	if b.Time == 0 {
+		b.Time = 10 * time.Second
+	}
+	if b.Shrink == 0 {
+		b.Shrink = 20 * time.Second
+	}
+	if b.Seed == 0 {
+		if f := flag.Lookup("rapid.seed"); f != nil {
+			b.Seed, _ = strconv.ParseUint(f.Value.String(), 10, 64)
+		}
+	}
+	for b.Seed == 0 {
+		b.Seed = rand.Uint64()
+	}
+	return b
+}
+
+// Explore looks for a program that a backend doesn't get right. Where the cases of [Run] are chosen
+// by people, these programs are random: acquisitions, renewals, releases and cancellations from
+// several Lockers, while links and the service fail as far as the hooks of the harness allow. A
+// model of the contract judges each answer.
+//
+// A failure prints the shortest failing program that was found, as Go for [Replay], what happened
+// in it, and the invariant that is broken with the reason why it matters.
+//
+// Where Wrap is synctest.Test, a second is enough for thousands of operations. On the real clock the
+// programs take some seconds each, and mostly wait; those without faults of the service run
+// alongside each other.
+func Explore(t *testing.T, h Harness, b Budget) {
+	t.Helper()
+	b = b.withDefaults()
+	s := newSearch(t, h, b)
+	if c := s.run(); c != nil {
+		t.Fatalf("%v", c)
+	}
+	t.Logf("%d programs with %d operations in %v, from seed %d: nothing is wrong", s.programs, s.steps, s.took.Round(time.Millisecond), b.Seed)
+}
+
+// Replay executes one program, such as one that [Explore] has printed. On real servers and with
+// races a program may fail only now and then, so try it several times.
+func Replay(t *testing.T, h Harness, p Program) {
+	t.Helper()
+	s := newSearch(t, h, Budget{}.withDefaults())
+	if c := s.try(p); c != nil {
+		t.Fatalf("%v", c)
+	}
+}
+
+// Counterexample is a program that a backend doesn't get right.
+type Counterexample struct {
+	Breach   *Breach
+	Program  Program
+	Timeline string
+	Log      string // of the hooks
+	Seed     uint64 // of the search that begins with this program; 0: there is none
+	Found    int    // the number of operations until it was found
+}
+
+func (c *Counterexample) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%v\n\n", c.Breach)
+	if c.Seed != 0 {
+		fmt.Fprintf(&b, "seed %d\n\n", c.Seed)
+	}
+	fmt.Fprintf(&b, "conformance.Replay(t, harness, %v)\n\nwhat happened:\n%s", c.Program, c.Timeline)
+	if c.Log != "" {
+		fmt.Fprintf(&b, "\nthe harness says:\n%s", c.Log)
+	}
+	return b.String()
+}
+
+// searching is the state of a search.
+type searching struct {
+	t        *testing.T
+	h        Harness
+	b        Budget
+	g        locker.Guarantees
+	traits   traits
+	began    time.Time
+	took     time.Duration
+	programs int
+	steps    int
+}
+
+func newSearch(t *testing.T, h Harness, b Budget) *searching {
+	t.Helper()
+	s := &searching{t: t, h: h, b: b, began: time.Now()}
+	h.wrap(t, func(t *testing.T) {
+		s.g = h.manifest(t)
+		own := h.prepare(t, s.g)
+		s.traits = traitsOf(t, own, s.g, h.Wrap != nil)
+	})
+	if t.Failed() {
+		t.FailNow()
+	}
+	return s
+}
+
+// run searches until a program fails, or the budget is used up.
+func (s *searching) run() *Counterexample {
+	defer func() { s.took = time.Since(s.began) }()
+	programs := s.traits.programs()
+	for seed := s.b.Seed; s.steps < s.b.Steps && time.Since(s.began) < s.b.Time; seed++ {
+		c := s.try(generate(programs, seed))
+		if c == nil {
+			continue
+		}
+		c.Seed = seed
+		c.Found = s.steps
+		return s.shrink(programs, c)
+	}
+	return nil
+}
+
+// try executes one program, in its own bubble or on the real clock.
+func (s *searching) try(p Program) (c *Counterexample) {
+	var x *execution
+	var log string
+	left := func() []string { return nil }
+	defer func() {
+		if r := recover(); r != nil && c == nil {
+			// synctest panics when goroutines are left.
+			c = &Counterexample{Program: p, Breach: &Breach{nothingStays.name, fmt.Sprint(r), nothingStays.why}}
+			if x != nil {
+				c.Timeline = x.timeline()
+			}
+		}
+	}()
+	s.programs++
+	s.h.wrap(s.t, func(t *testing.T) {
+		r := record(context.Background(), s.t.Name(), func(t T) {
+			run := func() { x = execute(t, s.h.prepare(t, s.g), p) }
+			if s.h.Wrap != nil {
+				run()
+				return
+			}
+			left = offspring(context.Background(), s.t.Name()+strconv.Itoa(s.programs), run)
+		})
+		log = r.text()
+		if x != nil && x.broken != nil {
+			c = &Counterexample{Program: p, Breach: x.broken, Timeline: x.timeline(), Log: log}
+		} else if r.Failed() {
+			c = &Counterexample{Program: p, Breach: &Breach{"the harness works", "a hook has failed", "nothing is known then"}, Log: log}
+		}
+	})
+	if x != nil {
+		s.steps += max(x.steps, 1)
+	}
+	if c == nil {
+		for end := time.Now().Add(5 * time.Second); len(left()) > 0; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(end) {
+				return &Counterexample{Program: p, Timeline: x.timeline(), Breach: &Breach{nothingStays.name,
+					"goroutines are left after the program:\n" + strings.Join(left(), "\n\n"), nothingStays.why}}
+			}
+		}
+	}
+	return c
+}
+
+// timeline is what happened, in words.
+func (m *model) timeline() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var b strings.Builder
+	for _, e := range m.log {
+		line := fmt.Sprintf("%12v  %s\n", e.at, fmt.Sprintf(e.format, e.args...))
+		b.WriteString(strings.ReplaceAll(line, m.base, "~"))
+	}
+	return b.String()
+}
+
+// search is Explore with a result. nil: nothing was found.
+func search(t *testing.T, h Harness, b Budget, seed uint64) *Counterexample {
+	t.Helper()
+	b.Seed = seed
+	return newSearch(t, h, b.withDefaults()).run()
+}

@@ -1,0 +1,115 @@
+package conformance
+
+import (
+	"flag"
+	"fmt"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Programs are made and shortened by package rapid. It is used in an unusual way, for two reasons.
+//
+// A search wants a seed and a budget of its own, and may run alongside other searches, while rapid's
+// settings are flags of the whole test binary. So the search makes its programs by
+// [rapid.Generator.Example], which depends on nothing but its seed. Only a program that fails goes to
+// [rapid.Check], which draws the same program from the same seed and shortens it. That needs the flags,
+// so one program is shortened at a time, and the flags are set back.
+//
+// On a real server a program may fail the first time and not the second time, which rapid takes for
+// a mistake in the test. So a program that has failed once counts as failed.
+
+// generate makes the program of a seed.
+func generate(programs *rapid.Generator[Program], seed uint64) Program {
+	return programs.Example(int(seed)) //nolint:gosec // all bits are kept
+}
+
+// shrink returns the shortest program that it finds that breaks the same invariant.
+func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexample) *Counterexample {
+	if s.b.Shrink < 0 {
+		return found
+	}
+	shortest := found
+	failed := map[string]bool{found.Program.String(): true}
+	passed := make(map[string]bool)
+	end := time.Now().Add(s.b.Shrink)
+	fails := func(p Program) bool {
+		key := p.String()
+		if failed[key] || passed[key] || time.Now().After(end) {
+			return failed[key]
+		}
+		c := s.try(p)
+		if c == nil || c.Breach.Invariant != found.Breach.Invariant {
+			passed[key] = true
+			return false
+		}
+		failed[key] = true
+		if len(p.Steps) <= len(shortest.Program.Steps) {
+			c.Seed, c.Found = found.Seed, found.Found
+			shortest = c
+		}
+		return true
+	}
+	checkOnce(found.Seed, s.b.Shrink, s.t.Name(), func(t *rapid.T) {
+		if fails(programs.Draw(t, "program")) {
+			t.Fatalf("broken")
+		}
+	})
+	if short := shortest.Program.trimmed(); len(short.Steps) > 0 {
+		shortest.Program = short
+	}
+	return shortest
+}
+
+// rapidFlags protects rapid's flags.
+var rapidFlags sync.Mutex
+
+// checkOnce has rapid check a property that fails with the seed, and shorten what it draws.
+func checkOnce(seed uint64, limit time.Duration, name string, property func(*rapid.T)) {
+	rapidFlags.Lock()
+	defer rapidFlags.Unlock()
+	for flagName, value := range map[string]string{
+		"rapid.seed": strconv.FormatUint(seed, 10), "rapid.checks": "5", "rapid.nofailfile": "true",
+		"rapid.failfile": "", "rapid.shrinktime": limit.String(),
+	} {
+		f := flag.Lookup(flagName)
+		before := f.Value.String()
+		defer func() { _ = f.Value.Set(before) }()
+		_ = f.Value.Set(value)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		rapid.Check(&quiet{name: name}, property)
+	}()
+	<-done
+}
+
+// quiet is what rapid reports to: nothing of that is for the user.
+type quiet struct {
+	name   string
+	failed bool
+}
+
+var _ rapid.TB = (*quiet)(nil)
+
+func (q *quiet) Helper()               {}
+func (q *quiet) Name() string          { return fmt.Sprintf("%s-explore", q.name) }
+func (q *quiet) Logf(string, ...any)   {}
+func (q *quiet) Log(...any)            {}
+func (q *quiet) Skipf(string, ...any)  { panic("skipped") }
+func (q *quiet) Skip(...any)           { panic("skipped") }
+func (q *quiet) SkipNow()              { panic("skipped") }
+func (q *quiet) Errorf(string, ...any) { q.failed = true }
+func (q *quiet) Error(...any)          { q.failed = true }
+func (q *quiet) Fatalf(string, ...any) { q.FailNow() }
+func (q *quiet) Fatal(...any)          { q.FailNow() }
+func (q *quiet) FailNow() {
+	q.failed = true
+	runtime.Goexit()
+}
+func (q *quiet) Fail()        { q.failed = true }
+func (q *quiet) Failed() bool { return q.failed }
