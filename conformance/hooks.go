@@ -121,9 +121,9 @@ type Link interface {
 	Heal()
 }
 
-// OneWayLink is a Link that can also be cut in one direction. A Link may implement it. Heal ends
-// both cuts.
+// OneWayLink is a Link that can also be cut in one direction. Heal ends both cuts.
 type OneWayLink interface {
+	Link
 	// CutRequests lets nothing through from the Locker to the service, silently. What the service
 	// sends still arrives.
 	CutRequests()
@@ -132,11 +132,12 @@ type OneWayLink interface {
 	CutReplies()
 }
 
-// MessageLink is a Link that can also disturb one chosen request. A Link may implement it. Requests
-// are counted from the call on, so 1 is the next request that the Locker sends; a renewal of many
-// locks may be one request. A call adds to earlier ones. Heal ends what has not happened yet, and
-// what is on its way keeps its time.
+// MessageLink is a Link that can also disturb one chosen request. Requests are counted from the
+// call on, so 1 is the next request that the Locker sends; a renewal of many locks may be one
+// request. A call adds to earlier ones. Heal ends what has not happened yet, and what is on its way
+// keeps its time.
 type MessageLink interface {
+	Link
 	// LoseRequest loses the nth request: it is never executed.
 	LoseRequest(n int)
 	// LoseReply loses the reply to the nth request: it is executed.

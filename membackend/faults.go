@@ -101,7 +101,7 @@ func (s *Server) restart() {
 	s.paused, s.backlog = false, nil
 	for c := range s.conns {
 		s.drop(c)
-		if link := c.client.link; link.open() { // otherwise the client notices with its next request
+		if link := c.client.link; link.carriesReplies() { // otherwise the client notices with its next request
 			link.reset(c)
 		}
 	}

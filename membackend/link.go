@@ -14,9 +14,9 @@ import (
 // of one machine do. Its methods are safe for concurrent use. The zero Link is ready, and a Link needs no closing.
 type Link struct {
 	mu    sync.Mutex
-	cut   bool
-	there time.Duration // the delay of requests
-	back  time.Duration // the delay of their replies
+	cut   struct{ there, back bool } // which directions are cut
+	there time.Duration              // the delay of requests
+	back  time.Duration              // the delay of their replies
 	drops int
 	conns map[*conn]struct{} // open ones, as far as their clients know
 }
@@ -26,11 +26,22 @@ func NewLink() *Link { return new(Link) }
 
 // Cut stops everything in both directions: requests, replies and pushes are lost. Neither end
 // notices, so calls last until their time limit.
-func (l *Link) Cut() { l.set(func() { l.cut = true }) }
+func (l *Link) Cut() { l.set(func() { l.cut.there, l.cut.back = true, true }) }
 
-// Heal ends Cut, Delay and Drop. What was lost stays lost, and what is late stays late.
+// CutRequests loses requests, and replies and pushes arrive. The service hears nothing of the
+// Locker, but can notify it.
+func (l *Link) CutRequests() { l.set(func() { l.cut.there = true }) }
+
+// CutReplies loses replies and pushes, and requests are executed.
+func (l *Link) CutReplies() { l.set(func() { l.cut.back = true }) }
+
+// Heal ends Cut, CutRequests, CutReplies, Delay and Drop. What was lost stays lost, and what is late
+// stays late.
 func (l *Link) Heal() {
-	l.set(func() { l.cut, l.there, l.back, l.drops = false, 0, 0, 0 })
+	l.set(func() {
+		l.cut.there, l.cut.back = false, false
+		l.there, l.back, l.drops = 0, 0, 0
+	})
 }
 
 // Delay makes each request that is sent from now on reach the service later by there, and its reply
@@ -134,13 +145,13 @@ func (c *client) send(r *request) {
 	}
 	r.conn = c.conn
 	r.back = l.back
-	cut, delay := l.cut, l.there
+	cut, delay := l.cut.there, l.there
 	l.mu.Unlock()
 	switch {
 	case cut:
 	case delay > 0:
 		time.AfterFunc(delay, func() {
-			if l.open() {
+			if l.carriesRequests() {
 				c.server.arrive(r)
 			}
 		})
@@ -155,12 +166,12 @@ func (r *request) reply(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.cut:
+	case l.cut.back:
 	case l.drops > 0:
 		l.drops--
 	case r.back > 0:
 		time.AfterFunc(r.back, func() {
-			if l.open() {
+			if l.carriesReplies() {
 				r.done <- err
 			}
 		})
@@ -173,17 +184,23 @@ func (r *request) reply(err error) {
 // there.
 func (c *client) push(arrive func()) {
 	c.link.mu.Lock()
-	connected := c.conn != nil && !c.conn.dead && !c.link.cut
+	connected := c.conn != nil && !c.conn.dead && !c.link.cut.back
 	c.link.mu.Unlock()
 	if connected {
 		arrive()
 	}
 }
 
-func (l *Link) open() bool {
+func (l *Link) carriesRequests() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return !l.cut
+	return !l.cut.there
+}
+
+func (l *Link) carriesReplies() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.cut.back
 }
 
 // reset notifies the client that a connection is broken.

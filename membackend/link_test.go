@@ -72,6 +72,43 @@ func TestCut(t *testing.T) {
 	})
 }
 
+// A holder whose requests are lost loses its lock on the service. One whose replies are lost renews
+// its lock there, without knowing it, until its deadline; then its release arrives, too.
+func TestCutOneWay(t *testing.T) {
+	for _, cut := range []struct {
+		what string
+		do   func(party)
+	}{{"requests", func(p party) { p.CutRequests() }}, {"replies", func(p party) { p.CutReplies() }}} {
+		t.Run(cut.what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+				first := mustAcquire(t, a, "name")
+				time.Sleep(ttl / 2)
+				before := s.Requests()
+				cut.do(a)
+				<-first.Done()
+				if got := s.Requests() > before; got != (cut.what == "replies") {
+					t.Errorf("requests of the holder were executed: %v", got)
+				}
+				second := (<-wait(t, b, "name")).must(t)
+				wantOver(t, first, locker.ErrLost)
+				a.Heal()
+				time.Sleep(2 * ttl)
+				wantAlive(t, second)
+			})
+		})
+	}
+}
+
+// A push arrives while only requests are lost.
+func TestPushArrivesWhileRequestsAreLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
+		lease := mustAcquire(t, a, "name")
+		a.CutRequests()
+		s.Expire("name")
+		wantOver(t, lease, locker.ErrLost)
+	})
+}
+
 func TestCutIsSurvivedBelowTheTTL(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
 		first := mustAcquire(t, a, "name")

@@ -23,7 +23,9 @@ func (s *Server) arrive(r *request) {
 func (s *Server) serve(r *request) {
 	if r.conn.dead {
 		// As a machine does that receives something for a connection it doesn't know.
-		r.conn.client.link.reset(r.conn)
+		if link := r.conn.client.link; link.carriesReplies() {
+			link.reset(r.conn)
+		}
 		return
 	}
 	if r.goodbye {

@@ -53,7 +53,7 @@ func (c *connection) carry(from, to net.Conn, reply bool) {
 	reading.Go(func() { c.read(from, reply, underway) })
 	defer reading.Wait()
 	for next := range underway {
-		if !c.until(next.due) {
+		if !c.until(next.due, reply) {
 			return
 		}
 		if next.data == nil {
@@ -97,9 +97,9 @@ func (c *connection) queue(data []byte, reply bool, underway chan<- chunk) bool 
 	}
 }
 
-// until waits until due and for a network that isn't cut. It returns false when the connection is
+// until waits until due and for a direction that isn't cut. It returns false when the connection is
 // broken.
-func (c *connection) until(due time.Time) bool {
+func (c *connection) until(due time.Time, reply bool) bool {
 	if wait := time.Until(due); wait > 0 {
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
@@ -110,7 +110,7 @@ func (c *connection) until(due time.Time) bool {
 		}
 	}
 	select {
-	case <-c.network.passable():
+	case <-c.network.passable(reply):
 		return true
 	case <-c.broken:
 		return false

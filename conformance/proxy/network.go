@@ -20,10 +20,37 @@ type Network struct {
 	mu          sync.Mutex
 	connections map[*connection]struct{}
 	forwards    []net.Listener
-	uncut       chan struct{} // closed while the network isn't cut
+	requests    direction
+	replies     direction
 	there, back time.Duration
 	drop        int
 	dropReplyTo []byte // what the request contains whose reply gets lost
+}
+
+// direction is one direction of the network.
+type direction struct {
+	open chan struct{} // closed while the direction isn't cut
+}
+
+func (d *direction) isCut() bool {
+	select {
+	case <-d.open:
+		return false
+	default:
+		return true
+	}
+}
+
+func (d *direction) cut() {
+	if !d.isCut() {
+		d.open = make(chan struct{})
+	}
+}
+
+func (d *direction) heal() {
+	if d.isCut() {
+		close(d.open)
+	}
 }
 
 // T is the part of testing.TB that Start uses.
@@ -50,9 +77,11 @@ func New() (*Network, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Network{listener: listener, connections: make(map[*connection]struct{}), uncut: make(chan struct{})}
+	n := &Network{listener: listener, connections: make(map[*connection]struct{})}
+	n.requests.open, n.replies.open = make(chan struct{}), make(chan struct{})
+	close(n.requests.open)
+	close(n.replies.open)
 	n.life, n.end = context.WithCancel(context.Background())
-	close(n.uncut)
 	return n, nil
 }
 
@@ -110,14 +139,17 @@ func (n *Network) forward(near net.Conn, addr string) {
 	n.relay(near, far)
 }
 
-// dialServer makes the far end of a connection. It waits while the network is cut.
+// dialServer makes the far end of a connection. It waits while the network is cut, in whatever
+// direction.
 func (n *Network) dialServer(ctx context.Context, network, addr string) (net.Conn, error) {
-	select {
-	case <-n.passable():
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-n.life.Done():
-		return nil, net.ErrClosed
+	for _, replies := range []bool{false, true} {
+		select {
+		case <-n.passable(replies):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-n.life.Done():
+			return nil, net.ErrClosed
+		}
 	}
 	var d net.Dialer
 	return d.DialContext(ctx, network, addr)
@@ -138,11 +170,14 @@ func (n *Network) pair(ctx context.Context) (client, near net.Conn, err error) {
 	return client, near, nil
 }
 
-// passable returns a channel that is closed while the network isn't cut, or when that cut ends.
-func (n *Network) passable() <-chan struct{} {
+// passable returns a channel that is closed while that direction isn't cut, or when that cut ends.
+func (n *Network) passable(replies bool) <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.uncut
+	if replies {
+		return n.replies.open
+	}
+	return n.requests.open
 }
 
 // Cut lets nothing through in either direction from now on. No connection ends, and none is made.
@@ -151,11 +186,22 @@ func (n *Network) passable() <-chan struct{} {
 func (n *Network) Cut() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	select {
-	case <-n.uncut:
-		n.uncut = make(chan struct{})
-	default: // the network is cut already
-	}
+	n.requests.cut()
+	n.replies.cut()
+}
+
+// CutRequests is Cut for what clients send. What servers send arrives.
+func (n *Network) CutRequests() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.requests.cut()
+}
+
+// CutReplies is Cut for what servers send. What clients send arrives.
+func (n *Network) CutReplies() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.replies.cut()
 }
 
 // Drop loses the next count replies. The requests are executed. What a server sends by itself
@@ -186,15 +232,12 @@ func (n *Network) Delay(there, back time.Duration) {
 // connections work.
 func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
 
-// Heal ends Cut, Drop, DropReplyTo and Delay.
+// Heal ends Cut, CutRequests, CutReplies, Drop, DropReplyTo and Delay.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	n.drop, n.dropReplyTo, n.there, n.back = 0, nil, 0, 0
-	select {
-	case <-n.uncut:
-	default:
-		close(n.uncut)
-	}
+	n.requests.heal()
+	n.replies.heal()
 	n.mu.Unlock()
 	n.severIf(func(c *connection) bool { return c.lossy })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/fencedlock/locker/conformance/proxy"
 )
 
-var _ conformance.Link = (*proxy.Network)(nil)
+var _ conformance.OneWayLink = (*proxy.Network)(nil)
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -148,6 +148,38 @@ func TestRefusedIsRefused(t *testing.T) {
 	if c, err := n.Dial(t.Context(), "tcp", s.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("Dial = %v, %v, want that it is refused", c, err)
 	}
+}
+
+// While one direction is cut, the other carries what is sent. No new connection is made.
+func TestCutOneWay(t *testing.T) {
+	n, s := newNetwork(t), newServer(t)
+	client, far := connect(t, n, s)
+	dialHangs := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), while)
+		defer cancel()
+		if c, err := n.Dial(ctx, "tcp", s.Addr().String()); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Dial = %v, %v, want that it hangs until its context ends", c, err)
+		}
+	}
+
+	n.CutRequests()
+	client.send("ask")
+	far.send("push")
+	client.gets("push")
+	far.getsNothing()
+	dialHangs()
+	n.Heal()
+	far.gets("ask")
+
+	n.CutReplies()
+	client.send("ask")
+	far.gets("ask")
+	far.send("answer")
+	client.getsNothing()
+	dialHangs()
+	n.Heal()
+	client.gets("answer")
 }
 
 func TestCut(t *testing.T) {
