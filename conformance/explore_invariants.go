@@ -58,6 +58,12 @@ func (m *model) granted(a *attempt, calm bool) {
 			m.breach(rising, "%v has token %v, and an earlier lease on the lock had %v", a, token, a.floor)
 		}
 	}
+	if end := a.returned.at.Add(a.step.MaxHold + m.h.Slack); a.step.MaxHold > 0 && (a.lease.Deadline().IsZero() || a.lease.Deadline().After(end)) {
+		m.breach(endIsKnown, "the deadline of %v is %v away, and its longest hold is %v", a, until(a.lease.Deadline()), a.step.MaxHold)
+	}
+	if a.step.Over {
+		m.breach(answersMatch, "Acquire of %v has got the lock, and its context was over before the call", a)
+	}
 	m.exclusive(a)
 	m.ordered(a)
 	m.lastsEnough(a, calm)
@@ -85,15 +91,12 @@ func (m *model) exclusive(a *attempt) {
 		if other == a || !other.isLive() || !a.isLive() {
 			continue
 		}
-		earlier, later := other, a
-		if a.lease.Token() < other.lease.Token() {
-			earlier, later = a, other
-		}
-		if earlier.doubt != "" {
+		// The answer of an earlier grant may come later; its token tells.
+		if other.doubt != "" || a.doubt != "" && a.token < other.token && m.fences(a) {
 			continue
 		}
 		m.breach(exclusion, "%v has the lock %q with token %v, and %v has it too, with token %v: its Err is nil, "+
-			"its deadline %v away", later, a.name, later.lease.Token(), earlier, earlier.lease.Token(), until(earlier.lease.Deadline()))
+			"its deadline %v away", a, a.name, a.token, other, other.token, until(other.lease.Deadline()))
 	}
 }
 
@@ -200,8 +203,15 @@ func (m *model) failed(a *attempt, calm bool) {
 	switch {
 	case !errors.As(a.err, &e):
 		m.breach(answersMatch, "Acquire of %v = %#v, want a *locker.Error", a, a.err)
-	case errors.Is(a.err, locker.ErrLost) || errors.Is(a.err, locker.ErrReleased) || errors.Is(a.err, locker.ErrHeldByCaller):
+	case errors.Is(a.err, locker.ErrLost) || errors.Is(a.err, locker.ErrReleased):
+		if a.inside == nil || a.inside.isLive() { // otherwise that is why its context is over
+			m.breach(answersMatch, "Acquire of %v = %v, and it holds nothing that could have ended", a, a.err)
+		}
+	case errors.Is(a.err, locker.ErrHeldByCaller) && a.inside == nil:
 		m.breach(answersMatch, "Acquire of %v = %v, and it holds nothing that could have ended", a, a.err)
+	case a.inside != nil && a.inside.isLive() && !errors.Is(a.err, locker.ErrHeldByCaller):
+		m.breach(answersMatch, "Acquire of %v with a context of %v, which has the lock, = %v, want ErrHeldByCaller", a, a.inside, a.err)
+	case a.inside != nil:
 	case errors.Is(a.err, locker.ErrClosed):
 		if !a.party.closing.happened() {
 			m.breach(answersMatch, "Acquire of %v = %v, and its locker is open", a, a.err)
@@ -218,9 +228,29 @@ func (m *model) failed(a *attempt, calm bool) {
 	case !a.refused() && calm:
 		m.breach(untouched, "Acquire of %v = %v, and nothing disturbs its locker", a, a.err)
 	}
+	if errors.Is(a.err, context.Canceled) && a.cancelled.happened() && !errors.Is(a.err, errGiveUp) {
+		m.breach(answersMatch, "Acquire of %v = %v, and the cause of the cancellation was: %v", a, a.err, errGiveUp)
+	}
+	if errors.Is(a.err, context.DeadlineExceeded) && a.waits() && calm && !a.refused() && m.heldThroughout(a) {
+		m.breach(answersMatch, "Acquire of %v = %v, want ErrHeld as well: somebody held the lock all the time", a, a.err)
+	}
 	if a.refused() && m.allGone(a, a.began) {
 		m.breach(freeIsGranted, "Acquire of %v on %q = %v, and nobody holds it, waits for it, or has left anything there", a, a.name, a.err)
 	}
+}
+
+// heldThroughout reports whether the same lease was held during the whole call, and the call was
+// long enough to learn that.
+func (m *model) heldThroughout(a *attempt) bool {
+	if a.returned.at.Sub(a.began.at) <= m.prompt() {
+		return false
+	}
+	for _, b := range m.locks[a.lock] {
+		if b.returned.before(a.began) && b.isLive() && b.doubt == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // allGone reports whether since the moment nobody but a can have kept the lock.
@@ -377,7 +407,16 @@ func (m *model) sweep() {
 
 // look looks at a lease that its holder believes in.
 func (m *model) look(a *attempt, now moment) {
-	if a.lease == nil || a.ended.happened() {
+	if a.lease == nil {
+		return
+	}
+	if token := a.lease.Token(); token != a.token {
+		m.breach(rising, "the lease of %v had token %v, and has token %v now", a, a.token, token)
+	}
+	if a.ended.happened() {
+		if a.lease.Err() == nil {
+			m.breach(endIsKnown, "Err of %v was %v, and is nil now", a, a.endErr)
+		}
 		return
 	}
 	err, deadline := a.lease.Err(), a.lease.Deadline()

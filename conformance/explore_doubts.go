@@ -11,7 +11,8 @@ import (
 // fault is a disturbance of one Locker's link, or of the service.
 type fault struct {
 	kind     Verb
-	from, to time.Time // to is zero until it has ended
+	from, to time.Time     // to is zero until it has ended
+	late     time.Duration // how late messages are that were sent meanwhile
 }
 
 func (f *fault) overlaps(from, to time.Time) bool {
@@ -124,10 +125,23 @@ func (m *model) silenced(a *attempt, at time.Time) bool {
 		if !f.silent() || f.from.After(at) || !f.to.IsZero() && f.to.Before(at) {
 			continue
 		}
-		if m.disturbed(a.party, f.from.Add(-m.grace()), at, func(other *fault) bool { return other != f }) {
-			continue // something may have been on its way, or the service did not count
+		limit, countable := m.expiry(a), true
+		for _, other := range append(a.party.faults[:len(a.party.faults):len(a.party.faults)], m.faults...) {
+			if other == f || !other.overlaps(f.from.Add(-m.grace()), at) {
+				continue
+			}
+			switch other.kind {
+			case "cut", "cut-requests", "cut-replies", "sever", "drop", "lose-request", "lose-reply":
+				// Nothing is late by that.
+			case "delay":
+				limit += other.late
+			default:
+				countable = false // a request may be on its way, or the service did not count
+			}
 		}
-		limit := m.expiry(a)
+		if !countable {
+			continue
+		}
 		if a.lease == nil || a.returned.at.After(f.from) {
 			limit += m.inForce(a)
 		}

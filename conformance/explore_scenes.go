@@ -7,6 +7,9 @@ type scene func(b *builder)
 
 func (tr traits) scenes() []scene {
 	scenes := []scene{heldThroughFault, heldThroughFault, crowd, queue, races, manyWaits, closing, confusable, shortOfTTL, tokensInTurn, mixture}
+	if tr.linked {
+		scenes = append(scenes, lateMessages, lateMessages)
+	}
 	if tr.ttl > 0 {
 		scenes = append(scenes, deadHolder, deadHolder, longHold)
 	}
@@ -93,9 +96,13 @@ func b2i(b bool) int {
 func (b *builder) during(id, name int, from, to time.Duration) {
 	for range b.uniform(5) {
 		at := b.between(from, to)
-		switch b.uniform(5) {
+		switch b.uniform(7) {
 		case 0, 1:
 			b.add(Step{At: at, Do: "probe", ID: id})
+		case 4:
+			b.add(Step{At: at, Do: "nest", ID: id})
+		case 5:
+			b.add(Step{At: at, Do: "acquire", Locker: b.any(), Name: name, ID: b.newIDs(1), TTL: b.otherTTL(b.p.ttlOf(id)), Wait: b.span(0.05, 2)})
 		case 2:
 			b.add(Step{At: at, Do: "read", Locker: b.any(), Name: name})
 		case 3:
@@ -141,8 +148,19 @@ func deadHolder(b *builder) {
 		b.add(Step{At: b.between(from, cut+b.lastTTL), Do: "acquire", Locker: b.other(), Name: name, ID: b.newIDs(1), TTL: b.otherTTL(ttl), Wait: Forever})
 	}
 	b.during(id, name, from, cut+3*b.lastTTL)
-	b.add(Step{At: cut + b.span(1.5, 3), Do: "heal", Locker: number})
-	b.add(Step{At: cut + b.span(1.5, 4), Do: "release", ID: id})
+	for range b.uniform(3) { // about when its time is up
+		b.add(Step{At: cut + b.span(0.6, 1.1), Do: []Verb{"probe", "read"}[b.uniform(2)], ID: id, Locker: b.other(), Name: name})
+	}
+	over := cut + b.lastTTL + b.g.Expiry.Slack + b.slack
+	for range b.uniform(3) {
+		b.add(Step{At: over + b.span(0.05, 1), Do: []Verb{"probe", "read"}[b.uniform(2)], ID: id, Locker: b.other(), Name: name})
+	}
+	if b.chance(2) {
+		over += 2 * b.lastTTL
+	}
+	heal := over + 2*time.Second + b.spread(time.Millisecond, 3*b.lastTTL)
+	b.add(Step{At: heal, Do: "heal", Locker: number})
+	b.add(Step{At: heal + b.span(0, 1), Do: "release", ID: id})
 }
 
 // crowd has many leases of one Locker, of which one may be taken away.
@@ -395,7 +413,11 @@ func mixture(b *builder) {
 	for range 3 + b.uniform(25) {
 		at += b.spread(10*time.Microsecond, b.lastTTL)
 		s := Step{At: at, Locker: b.any(), Name: names[b.uniform(2)], ID: first + b.uniform(b.ids-first+2)}
-		switch b.uniform(10) {
+		switch b.uniform(12) {
+		case 10:
+			s.Do, s.N = "invalid", b.uniform(8)
+		case 11:
+			s.Do = "nest"
 		case 0, 1, 2, 3:
 			s.Do, s.ID, s.TTL = "acquire", b.newIDs(1), b.otherTTL(ttl)
 			if !b.chance(3) {
@@ -405,6 +427,7 @@ func mixture(b *builder) {
 				s.Wait = b.span(0.1, 3)
 			}
 			s = b.options(s)
+			s.Over = b.chance(10)
 		case 4, 5:
 			s.Do = "release"
 		case 6:
@@ -419,4 +442,62 @@ func mixture(b *builder) {
 		}
 		b.add(s)
 	}
+}
+
+// lateMessages has requests that arrive when what they ask for is over, or whose reply is lost, and
+// others that overtake them.
+func lateMessages(b *builder) {
+	ttl := b.newTTL()
+	number, name := b.disturbable(), b.plainName()
+	id := b.newIDs(1)
+	at := time.Duration(0)
+	fault := func() { // of what is sent next
+		switch s := (Step{At: at, Locker: number, N: 1 + b.uniform(2), There: b.spread(time.Millisecond, 2*b.lastTTL)}); {
+		case b.message && b.chance(2):
+			s.Do = []Verb{"lose-request", "lose-reply", "delay-request", "repeat-request"}[b.uniform(4)]
+			b.add(s)
+		case b.chance(2):
+			b.add(Step{At: at, Do: "drop", Locker: number, N: s.N})
+		default:
+			b.add(Step{At: at, Do: "delay", Locker: number, There: s.There})
+		}
+	}
+	if b.chance(3) {
+		fault()
+	}
+	wait := Forever
+	if b.chance(2) {
+		wait = b.span(0.05, 1)
+	}
+	b.add(Step{At: at, Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl, Wait: wait})
+	for range 1 + b.uniform(4) {
+		at += b.spread(100*time.Microsecond, b.lastTTL)
+		if b.chance(2) {
+			fault()
+		}
+		switch b.uniform(5) {
+		case 0:
+			b.add(Step{At: at, Do: "release", ID: id})
+		case 1, 2:
+			b.add(Step{At: at, Do: "renew", ID: id})
+		case 3:
+			b.add(Step{At: at, Do: "cancel", ID: id})
+		default:
+			id = b.newIDs(1)
+			b.add(Step{At: at, Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl, Wait: Forever})
+		}
+		if b.chance(2) { // from here on others overtake
+			b.add(Step{At: at + b.spread(100*time.Microsecond, b.lastTTL/4), Do: "heal", Locker: number})
+		}
+	}
+	at += b.spread(100*time.Microsecond, b.lastTTL/4)
+	b.add(Step{At: at, Do: "heal", Locker: number})
+	b.add(Step{At: at, Do: "release", ID: id})
+	rival := b.newIDs(2)
+	b.add(Step{At: at + b.span(0, 2), Do: "acquire", Locker: b.other(), Name: name, ID: rival, TTL: b.otherTTL(ttl), Wait: Forever})
+	b.add(Step{At: at + b.span(0, 2), Do: "acquire", Locker: number, Name: name, ID: rival + 1, TTL: ttl, Wait: Forever})
+	for range 1 + b.uniform(3) {
+		b.add(Step{At: at + b.span(0, 3), Do: "probe", ID: id})
+	}
+	b.add(Step{At: at + b.span(0, 3), Do: "release", ID: rival, Count: 2})
 }

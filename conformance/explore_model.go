@@ -11,7 +11,7 @@ import (
 )
 
 // model is what is known of a program that runs: who has asked for which lock, what was answered,
-// and which faults there were. Its invariants (invariants.go) compare that with the contract.
+// and which faults there were. Its invariants (explore_invariants.go) compare that with the contract.
 type model struct {
 	h     *Harness
 	start time.Time
@@ -68,17 +68,19 @@ type party struct {
 
 // attempt is a call of Acquire and what came of it.
 type attempt struct {
-	id    int
-	party *party
-	name  string // as the Locker's caller says it
-	lock  string // which lock that is: prefix and name
-	step  Step
-	floor locker.Token // the largest token of a lease on this lock that was returned before it began
+	id     int
+	party  *party
+	name   string // as the Locker's caller says it
+	lock   string // which lock that is: prefix and name
+	step   Step
+	inside *attempt     // whose lease's context the call has
+	floor  locker.Token // the largest token of a lease on this lock that was returned before it began
 
 	began, returned moment
 	cancelled       moment
 	cancel          context.CancelCauseFunc
 	lease           locker.Lease
+	token           locker.Token // as the lease had it at first
 	err             error
 	force           time.Duration // the TTL in force, as far as the lease shows it
 
@@ -87,7 +89,7 @@ type attempt struct {
 	ended    moment // when Done was seen closed
 	endErr   error
 	renewed  moment // the last call of Renew that returned nil began then
-	doubt    string // why two holders are possible, by contract; see doubts.go
+	doubt    string // why two holders are possible, by contract; see explore_doubts.go
 	mustKnow time.Time
 }
 
@@ -98,8 +100,10 @@ func (a *attempt) waits() bool { return a.step.Wait != 0 }
 
 // call is a call of the program that is under way.
 type call struct {
-	what string
-	by   time.Time // when it must have returned; zero: it may wait
+	what  string
+	began time.Time
+	by    time.Time // when it must have returned; zero: it may wait
+	party *party    // nil: it may take its time, even if nothing is disturbed
 }
 
 type entry struct {
@@ -160,6 +164,9 @@ func (m *model) wake() {
 	m.changed = make(chan struct{})
 }
 
+// prompt is the longest time that a call takes which waits for nothing.
+func (m *model) prompt() time.Duration { return m.h.Slack + 100*time.Millisecond }
+
 // locked calls f with the mutex.
 func (m *model) locked(f func()) {
 	m.mu.Lock()
@@ -167,9 +174,10 @@ func (m *model) locked(f func()) {
 	f()
 }
 
-// begin notes a call that must return within limit; 0: it may wait. The caller has the mutex.
-func (m *model) begin(limit time.Duration, format string, args ...any) *call {
-	c := &call{what: fmt.Sprintf(format, args...)}
+// begin notes a call that must return within limit; 0: it may wait. If nothing disturbs prompt, the
+// call must return at once. The caller has the mutex.
+func (m *model) begin(prompt *party, limit time.Duration, format string, args ...any) *call {
+	c := &call{what: fmt.Sprintf(format, args...), began: time.Now(), party: prompt}
 	if limit > 0 {
 		c.by = time.Now().Add(limit)
 	}
@@ -180,6 +188,10 @@ func (m *model) begin(limit time.Duration, format string, args ...any) *call {
 // end notes that a call has returned. The caller has the mutex.
 func (m *model) end(c *call) {
 	delete(m.calls, c)
+	now := time.Now()
+	if took := now.Sub(c.began); c.party != nil && took > m.prompt() && m.undisturbed(c.party, c.began, now) {
+		m.breach(callsReturn, "%s took %v, and nothing disturbs its locker", c.what, took)
+	}
 	if !c.by.IsZero() && time.Now().After(c.by) {
 		m.breach(callsReturn, "%s has returned %v too late", c.what, time.Since(c.by))
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
-	"strconv"
 	"sync"
 	"time"
 
@@ -20,7 +19,6 @@ type execution struct {
 	p        Program
 	ctx      context.Context // of all calls; ended by stop
 	stop     context.CancelFunc
-	pairs    map[string][2]string
 	stranger *party // which no link disturbs
 	calling  sync.WaitGroup
 	active   int  // goroutines of run
@@ -36,7 +34,7 @@ var errGiveUp = errors.New("the program cancels")
 func execute(t T, h *Harness, p Program) *execution {
 	var random [5]byte
 	_, _ = rand.Read(random[:]) // never fails
-	x := &execution{model: newModel(h, "x"+hex.EncodeToString(random[:])), t: t, p: p, pairs: make(map[string][2]string)}
+	x := &execution{model: newModel(h, "x"+hex.EncodeToString(random[:])), t: t, p: p}
 	x.ctx, x.stop = context.WithCancel(context.Background())
 	for _, s := range p.Steps {
 		x.longest = max(x.longest, s.TTL)
@@ -84,17 +82,21 @@ func (x *execution) open() {
 
 // until waits until the moment, or until an invariant is broken.
 func (x *execution) until(at time.Time) {
+	chunk := max(time.Until(at)/4, x.h.Slack)
+	look := time.Now().Add(chunk)
 	for {
-		d := time.Until(at)
-		if d <= 0 || x.over() {
+		now := time.Now()
+		if !now.Before(at) || x.over() {
 			return
+		}
+		if now.After(look) {
+			x.locked(x.sweep)
+			look = now.Add(chunk)
 		}
 		x.mu.Lock()
 		changed := x.changed
 		x.mu.Unlock()
-		if x.waitChange(changed, d) {
-			continue
-		}
+		x.waitChange(changed, min(time.Until(at), chunk))
 	}
 }
 
@@ -124,7 +126,7 @@ func (x *execution) begin1(s Step) {
 		for i := range s.count() {
 			x.acquire(p, s, s.ID+i, x.nameOf(p, s, i))
 		}
-	case "renew", "release", "cancel", "probe", "remove":
+	case "renew", "release", "cancel", "probe", "remove", "nest":
 		for i := range s.count() {
 			x.mu.Lock()
 			a := x.attempts[s.ID+i]
@@ -135,6 +137,8 @@ func (x *execution) begin1(s Step) {
 		}
 	case "read":
 		x.read(p, x.nameOf(p, s, 0))
+	case "invalid":
+		x.invalid(p, x.nameOf(p, s, 0), s.N)
 	case "close":
 		x.close(p)
 	case "pause", "resume", "down", "up", "restart", "wipe", "failover":
@@ -152,7 +156,7 @@ func (x *execution) nameOf(p *party, s Step, i int) string {
 		text = x.p.Names[s.Name]
 	}
 	prefixed := p.opening.Prefix != "" && x.h.Prefixed != nil && p.link == nil
-	name := lockName(x.base, text, prefixed, x.pairs)
+	name := lockName(x.base, text, prefixed)
 	if s.Count > 0 && !s.Same {
 		name = member(name, i)
 	}
@@ -173,7 +177,9 @@ func (x *execution) concern(a *attempt, s Step) {
 	case "renew":
 		x.renew(a)
 	case "release":
-		x.release(a)
+		x.release(a, s.Over)
+	case "nest":
+		x.nest(a)
 	case "cancel":
 		x.locked(func() {
 			if !a.cancelled.happened() {
@@ -228,10 +234,15 @@ func (x *execution) options(s Step) []locker.Option {
 
 // acquire begins a call of Acquire.
 func (x *execution) acquire(p *party, s Step, id int, name string) {
-	if s.TTL == 0 {
-		s.TTL = x.h.TTL
+	x.ask(&attempt{id: id, party: p, name: name, lock: x.lockOf(p, name), step: s})
+}
+
+// ask makes the call of an attempt.
+func (x *execution) ask(a *attempt) {
+	if a.step.TTL == 0 {
+		a.step.TTL = x.h.TTL
 	}
-	a := &attempt{id: id, party: p, name: name, lock: x.lockOf(p, name), step: s}
+	p, s := a.party, a.step
 	ctx, cancel := context.WithCancelCause(x.ctx)
 	a.cancel = cancel
 	limit := s.Wait
@@ -240,14 +251,19 @@ func (x *execution) acquire(p *party, s Step, id int, name string) {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.attempts[id] != nil || p.closing.happened() {
+	if x.attempts[a.id] != nil || p.closing.happened() {
 		cancel(nil)
 		return
 	}
 	x.steps++
-	x.attempts[id] = a
+	x.attempts[a.id] = a
 	x.run(func() {
 		defer cancel(nil)
+		if a.inside != nil {
+			var stop context.CancelFunc
+			ctx, stop = locker.WithLease(ctx, a.inside.lease)
+			defer stop()
+		}
 		if limit > 0 {
 			var stop context.CancelFunc
 			ctx, stop = context.WithTimeout(ctx, limit)
@@ -256,37 +272,45 @@ func (x *execution) acquire(p *party, s Step, id int, name string) {
 		var c *call
 		x.locked(func() {
 			a.began = x.now()
+			if s.Over {
+				a.cancelled = a.began
+				cancel(errGiveUp)
+			}
 			for _, b := range x.locks[a.lock] {
 				if b.lease != nil {
 					a.floor = max(a.floor, b.lease.Token())
 				}
 			}
 			x.locks[a.lock] = append(x.locks[a.lock], a)
-			x.note("%v: locker %d asks for %q (%s)", a, p.number, name, describe(s))
-			bound := time.Duration(0)
+			x.note("%v: locker %d asks for %q (%s)", a, p.number, a.name, describe(a))
+			bound, prompt := time.Duration(0), p
+			if a.waits() && !s.Over {
+				prompt = nil
+			}
 			if limit > 0 {
 				bound = limit + x.h.Slack
 			}
-			c = x.begin(bound, "Acquire of %v", a)
+			c = x.begin(prompt, bound, "Acquire of %v", a)
 		})
-		lease, err := p.l.Acquire(ctx, name, x.options(s)...)
+		lease, err := p.l.Acquire(ctx, a.name, x.options(s)...)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		a.lease, a.err, a.returned = lease, err, x.now()
 		if lease != nil {
+			a.token = lease.Token()
 			x.show(a)
 			x.watch(a)
 		}
 		x.acquired(a)
 		x.end(c)
 		if x.draining && a.lease != nil {
-			x.releaseLocked(a)
+			x.releaseLocked(a, false)
 		}
 	})
 }
 
-func describe(s Step) string {
-	text := "waits"
+func describe(a *attempt) string {
+	text, s := "waits", a.step
 	switch {
 	case s.Wait == 0:
 		text = "doesn't wait"
@@ -301,6 +325,9 @@ func describe(s Step) string {
 	}
 	if s.MaxHold > 0 {
 		text += ", held for up to " + s.MaxHold.String()
+	}
+	if a.inside != nil {
+		text += ", with a context of " + a.inside.String()
 	}
 	return text
 }
@@ -334,7 +361,7 @@ func (x *execution) renew(a *attempt) {
 		x.locked(func() {
 			began = x.now()
 			x.note("Renew of %v", a)
-			c = x.begin(renewalBound+x.h.Slack, "Renew of %v", a)
+			c = x.begin(a.party, renewalBound+x.h.Slack, "Renew of %v", a)
 		})
 		ctx, cancel := context.WithTimeout(x.ctx, renewalBound)
 		defer cancel()
@@ -354,13 +381,14 @@ const (
 	closeBound   = 30 * time.Second
 )
 
-func (x *execution) release(a *attempt) {
+func (x *execution) release(a *attempt, over bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.releaseLocked(a)
+	x.releaseLocked(a, over)
 }
 
-func (x *execution) releaseLocked(a *attempt) {
+// releaseLocked begins a call of Release, whose context may be over. The caller has the mutex.
+func (x *execution) releaseLocked(a *attempt, over bool) {
 	if a.lease == nil {
 		return
 	}
@@ -374,9 +402,14 @@ func (x *execution) releaseLocked(a *attempt) {
 		x.locked(func() {
 			began = x.now()
 			x.note("Release of %v", a)
-			c = x.begin(releaseBound+x.h.Slack, "Release of %v", a)
+			c = x.begin(a.party, releaseBound+x.h.Slack, "Release of %v", a)
 		})
-		err := a.lease.Release(x.ctx)
+		ctx, cancel := context.WithCancel(x.ctx)
+		defer cancel()
+		if over {
+			cancel()
+		}
+		err := a.lease.Release(ctx)
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.releaseAnswered(a, began, err)
@@ -400,7 +433,7 @@ func (x *execution) probe(name string) {
 	x.locked(func() {
 		x.run(func() {
 			x.await(func() bool { return !a.pending() })
-			x.release(a)
+			x.release(a, false)
 		})
 	})
 }
@@ -434,7 +467,7 @@ func (x *execution) read(p *party, name string) {
 		x.locked(func() {
 			began = x.now()
 			sure = x.holder(lock)
-			c = x.begin(tryLimit+x.h.Slack, "CurrentToken on locker %d", p.number)
+			c = x.begin(p, tryLimit+x.h.Slack, "CurrentToken on locker %d", p.number)
 		})
 		ctx, cancel := context.WithTimeout(x.ctx, tryLimit)
 		defer cancel()
@@ -470,7 +503,7 @@ func (x *execution) close(p *party) {
 		var c *call
 		x.locked(func() {
 			x.note("Close of locker %d", p.number)
-			c = x.begin(closeBound+x.h.Slack, "Close of locker %d", p.number)
+			c = x.begin(p, closeBound+x.h.Slack, "Close of locker %d", p.number)
 		})
 		err := p.l.Close()
 		x.mu.Lock()
@@ -478,135 +511,6 @@ func (x *execution) close(p *party) {
 		x.closeAnswered(p, err)
 		x.end(c)
 	})
-}
-
-// finish ends all faults and lets everybody who waits have the lock. Then all must be as before the
-// program.
-func (x *execution) finish() {
-	x.healAll()
-	x.locked(func() {
-		x.note("the program is over, the faults end, and all leases are released as soon as they are granted")
-		x.draining = true
-		for _, a := range x.attempts {
-			if a.lease != nil && !a.asked.happened() {
-				x.releaseLocked(a)
-			}
-		}
-	})
-	if !x.drain() {
-		return
-	}
-	x.wantAllFree()
-	x.wantLockersUsable()
-	x.wantNoResidue()
-	for _, p := range x.parties {
-		x.close(p)
-	}
-	if x.drain() {
-		x.wantNoResidue()
-	}
-}
-
-// drain waits until no call is under way. It reports whether that was so, and no invariant broken.
-func (x *execution) drain() bool {
-	limit := x.longest + x.h.guarantees.Expiry.Slack + 15*time.Second + x.grace()
-	progress := time.Now()
-	for {
-		x.mu.Lock()
-		x.sweep()
-		done, under, broken, changed := x.active == 0, x.steps, x.broken, x.changed
-		x.mu.Unlock()
-		switch {
-		case broken != nil:
-			return false
-		case done:
-			return true
-		}
-		if x.waitChange(changed, x.h.HandOffLimit()) {
-			progress = time.Now()
-			continue
-		}
-		if time.Since(progress) > limit {
-			x.locked(func() {
-				for c := range x.calls {
-					x.breach(freeIsGranted, "%s has not returned, %v after everything was released (%d operations)", c.what, limit, under)
-				}
-			})
-			return false
-		}
-	}
-}
-
-// wantAllFree checks that the stranger gets all locks of the program.
-func (x *execution) wantAllFree() {
-	var names []string
-	x.locked(func() {
-		for lock, attempts := range x.locks {
-			if lock == x.lockOf(x.stranger, attempts[0].name) {
-				names = append(names, attempts[0].name)
-			}
-		}
-	})
-	for _, name := range names {
-		if !x.usable(x.stranger, name, 0) {
-			return
-		}
-	}
-}
-
-// wantLockersUsable checks that each Locker can still acquire a lock.
-func (x *execution) wantLockersUsable() {
-	for _, p := range x.parties {
-		if !p.closing.happened() && !x.usable(p, x.base+"after"+strconv.Itoa(p.number), x.grace()) {
-			return
-		}
-	}
-}
-
-// usable has p acquire and release a lock, until that works. Each failure is judged by the model,
-// which knows how long something may be left. It reports whether no invariant is broken.
-func (x *execution) usable(p *party, name string, grace time.Duration) bool {
-	end := time.Now().Add(x.longest + x.h.guarantees.Expiry.Slack + x.h.Slack + 20*time.Second + grace)
-	for pause := 5 * time.Millisecond; ; pause *= 2 {
-		x.mu.Lock()
-		x.probes++
-		id := -x.probes
-		x.mu.Unlock()
-		x.acquire(p, Step{}, id, name)
-		if !x.drain() {
-			return false
-		}
-		x.mu.Lock()
-		ok, err := x.attempts[id].lease != nil, x.attempts[id].err
-		if !ok && time.Now().After(end) {
-			x.breach(freeIsGranted, "locker %d can't get the lock %q after the program: %v", p.number, name, err)
-		}
-		broken := x.broken != nil
-		x.mu.Unlock()
-		if ok || broken {
-			return !broken
-		}
-		time.Sleep(pause)
-	}
-}
-
-// wantNoResidue waits until nothing is left on the service.
-func (x *execution) wantNoResidue() {
-	if x.h.Residue == nil || x.over() {
-		return
-	}
-	limit := x.longest + x.h.guarantees.Expiry.Slack + x.h.Slack + 15*time.Second
-	for end, pause := time.Now().Add(limit), time.Millisecond; ; pause *= 2 {
-		left := x.h.Residue(x.t)
-		if left == "" {
-			return
-		}
-		if time.Now().After(end) {
-			x.locked(func() { x.breach(nothingStays, "left on the service after the program: %s", left) })
-			return
-		}
-		time.Sleep(pause)
-	}
 }
 
 // cleanUp ends everything, whatever the state.

@@ -30,6 +30,8 @@ type Opening struct {
 //   - "probe": another Locker, which no link disturbs, calls TryAcquire on the name of ID, and
 //     releases what it gets;
 //   - "read": Locker calls CurrentToken on Name;
+//   - "invalid": Locker calls Acquire with arguments that no backend may accept;
+//   - "nest": the Locker of ID calls Acquire for the same lock, with a context of ID's lease;
 //   - "close": Locker is closed;
 //   - "remove": an operator removes the lock of ID;
 //   - "cut", "cut-requests", "cut-replies", "delay", "drop", "sever", "heal": the methods of [Link]
@@ -65,6 +67,7 @@ type Step struct {
 	Wait      time.Duration // of an acquisition; 0: NoWait
 	MaxHold   time.Duration
 	NoRenewal bool
+	Over      bool // the context of the call is over before the call
 
 	N           int           // which request, or how many replies
 	There, Back time.Duration // of a delay; There also of one request

@@ -41,7 +41,7 @@ func (x *execution) disturbLink(p *party, s Step) {
 	if do == nil {
 		return
 	}
-	f := &fault{kind: s.Do}
+	f := &fault{kind: s.Do, late: s.There}
 	x.locked(func() {
 		x.steps++
 		f.from = time.Now()

@@ -14,7 +14,8 @@ import (
 type traits struct {
 	g        locker.Guarantees
 	ttl      time.Duration // the harness's; 0: leases have none
-	bubble   bool          // waiting takes no time
+	slack    time.Duration
+	bubble   bool // waiting takes no time
 	linked   bool
 	oneWay   bool
 	message  bool
@@ -24,7 +25,7 @@ type traits struct {
 }
 
 func traitsOf(t T, h *Harness, g locker.Guarantees, bubble bool) traits {
-	tr := traits{g: g, ttl: h.TTL, bubble: bubble, remove: h.Remove != nil, prefixed: h.Prefixed != nil}
+	tr := traits{g: g, ttl: h.TTL, slack: h.Slack, bubble: bubble, remove: h.Remove != nil, prefixed: h.Prefixed != nil}
 	if h.Linked != nil {
 		l, link := h.Linked(t)
 		tr.linked = true
@@ -112,6 +113,9 @@ func (b *builder) add(s Step) {
 		keep = rapid.Bool().Draw(b.rt, "keep") || keep
 	}
 	s.At += b.offset
+	if s.Do == "release" {
+		s.Over = b.chance(6)
+	}
 	if keep {
 		b.p.Steps = append(b.p.Steps, s)
 	}
