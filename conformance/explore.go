@@ -120,7 +120,7 @@ func newSearch(t *testing.T, h Harness, b Budget) *searching {
 	h.wrap(t, func(t *testing.T) {
 		s.g = h.manifest(t)
 		own := h.prepare(t, s.g)
-		s.traits = traitsOf(t, own, s.g, h.Wrap != nil)
+		s.traits = traitsOf(t, own, s.g)
 	})
 	if t.Failed() {
 		t.FailNow()
@@ -162,7 +162,7 @@ func (s *searching) try(p Program) (c *Counterexample) {
 	s.h.wrap(s.t, func(t *testing.T) {
 		r := record(context.Background(), s.t.Name(), func(t T) {
 			run := func() { x = execute(t, s.h.prepare(t, s.g), p) }
-			if s.h.Wrap != nil {
+			if s.traits.bubble { // which finds goroutines that are left by itself
 				run()
 				return
 			}
@@ -173,20 +173,24 @@ func (s *searching) try(p Program) (c *Counterexample) {
 			c = &Counterexample{Program: p, Breach: x.broken, Timeline: x.timeline(), Log: log}
 		} else if r.Failed() {
 			c = &Counterexample{Program: p, Breach: &Breach{"the harness works", "a hook has failed", "nothing is known then"}, Log: log}
+		} else if stacks := remaining(left); len(stacks) > 0 {
+			what := "goroutines are left after the program:\n" + strings.Join(stacks, "\n\n")
+			c = &Counterexample{Program: p, Breach: &Breach{nothingStays.name, what, nothingStays.why}, Timeline: x.timeline(), Log: log}
 		}
 	})
 	if x != nil {
 		s.steps += max(x.steps, 1)
 	}
-	if c == nil {
-		for end := time.Now().Add(5 * time.Second); len(left()) > 0; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				return &Counterexample{Program: p, Timeline: x.timeline(), Breach: &Breach{nothingStays.name,
-					"goroutines are left after the program:\n" + strings.Join(left(), "\n\n"), nothingStays.why}}
-			}
+	return c
+}
+
+// remaining waits until no goroutines are left, and returns those that stay.
+func remaining(left func() []string) []string {
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if stacks := left(); len(stacks) == 0 || time.Now().After(end) {
+			return stacks
 		}
 	}
-	return c
 }
 
 // timeline is what happened, in words.

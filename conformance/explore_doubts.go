@@ -66,10 +66,16 @@ func (m *model) undisturbed(p *party, from, to time.Time) bool {
 }
 
 // removal is the longest time until all is gone that an attempt has left, once the service can be
-// reached again: a call that hangs until its own timeout, and the longest pause before the next; or
-// the TTL.
+// reached again: a call that hangs until its own timeout, and the longest pause before the next.
+// What is attached to a session may have to wait for the session's end. A request that is late, or
+// executed twice, may have created a lock again, which then has its whole TTL.
 func (m *model) removal(a *attempt) time.Duration {
-	return m.expiry(a) + 15*time.Second
+	limit := m.h.Slack + 15*time.Second
+	late := m.disturbed(a.party, a.began.at, time.Now(), func(f *fault) bool { return f.late > 0 })
+	if late || a.party.repeats || m.h.guarantees.Expiry.By != locker.ExpiryKey {
+		limit += m.expiry(a)
+	}
+	return limit
 }
 
 // expiry is the longest time from the last sign of life of a's Locker until somebody else may have

@@ -158,7 +158,7 @@ func (x *execution) letKnow() {
 // wantNoRequests checks that nothing is sent while nobody holds a lock or waits for one. On the real
 // clock that would take too long for each program, and there is a case for it.
 func (x *execution) wantNoRequests() {
-	if x.h.Requests == nil || x.h.Wrap == nil || x.over() {
+	if x.h.Requests == nil || !inBubble() || x.over() {
 		return
 	}
 	time.Sleep(3*x.longest + 20*time.Second) // until then removals may go on, and requests be on their way

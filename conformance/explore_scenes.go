@@ -6,9 +6,9 @@ import "time"
 type scene func(b *builder)
 
 func (tr traits) scenes() []scene {
-	scenes := []scene{heldThroughFault, heldThroughFault, crowd, queue, races, manyWaits, closing, confusable, shortOfTTL, tokensInTurn, mixture}
+	scenes := []scene{heldThroughFault, heldThroughFault, crowd, queue, races, races, manyWaits, closing, confusable, shortOfTTL, tokensInTurn, mixture}
 	if tr.linked {
-		scenes = append(scenes, lateMessages, lateMessages)
+		scenes = append(scenes, lateMessages, lateMessages, leaveTooLate)
 	}
 	if tr.ttl > 0 {
 		scenes = append(scenes, deadHolder, deadHolder, longHold)
@@ -247,7 +247,7 @@ func races(b *builder) {
 	ttl := b.newTTL()
 	name := b.plainName()
 	at := time.Duration(0)
-	for range 1 + b.uniform(8) {
+	for range 1 + b.uniform(16) {
 		holder, waiter, third := b.newIDs(1), b.newIDs(1), b.newIDs(1)
 		first, second := b.any(), b.any()
 		b.add(Step{At: at, Do: "acquire", Locker: first, Name: name, ID: holder, TTL: ttl, Wait: Forever})
@@ -257,7 +257,10 @@ func races(b *builder) {
 			b.add(Step{At: at, Do: "acquire", Locker: b.any(), Name: name, ID: third, TTL: ttl, Wait: Forever})
 		}
 		at += b.spread(100*time.Microsecond, b.lastTTL/2)
-		for range 1 + b.uniform(3) {
+		if b.chance(2) {
+			b.add(Step{At: at, Do: "cancel", ID: waiter})
+		}
+		for range b.uniform(3) {
 			do := []Step{{Do: "release", ID: holder}, {Do: "cancel", ID: waiter}, {Do: "renew", ID: holder}, {Do: "cancel", ID: third},
 				{Do: "probe", ID: holder}, {Do: "read", Locker: second, Name: name}}[b.uniform(6)]
 			do.At = at
@@ -500,4 +503,44 @@ func lateMessages(b *builder) {
 		b.add(Step{At: at + b.span(0, 3), Do: "probe", ID: id})
 	}
 	b.add(Step{At: at + b.span(0, 3), Do: "release", ID: rival, Count: 2})
+}
+
+// leaveTooLate has a caller give up while the grant of its lock is on the way, or lost.
+func leaveTooLate(b *builder) {
+	ttl := b.newTTL()
+	number, name := b.disturbable(), b.plainName()
+	at := time.Duration(0)
+	for range 1 + b.uniform(3) {
+		holder, id := 0, b.newIDs(1)
+		if b.chance(2) {
+			holder = b.newIDs(1)
+			b.add(Step{At: at, Do: "acquire", Locker: b.other(), Name: name, ID: holder, TTL: ttl, Wait: Forever})
+			at += b.spread(time.Millisecond, b.lastTTL/2)
+			b.add(Step{At: at, Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl, Wait: Forever})
+			at += b.spread(time.Millisecond, b.lastTTL)
+		}
+		kinds := []Step{{Do: "delay", Back: b.span(0.01, 0.3)}, {Do: "delay", There: b.span(0.01, 0.3)}, {Do: "drop", N: 1 + b.uniform(2)}, {Do: "cut"}, {Do: "sever"}}
+		if b.oneWay {
+			kinds = append(kinds, Step{Do: "cut-replies"})
+		}
+		if b.message {
+			kinds = append(kinds, Step{Do: "lose-reply", N: 1})
+		}
+		s := kinds[b.uniform(len(kinds))]
+		s.At, s.Locker = at, number
+		b.add(s)
+		at += b.spread(10*time.Microsecond, b.lastTTL/8)
+		if holder > 0 {
+			b.add(Step{At: at, Do: "release", ID: holder})
+		} else {
+			b.add(Step{At: at, Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl, Wait: Forever})
+		}
+		at += b.spread(10*time.Microsecond, b.lastTTL/8)
+		b.add(Step{At: at, Do: "cancel", ID: id})
+		at += b.spread(10*time.Microsecond, b.lastTTL/2)
+		b.add(Step{At: at, Do: "heal", Locker: number})
+		b.add(Step{At: at + b.span(0, 1), Do: "probe", ID: id})
+		at += b.span(0, 2)
+		b.add(Step{At: at, Do: "release", ID: id})
+	}
 }

@@ -18,11 +18,17 @@ var confusables = [][2]string{
 	{"crc32:1", "crc32:2"}, {"crc32c:1", "crc32c:2"}, {"adler:1", "adler:2"}, {"fnv1a:1", "fnv1a:2"}, {"fnv1:1", "fnv1:2"}, {"java:1", "java:2"}, {"djb2:1", "djb2:2"},
 }
 
-// confusable has both names of a pair held at the same time.
+// confusable has both names of some pairs held at the same time. For one of them more happens.
 func confusable(b *builder) {
 	ttl := b.newTTL()
 	pair := confusables[b.uniform(len(confusables))]
 	b.pair(ttl, b.any(), b.any(), b.newName(pair[0]), b.newName(pair[1]))
+	first, second := b.any(), b.any()
+	for range 4 + b.uniform(12) {
+		pair := confusables[b.uniform(len(confusables))]
+		b.add(Step{Do: "acquire", Locker: first, Name: b.newName(pair[0]), ID: b.newIDs(1), TTL: ttl})
+		b.add(Step{At: time.Millisecond, Do: "acquire", Locker: second, Name: b.newName(pair[1]), ID: b.newIDs(1), TTL: ttl})
+	}
 }
 
 // pair has two locks held, waited for and released, as if they had nothing to do with each other.
