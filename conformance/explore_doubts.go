@@ -67,15 +67,27 @@ func (m *model) undisturbed(p *party, from, to time.Time) bool {
 
 // removal is the longest time until all is gone that an attempt has left, once the service can be
 // reached again: a call that hangs until its own timeout, and the longest pause before the next.
-// What is attached to a session may have to wait for the session's end. A request that is late, or
-// executed twice, may have created a lock again, which then has its whole TTL.
+// What is attached to a session may have to wait for the session's end.
 func (m *model) removal(a *attempt) time.Duration {
 	limit := m.h.Slack + 15*time.Second
-	late := m.disturbed(a.party, a.began.at, time.Now(), func(f *fault) bool { return f.late > 0 })
-	if late || a.party.repeats || m.h.guarantees.Expiry.By != locker.ExpiryKey {
+	if m.tooLate(a) || m.h.guarantees.Expiry.By != locker.ExpiryKey {
 		limit += m.expiry(a)
 	}
 	return limit
+}
+
+// tooLate reports whether a request of a, or a copy, may have arrived later than a TTL after it was
+// sent. What stops late requests on the service may be forgotten by then, so the request may have
+// created a lock, which then has its whole TTL.
+func (m *model) tooLate(a *attempt) bool {
+	return m.disturbed(a.party, a.began.at, time.Now(), func(f *fault) bool { return f.late >= m.asked(a) })
+}
+
+// copied reports whether a copy of a request of a that arrived too late may hold the lock.
+func (m *model) copied(a *attempt, at time.Time) bool {
+	return m.disturbed(a.party, a.began.at, at, func(f *fault) bool {
+		return f.kind == "repeat-request" && f.late >= m.asked(a) && (f.to.IsZero() || !at.After(f.to.Add(m.expiry(a))))
+	})
 }
 
 // expiry is the longest time from the last sign of life of a's Locker until somebody else may have
@@ -89,10 +101,10 @@ func (m *model) expiry(a *attempt) time.Duration {
 func (m *model) gone(a *attempt, at moment) bool {
 	p := a.party
 	switch {
-	case a.freed.before(at) && !p.repeats:
-		return true // nil from Release is a promise
-	case p.closed.before(at) && p.closeErr == nil && !p.repeats && !a.pending():
-		return true // and so is nil from Close
+	case a.freed.before(at):
+		return !m.copied(a, at.at) // nil from Release is a promise
+	case p.closed.before(at) && p.closeErr == nil && !a.pending():
+		return !m.copied(a, at.at) // and so is nil from Close
 	case m.silenced(a, at.at):
 		return true
 	case a.pending() || a.isLive():
@@ -122,7 +134,8 @@ func (m *model) gone(a *attempt, at moment) bool {
 }
 
 // silenced reports whether the service has heard nothing of a's Locker for so long that a's lock
-// or place has ended. A waiter may have been granted the lock at the last moment, for another TTL.
+// or place has ended: Expiry counts from the last message, also for a waiter that was granted the
+// lock later.
 func (m *model) silenced(a *attempt, at time.Time) bool {
 	if !m.h.guarantees.Expiry.TTL {
 		return false
@@ -148,8 +161,8 @@ func (m *model) silenced(a *attempt, at time.Time) bool {
 		if !countable {
 			continue
 		}
-		if a.lease == nil || a.returned.at.After(f.from) {
-			limit += m.inForce(a)
+		if m.attached() && (a.lease == nil || a.returned.at.After(f.from)) {
+			limit += m.inForce(a) // a connection isn't idle while a statement waits on it
 		}
 		if at.After(f.from.Add(limit)) {
 			return true

@@ -47,7 +47,6 @@ func (x *execution) disturbLink(p *party, s Step) {
 		f.from = time.Now()
 		p.faults = append(p.faults, f)
 		p.there, p.back = max(p.there, s.There), max(p.back, s.Back)
-		p.repeats = p.repeats || s.Do == "repeat-request"
 		x.note("FAULT: %s of locker %d%s", s.Do, p.number, detail(s))
 		x.doubted(p, s.Do)
 	})

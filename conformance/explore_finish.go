@@ -161,12 +161,13 @@ func (x *execution) wantNoRequests() {
 	if x.h.Requests == nil || !inBubble() || x.over() {
 		return
 	}
-	time.Sleep(3*x.longest + 20*time.Second) // until then removals may go on, and requests be on their way
+	quiet := min(2*x.longest, 20*time.Minute)
+	time.Sleep(quiet + 20*time.Second) // until then removals may go on, and requests be on their way
 	before := x.h.Requests(x.t)
-	time.Sleep(2 * x.longest)
+	time.Sleep(quiet)
 	if n := x.h.Requests(x.t) - before; n != 0 {
 		x.locked(func() {
-			x.breach(nothingStays, "the service has got %d requests in %v, and nobody holds a lock or waits", n, 2*x.longest)
+			x.breach(nothingStays, "the service has got %d requests in %v, and nobody holds a lock or waits", n, quiet)
 		})
 	}
 }

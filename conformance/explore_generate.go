@@ -61,7 +61,9 @@ func (tr traits) programs() *rapid.Generator[Program] {
 			if len(b.p.Steps) > 0 {
 				b.offset = b.spread(time.Millisecond, 2*b.lastTTL+10*time.Millisecond)
 			}
-			scenes[b.uniform(len(scenes))](b)
+			if !b.alone {
+				scenes[b.uniform(len(scenes))](b)
+			}
 		}
 		return b.p.trimmed()
 	})
@@ -75,6 +77,7 @@ type builder struct {
 	offset  time.Duration // of the scene
 	ids     int
 	lastTTL time.Duration
+	alone   bool // there must be no other scene
 }
 
 // uniform is a random number below n. The numbers of package rapid are mostly small; the bits of
@@ -160,7 +163,11 @@ func (b *builder) newTTL() time.Duration {
 	case !b.bubble:
 		b.lastTTL = b.between(b.ttl, 3*b.ttl).Truncate(time.Millisecond) + time.Millisecond
 	case b.chance(3):
-		b.lastTTL = b.spread(100*time.Millisecond, 10*time.Minute).Truncate(time.Millisecond)
+		longest := 10 * time.Minute
+		if b.g.Waiting < locker.WaitingNotify {
+			longest = 30 * time.Second // polling for longer finds nothing more
+		}
+		b.lastTTL = b.spread(100*time.Millisecond, longest).Truncate(time.Millisecond)
 	default:
 		b.lastTTL = b.between(b.ttl/2, 4*b.ttl).Truncate(time.Millisecond)
 	}

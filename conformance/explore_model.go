@@ -60,7 +60,6 @@ type party struct {
 	faults  []*fault
 	there   time.Duration // the longest delay that the link has had since it was healed
 	back    time.Duration
-	repeats bool // requests may have been executed twice
 
 	closing, closed moment
 	closeErr        error

@@ -63,6 +63,9 @@ type Step struct {
 	Count int
 	Same  bool
 
+	// Spread acquisitions out of Count come from a Locker each, from Locker on, and so on in turn.
+	Spread int
+
 	TTL       time.Duration // of an acquisition; 0: the Locker's own
 	Wait      time.Duration // of an acquisition; 0: NoWait
 	MaxHold   time.Duration
@@ -90,6 +93,10 @@ func (p Program) String() string {
 	for i, o := range p.Lockers {
 		if i > 0 {
 			b.WriteString(", ")
+		}
+		if o == (Opening{}) && !slices.ContainsFunc(p.Lockers[i:], func(o Opening) bool { return o != Opening{} }) {
+			fmt.Fprintf(&b, "%d: {}", len(p.Lockers)-1) // and all before it
+			break
 		}
 		b.WriteString("{" + fields(reflect.ValueOf(o)) + "}")
 	}
@@ -140,6 +147,9 @@ func durationAsGo(d time.Duration) string {
 // trimmed leaves out the Lockers and names that no step uses, so that a short program is short.
 func (p Program) trimmed() Program {
 	short := Program{Steps: p.sorted()}
+	if slices.ContainsFunc(p.Steps, func(s Step) bool { return s.Spread > 0 }) {
+		return p // its Lockers must stay neighbours
+	}
 	lockers, names := make(map[int]int), make(map[int]int)
 	for i := range short.Steps {
 		s := &short.Steps[i]

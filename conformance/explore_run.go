@@ -124,6 +124,9 @@ func (x *execution) begin1(s Step) {
 	switch s.Do {
 	case "acquire":
 		for i := range s.count() {
+			if s.Spread > 0 {
+				p = x.parties[min(s.Locker+i%s.Spread, len(x.parties)-1)]
+			}
 			x.acquire(p, s, s.ID+i, x.nameOf(p, s, i))
 		}
 	case "renew", "release", "cancel", "probe", "remove", "nest":

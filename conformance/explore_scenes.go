@@ -7,8 +7,14 @@ type scene func(b *builder)
 
 func (tr traits) scenes() []scene {
 	scenes := []scene{heldThroughFault, heldThroughFault, crowd, queue, races, races, manyWaits, closing, confusable, shortOfTTL, tokensInTurn, mixture}
+	if tr.bubble {
+		scenes = append(scenes, longQueue)
+	}
+	if tr.bubble && tr.ttl > 0 {
+		scenes = append(scenes, hugeTTL)
+	}
 	if tr.linked {
-		scenes = append(scenes, lateMessages, lateMessages, leaveTooLate)
+		scenes = append(scenes, lateMessages, lateMessages, leaveTooLate, storm, storm)
 	}
 	if tr.ttl > 0 {
 		scenes = append(scenes, deadHolder, deadHolder, longHold)
@@ -144,7 +150,7 @@ func deadHolder(b *builder) {
 		}
 		b.add(Step{At: cut, Do: kind, Locker: number})
 	}
-	for range 1 + b.uniform(2) {
+	for range b.uniform(3) {
 		b.add(Step{At: b.between(from, cut+b.lastTTL), Do: "acquire", Locker: b.other(), Name: name, ID: b.newIDs(1), TTL: b.otherTTL(ttl), Wait: Forever})
 	}
 	b.during(id, name, from, cut+3*b.lastTTL)
@@ -172,8 +178,18 @@ func crowd(b *builder) {
 		most = 100
 	}
 	n := 2 + b.uniform(b.uniform(most)+1)
+	if b.chance(4) {
+		n = most - b.uniform(most/2)
+	}
+	pending := b.newIDs(2)
+	if b.chance(2) { // a wait that goes on meanwhile
+		other := b.plainName()
+		b.add(Step{Do: "acquire", Locker: b.other(), Name: other, ID: pending, TTL: ttl})
+		b.add(Step{At: time.Millisecond, Do: "acquire", Locker: number, Name: other, ID: pending + 1, TTL: ttl, Wait: Forever})
+		b.add(Step{At: b.span(0.1, 4), Do: "release", ID: pending})
+	}
 	id := b.newIDs(n)
-	s := Step{Do: "acquire", Locker: number, Name: name, ID: id, Count: n, TTL: ttl}
+	s := Step{At: 2 * time.Millisecond, Do: "acquire", Locker: number, Name: name, ID: id, Count: n, TTL: ttl}
 	if b.chance(2) {
 		s.Wait = Forever
 	}
@@ -198,6 +214,7 @@ func crowd(b *builder) {
 			b.add(Step{At: at, Do: "acquire", Locker: number, Name: b.plainName(), ID: b.newIDs(20), Count: 1 + b.uniform(20), TTL: other})
 		}
 	}
+	b.add(Step{At: b.between(0, until), Do: []Verb{"read", "acquire"}[b.uniform(2)], Locker: b.any(), Name: name, ID: b.newIDs(1)}) // begins all names, and is free
 	b.add(Step{At: b.between(0, until), Do: "probe", ID: id, Count: n})
 	b.add(Step{At: until, Do: "probe", ID: id, Count: n})
 	if b.chance(2) {
@@ -542,5 +559,115 @@ func leaveTooLate(b *builder) {
 		b.add(Step{At: at + b.span(0, 1), Do: "probe", ID: id})
 		at += b.span(0, 2)
 		b.add(Step{At: at, Do: "release", ID: id})
+	}
+}
+
+// longQueue has a waiter in each of many Lockers, so that the service's own queue is long. Some die
+// in front of others that live.
+func longQueue(b *builder) {
+	ttl := b.newTTL()
+	name := b.plainName()
+	n := 3 + b.uniform(b.uniform(120)+1)
+	first := len(b.p.Lockers)
+	for range n {
+		b.p.Lockers = append(b.p.Lockers, Opening{})
+	}
+	holder, dead, waiters := b.newIDs(1), b.newIDs(2), b.newIDs(n)
+	b.add(Step{Do: "acquire", Locker: b.other(), Name: name, ID: holder, TTL: ttl})
+	at := b.spread(time.Millisecond, b.lastTTL)
+	early := b.chance(2)
+	if early && b.linked {
+		b.add(Step{At: at, Do: "acquire", Name: name, ID: dead, TTL: ttl, Wait: Forever})
+		b.add(Step{At: at, Do: "acquire", Locker: 1, Name: name, ID: dead + 1, TTL: ttl, Wait: Forever})
+		at += b.spread(time.Millisecond, b.lastTTL)
+		b.add(Step{At: at, Do: "cut"})
+		b.add(Step{At: at, Do: "cut", Locker: 1})
+	}
+	for i := range 1 + b.uniform(3) { // in order, or all at once
+		b.add(Step{At: at + time.Duration(i)*b.lastTTL/8, Do: "acquire", Locker: first + i*n/4, Name: name, ID: waiters + i*n/4, Count: n - i*n/4, Same: true, Spread: n - i*n/4, TTL: ttl, Wait: Forever})
+	}
+	at += b.span(0, 2)
+	b.add(Step{At: at, Do: "cancel", ID: waiters + b.uniform(n), Count: 1 + b.uniform(3)})
+	at += b.span(0, 2)
+	b.add(Step{At: at, Do: "release", ID: holder})
+	b.add(Step{At: at + b.span(0, 2), Do: "release", ID: waiters, Count: n})
+	b.add(Step{At: at + b.span(2, 5), Do: "probe", ID: holder})
+	if early {
+		b.add(Step{At: at + b.span(2.5, 6), Do: "heal"})
+		b.add(Step{At: at + b.span(2.5, 6), Do: "heal", Locker: 1})
+	}
+}
+
+// hugeTTL has TTLs of hours, days or months, for a few minutes.
+func hugeTTL(b *builder) {
+	if b.alone = len(b.p.Steps) == 0; !b.alone {
+		return // in another scene somebody might have to wait for that TTL
+	}
+	ttl := b.spread(10*time.Minute, 100*24*time.Hour).Truncate(time.Millisecond)
+	b.lastTTL = time.Minute
+	number, name := b.any(), b.plainName()
+	id := b.newIDs(1)
+	b.add(Step{Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl, NoRenewal: b.chance(2)})
+	if b.chance(2) {
+		b.add(Step{At: time.Second, Do: "renew", ID: id})
+	}
+	for _, at := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Minute} {
+		b.add(Step{At: at, Do: "probe", ID: id})
+	}
+	b.add(Step{At: 4 * time.Minute, Do: "release", ID: id})
+}
+
+// storm has faults that overlap, of one Locker's link and of the service, while the lock changes
+// hands.
+func storm(b *builder) {
+	ttl := b.newTTL()
+	if b.bubble && b.chance(2) {
+		ttl = 20*time.Second + b.span(0, 10) // what is left for a TTL is seen
+		b.lastTTL = 2 * time.Second
+	}
+	number, name := b.disturbable(), b.plainName()
+	at := time.Duration(0)
+	var ids []int
+	down := false
+	for range 4 + b.uniform(14) {
+		at += b.spread(10*time.Microsecond, b.lastTTL/4)
+		switch b.uniform(9) {
+		case 0, 1, 2:
+			s := Step{At: at, Do: "acquire", Locker: number, Name: name, ID: b.newIDs(1), TTL: ttl, Wait: Forever}
+			if b.chance(3) {
+				s.Locker = b.other()
+			}
+			if b.chance(3) {
+				s.Wait = b.span(0, 0.5)
+			}
+			ids = append(ids, s.ID)
+			b.add(s)
+		case 3, 4:
+			if len(ids) > 0 {
+				b.add(Step{At: at, Do: []Verb{"release", "release", "cancel", "renew", "remove"}[b.uniform(5)], ID: ids[b.uniform(len(ids))]})
+			}
+		case 5, 6, 7:
+			b.disturbLink(number, at)
+		default:
+			if down {
+				b.add(Step{At: at, Do: "up"})
+				b.add(Step{At: at, Do: "resume"})
+			} else if len(b.service) > 0 {
+				b.add(Step{At: at, Do: b.service[b.uniform(len(b.service))]})
+			}
+			down = !down
+		}
+	}
+	at += b.spread(10*time.Microsecond, b.lastTTL/4)
+	b.add(Step{At: at, Do: "up"})
+	b.add(Step{At: at, Do: "resume"})
+	b.add(Step{At: at, Do: "heal", Locker: number})
+	for range 1 + b.uniform(2) {
+		b.add(Step{At: at + b.span(0, 2), Do: "acquire", Locker: b.any(), Name: name, ID: b.newIDs(1), TTL: ttl, Wait: Forever})
+	}
+	for _, id := range ids {
+		if b.chance(2) {
+			b.add(Step{At: at + b.span(0, 2), Do: "release", ID: id})
+		}
 	}
 }

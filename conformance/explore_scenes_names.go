@@ -35,7 +35,8 @@ func confusable(b *builder) {
 func (b *builder) pair(ttl time.Duration, first, second, name, other int) {
 	one, two := b.newIDs(1), b.newIDs(1)
 	b.add(Step{Do: "acquire", Locker: first, Name: name, ID: one, TTL: ttl})
-	at := b.spread(time.Millisecond, b.lastTTL)
+	b.add(Step{At: time.Millisecond, Do: "read", Locker: second, Name: other})
+	at := time.Millisecond + b.spread(time.Millisecond, b.lastTTL)
 	b.add(Step{At: at, Do: "acquire", Locker: second, Name: other, ID: two, TTL: b.otherTTL(ttl)})
 	at += b.spread(time.Millisecond, b.lastTTL)
 	if b.chance(2) {
