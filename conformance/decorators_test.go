@@ -74,6 +74,7 @@ type named struct {
 }
 
 func (l named) Name() string { return l.name }
+func (l named) Unwrap() any  { return l.Lease }
 
 func upToSlash(name string) string {
 	if head, _, ok := strings.Cut(name, "/"); ok && head != "" {
@@ -257,4 +258,10 @@ func keepWon(l locker.Locker, ctx context.Context, name string, opts []locker.Op
 		return nil, &locker.Error{Op: "acquire", Name: name, Err: ctx.Err()}
 	}
 	return lease, err
+}
+
+// leakAfterAcquire leaves a goroutine behind.
+func leakAfterAcquire(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+	go func() { <-make(chan struct{}) }()
+	return l.Acquire(ctx, name, opts...)
 }

@@ -47,6 +47,18 @@
 //   - Requests, Waiters and Residue look at the service. They make cases stricter, and so find
 //     what a backend leaves on its service.
 //
+// # Exploring
+//
+// The cases are chosen by people. [Explore] looks for what nobody thought of: it executes random
+// programs on the same harness, and judges each answer by a model of the contract. Call it next to
+// Run:
+//
+//	conformance.Explore(t, harness, conformance.Budget{Time: time.Minute})
+//
+// In bubbles of testing/synctest, by Wrap, that is some hundred thousand operations. The hooks
+// Linked, Remove and those of the service's faults matter most; links may also be a [OneWayLink]
+// and a [MessageLink]. A failure is printed as a program for [Replay], to be kept as a test.
+//
 // # Skipped cases
 //
 // A case that needs a guarantee runs wherever the backend claims the guarantee; the harness can't

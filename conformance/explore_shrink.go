@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,7 +36,7 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 	shortest := found
 	failed := map[string]bool{found.Program.String(): true}
 	passed := make(map[string]bool)
-	end := time.Now().Add(s.b.Shrink)
+	end := time.Now().Add(s.b.Shrink / 2)
 	fails := func(p Program) bool {
 		key := p.String()
 		if failed[key] || passed[key] || time.Now().After(end) {
@@ -53,15 +54,38 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 		}
 		return true
 	}
-	checkOnce(found.Seed, s.b.Shrink, s.t.Name(), func(t *rapid.T) {
+	checkOnce(found.Seed, s.b.Shrink/2, s.t.Name(), func(t *rapid.T) {
 		if fails(programs.Draw(t, "program")) {
 			t.Fatalf("broken")
 		}
 	})
+	end = time.Now().Add(s.b.Shrink / 2)
+	shortest.Program = dropSteps(shortest.Program, fails)
 	if short := shortest.Program.trimmed(); len(short.Steps) > 0 {
 		shortest.Program = short
 	}
 	return shortest
+}
+
+// dropSteps leaves out steps that aren't needed: first many at once, in the end one by one. Package
+// rapid does that too, but doesn't get far in its time with a program that takes long.
+func dropSteps(p Program, fails func(Program) bool) Program {
+	for size := len(p.Steps) / 2; size > 0; {
+		dropped := false
+		for from := 0; from < len(p.Steps); {
+			shorter := p
+			shorter.Steps = slices.Delete(slices.Clone(p.Steps), from, min(from+size, len(p.Steps)))
+			if fails(shorter) {
+				p, dropped = shorter, true
+			} else {
+				from += size
+			}
+		}
+		if !dropped || size > 1 {
+			size /= 2
+		}
+	}
+	return p
 }
 
 // rapidFlags protects rapid's flags.

@@ -1,17 +1,195 @@
 package conformance_test
 
 import (
+	"hash/adler32"
+	"hash/crc32"
+	"hash/fnv"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 )
 
-// TestExploreMem searches where nothing is wrong.
-func TestExploreMem(t *testing.T) {
-	conformance.Explore(t, inBubbles(memHarness(plain)), conformance.Budget{Time: 4 * time.Second})
+// TestExplore searches where nothing is wrong.
+func TestExplore(t *testing.T) {
+	noTTL := flaws{noTTL: true}
+	for what, h := range map[string]conformance.Harness{
+		"mem":             inBubbles(memHarness(plain)),
+		"toy":             inBubbles(toyHarness(flaws{}, plain)),
+		"toy without TTL": inBubbles(toyHarness(noTTL, plain)),
+		"toy of sessions": inBubbles(toyHarness(flaws{sessions: true}, plain)),
+		"only Open":       inBubbles(bareHarness()),
+	} {
+		t.Run(what, func(t *testing.T) {
+			conformance.Explore(t, h, conformance.Budget{Steps: 3000, Time: 3 * time.Second})
+		})
+	}
 }
 
-func TestExploreToy(t *testing.T) {
-	conformance.Explore(t, inBubbles(toyHarness(flaws{}, plain)), conformance.Budget{Time: 4 * time.Second})
+// TestExploreInRealTime searches as it does on real servers.
+func TestExploreInRealTime(t *testing.T) {
+	t.Parallel()
+	h := memHarness(plain)
+	h.TTL = 500 * time.Millisecond
+	conformance.Explore(t, h, conformance.Budget{Time: 3 * time.Second})
+}
+
+// TestExploreFinds searches with bugs, one for each invariant at least.
+func TestExploreFinds(t *testing.T) {
+	toy := func(f flaws) conformance.Harness { return inBubbles(toyHarness(f, plain)) }
+	mem := func(d decorator) conformance.Harness { return inBubbles(memHarness(d)) }
+	for _, test := range []struct {
+		bug, invariants string // whatever is seen first
+		h               conformance.Harness
+	}{
+		{"release without owner check", "one holder, nothing fails that nothing disturbs", toy(flaws{releaseAny: true})},
+		{"two acquisitions on one session both hold", "one holder", toy(flaws{sessionOwner: true})},
+		{"loss only by polling", "the end of a lease is known, one holder", mem(onLease(pollLoss))},
+		{"ErrHeld reported as nil, nil", "answers are true", mem(onAcquire(heldAsNothing))},
+		{"waiter keeps the connection", "calls return", mem(oneConnection)},
+		{"random token", "tokens rise", toy(flaws{randomToken: true})},
+		{"names lower-cased", "a free lock is granted", mem(renamed(strings.ToLower))},
+		{"last come, first served", "waiters are served in order", mem(inTurn(true))},
+		{"no background renewal", "nothing fails that nothing disturbs", mem(onOptions(func(r *locker.Request) { r.NoRenewal = true }))},
+		{"current token is remembered", "the current token is a holder's", mem(remembering)},
+		{"renewal goes on after Release", "nothing stays behind", toy(flaws{renewGoesOn: true})},
+	} {
+		t.Run(test.bug, func(t *testing.T) {
+			t.Parallel()
+			c := conformance.Search(t, test.h, conformance.Budget{Steps: 60_000, Time: time.Minute, Shrink: -1}, 1)
+			if c == nil {
+				t.Fatal("nothing was found")
+			}
+			if !strings.Contains(test.invariants, c.Breach.Invariant) {
+				t.Errorf("what is broken is: %v\nwant one of: %s", c.Breach, test.invariants)
+			}
+		})
+	}
+}
+
+// TestExploreShrinks looks at the program that is shown: short, as Go, and failing when it is run
+// again. Two searches run at the same time, though rapid's settings are those of the process.
+func TestExploreShrinks(t *testing.T) {
+	h := inBubbles(toyHarness(flaws{sessionOwner: true}, plain))
+	var searches sync.WaitGroup
+	for range 2 {
+		searches.Go(func() {
+			c := conformance.Search(t, h, conformance.Budget{Shrink: 3 * time.Second}, 3)
+			if c == nil {
+				t.Error("nothing was found")
+				return
+			}
+			if n := len(c.Program.Steps); n > 6 {
+				t.Errorf("the program has %d steps, want 6 at most", n)
+			}
+			if again := conformance.Try(t, h, c.Program); again == nil || again.Breach.Invariant != c.Breach.Invariant {
+				t.Errorf("the shortest program breaks %v the second time, and %v at first", again, c.Breach)
+			}
+			for _, part := range []string{"seed ", "conformance.Replay(t, harness, conformance.Program{", `Do: "acquire"`, "asks for", "BROKEN: one holder", "why it matters"} {
+				if !strings.Contains(c.String(), part) {
+					t.Errorf("%q is missing in:\n%v", part, c)
+				}
+			}
+		})
+	}
+	searches.Wait()
+}
+
+// TestExploreFindsLeftGoroutine has a backend whose goroutine doesn't end: in a bubble that is a
+// panic of synctest, and must be an answer.
+func TestExploreFindsLeftGoroutine(t *testing.T) {
+	leak := onAcquire(leakAfterAcquire)
+	for what, h := range map[string]conformance.Harness{"bubble": inBubbles(memHarness(leak)), "real time": memHarness(leak)} {
+		t.Run(what, func(t *testing.T) {
+			p := conformance.Program{Lockers: []conformance.Opening{{}}, Names: []string{"-a"}, Steps: []conformance.Step{{Do: "acquire", ID: 1}}}
+			c := conformance.Try(t, h, p)
+			if c == nil || c.Breach.Invariant != "nothing stays behind" {
+				t.Errorf("the result is %v, want that something stays behind", c)
+			}
+		})
+	}
+}
+
+// TestExplorePrograms looks at the programs alone: the same seed makes the same program, and each
+// subset of a program is a program.
+func TestExplorePrograms(t *testing.T) {
+	h := inBubbles(memHarness(plain))
+	programs := conformance.Programs(t, h, 1, 60)
+	if !reflect.DeepEqual(programs, conformance.Programs(t, h, 1, 60)) {
+		t.Error("the same seeds make different programs")
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, p := range programs {
+		p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(conformance.Step) bool { return random.IntN(3) == 0 })
+		if c := conformance.Try(t, h, p); c != nil {
+			t.Fatalf("%v", c)
+		}
+	}
+}
+
+func TestProgramAsGo(t *testing.T) {
+	p := conformance.Program{
+		Lockers: []conformance.Opening{{Linked: true}, {}, {}},
+		Names:   []string{"-a"},
+		Steps: []conformance.Step{
+			{At: 1500 * time.Microsecond, Do: "cut"},
+			{Do: "acquire", Locker: 1, ID: 3, Count: 2, TTL: time.Hour, Wait: conformance.Forever, NoRenewal: true},
+		},
+	}
+	const want = `conformance.Program{
+	Lockers: []conformance.Opening{{Linked: true}, 2: {}},
+	Names: []string{"-a"},
+	Steps: []conformance.Step{
+		{At: 0, Do: "acquire", Locker: 1, ID: 3, Count: 2, TTL: 1 * time.Hour, Wait: conformance.Forever, NoRenewal: true},
+		{At: 1500 * time.Microsecond, Do: "cut"},
+	},
+}`
+	if got := p.String(); got != want {
+		t.Errorf("the program is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestHashPairs(t *testing.T) {
+	polynomial := func(h, factor uint32) func(string) uint32 {
+		return func(s string) uint32 {
+			sum := h
+			for i := range len(s) {
+				sum = sum*factor + uint32(s[i])
+			}
+			return sum
+		}
+	}
+	hashes := map[string]func(string) uint32{
+		"crc32":  func(s string) uint32 { return crc32.ChecksumIEEE([]byte(s)) },
+		"crc32c": func(s string) uint32 { return crc32.Checksum([]byte(s), crc32.MakeTable(crc32.Castagnoli)) },
+		"adler":  func(s string) uint32 { return adler32.Checksum([]byte(s)) },
+		"fnv1a": func(s string) uint32 {
+			h := fnv.New32a()
+			h.Write([]byte(s))
+			return h.Sum32()
+		},
+		"fnv1": func(s string) uint32 {
+			h := fnv.New32()
+			h.Write([]byte(s))
+			return h.Sum32()
+		},
+		"java": polynomial(0, 31),
+		"djb2": polynomial(5381, 33),
+	}
+	for kind, pair := range conformance.HashPairs {
+		one, two := pair[0]+"x1f", pair[1]+"x1f"
+		if hashes[kind] == nil || one == two || hashes[kind](one) != hashes[kind](two) {
+			t.Errorf("%s: %q and %q don't have the same hash", kind, one, two)
+		}
+		delete(hashes, kind)
+	}
+	for kind := range hashes {
+		t.Errorf("there is no pair for %s", kind)
+	}
 }

@@ -7,3 +7,22 @@ import "testing"
 func Search(t *testing.T, h Harness, b Budget, seed uint64) *Counterexample {
 	return search(t, h, b, seed)
 }
+
+// Try is [Replay] for tests of the suite.
+func Try(t *testing.T, h Harness, p Program) *Counterexample {
+	return newSearch(t, h, Budget{}.withDefaults()).try(p)
+}
+
+// Programs are the programs of n seeds.
+func Programs(t *testing.T, h Harness, seed uint64, n int) []Program {
+	programs := newSearch(t, h, Budget{}.withDefaults()).traits.programs()
+	var list []Program
+	for range n {
+		list = append(list, generate(programs, seed))
+		seed++
+	}
+	return list
+}
+
+// HashPairs are the pairs of names that have the same hash.
+var HashPairs = hashPairs

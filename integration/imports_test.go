@@ -68,7 +68,7 @@ func TestImports(t *testing.T) {
 		{module + "/etcdbackend", []string{root, driver, kit, etcdconn}, etcdClient},
 		{module + "/pgbackend", []string{root, driver, kit, pgsession}, pgClient + "/pgxpool"},
 		{module + "/zkbackend", []string{root, driver, kit, zkconn}, zkClient},
-		{conformance, []string{root, module + "/middleware", step, process, "github.com/anishathalye/porcupine"}, ""},
+		{conformance, []string{root, module + "/middleware", step, process, "github.com/anishathalye/porcupine", "pgregory.net/rapid"}, ""},
 		{step, []string{root}, ""},
 		{process, []string{root, step}, ""},
 		{conformance + "/proxy", nil, ""},
