@@ -193,14 +193,25 @@ func remaining(left func() []string) []string {
 	}
 }
 
+// longTimeline is how many lines are shown in any case.
+const longTimeline = 60
+
 // timeline is what happened, in words.
 func (m *model) timeline() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var b strings.Builder
+	others := 0
 	for _, e := range m.log {
+		if len(m.log) > longTimeline && m.brokenLock != "" && e.lock != "" && e.lock != m.brokenLock {
+			others++
+			continue
+		}
 		line := fmt.Sprintf("%12v  %s\n", e.at, fmt.Sprintf(e.format, e.args...))
 		b.WriteString(strings.ReplaceAll(line, m.base, "~"))
+	}
+	if others > 0 {
+		fmt.Fprintf(&b, "(%d lines about other locks are left out)\n", others)
 	}
 	return b.String()
 }

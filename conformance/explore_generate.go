@@ -182,24 +182,29 @@ func (b *builder) span(least, most float64) time.Duration {
 // disturb adds a fault of the Locker's link or of the service, from at on, and its end. It returns
 // when it has ended.
 func (b *builder) disturb(number int, at time.Duration) time.Duration {
-	end := at + b.spread(b.lastTTL/20+time.Millisecond, b.faultLimit())
 	if len(b.service) > 0 && (!b.linked || b.chance(3)) {
-		kind := b.service[b.uniform(len(b.service))]
-		b.add(Step{At: at, Do: kind})
-		for end1, begun := range ends {
-			if begun == kind {
-				b.add(Step{At: end, Do: end1})
-				return end
-			}
-		}
-		return at
+		return b.disturbService(at)
 	}
 	if !b.linked {
 		return at
 	}
+	end := at + b.spread(b.lastTTL/20+time.Millisecond, b.faultLimit())
 	b.disturbLink(number, at)
 	b.add(Step{At: end, Do: "heal", Locker: number})
 	return end
+}
+
+// disturbService adds a fault of the service from at on, and its end. It returns when it has ended.
+func (b *builder) disturbService(at time.Duration) time.Duration {
+	kind := b.service[b.uniform(len(b.service))]
+	b.add(Step{At: at, Do: kind})
+	for over, begun := range ends {
+		if begun == kind {
+			at += b.spread(b.lastTTL/20+time.Millisecond, b.faultLimit())
+			b.add(Step{At: at, Do: over})
+		}
+	}
+	return at
 }
 
 // faultLimit is the longest fault.

@@ -29,6 +29,8 @@ type model struct {
 	log      []entry
 	broken   *Breach // the first
 	noted    bool    // the timeline is complete
+
+	brokenLock string // which lock broken is about; "": none
 }
 
 // moment is a point in time, and its place in the order of what the model has seen. In a bubble
@@ -107,6 +109,7 @@ type call struct {
 
 type entry struct {
 	at     time.Duration
+	lock   string // which lock it is about; "": all
 	format string
 	args   []any
 }
@@ -142,7 +145,17 @@ func (m *model) note(format string, args ...any) {
 	if m.noted {
 		return
 	}
-	m.log = append(m.log, entry{time.Since(m.start), format, args})
+	m.log = append(m.log, entry{time.Since(m.start), lockOf(args), format, args})
+}
+
+// lockOf is the lock that a line of the timeline is about.
+func lockOf(args []any) string {
+	for _, arg := range args {
+		if a, ok := arg.(*attempt); ok {
+			return a.lock
+		}
+	}
+	return ""
 }
 
 // breach notes a broken invariant. The first one counts: the others may be its consequences. The
@@ -152,6 +165,7 @@ func (m *model) breach(i invariant, format string, args ...any) {
 		return
 	}
 	m.broken = &Breach{i.name, fmt.Sprintf(format, args...), i.why}
+	m.brokenLock = lockOf(args)
 	m.note("BROKEN: %s: %s", i.name, m.broken.What)
 	m.noted = true // what follows is only how the program was broken off
 	m.wake()

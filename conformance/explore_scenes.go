@@ -8,13 +8,19 @@ type scene func(b *builder)
 func (tr traits) scenes() []scene {
 	scenes := []scene{heldThroughFault, heldThroughFault, crowd, queue, races, races, manyWaits, closing, confusable, shortOfTTL, tokensInTurn, mixture}
 	if tr.bubble {
-		scenes = append(scenes, longQueue)
+		scenes = append(scenes, longQueue, longQueue)
 	}
 	if tr.bubble && tr.ttl > 0 {
 		scenes = append(scenes, hugeTTL)
 	}
 	if tr.linked {
 		scenes = append(scenes, lateMessages, lateMessages, leaveTooLate, storm, storm)
+	}
+	if tr.linked && tr.ttl > 0 {
+		scenes = append(scenes, overtaken, overtaken)
+	}
+	if len(tr.service) > 0 {
+		scenes = append(scenes, downtime)
 	}
 	if tr.ttl > 0 {
 		scenes = append(scenes, deadHolder, deadHolder, longHold)
@@ -157,6 +163,9 @@ func deadHolder(b *builder) {
 	for range b.uniform(3) { // about when its time is up
 		b.add(Step{At: cut + b.span(0.6, 1.1), Do: []Verb{"probe", "read"}[b.uniform(2)], ID: id, Locker: b.other(), Name: name})
 	}
+	if b.chance(3) { // with its answer still to come when others ask
+		b.add(Step{At: cut + b.span(0, 0.4), Do: "release", ID: id})
+	}
 	over := cut + b.lastTTL + b.g.Expiry.Slack + b.slack
 	for range b.uniform(3) {
 		b.add(Step{At: over + b.span(0.05, 1), Do: []Verb{"probe", "read"}[b.uniform(2)], ID: id, Locker: b.other(), Name: name})
@@ -179,7 +188,7 @@ func crowd(b *builder) {
 	}
 	n := 2 + b.uniform(b.uniform(most)+1)
 	if b.chance(4) {
-		n = most - b.uniform(most/2)
+		n = most - b.uniform(most/5)
 	}
 	pending := b.newIDs(2)
 	if b.chance(2) { // a wait that goes on meanwhile
@@ -414,6 +423,11 @@ func removal(b *builder) {
 	id, from := b.hold(number, name, 0, b.options(Step{TTL: ttl}))
 	b.add(Step{At: from + b.span(0, 2), Do: "acquire", Locker: b.any(), Name: name, ID: b.newIDs(1), TTL: b.otherTTL(ttl), Wait: Forever})
 	at := from + b.span(0.1, 2)
+	if b.linked && b.chance(3) { // the notice is late
+		b.add(Step{At: at, Do: "delay", Locker: number, Back: b.span(0.01, 0.12)})
+		b.add(Step{At: at + b.span(0.001, 0.1), Do: "acquire", Locker: number, Name: name, ID: b.newIDs(1), TTL: ttl, Wait: Forever})
+		b.add(Step{At: at + b.span(0.1, 1), Do: "heal", Locker: number})
+	}
 	b.add(Step{At: at, Do: "remove", ID: id})
 	for _, do := range []Verb{"renew", "release", "probe"} {
 		if b.chance(2) {
@@ -567,34 +581,45 @@ func leaveTooLate(b *builder) {
 func longQueue(b *builder) {
 	ttl := b.newTTL()
 	name := b.plainName()
-	n := 3 + b.uniform(b.uniform(120)+1)
+	n := 4 + b.uniform(b.uniform(130)+1)
+	if b.chance(3) {
+		n = 100 + b.uniform(40)
+	}
 	first := len(b.p.Lockers)
 	for range n {
 		b.p.Lockers = append(b.p.Lockers, Opening{})
 	}
-	holder, dead, waiters := b.newIDs(1), b.newIDs(2), b.newIDs(n)
+	holder := b.newIDs(1)
 	b.add(Step{Do: "acquire", Locker: b.other(), Name: name, ID: holder, TTL: ttl})
 	at := b.spread(time.Millisecond, b.lastTTL)
-	early := b.chance(2)
-	if early && b.linked {
-		b.add(Step{At: at, Do: "acquire", Name: name, ID: dead, TTL: ttl, Wait: Forever})
-		b.add(Step{At: at, Do: "acquire", Locker: 1, Name: name, ID: dead + 1, TTL: ttl, Wait: Forever})
+	last := len(b.p.Lockers)
+	if b.linked && b.chance(2) {
+		for range 1 + b.uniform(4) {
+			b.p.Lockers = append(b.p.Lockers, Opening{Linked: true})
+			b.add(Step{At: at, Do: "acquire", Locker: len(b.p.Lockers) - 1, Name: name, ID: b.newIDs(1), TTL: ttl, Wait: Forever})
+		}
 		at += b.spread(time.Millisecond, b.lastTTL)
-		b.add(Step{At: at, Do: "cut"})
-		b.add(Step{At: at, Do: "cut", Locker: 1})
 	}
-	for i := range 1 + b.uniform(3) { // in order, or all at once
-		b.add(Step{At: at + time.Duration(i)*b.lastTTL/8, Do: "acquire", Locker: first + i*n/4, Name: name, ID: waiters + i*n/4, Count: n - i*n/4, Same: true, Spread: n - i*n/4, TTL: ttl, Wait: Forever})
+	for number := last; number < len(b.p.Lockers); number++ {
+		b.add(Step{At: at, Do: "cut", Locker: number})
 	}
-	at += b.span(0, 2)
-	b.add(Step{At: at, Do: "cancel", ID: waiters + b.uniform(n), Count: 1 + b.uniform(3)})
-	at += b.span(0, 2)
+	cut, waiters := at, b.newIDs(n)
+	pause := b.between(0, 2*b.slack+200*time.Millisecond)
+	groups := 1 + b.uniform(6)
+	for i := range groups { // one after the other, or all at once
+		begin, end := i*n/groups, (i+1)*n/groups
+		b.add(Step{At: at, Do: "acquire", Locker: first + begin, Name: name, ID: waiters + begin, Count: end - begin, Same: true, Spread: end - begin, TTL: ttl, Wait: Forever})
+		at += pause
+	}
+	if b.chance(2) {
+		b.add(Step{At: at, Do: "cancel", ID: waiters + b.uniform(n), Count: 1 + b.uniform(3)})
+	}
+	at = max(at, cut+b.span(0, 1.2))
 	b.add(Step{At: at, Do: "release", ID: holder})
 	b.add(Step{At: at + b.span(0, 2), Do: "release", ID: waiters, Count: n})
 	b.add(Step{At: at + b.span(2, 5), Do: "probe", ID: holder})
-	if early {
-		b.add(Step{At: at + b.span(2.5, 6), Do: "heal"})
-		b.add(Step{At: at + b.span(2.5, 6), Do: "heal", Locker: 1})
+	for number := last; number < len(b.p.Lockers); number++ {
+		b.add(Step{At: at + b.span(3, 6), Do: "heal", Locker: number})
 	}
 }
 
@@ -611,10 +636,10 @@ func hugeTTL(b *builder) {
 	if b.chance(2) {
 		b.add(Step{At: time.Second, Do: "renew", ID: id})
 	}
-	for _, at := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Minute} {
+	for _, at := range []time.Duration{time.Millisecond, 2 * time.Second, 3 * time.Minute, 20 * time.Minute, time.Hour} {
 		b.add(Step{At: at, Do: "probe", ID: id})
 	}
-	b.add(Step{At: 4 * time.Minute, Do: "release", ID: id})
+	b.add(Step{At: 70 * time.Minute, Do: "release", ID: id})
 }
 
 // storm has faults that overlap, of one Locker's link and of the service, while the lock changes
@@ -670,4 +695,67 @@ func storm(b *builder) {
 			b.add(Step{At: at + b.span(0, 2), Do: "release", ID: id})
 		}
 	}
+}
+
+// overtaken has a request on its way for so long that its caller gives up, and what the caller sends
+// then arrives first. If the request is executed in the end, it must not have an effect: the TTL is
+// long, so that an effect is seen.
+func overtaken(b *builder) {
+	ttl := b.newTTL()
+	if b.bubble {
+		ttl = b.spread(30*time.Second, 10*time.Minute)
+		b.lastTTL = 5 * time.Second
+	}
+	number, name := b.disturbable(), b.plainName()
+	id := b.newIDs(1)
+	late := b.spread(b.lastTTL/50, b.lastTTL)
+	heal := b.spread(time.Millisecond, min(ttl/6, late))
+	s := Step{Do: "acquire", Locker: number, Name: name, ID: id, TTL: ttl}
+	at := time.Duration(0)
+	what := b.uniform(4)
+	if what > 1 { // not the acquisition is late
+		b.add(s)
+		at = b.spread(time.Millisecond, b.lastTTL)
+	}
+	b.add(Step{At: at, Do: "delay", Locker: number, There: late})
+	switch what {
+	case 0:
+		b.add(s)
+	case 1:
+		s.Wait = Forever
+		b.add(s)
+		b.add(Step{At: heal, Do: "cancel", ID: id})
+	case 2:
+		b.add(Step{At: at, Do: "renew", ID: id})
+		b.add(Step{At: at + heal, Do: "release", ID: id})
+	default:
+		b.add(Step{At: at, Do: "release", ID: id})
+		next := s
+		next.At, next.ID, next.Wait = at+heal, b.newIDs(1), Forever
+		b.add(next)
+	}
+	b.add(Step{At: at + heal, Do: "heal", Locker: number})
+	b.add(Step{At: at + late + b.spread(time.Millisecond, b.lastTTL), Do: "probe", ID: id})
+	b.add(Step{At: at + late + b.between(3*b.lastTTL, 6*b.lastTTL), Do: "probe", ID: id})
+}
+
+// downtime has calls of all kinds while the service fails or doesn't answer, and looks at the lock
+// as soon as the service is back.
+func downtime(b *builder) {
+	ttl := b.newTTL()
+	number, name := b.any(), b.plainName()
+	n := 1 + b.uniform(4)
+	ids, waiters := b.newIDs(n), b.newIDs(n)
+	b.add(Step{Do: "acquire", Locker: number, Name: name, ID: ids, Count: n, TTL: ttl, Wait: Forever})
+	if b.chance(2) {
+		b.add(Step{At: time.Millisecond, Do: "acquire", Locker: b.any(), Name: name, ID: waiters, Count: n, TTL: ttl, Wait: Forever})
+	}
+	from := b.spread(time.Millisecond, b.lastTTL)
+	to := b.disturbService(from)
+	for range 1 + b.uniform(4) {
+		s := Step{At: b.between(from, to), Do: []Verb{"release", "release", "renew", "cancel", "probe"}[b.uniform(5)], ID: ids + b.uniform(2*n)}
+		b.add(s)
+		b.add(Step{At: to + b.spread(time.Millisecond, b.lastTTL/2), Do: "probe", ID: s.ID})
+	}
+	b.add(Step{At: to + b.span(0, 2), Do: "release", ID: ids, Count: n})
 }

@@ -60,7 +60,7 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 		}
 	})
 	end = time.Now().Add(s.b.Shrink / 2)
-	shortest.Program = dropSteps(shortest.Program, fails)
+	simplify(dropSteps(shortest.Program, fails), fails)
 	if short := shortest.Program.trimmed(); len(short.Steps) > 0 {
 		shortest.Program = short
 	}
@@ -86,6 +86,39 @@ func dropSteps(p Program, fails func(Program) bool) Program {
 		}
 	}
 	return p
+}
+
+// simplify makes the numbers of each step smaller or rounder.
+func simplify(p Program, fails func(Program) bool) {
+	try := func(i int, change func(*Step)) {
+		simpler := p
+		simpler.Steps = slices.Clone(p.Steps)
+		if change(&simpler.Steps[i]); simpler.Steps[i] != p.Steps[i] && fails(simpler) {
+			p = simpler
+		}
+	}
+	for i := range p.Steps {
+		for half := p.Steps[i].Count / 2; half > 0; half /= 2 {
+			try(i, func(s *Step) {
+				if s.Count > half {
+					s.Count -= half
+					s.Spread = max(0, min(s.Spread, s.Count))
+				}
+			})
+		}
+		for _, unit := range []time.Duration{time.Second, 100 * time.Millisecond, 10 * time.Millisecond, time.Millisecond} {
+			for _, field := range []func(*Step) *time.Duration{
+				func(s *Step) *time.Duration { return &s.At }, func(s *Step) *time.Duration { return &s.TTL },
+				func(s *Step) *time.Duration { return &s.There }, func(s *Step) *time.Duration { return &s.Back },
+			} {
+				try(i, func(s *Step) {
+					if d := field(s); *d > unit {
+						*d = d.Round(unit)
+					}
+				})
+			}
+		}
+	}
 }
 
 // rapidFlags protects rapid's flags.
