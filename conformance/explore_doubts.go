@@ -230,8 +230,9 @@ func (m *model) mayBeLost(a *attempt, now time.Time) bool {
 	}
 	if !deadline.IsZero() && !now.Before(deadline) {
 		// From half a TTL before the deadline on, there was time for a renewal that succeeds.
+		// But a machine that may be late by that time may be too late for all renewals.
 		calm := m.inForce(a)/2 + m.h.Slack
-		return m.disturbed(p, deadline.Add(-calm), now, anyFault)
+		return m.h.Slack >= m.inForce(a)/2 || m.disturbed(p, deadline.Add(-calm), now, anyFault)
 	}
 	if m.h.guarantees.Expiry.By == locker.ExpirySession {
 		// The service may end a session that was silent, or of which it has heard too late.

@@ -77,7 +77,9 @@ type builder struct {
 	offset  time.Duration // of the scene
 	ids     int
 	lastTTL time.Duration
-	alone   bool // there must be no other scene
+
+	firstTTL time.Duration
+	alone    bool // there must be no other scene
 }
 
 // uniform is a random number below n. The numbers of package rapid are mostly small; the bits of
@@ -171,6 +173,12 @@ func (b *builder) newTTL() time.Duration {
 	default:
 		b.lastTTL = b.between(b.ttl/2, 4*b.ttl).Truncate(time.Millisecond)
 	}
+	if b.firstTTL == 0 {
+		b.firstTTL = b.lastTTL
+	}
+	// Somebody with a short TTL must not have to wait for somebody with a very long one: that is
+	// many renewals.
+	b.lastTTL = min(max(b.lastTTL, b.firstTTL/8), 8*b.firstTTL)
 	return b.lastTTL
 }
 

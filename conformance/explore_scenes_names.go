@@ -24,7 +24,7 @@ func confusable(b *builder) {
 	pair := confusables[b.uniform(len(confusables))]
 	b.pair(ttl, b.any(), b.any(), b.newName(pair[0]), b.newName(pair[1]))
 	first, second := b.any(), b.any()
-	for range 4 + b.uniform(12) {
+	for range 8 + b.uniform(16) {
 		pair := confusables[b.uniform(len(confusables))]
 		b.add(Step{Do: "acquire", Locker: first, Name: b.newName(pair[0]), ID: b.newIDs(1), TTL: ttl})
 		b.add(Step{At: time.Millisecond, Do: "acquire", Locker: second, Name: b.newName(pair[1]), ID: b.newIDs(1), TTL: ttl})

@@ -37,7 +37,7 @@ func TestExploreInRealTime(t *testing.T) {
 	t.Parallel()
 	h := memHarness(plain)
 	h.TTL = 500 * time.Millisecond
-	conformance.Explore(t, h, conformance.Budget{Time: 3 * time.Second})
+	conformance.Explore(t, h, conformance.Budget{Time: 2 * time.Second})
 }
 
 // TestExploreFinds searches with bugs, one for each invariant at least.
@@ -55,7 +55,7 @@ func TestExploreFinds(t *testing.T) {
 		{"waiter keeps the connection", "calls return", mem(oneConnection)},
 		{"random token", "tokens rise", toy(flaws{randomToken: true})},
 		{"names lower-cased", "a free lock is granted", mem(renamed(strings.ToLower))},
-		{"last come, first served", "waiters are served in order", mem(inTurn(true))},
+		{"last come, first served", "waiters are served in order, a free lock is granted", mem(inTurn(true))},
 		{"no background renewal", "nothing fails that nothing disturbs", mem(onOptions(func(r *locker.Request) { r.NoRenewal = true }))},
 		{"current token is remembered", "the current token is a holder's", mem(remembering)},
 		{"renewal goes on after Release", "nothing stays behind", toy(flaws{renewGoesOn: true})},
@@ -104,9 +104,11 @@ func TestExploreShrinks(t *testing.T) {
 // TestExploreFindsLeftGoroutine has a backend whose goroutine doesn't end: in a bubble that is a
 // panic of synctest, and must be an answer.
 func TestExploreFindsLeftGoroutine(t *testing.T) {
+	t.Parallel()
 	leak := onAcquire(leakAfterAcquire)
 	for what, h := range map[string]conformance.Harness{"bubble": inBubbles(memHarness(leak)), "real time": memHarness(leak)} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel()
 			p := conformance.Program{Lockers: []conformance.Opening{{}}, Names: []string{"-a"}, Steps: []conformance.Step{{Do: "acquire", ID: 1}}}
 			c := conformance.Try(t, h, p)
 			if c == nil || c.Breach.Invariant != "nothing stays behind" {
