@@ -4,10 +4,11 @@
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
 # make fuzz     each fuzz target for FUZZTIME
+# make mutate   how many wrong backends the conformance suite refuses, as a table
 # make soak     the long campaigns
 # make mutants-driver
 #               the engine under small changes of its code, which its own tests must notice
-.PHONY: test images lint vuln bench fuzz soak mutants-driver
+.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak
 
 GOLANGCI_LINT := v2.15.0
 GREMLINS := v0.6.0
@@ -58,6 +59,10 @@ fuzz:
 			echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
 		done; \
 	done
+
+# MUTATION is a regular expression for the names of mutations; by default all are evaluated.
+mutate:
+	LOCKER_MUTATE='$(MUTATION)' go test -timeout 60m -run '^TestMutations$$' -v ./conformance
 
 soak: images
 	go test -race -count=$(SOAK) -timeout 60m ./...
