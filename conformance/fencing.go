@@ -3,8 +3,10 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/process"
@@ -19,6 +21,13 @@ var fencingCases = []Case{
 		Needs: locker.FencingUntilDataLoss,
 		Why: "a service that is asked whether a token is current must not answer for a former " +
 			"holder, nor for a waiter"},
+	{ID: "E43.2", Name: "current-token-is-no-dead-holders", Run: currentTokenOfTheDead,
+		Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL), Hooks: []Hook{HookLinked},
+		Why: "after an expiry a service that is asked must not name the dead holder's token, or a " +
+			"stale write is accepted until there is a successor"},
+	{ID: "E43.3", Name: "current-token-is-no-former-holders", Run: currentTokenOfTheFormer,
+		Needs: locker.FencingUntilDataLoss, Hooks: []Hook{HookRemove},
+		Why: "an operator who removes a lock wants its holder's writes refused at once"},
 	{ID: "E44", Name: "tokens-are-in-order-of-the-critical-sections", Run: tokensInOrder,
 		Needs: locker.FencingUntilDataLoss,
 		Why: "if a holder's token is smaller than the previous holder's, the storage refuses it " +
@@ -81,6 +90,42 @@ func currentToken(t T, h *Harness) {
 	want(next.Token(), "of the next holder")
 	step.Release(t, next)
 	want(0, "after the release")
+}
+
+// currentTokenOfTheDead asks when nobody else has asked for the lock since it expired.
+func currentTokenOfTheDead(t T, h *Harness) {
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
+	link.Cut()
+	step.LostWithin(t, h.ExpiryLimit(), lease)
+	wantNoToken(t, other, name, h.ExpiryLimit())
+}
+
+func currentTokenOfTheFormer(t T, h *Harness) {
+	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	step.Acquire(t, l, name)
+	h.Remove(t, name)
+	wantNoToken(t, other, name, h.Slack)
+}
+
+// wantNoToken fails the case unless the service says within d that nobody has the lock, or doesn't
+// know the tokens.
+func wantNoToken(t T, l locker.Locker, name string, d time.Duration) {
+	t.Helper()
+	step.Eventually(t, d, func() error {
+		token, err := locker.CurrentToken(t.Context(), l, name)
+		switch {
+		case errors.Is(err, errors.ErrUnsupported):
+			t.Logf("CurrentToken = %v", err)
+			return nil
+		case err != nil:
+			return fmt.Errorf("CurrentToken = %w", err)
+		case token != 0:
+			return fmt.Errorf("CurrentToken = %v, want 0: nobody has the lock", token)
+		}
+		return nil
+	})
 }
 
 func tokensInOrder(t T, h *Harness) {

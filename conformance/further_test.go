@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
+	"github.com/fencedlock/locker/conformance/internal/reference"
 	"github.com/fencedlock/locker/membackend"
 )
 
@@ -28,13 +30,13 @@ func furtherSabotages() []sabotage {
 		return h
 	}
 	return []sabotage{
-		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1"},
+		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1"},
 		{bug: "longest hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MaxHold = 0 })), named: "C32.1", others: "A6 A8 D39a.2 E43 F50 F51"},
 		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 F48.1"},
 		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18"},
 		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1",
 			perhaps: "D39b.1"},
-		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "D33.1 D39a.1 E46 F47 F47.1"},
+		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "D33.1 D39a.1 E46 F47 F47.1 F48.2"},
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
 		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, forgetful: true}), named: "D39a.4"},
 		{bug: "late copy of a request on a live session", harness: toy(flaws{sessions: true, repeats: true}), named: "D39a.4"},
@@ -48,12 +50,24 @@ func furtherSabotages() []sabotage {
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
-		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1"},
+		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2"},
 		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
 		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},
 		{bug: "TTL is accepted and forgotten", harness: toy(flaws{noTTL: true, acceptTTL: true}), named: "C31.1"},
+		{bug: "batch of renewals is cut", harness: mutated("batch-cut-at-64"), named: "C26.1"},
+		{bug: "deadline counts from the notice of the grant", harness: mutated("base-from-notice"), named: "F48.2"},
+		{bug: "current token of a dead holder", harness: mutated("current-of-the-expired"), named: "E43.2"},
+		{bug: "current token after a removal", harness: mutated("current-of-the-removed"), named: "E43.3"},
+		{bug: "hash in the place of the name", harness: mutated("key-is-crc32"), named: "H58.1"},
 		{bug: "silence is taken for death", harness: toy(flaws{noTTL: true, hasty: true}), named: "D38.1"},
 	}
+}
+
+// mutated is the harness of the reference service with one of its mutations.
+func mutated(name string) conformance.Harness {
+	mutations := reference.Mutations()
+	i := slices.IndexFunc(mutations, func(m reference.Mutation) bool { return m.Name == name })
+	return reference.Harness(&mutations[i], mutations[i].Dialect)
 }
 
 // onOptions makes a decorator that changes the request.

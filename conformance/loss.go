@@ -26,6 +26,10 @@ var lossCases = []Case{
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "the service counts the TTL from the request; a holder that counts from the reply " +
 			"believes in its lease for too long"},
+	{ID: "F48.2", Name: "deadline-after-a-wait-counts-from-the-refresh", Run: deadlineAfterWait,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "the lease of a waiter rests on the last refresh of its place; a holder that counts " +
+			"from the grant believes in its lease when another has the lock"},
 	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
 		Why: "a holder that watches Done must be able to tell a release from a loss"},
 	{ID: "F50", Name: "lost-lease-says-so-at-once", Run: lostSaysSo,
@@ -146,6 +150,29 @@ func deadlineFromRequest(t T, h *Harness) {
 		step.Release(t, next)
 		link.Heal()
 	}
+}
+
+// deadlineAfterWait grants the lock to a waiter whose place was refreshed a fifth of the TTL ago,
+// which is less than the time between two renewals. It cuts the waiter off before its next one.
+func deadlineAfterWait(t T, h *Harness) {
+	holder, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	l, link := h.OpenLinked(t)
+	step.WantFree(t, other, name) // and connects
+	first := step.Acquire(t, holder, name)
+	waiter := step.StartAcquire(t, l, name, h.ttl()...)
+	h.WaitQueued(t, name, 1)
+	step.Pass(t, h.TTL/5) // the refresh of the place grows old
+	step.Release(t, first)
+	lease := waiter.Granted(t, h.HandOffLimit())
+	link.Cut()
+	next := step.AcquireWithin(t, h.ExpiryLimit(), other, name)
+	if err := lease.Err(); err == nil {
+		t.Errorf("another has the lock, and Err = nil with the deadline %v away", time.Until(lease.Deadline()))
+	}
+	if !step.WaitClosed(lease.Done(), h.Slack/100) {
+		t.Errorf("another has the lock, and Done is open")
+	}
+	step.Release(t, next)
 }
 
 func releaseIsNoLoss(t T, h *Harness) {

@@ -2,6 +2,8 @@ package conformance
 
 import (
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/fencedlock/locker"
@@ -12,6 +14,9 @@ var nameCases = []Case{
 	{ID: "H58", Name: "odd-names-are-names", Run: oddNames,
 		Why: "a name that works on one backend must work on all; a careless mapping makes names " +
 			"collide, or makes names that can't be stored"},
+	{ID: "H58.1", Name: "names-with-equal-hashes-are-names", Run: equalHashes,
+		Why: "where the service wants a number and gets a hash, two names are one lock, and who " +
+			"takes both waits for itself"},
 	{ID: "H59", Name: "prefixes-isolate", Run: prefixes, Hooks: []Hook{HookPrefixed},
 		Why: "two programs that share a service must be able to keep their names apart"},
 }
@@ -57,6 +62,17 @@ func oddNames(t T, h *Harness) {
 		step.Release(t, lease)
 	}
 	h.WaitNoResidue(t)
+}
+
+// equalHashes holds two names at the same time that have one hash, for each hash that adapters use
+// where their service wants a number.
+func equalHashes(t T, h *Harness) {
+	l, other, base := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	for _, hash := range slices.Sorted(maps.Keys(hashPairs)) {
+		pair := hashPairs[hash]
+		t.Logf("%s: %s and %s", hash, pair[0]+base, pair[1]+base)
+		separate(t, l, other, pair[0]+base, pair[1]+base)
+	}
 }
 
 func prefixes(t T, h *Harness) {

@@ -23,8 +23,8 @@ func sabotages() []sabotage {
 	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
 	mem := func(d decorator) conformance.Harness { return memHarness(d) }
 	// A Locker that changes a refusal fails each case that asks whether the lock is held.
-	const refusals = "A2 A4 A6 A7 A8 A9 B12 B13 B18 B22.2 B22.3 B23 B24 B24a.1 C26 C28 C30 C32 C32.1 D33 D33.1 D34 D34.1 D35 D37 D39 " +
-		"D39a.1 D39a.2 D39a.3 D39b D39b.1 F48.1 G57 H58 H59"
+	const refusals = "A2 A4 A6 A7 A8 A9 B12 B13 B18 B22.2 B22.3 B23 B24 B24a.1 C26 C26.1 C28 C30 C32 C32.1 D33 D33.1 D34 D34.1 D35 D37 D39 " +
+		"D39a.1 D39a.2 D39a.3 D39b D39b.1 F48.1 F48.2 G57 H58 H58.1 H59"
 	return []sabotage{
 		{bug: "release without owner check", harness: toy(flaws{releaseAny: true}), named: "D33.1", others: "B22.2 D34.1 D35 D37"},
 		{bug: "renew without owner check", harness: toy(flaws{renewAny: true}), named: "D34.1", others: "D37"},
@@ -41,10 +41,10 @@ func sabotages() []sabotage {
 
 		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1"},
 		{bug: "loss only by polling", harness: mem(onLease(pollLoss)), named: "F47",
-			others: "A6 A8 A10 C25 C32 C32.1 D34.1 D37.1 D39a.2 E46 F47.1 F48.1 F50"},
+			others: "A6 A8 A10 C25 C32 C32.1 D34.1 D37.1 D39a.2 E46 F47.1 F48.1 F48.2 F50"},
 		{bug: "TTL 0 means forever", harness: mem(onAcquire(lenient)), named: "B20"},
-		{bug: "TTL ignored means forever", harness: toy(flaws{forever: true}), named: "C25", others: "C25.1 D33.1 D38 E46 F48.1"},
-		{bug: "TTL in client wall-clock time", harness: toy(flaws{clientClock: true}), named: "C25", others: "C25.1 F48.1"},
+		{bug: "TTL ignored means forever", harness: toy(flaws{forever: true}), named: "C25", others: "C25.1 D33.1 D38 E46 F48.1 F48.2"},
+		{bug: "TTL in client wall-clock time", harness: toy(flaws{clientClock: true}), named: "C25", others: "C25.1 F48.1 F48.2"},
 
 		{bug: "cancelled waiter leaves its place in the queue", harness: mem(onAcquire(leavePlace)), named: "B16", others: "A7 B13 B17 D39b"},
 		{bug: "cancelled waiter keeps the lock it won", harness: mem(onAcquire(keepWon)), named: "B17"},

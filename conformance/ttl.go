@@ -21,6 +21,9 @@ var ttlCases = []Case{
 	{ID: "C26", Name: "renewal-keeps-the-lock", Run: renewalKeeps, Needs: locker.RequireTTL,
 		Why: "work may take longer than any TTL; as long as the holder is alive, it keeps the " +
 			"lock"},
+	{ID: "C26.1", Name: "many-leases-are-all-renewed", Run: manyLeases, Needs: locker.RequireTTL,
+		Why: "renewals go in batches; if a batch is cut somewhere, the leases after the cut expire " +
+			"and their holders are told that all is well"},
 	{ID: "C27", Name: "late-grant-is-no-lease", Run: lateGrant, Needs: locker.RequireTTL,
 		Hooks: []Hook{HookLinked},
 		Why: "a grant that took longer than its TTL may be another holder's by the time it " +
