@@ -21,17 +21,25 @@ import (
 	"github.com/fencedlock/locker/middleware"
 )
 
-// TestConformance runs the whole suite, in bubbles in which time flies. The network is a link in
-// this process, which the suite can cut, delay and break.
+// TestConformance runs the whole suite.
 func TestConformance(t *testing.T) {
-	conformance.Run(t, conformance.Harness{
-		TTL: time.Second, Slack: 10 * time.Millisecond, Wrap: synctest.Test, Strict: true,
-		Setup: func(_ conformance.T, h *conformance.Harness) {
-			s := &service{store: newStore()}
-			h.Open = func(conformance.T) locker.Locker { return s.open(s.link()) }
-			h.Hooks = s.hooks()
-		},
-	})
+	conformance.Run(t, harness)
+}
+
+// TestExplore runs random programs: what the cases of the suite don't try.
+func TestExplore(t *testing.T) {
+	conformance.Explore(t, harness, conformance.Budget{Time: 5 * time.Second})
+}
+
+// harness runs each case in a bubble in which time flies. The network is a link in this process,
+// which the suite can cut, delay and break.
+var harness = conformance.Harness{
+	TTL: time.Second, Slack: 10 * time.Millisecond, Wrap: synctest.Test, Strict: true,
+	Setup: func(_ conformance.T, h *conformance.Harness) {
+		s := &service{store: newStore()}
+		h.Open = func(conformance.T) locker.Locker { return s.open(s.link()) }
+		h.Hooks = s.hooks()
+	},
 }
 
 // service is the store as the suite disturbs it.
@@ -66,9 +74,9 @@ func (s *service) hooks() conformance.Hooks {
 		for _, l := range s.links {
 			l.Sever()
 		}
+		time.Sleep(time.Millisecond) // so that its clock is past its last token
 		s.store.mu.Lock()
 		defer s.store.mu.Unlock()
-		time.Sleep(time.Millisecond) // so that its clock is past its last token
 		clear(s.owners)
 		clear(s.released)
 		s.last = 0
