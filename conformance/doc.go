@@ -30,6 +30,18 @@
 //
 // [Evaluate] runs cases outside of a test.
 //
+// # Exploring
+//
+// People chose the cases, and people don't think of everything. [Explore] runs random programs with
+// the same harness, and compares each answer with a model of the contract:
+//
+//	func TestExplore(t *testing.T) {
+//		conformance.Explore(t, harness, conformance.Budget{Time: time.Minute})
+//	}
+//
+// A program that fails is printed as Go for [Replay], shortened, with a timeline of what happened in
+// it. A run begins with a new seed each time, and prints it.
+//
 // # Faults
 //
 // Many cases need a fault: a network that is cut, a service that stops or restarts, a process that
@@ -72,6 +84,27 @@
 //
 // Some cases also run where their guarantee is not claimed. If such a case passes, the backend
 // claims too little, and the report says so. With Strict that is a failure, too.
+//
+// # What a pass means
+//
+// A pass means that on these servers, under the faults that the hooks make, each case saw what it
+// is named for, and that the programs of Explore broke no invariant. It doesn't mean more:
+//
+//   - A guarantee whose hook is missing was not tested. The last lines of a run name it.
+//   - A defect is found only where somebody, or a random program, looks. The suite is measured by
+//     backends that are wrong on purpose (make mutate); those that it doesn't find are listed with
+//     the reason in internal/reference.
+//   - Sizes end somewhere: 300 leases and 200 waiters at a time, TTLs of seconds on real servers.
+//     Hours and days pass in bubbles only.
+//   - All Lockers run on one machine. Package proxy relays TCP, so a kernel acknowledges what no
+//     service has seen. What happens when packets are lost needs a network of its own; see
+//     integration/cut.
+//   - A server is stopped by its process. A disk that loses what it acknowledged, or a virtual
+//     machine that is set back, is not tried.
+//   - A run that has passed once may fail the next time: on a real server many moments have to
+//     coincide. Run it often, with -race.
+//   - Nothing is said about speed, or about the storage behind the lock. Package fencetest tests
+//     the check of tokens there.
 //
 // # Packs
 //
