@@ -117,6 +117,7 @@ func (s *service) hooks() conformance.Hooks {
 			conformance.HookURL:      "it has no URL",
 			conformance.HookBadURLs:  "it has no URL",
 			conformance.HookFailover: "there is one server",
+			conformance.HookSkewed:   "all holders are in this process, with one clock",
 		},
 	}
 }
