@@ -30,18 +30,6 @@
 //
 // [Evaluate] runs cases outside of a test.
 //
-// # Exploring
-//
-// People chose the cases, and people don't think of everything. [Explore] runs random programs with
-// the same harness, and compares each answer with a model of the contract:
-//
-//	func TestExplore(t *testing.T) {
-//		conformance.Explore(t, harness, conformance.Budget{Time: time.Minute})
-//	}
-//
-// A program that fails is printed as Go for [Replay], shortened, with a timeline of what happened in
-// it. A run begins with a new seed each time, and prints it.
-//
 // # Faults
 //
 // Many cases need a fault: a network that is cut, a service that stops or restarts, a process that
@@ -69,7 +57,8 @@
 //
 // In bubbles of testing/synctest, by Wrap, that is some hundred thousand operations. The hooks
 // Linked, Remove and those of the service's faults matter most; links may also be a [OneWayLink]
-// and a [MessageLink]. A failure is printed as a program for [Replay], to be kept as a test.
+// and a [MessageLink]. A program that fails is shortened and printed as Go for [Replay], with what
+// happened in it, to be kept as a test. Each search begins with a new seed, and prints it.
 //
 // # Skipped cases
 //

@@ -117,14 +117,17 @@ type searching struct {
 func newSearch(t *testing.T, h Harness, b Budget) *searching {
 	t.Helper()
 	s := &searching{t: t, h: h, b: b, began: time.Now()}
-	h.wrap(t, func(t *testing.T) {
-		s.g = h.manifest(t)
-		own := h.prepare(t, s.g)
-		s.traits = traitsOf(t, own, s.g)
-	})
-	if t.Failed() {
-		t.FailNow()
+	// Recorders, because their clean-ups give back what Setup has taken for one program.
+	look := func(f func(t T)) {
+		t.Helper()
+		var r *recorder
+		h.wrap(t, func(t *testing.T) { r = record(t.Context(), t.Name(), f) })
+		if r.Failed() {
+			t.Fatalf("%s", r.text())
+		}
 	}
+	look(func(t T) { s.g = h.manifest(t) })
+	look(func(t T) { s.traits = traitsOf(t, h.prepare(t, s.g), s.g) })
 	return s
 }
 

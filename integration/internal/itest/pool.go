@@ -107,7 +107,7 @@ func (p *Pool[S]) SideBySide(setup func(conformance.T, *conformance.Harness, S))
 
 var isCase = regexp.MustCompile(`(^|/)[A-Z]+[0-9][^/]*$`)
 
-// ofCase reports whether a test runs one case, and not the whole suite.
+// ofCase reports whether a test runs one case or one search, and not the whole suite.
 func ofCase(t conformance.T) bool {
 	return isCase.MatchString(t.Name())
 }
