@@ -164,7 +164,8 @@ func (s *searching) try(p Program) (c *Counterexample) {
 	s.programs++
 	s.h.wrap(s.t, func(t *testing.T) {
 		r := record(context.Background(), s.t.Name(), func(t T) {
-			run := func() { x = execute(t, s.h.prepare(t, s.g), p) }
+			h := s.h.prepare(t, s.g) // a service that it starts may go on after the program
+			run := func() { x = execute(t, h, p) }
 			if s.traits.bubble { // which finds goroutines that are left by itself
 				run()
 				return

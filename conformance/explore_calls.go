@@ -59,11 +59,6 @@ func (x *execution) ask(a *attempt) {
 			ctx, stop = locker.WithLease(ctx, a.inside.lease)
 			defer stop()
 		}
-		if limit > 0 {
-			var stop context.CancelFunc
-			ctx, stop = context.WithTimeout(ctx, limit)
-			defer stop()
-		}
 		var c *call
 		x.locked(func() {
 			a.began = x.now()
@@ -87,6 +82,11 @@ func (x *execution) ask(a *attempt) {
 			}
 			c = x.begin(prompt, bound, "Acquire of %v", a)
 		})
+		if limit > 0 { // counted from began, so that it isn't over too early
+			var stop context.CancelFunc
+			ctx, stop = context.WithDeadline(ctx, a.began.at.Add(limit))
+			defer stop()
+		}
 		lease, err := p.l.Acquire(ctx, a.name, x.options(s)...)
 		x.mu.Lock()
 		defer x.mu.Unlock()

@@ -180,7 +180,7 @@ func (m *model) doubted(p *party, kind Verb) {
 	losesData := kind == "wipe" || kind == "failover" ||
 		kind == "restart" && m.h.guarantees.Restart < locker.RestartLeases
 	breaks := kind == "sever" || kind == "drop" || kind == "restart" || kind == "down"
-	if !losesData && !(m.attached() && breaks) {
+	if !losesData && (!m.attached() || !breaks) {
 		return
 	}
 	for _, attempts := range m.locks {

@@ -89,7 +89,6 @@ type attempt struct {
 	freed    moment // the first call of Release that returned nil
 	ended    moment // when Done was seen closed
 	endErr   error
-	renewed  moment // the last call of Renew that returned nil began then
 	doubt    string // why two holders are possible, by contract; see explore_doubts.go
 	mustKnow time.Time
 }
