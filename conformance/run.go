@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/fencedlock/locker"
@@ -21,19 +22,24 @@ func Run(t *testing.T, h Harness) {
 		return
 	}
 	t.Logf("%v", g)
+	var mu sync.Mutex // Wrap may make cases parallel
 	var missing []Hook
+	t.Cleanup(func() {
+		for _, line := range Unproved(missing) {
+			t.Log(line)
+		}
+	})
 	for _, c := range slices.Concat(Cases(), h.Pack) {
 		t.Run(c.String(), func(t *testing.T) {
 			var r Result
 			h.wrap(t, func(t *testing.T) { r = runCase(t, c, h, g) })
+			mu.Lock()
 			missing = append(missing, r.Missing)
+			mu.Unlock()
 			if r.Verdict == Skipped {
 				t.Skip(r.Reason)
 			}
 		})
-	}
-	for _, line := range Unproved(missing) {
-		t.Log(line)
 	}
 }
 
