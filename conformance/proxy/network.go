@@ -155,7 +155,8 @@ func (n *Network) dialServer(ctx context.Context, network, addr string) (net.Con
 	return d.DialContext(ctx, network, addr)
 }
 
-// pair returns the two ends of a connection within this process.
+// pair returns the two ends of a connection within this process. A dial that was given up may have
+// left its connection in the listener's queue.
 func (n *Network) pair(ctx context.Context) (client, near net.Conn, err error) {
 	n.dialing.Lock()
 	defer n.dialing.Unlock()
@@ -163,11 +164,16 @@ func (n *Network) pair(ctx context.Context) (client, near net.Conn, err error) {
 	if client, err = d.DialContext(ctx, "tcp", n.listener.Addr().String()); err != nil {
 		return nil, nil, err
 	}
-	if near, err = n.listener.Accept(); err != nil {
-		_ = client.Close()
-		return nil, nil, err
+	for {
+		if near, err = n.listener.Accept(); err != nil {
+			_ = client.Close()
+			return nil, nil, err
+		}
+		if near.RemoteAddr().String() == client.LocalAddr().String() {
+			return client, near, nil
+		}
+		_ = near.Close()
 	}
-	return client, near, nil
 }
 
 // passable returns a channel that is closed while that direction isn't cut, or when that cut ends.

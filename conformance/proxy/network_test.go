@@ -142,6 +142,23 @@ func TestRelays(t *testing.T) {
 	client.ends(io.EOF)
 }
 
+// TestDialGivenUp: a dial whose context ends at the wrong moment leaves a connection in the
+// listener's queue, which must not be taken for the next one.
+func TestDialGivenUp(t *testing.T) {
+	n, s := newNetwork(t), newServer(t)
+	first, _ := connect(t, n, s)
+	stray, err := net.Dial("tcp", first.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stray.Close()
+	client, far := connect(t, n, s)
+	client.send("request")
+	far.gets("request")
+	far.send("reply")
+	client.gets("reply")
+}
+
 func TestRefusedIsRefused(t *testing.T) {
 	n, s := newNetwork(t), newServer(t)
 	s.Close()
