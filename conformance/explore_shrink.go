@@ -25,6 +25,8 @@ import (
 
 // generate makes the program of a seed.
 func generate(programs *rapid.Generator[Program], seed uint64) Program {
+	rapidFlags.RLock()
+	defer rapidFlags.RUnlock()
 	return programs.Example(int(seed)) //nolint:gosec // all bits are kept
 }
 
@@ -42,10 +44,12 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 		if failed[key] || passed[key] || time.Now().After(end) {
 			return failed[key]
 		}
-		c := s.try(p)
-		if c == nil || c.Breach.Invariant != found.Breach.Invariant {
-			passed[key] = true
-			return false
+		var c *Counterexample
+		for range s.tries() {
+			if c = s.try(p); c == nil || c.Breach.Invariant != found.Breach.Invariant {
+				passed[key] = true
+				return false
+			}
 		}
 		failed[key] = true
 		if len(p.Steps) <= len(shortest.Program.Steps) {
@@ -65,6 +69,16 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 		shortest.Program = short
 	}
 	return shortest
+}
+
+// tries is how often a shorter program must fail. In a bubble the order of what happens at one time
+// is random, and a longer program that fails each time is worth more. On a real server each try
+// takes seconds.
+func (s *searching) tries() int {
+	if s.traits.bubble {
+		return 3
+	}
+	return 1
 }
 
 // dropSteps leaves out steps that aren't needed: first many at once, in the end one by one. Package
@@ -121,8 +135,8 @@ func simplify(p Program, fails func(Program) bool) {
 	}
 }
 
-// rapidFlags protects rapid's flags.
-var rapidFlags sync.Mutex
+// rapidFlags protects rapid's flags. While one program is shortened, other searches wait.
+var rapidFlags sync.RWMutex
 
 // checkOnce has rapid check a property that fails with the seed, and shorten what it draws.
 func checkOnce(seed uint64, limit time.Duration, name string, property func(*rapid.T)) {

@@ -80,7 +80,7 @@ func TestExploreShrinks(t *testing.T) {
 	var searches sync.WaitGroup
 	for range 2 {
 		searches.Go(func() {
-			c := conformance.Search(t, h, conformance.Budget{Shrink: 3 * time.Second}, 3)
+			c := conformance.Search(t, h, conformance.Budget{Shrink: 20 * time.Second}, 3)
 			if c == nil {
 				t.Error("nothing was found")
 				return
@@ -88,8 +88,8 @@ func TestExploreShrinks(t *testing.T) {
 			if n := len(c.Program.Steps); n > 6 {
 				t.Errorf("the program has %d steps, want 6 at most", n)
 			}
-			if again := conformance.Try(t, h, c.Program); again == nil || again.Breach.Invariant != c.Breach.Invariant {
-				t.Errorf("the shortest program breaks %v the second time, and %v at first", again, c.Breach)
+			if !fails(t, h, c) {
+				t.Errorf("the shortest program doesn't fail again as it did at first: %v", c)
 			}
 			for _, part := range []string{"seed ", "conformance.Replay(t, harness, conformance.Program{", `Do: "acquire"`, "asks for", "BROKEN: one holder", "why it matters"} {
 				if !strings.Contains(c.String(), part) {
@@ -99,6 +99,17 @@ func TestExploreShrinks(t *testing.T) {
 		})
 	}
 	searches.Wait()
+}
+
+// fails tries a program ten times, because the order of what happens at one time is random.
+func fails(t *testing.T, h conformance.Harness, c *conformance.Counterexample) bool {
+	t.Helper()
+	for range 10 {
+		if again := conformance.Try(t, h, c.Program); again != nil && again.Breach.Invariant == c.Breach.Invariant {
+			return true
+		}
+	}
+	return false
 }
 
 // TestExploreFindsLeftGoroutine has a backend whose goroutine doesn't end: in a bubble that is a
