@@ -55,9 +55,9 @@
 //
 //	conformance.Explore(t, harness, conformance.Budget{Time: time.Minute})
 //
-// In bubbles of testing/synctest, by Wrap, that is some hundred thousand operations. The hooks
-// Linked, Remove and those of the service's faults matter most; links may also be a [OneWayLink]
-// and a [MessageLink]. A program that fails is shortened and printed as Go for [Replay], with what
+// In bubbles of testing/synctest, by Wrap, that is tens of thousands of operations or more. The hooks
+// that matter most are Linked, Remove, and those that make the service fail. A link may also be a
+// [OneWayLink] or a [MessageLink]. A program that fails is shortened and printed as Go for [Replay], with what
 // happened in it, to be kept as a test. Each search begins with a new seed, and prints it.
 //
 // # Skipped cases
@@ -81,8 +81,8 @@
 //
 //   - A guarantee whose hook is missing was not tested. The last lines of a run name it.
 //   - A defect is found only where somebody, or a random program, looks. The suite is measured by
-//     backends that are wrong on purpose (make mutate); those that it doesn't find are listed with
-//     the reason in internal/reference.
+//     backends that are wrong on purpose (make mutate). Those that it doesn't find are listed in
+//     internal/reference/survivors.txt, with what the suite lacks.
 //   - Sizes end somewhere: 300 leases and 200 waiters at a time, TTLs of seconds on real servers.
 //     Hours and days pass in bubbles only.
 //   - All Lockers run on one machine. Package proxy relays TCP, so a kernel acknowledges what no

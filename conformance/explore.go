@@ -55,9 +55,9 @@ func (b Budget) withDefaults() Budget {
 // A failure prints the shortest failing program that was found, as Go for [Replay], what happened
 // in it, and the invariant that is broken with the reason why it matters.
 //
-// Where Wrap is synctest.Test, a second is enough for thousands of operations. On the real clock the
-// programs take some seconds each, and mostly wait; those without faults of the service run
-// alongside each other.
+// The programs run one after the other, and Setup of the harness before each. Where Wrap is
+// synctest.Test, a second is enough for thousands of operations. On the real clock a program takes
+// some seconds, and mostly waits.
 func Explore(t *testing.T, h Harness, b Budget) {
 	t.Helper()
 	b = b.withDefaults()
@@ -78,9 +78,9 @@ func Replay(t *testing.T, h Harness, p Program) {
 	}
 }
 
-// Counterexample is a program that a backend doesn't get right.
-type Counterexample struct {
-	Breach   *Breach
+// counterexample is a program that a backend doesn't get right.
+type counterexample struct {
+	Breach   *breach
 	Program  Program
 	Timeline string
 	Log      string // of the hooks
@@ -88,7 +88,7 @@ type Counterexample struct {
 	Found    int    // the number of operations until it was found
 }
 
-func (c *Counterexample) String() string {
+func (c *counterexample) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v\n\n", c.Breach)
 	if c.Seed != 0 {
@@ -132,7 +132,7 @@ func newSearch(t *testing.T, h Harness, b Budget) *searching {
 }
 
 // run searches until a program fails, or the budget is used up.
-func (s *searching) run() *Counterexample {
+func (s *searching) run() *counterexample {
 	defer func() { s.took = time.Since(s.began) }()
 	programs := s.traits.programs()
 	for seed := s.b.Seed; s.steps < s.b.Steps && time.Since(s.began) < s.b.Time; seed++ {
@@ -148,14 +148,14 @@ func (s *searching) run() *Counterexample {
 }
 
 // try executes one program, in its own bubble or on the real clock.
-func (s *searching) try(p Program) (c *Counterexample) {
+func (s *searching) try(p Program) (c *counterexample) {
 	var x *execution
 	var log string
 	left := func() []string { return nil }
 	defer func() {
 		if r := recover(); r != nil && c == nil {
 			// synctest panics when goroutines are left.
-			c = &Counterexample{Program: p, Breach: &Breach{nothingStays.name, fmt.Sprint(r), nothingStays.why}}
+			c = &counterexample{Program: p, Breach: &breach{nothingStays.name, fmt.Sprint(r), nothingStays.why}}
 			if x != nil {
 				c.Timeline = x.timeline()
 			}
@@ -174,12 +174,12 @@ func (s *searching) try(p Program) (c *Counterexample) {
 		})
 		log = r.text()
 		if x != nil && x.broken != nil {
-			c = &Counterexample{Program: p, Breach: x.broken, Timeline: x.timeline(), Log: log}
+			c = &counterexample{Program: p, Breach: x.broken, Timeline: x.timeline(), Log: log}
 		} else if r.Failed() {
-			c = &Counterexample{Program: p, Breach: &Breach{"the harness works", "a hook has failed", "nothing is known then"}, Log: log}
+			c = &counterexample{Program: p, Breach: &breach{"the harness works", "a hook has failed", "nothing is known then"}, Log: log}
 		} else if stacks := remaining(left); len(stacks) > 0 {
 			what := "goroutines are left after the program:\n" + strings.Join(stacks, "\n\n")
-			c = &Counterexample{Program: p, Breach: &Breach{nothingStays.name, what, nothingStays.why}, Timeline: x.timeline(), Log: log}
+			c = &counterexample{Program: p, Breach: &breach{nothingStays.name, what, nothingStays.why}, Timeline: x.timeline(), Log: log}
 		}
 	})
 	if x != nil {
@@ -221,7 +221,7 @@ func (m *model) timeline() string {
 }
 
 // search is Explore with a result. nil: nothing was found.
-func search(t *testing.T, h Harness, b Budget, seed uint64) *Counterexample {
+func search(t *testing.T, h Harness, b Budget, seed uint64) *counterexample {
 	t.Helper()
 	b.Seed = seed
 	return newSearch(t, h, b.withDefaults()).run()

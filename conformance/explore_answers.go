@@ -47,17 +47,13 @@ func (m *model) granted(a *attempt, calm bool) {
 
 // fences reports whether a's token must be larger than the earlier ones.
 func (m *model) fences(a *attempt) bool {
-	switch g := m.h.guarantees; {
-	case g.Fencing < locker.FencingUntilDataLoss:
-		return false
-	default:
-		for _, f := range m.faults {
-			if f.kind == "wipe" && g.Fencing == locker.FencingDurable || f.kind == "failover" && g.Tolerance < locker.ToleranceFailover {
-				return false // tokens are part of the data that was lost
-			}
+	g := m.h.guarantees
+	for _, f := range m.faults {
+		if f.kind == "wipe" && g.Fencing == locker.FencingDurable || f.kind == "failover" && g.Tolerance < locker.ToleranceFailover {
+			return false // tokens are part of the data that was lost
 		}
 	}
-	return true
+	return g.Fencing >= locker.FencingUntilDataLoss
 }
 
 // failed checks the error of Acquire.

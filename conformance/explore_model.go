@@ -27,7 +27,7 @@ type model struct {
 	calls    map[*call]struct{}    // under way
 	longest  time.Duration         // TTL of this program
 	log      []entry
-	broken   *Breach // the first
+	broken   *breach // the first
 	noted    bool    // the timeline is complete
 
 	brokenLock string // which lock broken is about; "": none
@@ -113,14 +113,14 @@ type entry struct {
 	args   []any
 }
 
-// Breach is a broken invariant.
-type Breach struct {
+// breach is a broken invariant.
+type breach struct {
 	Invariant string // its name
 	What      string // what was seen
 	Why       string // why it matters
 }
 
-func (b *Breach) String() string {
+func (b *breach) String() string {
 	return fmt.Sprintf("%s: %s\nwhy it matters: %s", b.Invariant, b.What, b.Why)
 }
 
@@ -163,7 +163,7 @@ func (m *model) breach(i invariant, format string, args ...any) {
 	if m.broken != nil {
 		return
 	}
-	m.broken = &Breach{i.name, fmt.Sprintf(format, args...), i.why}
+	m.broken = &breach{i.name, fmt.Sprintf(format, args...), i.why}
 	m.brokenLock = lockOf(args)
 	m.note("BROKEN: %s: %s", i.name, m.broken.What)
 	m.noted = true // what follows is only how the program was broken off

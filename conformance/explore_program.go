@@ -51,10 +51,10 @@ type Step struct {
 	Do     Verb
 	Locker int // index in Lockers
 
-	// Name is an index in Names. A name there is what is added to a name that is new in each run.
-	// After "…" it stands at the end, and what is missing to the longest name comes before it.
-	// Before "…" it stands at the beginning. "crc32:1" and "crc32:2" are two names with the same
-	// CRC-32; see hashPairs for other hashes.
+	// Name is an index in Names. An entry of Names is the end of a lock's name, whose beginning is
+	// new in each run. "…end" fills the name up to the longest that is allowed, before the end;
+	// "start…" begins the name and fills it up after that. "crc32:1" and "crc32:2" are two names
+	// with the same CRC-32. There are such pairs for crc32c, adler, fnv1a, fnv1, java and djb2, too.
 	Name int
 
 	// ID is the number of an acquisition. With Count the step is about ID to ID+Count-1. Where

@@ -29,7 +29,7 @@ type execution struct {
 // errGiveUp is the cause of a cancellation by the program.
 var errGiveUp = errors.New("the program cancels")
 
-// execute runs a program, and returns the first invariant that it finds broken, and the timeline.
+// execute runs a program. The result has the timeline, and the first invariant that was found broken.
 func execute(t T, h *Harness, p Program) *execution {
 	var random [5]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -46,7 +46,7 @@ func execute(t T, h *Harness, p Program) *execution {
 			return x
 		}
 		x.locked(x.sweep)
-		x.begin1(s)
+		x.take(s)
 	}
 	if !x.over() {
 		x.finish()
@@ -111,8 +111,8 @@ func (x *execution) waitChange(changed <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// begin1 begins one step.
-func (x *execution) begin1(s Step) {
+// take begins one step.
+func (x *execution) take(s Step) {
 	if s.Locker >= len(x.p.Lockers) && len(x.p.Lockers) > 0 {
 		return
 	}

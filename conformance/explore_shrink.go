@@ -31,7 +31,7 @@ func generate(programs *rapid.Generator[Program], seed uint64) Program {
 }
 
 // shrink returns the shortest program that it finds that breaks the same invariant.
-func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexample) *Counterexample {
+func (s *searching) shrink(programs *rapid.Generator[Program], found *counterexample) *counterexample {
 	if s.b.Shrink < 0 {
 		return found
 	}
@@ -44,7 +44,7 @@ func (s *searching) shrink(programs *rapid.Generator[Program], found *Counterexa
 		if failed[key] || passed[key] || time.Now().After(end) {
 			return failed[key]
 		}
-		var c *Counterexample
+		var c *counterexample
 		for range s.tries() {
 			if c = s.try(p); c == nil || c.Breach.Invariant != found.Breach.Invariant {
 				passed[key] = true

@@ -74,7 +74,7 @@ func TestExploreFinds(t *testing.T) {
 }
 
 // TestExploreShrinks looks at the program that is shown: short, as Go, and failing when it is run
-// again. Two searches run at the same time, though rapid's settings are those of the process.
+// again. Two searches run at the same time, though rapid's settings belong to the whole process.
 func TestExploreShrinks(t *testing.T) {
 	h := inBubbles(toyHarness(flaws{sessionOwner: true}, plain))
 	var searches sync.WaitGroup

@@ -2,6 +2,9 @@ package conformance
 
 import "testing"
 
+// Counterexample is what a search finds.
+type Counterexample = counterexample
+
 // Search is [Explore] for tests of the suite: it returns the shortest failing program instead of
 // failing t, and searches from its own seed.
 func Search(t *testing.T, h Harness, b Budget, seed uint64) *Counterexample {

@@ -178,7 +178,7 @@ func TestALossBeforeTheFirstRequest(t *testing.T) {
 		}
 		l := open(t, f)
 		if lease := mustAcquire(t, l, "name"); lease.Token() != 2 {
-			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+			t.Errorf("Token = %v, want the token of a second acquisition", lease.Token())
 		}
 	})
 }

@@ -60,7 +60,7 @@ func TestAFailureBeforeTheGrantIsNotTheCause(t *testing.T) {
 func TestAPlaceThatIsLostDuringItsRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{}
-		var tick driver.Instant // of a renewal: those of one TTL are on a grid of a tenth of it
+		var tick driver.Instant // of a renewal: the renewals of one TTL are on a grid of a tenth of it
 		f.acquire = func(_ context.Context, l *fakeLock) (driver.Grant, error) {
 			if l.n == 0 {
 				return grant(l), nil

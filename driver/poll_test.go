@@ -155,7 +155,7 @@ func TestAPollingWaiterWaitsOn(t *testing.T) {
 			renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
 		}
 		if lease := mustAcquire(t, open(t, f), "name"); lease.Token() != 2 {
-			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+			t.Errorf("Token = %v, want the token of a second acquisition", lease.Token())
 		}
 	})
 }
@@ -188,7 +188,7 @@ func TestAGrantThatWasLostAtOnceIsReplaced(t *testing.T) {
 			renew: func(context.Context, *fakeLock) (driver.Instant, error) { return 0, locker.ErrLost },
 		}
 		if lease := mustAcquire(t, open(t, f), "name"); lease.Token() != 2 {
-			t.Errorf("Token = %v, want that of a second acquisition", lease.Token())
+			t.Errorf("Token = %v, want the token of a second acquisition", lease.Token())
 		}
 		if n := len(f.renewed()); n != 1 {
 			t.Errorf("%d renewals, want one: the service's word is final", n)

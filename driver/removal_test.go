@@ -187,7 +187,7 @@ func manyRemovals(t *testing.T, closes bool) {
 	}
 }
 
-// Release returns the error of its own request, not that of an earlier one.
+// Release returns the error of its own request, not the error of an earlier one.
 func TestReleaseReturnsTheNewestError(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{leaves: true, release: func(_ context.Context, l *fakeLock) error {

@@ -44,7 +44,7 @@ var whenMutations = []Mutation{
 				})
 			}
 		}},
-	{Name: "repeated-acquire-counts-anew", Kind: whenItCounts,
+	{Name: "repeated-acquire-counts-again", Kind: whenItCounts,
 		Why: "an acquire without an answer is sent again; the service says yes without a new TTL, and the client counts from the second",
 		change: func(st *steps) {
 			st.acquire = func(s *Service, from *conn, q request, c claim, now driver.Instant) answer {

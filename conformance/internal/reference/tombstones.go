@@ -13,7 +13,7 @@ const maxLifetime = 24 * time.Hour
 // any more. The zero value is empty.
 type tombstones struct {
 	until map[string]driver.Instant
-	order []string // in which they were made, which is that of their ends
+	order []string // in which they were made, and in which they end
 }
 
 // bury notes that an acquisition has ended.
