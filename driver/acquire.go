@@ -10,8 +10,7 @@ import (
 	"github.com/fencedlock/locker/internal/leasectx"
 )
 
-// Acquire queues in this process, and then asks the service in a goroutine of its own; see
-// calls.go.
+// Acquire queues in this process, and then asks the service; see calls.go.
 func (e *engine) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
 	lease, err := e.acquire(ctx, name, opts)
 	if err != nil {
@@ -35,27 +34,26 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, locker.ErrClosed
 	}
 	first, err := e.prepare(req)
-	e.leave()
-	if err != nil {
-		return nil, err
+	w := &waiter{e: e, ctx: ctx, req: req}
+	if err == nil {
+		err = e.join(w)
 	}
-	w := &waiter{e: e, ctx: ctx, req: req, answered: make(chan struct{})}
-	if err := e.join(w); err != nil {
+	if err != nil {
+		e.leave()
 		return nil, err
 	}
 	if w.turn != nil {
 		select {
 		case <-w.turn:
 		case <-ctx.Done():
+			defer e.leave()
 			return w.giveUp(nil)
 		case <-e.closing:
+			defer e.leave()
 			return w.giveUp(locker.ErrClosed)
 		}
 	}
-	if !e.enter() {
-		return w.giveUp(locker.ErrClosed)
-	}
-	return w.await(first)
+	return w.await(first) //nolint:contextcheck // the waiter has the context
 }
 
 // heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock
@@ -103,7 +101,9 @@ func (w *waiter) decide(l *lease, err error) {
 	}
 	w.lease, w.err, w.decided = l, err, true
 	w.e.leaveQueue(w)
-	close(w.answered)
+	if w.answered != nil {
+		close(w.answered)
+	}
 }
 
 // prepare makes a lease that has sent nothing yet.
@@ -117,29 +117,35 @@ func (e *engine) prepare(req locker.Request) (*lease, error) {
 	return l, err
 }
 
-// run makes acquisitions until one has an outcome. The context is the waiter's.
+// run makes acquisitions until one has an outcome. a is the one whose first request has an answer;
+// nil: err is what became of it. The context is the waiter's.
 //
 //nolint:contextcheck
-func (w *waiter) run(l *lease) {
-	e := w.e
-	defer e.leave()
+func (w *waiter) run(a *attempt, err error) {
 	pause := firstPause
 	for {
-		err := w.attempt(l)
-		if errors.Is(err, errRestart) {
-			e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
-			l, err = e.prepare(w.req)
-			if err == nil {
-				continue
-			}
+		if a != nil {
+			err = a.conclude()
 		}
-		if err != nil {
-			e.mu.Lock()
-			w.decide(nil, err)
-			e.mu.Unlock()
+		if !errors.Is(err, errRestart) {
+			break
 		}
-		return
+		w.e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
+		a, err = w.beginNew()
 	}
+	w.finish(err)
+}
+
+// finish ends the work for a caller. err is nil when it has a lease.
+func (w *waiter) finish(err error) {
+	e := w.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if err != nil {
+		w.decide(nil, err)
+	}
+	e.busy--
+	e.checkDrained()
 }
 
 const (

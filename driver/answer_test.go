@@ -92,7 +92,7 @@ func TestNoWaitWhileTheHeadHasNoAnswer(t *testing.T) {
 
 // A service that doesn't answer is not a lock that is held.
 func TestNoWaitAndNoAnswer(t *testing.T) {
-	bubble(t, func(t *testing.T) {
+	ignoringBubble(t, func(t *testing.T) {
 		f := &fake{acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
 			time.Sleep(time.Hour) // ignores its context
 			return driver.Grant{}, &driver.HeldError{RetryAfter: time.Second}

@@ -1,7 +1,6 @@
 package driver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -19,61 +18,55 @@ var errLostAgain = errors.New("the lock was lost again before it was handed out"
 var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
 
 // attempt is one acquisition, from its first request until it is granted or its removal has begun.
-func (w *waiter) attempt(l *lease) error {
-	e := w.e
-	ctx, cancel := context.WithCancelCause(w.ctx)
-	defer cancel(nil)
-	if err := e.register(w, l, cancel); err != nil {
-		return err
-	}
-	pause := firstPause
-	queuedBefore := false
-	for {
-		sent := Stamp()
-		grant, err := l.lock.Acquire(ctx)
-		if err == nil {
-			return w.granted(ctx, l, grant)
-		}
-		if err := e.notGranted(w, l, err); err != nil {
-			return err
-		}
-		if isQueued(err) { // the next call blocks, or this one should have
-			if queuedBefore && Stamp().Sub(sent) < firstPause {
-				brief := firstPause
-				e.sleep(ctx, &brief)
-			}
-			queuedBefore = true
-			continue
-		}
-		var held *HeldError
-		if errors.As(err, &held) {
-			pause = min(pause, max(held.RetryAfter, firstPause)) // the engine never spins
-		}
-		e.sleep(ctx, &pause)
-		if err := e.ask(w, l); err != nil {
-			return err
-		}
-	}
+type attempt struct {
+	w    *waiter
+	l    *lease
+	call callContext // of the calls of Acquire
+
+	// The answer to the last request.
+	grant Grant
+	err   error
+	at    Instant // when it came
 }
 
-// register makes l known to the engine, so that it can be lost and closed, and is removed in the
-// end.
-func (e *engine) register(w *waiter, l *lease, cancel context.CancelCauseFunc) error {
-	e.mu.Lock()
-	e.leases[l] = struct{}{}
-	w.current, l.cancel = l, cancel
-	if e.closed {
-		l.cause = locker.ErrClosed
+// begin makes the first request of l, unless the acquisition is over before that. Then there is no
+// attempt, and the error is the reason.
+func (w *waiter) begin(l *lease) (*attempt, error) {
+	a := &attempt{w: w, l: l, call: callContext{parent: w.ctx}}
+	if err := a.register(); err != nil {
+		return nil, err
 	}
-	e.mu.Unlock()
-	return e.ask(w, l)
+	a.request()
+	return a, nil
 }
 
-// ask notes that the next request goes out, unless the acquisition is over.
-func (e *engine) ask(w *waiter, l *lease) error {
+// beginNew makes the first request of another acquisition.
+func (w *waiter) beginNew() (*attempt, error) {
+	l, err := w.e.prepare(w.req)
+	if err != nil {
+		return nil, err
+	}
+	return w.begin(l)
+}
+
+// register makes the acquisition known to the engine, so that it can be lost and closed, and is
+// removed in the end.
+func (a *attempt) register() error {
+	w, l, e := a.w, a.l, a.w.e
 	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.leases[l] = struct{}{}
+	w.current, l.call = l, &a.call
+	if e.closed {
+		l.cause = locker.ErrClosed
+	}
+	return e.ask(w, l, callerErr)
+}
+
+// ask notes that the next request goes out, unless the acquisition is over. callerErr is the error
+// of the caller's context.
+func (e *engine) ask(w *waiter, l *lease, callerErr error) error {
 	if err := e.removeIfOver(w, l, callerErr); err != nil {
 		return err
 	}
@@ -84,6 +77,59 @@ func (e *engine) ask(w *waiter, l *lease) error {
 		w.q.askedAt = Stamp()
 	}
 	return nil
+}
+
+func (a *attempt) request() {
+	a.grant, a.err = a.l.lock.Acquire(&a.call)
+	a.at = Now()
+}
+
+// mustWait reports whether the caller must wait for more than the answer that has come: for its
+// turn, or for the verification of a grant.
+func (a *attempt) mustWait() bool {
+	if a.err != nil {
+		return errors.Is(a.err, locker.ErrHeld) && !a.w.req.NoWait
+	}
+	return newValidity(a.grant, a.at).isStale(a.at, a.w.req.NoRenewal)
+}
+
+// conclude processes the answer that has come, and makes further requests while the lock is held.
+func (a *attempt) conclude() error {
+	defer a.call.end(nil)
+	w, l, e := a.w, a.l, a.w.e
+	pause := firstPause
+	sent := Never // when the call was made that should block
+	for ; ; a.request() {
+		if a.err == nil {
+			return a.granted()
+		}
+		if err := e.notGranted(w, l, a.err); err != nil {
+			return err
+		}
+		if isQueued(a.err) { // the next call blocks, or this one should have
+			if sent != Never && Stamp().Sub(sent) < firstPause {
+				brief := firstPause
+				e.sleep(&a.call, &brief)
+			}
+			sent = Stamp()
+			continue
+		}
+		var held *HeldError
+		if errors.As(a.err, &held) {
+			pause = min(pause, max(held.RetryAfter, firstPause)) // the engine never spins
+		}
+		e.sleep(&a.call, &pause)
+		if err := a.askAgain(); err != nil {
+			return err
+		}
+	}
+}
+
+func (a *attempt) askAgain() error {
+	callerErr := a.w.callerErr()
+	a.w.e.mu.Lock()
+	defer a.w.e.mu.Unlock()
+	return a.w.e.ask(a.w, a.l, callerErr)
 }
 
 func isQueued(answer error) bool { return errors.Is(answer, ErrQueued) }
@@ -156,9 +202,9 @@ func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 // queued for long counts from a refresh that was sent long ago, so a renewal confirms it first. A grant whose
 // validity is used up is worth nothing: a waiter goes on waiting, and an acquisition that took so
 // long without having to wait fails.
-func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
-	e := w.e
-	now := Now()
+func (a *attempt) granted() error {
+	w, l, g, e := a.w, a.l, a.grant, a.w.e
+	now := a.at
 	valid := newValidity(g, now)
 	e.mu.Lock()
 	waited := w.waited
@@ -172,7 +218,7 @@ func (w *waiter) granted(ctx context.Context, l *lease, g Grant) error {
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
 	case valid.isStale(now, w.req.NoRenewal):
 		var err error
-		if valid, err = e.verifyGrant(ctx, l, valid); err != nil {
+		if valid, err = e.verifyGrant(&a.call, l, valid); err != nil {
 			failure = w.grantError(waited, err)
 		}
 		now = Now()

@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,19 +37,23 @@ func (l trivialLock) Release(context.Context) error { return nil }
 // BenchmarkAcquireRelease is the engine's overhead: with a driver that does nothing, and a context
 // that can be cancelled.
 func BenchmarkAcquireRelease(b *testing.B) {
-	l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second})
-	defer l.Close()
-	ctx, cancel := context.WithCancel(b.Context())
-	defer cancel()
-	b.ReportAllocs()
-	for b.Loop() {
-		lease, err := l.Acquire(ctx, "name")
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := lease.Release(ctx); err != nil {
-			b.Fatal(err)
-		}
+	for _, obeys := range []bool{false, true} {
+		b.Run(fmt.Sprintf("obeys=%v", obeys), func(b *testing.B) {
+			l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second, ObeysContext: obeys})
+			defer l.Close()
+			ctx, cancel := context.WithCancel(b.Context())
+			defer cancel()
+			b.ReportAllocs()
+			for b.Loop() {
+				lease, err := l.Acquire(ctx, "name")
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := lease.Release(ctx); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -10,7 +10,10 @@ import (
 
 // A client may ignore its context. So no caller and no other lease ever waits for a driver: its
 // calls are made in goroutines that only Close waits for, and with time limits that don't depend on
-// a caller. Which goroutine makes a call, and with which limit, is decided in this file.
+// a caller. Where the driver declares that it obeys contexts, the first request of an acquisition
+// and the first try to release a lease are made on the goroutine of the caller, which would wait
+// for the answer anyway: the way to another goroutine and back costs more than the engine's own
+// work. Which goroutine makes a call, and with which limit, is decided in this file.
 
 // callLimit bounds every call of the driver for which no shorter limit follows from the TTL.
 const callLimit = 5 * time.Second
@@ -36,10 +39,56 @@ func (e *engine) releaseLimit(l *lease) time.Duration {
 }
 
 // await makes the acquisitions of w, beginning with first, and waits for the outcome. enter was
-// called for the goroutine. It goes on when the caller gives up, removes what it gets, and ends
-// when its call of the driver does.
+// called for that.
 func (w *waiter) await(first *lease) (*lease, error) {
-	go w.run(first)
+	if !w.e.cfg.ObeysContext {
+		return w.awaitBackground(func() { w.run(w.begin(first)) })
+	}
+	a, err := w.beginHere(first)
+	if a == nil && !errors.Is(err, errRestart) {
+		w.finish(err)
+		return w.lease, w.err
+	}
+	return w.awaitBackground(func() { w.run(a, err) })
+}
+
+// beginHere makes the first request of l on the goroutine of the caller, and processes the answer
+// unless the caller must wait for more. Then it returns the attempt, which is to go on in the
+// background: there the caller can leave it at any time.
+func (w *waiter) beginHere(l *lease) (a *attempt, err error) {
+	returned := false
+	defer func() {
+		if !returned { // the driver panics, and the caller may recover
+			w.abandon(l)
+		}
+	}()
+	if a, err = w.begin(l); a != nil && !a.mustWait() {
+		a, err = nil, a.conclude()
+	}
+	returned = true
+	return a, err
+}
+
+// abandon ends the work for a caller whose goroutine leaves a call of the driver by a panic.
+func (w *waiter) abandon(l *lease) {
+	e := w.e
+	e.mu.Lock()
+	call := l.call
+	if l.phase == asking {
+		e.startRemoval(l)
+	}
+	e.mu.Unlock()
+	if call != nil {
+		call.end(nil)
+	}
+	w.finish(errPanicked)
+}
+
+// awaitBackground waits for the outcome of run in a goroutine, which goes on when the caller gives
+// up, removes what it gets, and ends when its call of the driver does.
+func (w *waiter) awaitBackground(run func()) (*lease, error) {
+	w.answered = make(chan struct{})
+	go run()
 	select {
 	case <-w.answered:
 		return w.lease, w.err
@@ -50,17 +99,19 @@ func (w *waiter) await(first *lease) (*lease, error) {
 	}
 }
 
-// startRelease begins a call of l's Release, unless one is under way. It returns a context that is
-// done when the call has returned or its time is up, and nil when no call is made any more.
-func (e *engine) startRelease(ctx context.Context, l *lease) context.Context {
-	if call, cancel := e.claimRemoval(context.WithoutCancel(ctx), l); call != nil {
-		e.busy++
-		go func() {
-			defer e.leave()
-			e.remove(l, call, cancel)
-		}()
+// release makes the call of l's Release that its holder has claimed, or waits for the one that is
+// under way, until it has returned or its time is up. call is nil when no call is made any more.
+func (e *engine) release(l *lease, call *callContext, claimed bool) {
+	switch {
+	case call == nil:
+		return
+	case claimed && e.cfg.ObeysContext:
+		e.remove(l, call)
+		return
+	case claimed:
+		go e.remove(l, call)
 	}
-	return l.removal.call
+	<-call.Done()
 }
 
 var errNoReport = errors.New("the driver reported nothing")

@@ -54,7 +54,10 @@
 //     exist that keeps nobody out, the error is a [*PartialReleaseError].
 //  8. Every call returns, always: with its context, or, where the client ignores contexts, within
 //     limits of the driver's own that are far below a third of the TTL. The engine survives a call
-//     that is late, but can't renew that lock in the meantime.
+//     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at
+//     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
+//     calls them on the caller's goroutine. There a panic of the driver is the caller's, too: it
+//     counts as a call that has failed.
 //  9. A client's silent retries are switched off or made harmless: a request that is sent twice may
 //     be executed twice, the second time after its clean-up.
 //  10. lost may be called at any time, even before Lock has returned, more than once, from any

@@ -14,6 +14,20 @@ import (
 type Config struct {
 	TTL      time.Duration  // of leases that don't ask for one; 0: they never end by time
 	Features locker.Feature // the options of a request that the driver understands
+
+	// ObeysContext declares that each call of Acquire and Release returns at once when its context
+	// ends, whatever the service, the network and the client library do. The context of Acquire
+	// ends when the caller gives up, or when the Locker is closed. That of Release ends only at its
+	// deadline.
+	//
+	// The engine then makes the first call of Acquire, and a holder's call of Release, on the
+	// goroutine of the caller. Without the declaration it makes them on goroutines of its own, and
+	// no caller waits for a driver that hangs. That costs a few microseconds for each call.
+	//
+	// It is declared for the driver that New gets, including what that driver passes calls on to.
+	// So a Driver around another one doesn't inherit it. The conformance suite fails a driver that
+	// declares it and hangs.
+	ObeysContext bool
 }
 
 // New makes a Locker of a driver. It starts nothing before the Locker is used, and nothing runs
@@ -32,7 +46,7 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// engine is the Locker. engine.go counts who uses it, queue.go, acquire.go and attempt.go get
+// engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go and attempt.go get
 // leases, timer.go and renewal.go keep them, removal.go removes what they leave, and close.go ends
 // it all. calls.go decides how the driver is called.
 type engine struct {
@@ -58,7 +72,7 @@ type engine struct {
 	abandoned   bool          // Close has run out of time: failed removals are not tried again
 	unconfirmed int           // removals that were given up because of that
 	obstacle    error         // the last error of one of them
-	busy        int           // goroutines that may call the driver
+	busy        int           // callers and goroutines that may call the driver, and calls of Release
 	closing     chan struct{} // closed when Close begins
 	drained     chan struct{} // closed when Close has begun and nothing is left to do
 	down        chan struct{} // closed when Close is done
@@ -82,8 +96,8 @@ func (e *engine) resolve(name string, opts []locker.Option) (locker.Request, err
 	return req, nil
 }
 
-// enter counts a goroutine that is going to call the driver. It returns false once the locker is
-// closed.
+// enter counts a caller or a goroutine that is going to call the driver. It returns false once the
+// locker is closed.
 func (e *engine) enter() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

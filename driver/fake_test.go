@@ -115,20 +115,27 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.acquiring++
 	f.mu.Unlock()
 
-	grant, err := grant(l), error(nil)
-	if f.acquire != nil {
-		grant, err = f.acquire(ctx, l)
+	var answer driver.Grant
+	err := errPanic
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		l.acquiring--
+		l.answered = driver.Stamp()
+		l.queued = errors.Is(err, driver.ErrQueued)
+		l.granted = err == nil
+		l.failed = err != nil && !errors.Is(err, locker.ErrHeld)
+	}()
+	if f.acquire == nil {
+		answer, err = grant(l), nil
+	} else {
+		answer, err = f.acquire(ctx, l)
 	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l.acquiring--
-	l.answered = driver.Stamp()
-	l.queued = errors.Is(err, driver.ErrQueued)
-	l.granted = err == nil
-	l.failed = err != nil && !errors.Is(err, locker.ErrHeld)
-	return grant, err
+	return answer, err
 }
+
+// errPanic is what a driver panics with, on purpose.
+var errPanic = errors.New("panic of a driver")
 
 // grant is what a healthy service answers: stamped now, for the TTL that was asked for.
 func grant(l *fakeLock) driver.Grant {
@@ -154,15 +161,18 @@ func (l *fakeLock) Release(ctx context.Context) error {
 	l.releasing++
 	f.mu.Unlock()
 
-	var err error
-	if f.release != nil {
+	err := errPanic
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		l.releasing--
+		l.removed = err == nil
+	}()
+	if f.release == nil {
+		err = nil
+	} else {
 		err = f.release(ctx, l)
 	}
-
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l.releasing--
-	l.removed = err == nil
 	return err
 }
 

@@ -28,8 +28,8 @@ type lease struct {
 	moment  Instant // when something is due for it, while it is in the heap
 	heapPos int     // its position in the heap; -1: it isn't in it
 
-	cancel context.CancelCauseFunc // ends the context of Acquire; nil: that has returned
-	cause  error                   // why the acquisition died before it was granted
+	call  *callContext // of Acquire; nil: that has returned
+	cause error        // why the acquisition died before it was granted
 
 	validity validity
 	renewal  renewal
@@ -120,6 +120,8 @@ func (l *lease) Renew(ctx context.Context) error {
 
 // Release ends the lease at once and then waits for one try to remove it, with a time limit of its
 // own. What that try leaves open is removed in the background.
+//
+//nolint:contextcheck
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
 	e.mu.Lock()
@@ -132,11 +134,10 @@ func (l *lease) Release(ctx context.Context) error {
 		defer e.mu.Unlock()
 		return l.releaseResult(err)
 	}
-	call := e.startRelease(ctx, l)
+	claimed := e.claimRemoval(ctx, l)
+	call := l.removal.call
 	e.mu.Unlock()
-	if call != nil { // nil: the removal is given up, or about to be
-		<-call.Done()
-	}
+	e.release(l, call, claimed)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return l.releaseResult(l.err())
@@ -165,7 +166,7 @@ func (l *lease) extend(v validity) {
 // hold makes a lease of a grant.
 func (e *engine) hold(l *lease, v validity) {
 	l.become(holding)
-	l.cancel = nil
+	l.call = nil
 	l.renewal.hold(v.base)
 	l.extend(v)
 	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
@@ -222,8 +223,8 @@ func (e *engine) lose(l *lease, cause error) {
 		if l.cause == nil {
 			l.cause = cause
 		}
-		if cancel := l.cancel; cancel != nil {
-			e.cancels = append(e.cancels, func() { cancel(cause) })
+		if call := l.call; call != nil {
+			e.cancels = append(e.cancels, func() { call.end(cause) })
 		}
 	case holding:
 		if !errors.Is(cause, locker.ErrLost) {

@@ -33,8 +33,8 @@ type waiter struct {
 	waited  bool   // the service has said that the lock is held
 
 	left     bool          // the caller has gone, and nobody wants an outcome
-	answered chan struct{} // closed when there is an outcome: lease or err
-	decided  bool          // answered is closed
+	answered chan struct{} // closed when there is an outcome; nil: the caller makes the requests itself
+	decided  bool          // there is an outcome: lease or err
 	lease    *lease
 	err      error
 }

@@ -87,7 +87,7 @@ func TestReleaseIsBounded(t *testing.T) {
 		{"a driver that ignores its context", time.Hour, false, 5 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			bubble(t, func(t *testing.T) {
+			bubbleFor(!tc.obeys)(t, func(t *testing.T) {
 				gate := make(chan struct{})
 				f := &fake{}
 				f.release = func(ctx context.Context, _ *fakeLock) error {

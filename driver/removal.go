@@ -15,15 +15,15 @@ import (
 // removal is the state of the removal of what one acquisition has left. The engine's mutex guards
 // it.
 type removal struct {
-	call          context.Context // done when the call of Release under way has returned; nil: none is
-	lastErr       error           // what the last call returned
-	confirmedFree bool            // a call has confirmed that the lock is free for others
-	pause         time.Duration   // before the next call
+	call          *callContext  // done when the call of Release under way has returned; nil: none is
+	lastErr       error         // what the last call returned
+	confirmedFree bool          // a call has confirmed that the lock is free for others
+	pause         time.Duration // before the next call
 }
 
 // called notes the result of the call of Release.
 func (r *removal) called(err error) {
-	timedOut := r.call.Err() != nil
+	timedOut := !time.Now().Before(r.call.deadline)
 	r.call = nil
 	if r.lastErr == nil || !timedOut { // a time-out says less than the error before it
 		r.lastErr = err
@@ -56,7 +56,7 @@ func (e *engine) maxRemovalPause() time.Duration {
 // startRemoval begins the removal of an acquisition that is over. Its Acquire has returned.
 func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
-	l.cancel = nil
+	l.call = nil
 	if l.phase == prepared {
 		e.finish(l)
 		return
@@ -91,26 +91,26 @@ func (e *engine) addRemover(most int) {
 func (e *engine) remover() {
 	confirmed := true
 	for {
-		l, call, cancel := e.nextRemoval(confirmed)
+		l := e.nextRemoval(confirmed)
 		if l == nil {
 			return
 		}
-		confirmed = e.remove(l, call, cancel)
+		confirmed = e.remove(l, l.removal.call)
 	}
 }
 
 // nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing
 // is due, or its last call confirmed nothing and there are more removers than a service in doubt
 // may have.
-func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.CancelFunc) {
+func (e *engine) nextRemoval(confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.removals) > 0 && (confirmed || e.removers <= removersInDoubt) {
 		l := e.removals[0]
 		e.removals[0] = nil
 		e.removals = e.removals[1:]
-		if call, cancel := e.claimRemoval(context.Background(), l); call != nil {
-			return l, call, cancel
+		if e.claimRemoval(context.Background(), l) {
+			return l
 		}
 	}
 	if len(e.removals) == 0 {
@@ -119,33 +119,46 @@ func (e *engine) nextRemoval(confirmed bool) (*lease, context.Context, context.C
 	e.removers--
 	e.busy--
 	e.checkDrained()
-	return nil, nil, nil
+	return nil
 }
 
-// claimRemoval claims the next call of l's Release. The context it returns is done when that call
-// has returned or its time is up. It returns nil when somebody else makes the call, or nothing is
-// left to remove.
-func (e *engine) claimRemoval(ctx context.Context, l *lease) (context.Context, context.CancelFunc) {
+// claimRemoval claims the next call of l's Release. The context of the call has the values of ctx,
+// and is done when the call has returned or its time is up. It returns false when somebody else
+// makes the call, or nothing is left to remove.
+func (e *engine) claimRemoval(ctx context.Context, l *lease) bool {
 	if l.removal.call != nil || l.phase != removing {
-		return nil, nil
+		return false
 	}
 	limit := e.releaseLimit(l)
 	if limit <= 0 { // abandonRemovals is about to end it
-		return nil, nil
+		return false
 	}
-	call, cancel := context.WithTimeout(ctx, limit)
-	l.removal.call = call
+	e.busy++
+	l.removal.call = newReleaseContext(ctx, limit)
 	e.moments.remove(l)
-	return call, cancel
+	return true
 }
 
+var errPanicked = errors.New("the driver panicked")
+
 // remove makes the call that was claimed, and reports whether that has confirmed the removal. Then
-// it cancels call, which wakes those that wait for the result.
-func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFunc) bool {
-	defer cancel()
-	err := l.lock.Release(call)
+// it ends call, which wakes those that wait for the result. When the driver panics, on the
+// goroutine of a holder that may recover, that counts as a call that has failed.
+func (e *engine) remove(l *lease, call *callContext) bool {
+	err := errPanicked
+	defer func() {
+		e.removeCalled(l, err)
+		call.end(nil)
+	}()
+	err = l.lock.Release(call)
+	return err == nil
+}
+
+// removeCalled processes what a call of l's Release has returned.
+func (e *engine) removeCalled(l *lease, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.busy--
 	l.removal.called(err)
 	switch {
 	case err == nil:
@@ -157,7 +170,6 @@ func (e *engine) remove(l *lease, call context.Context, cancel context.CancelFun
 		e.moments.set(l, Stamp().Add(l.removal.nextCall(e.maxRemovalPause())))
 		e.arm()
 	}
-	return err == nil
 }
 
 // finish is the end of an acquisition.

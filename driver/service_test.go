@@ -73,7 +73,7 @@ func (s *service) upTo(d time.Duration) time.Duration {
 // request executes something at the service, in time, late, or never, and its reply comes in time,
 // late, or never. A client that ignores its context returns when its own time limit is up.
 func (s *service) request(ctx context.Context, limit time.Duration, carryOut func()) error {
-	if s.chance(0.1) { // it ignores its context
+	if !obeysContext && s.chance(0.1) { // it ignores its context
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), limit)
 		defer cancel()

@@ -30,6 +30,7 @@ func open(t testing.TB, f *fake) locker.Locker {
 
 func openWith(t testing.TB, f *fake, cfg driver.Config) locker.Locker {
 	t.Helper()
+	cfg.ObeysContext = obeysContext
 	l := driver.New(f, cfg)
 	f.t, f.engine = t, l
 	t.Cleanup(func() {
@@ -41,11 +42,33 @@ func openWith(t testing.TB, f *fake, cfg driver.Config) locker.Locker {
 	return l
 }
 
-// bubble runs a test in fake time.
+// bubble runs a test in fake time, once for each way in which the engine calls a driver.
 func bubble(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	ignoringBubble(t, test)
+	t.Run("obeying", func(t *testing.T) {
+		obeysContext = true
+		defer func() { obeysContext = false }()
+		synctest.Test(t, test)
+	})
+}
+
+// ignoringBubble is a bubble for a test whose driver ignores contexts.
+func ignoringBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, test)
 }
+
+// bubbleFor returns the bubble for one of several drivers.
+func bubbleFor(ignoresContext bool) func(t *testing.T, test func(t *testing.T)) {
+	if ignoresContext {
+		return ignoringBubble
+	}
+	return bubble
+}
+
+// obeysContext is what the drivers of the test that runs declare.
+var obeysContext bool
 
 func mustAcquire(t testing.TB, l locker.Locker, name string, opts ...locker.Option) locker.Lease {
 	t.Helper()

@@ -141,6 +141,8 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClie
 		return nil, err
 	}
 	d.closeClient = closeClient
+	// ObeysContext isn't declared: Acquire waits for the outcome of a request that was sent, for an
+	// attempt's time after its context has ended.
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
 }
 

@@ -99,6 +99,7 @@ func New(dir string) (locker.Locker, error) {
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
+	// ObeysContext isn't declared: nothing interrupts a system call on a file system that hangs.
 	return driver.New(d, driver.Config{}), nil
 }
 

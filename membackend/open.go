@@ -84,7 +84,7 @@ func New(opts ...Option) locker.Locker {
 }
 
 func (c config) locker() locker.Locker {
-	return driver.New(c.driver(), driver.Config{TTL: c.ttl, Features: locker.FeatureTTL})
+	return driver.New(c.driver(), driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: true})
 }
 
 func (c config) driver() *memDriver {

@@ -2,7 +2,8 @@
 // The contract, and all that a backend must know, is in package driver, which knows nothing of kit. A
 // backend takes from here what fits.
 //
-//   - Requests: [Lanes] send requests, many in one message under load.
+//   - Requests: [Lanes] send requests, many in one message under load. Where the round trip is long,
+//     more messages are under way at the same time.
 //   - Sessions: [Sessions] have one session for each TTL in use. [Flight] makes something once for all
 //     callers that want it at the same time.
 //   - Goroutines: [Tasks] are the goroutines for which a driver's Close waits. [Signal] wakes a waiter,

@@ -12,8 +12,8 @@ import (
 // ErrNotSent says that a request left its [Lanes] before it was sent: it can't be executed any more.
 var ErrNotSent = errors.New("request was not sent")
 
-// defaultWidth is how many messages go out at the same time. With fewer, requests wait though the
-// connections are idle. With more, they rarely join.
+// defaultWidth is how many messages go out at the same time where the round trip is short. With
+// fewer, requests wait though the connections are idle. With more, they rarely join.
 const defaultWidth = 4
 
 // Lanes let requests join under load, for drivers whose client can carry several requests in one
@@ -28,6 +28,7 @@ type Lanes[Req, Rep any] struct {
 	o    LaneOptions
 
 	mu      sync.Mutex
+	width   width
 	sending int // messages under way
 	sent    int // requests in those
 	waiting []*member[Req, Rep]
@@ -37,7 +38,11 @@ type Lanes[Req, Rep any] struct {
 type LaneOptions struct {
 	Width int           // messages under way at the same time; 0: 4
 	Size  int           // requests in one message, at most; 0: 1
-	Limit time.Duration // the time of one message and its answer
+	Limit time.Duration // the time of one message and its answer; 0: send sets its own
+
+	// MaxWidth is the most messages that the client can have under way, such as the size of its
+	// pool. Where the round trip is long, there are more lanes than Width, up to this. 0: Width.
+	MaxWidth int
 
 	// CallersSend has a request that finds a free lane sent on its caller's goroutine, which saves the
 	// way to another one. Its message has the caller's context, within Limit, so send must return when
@@ -62,7 +67,7 @@ func NewLanes[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, e
 		o.Width = defaultWidth
 	}
 	o.Size = max(o.Size, 1)
-	return &Lanes[Req, Rep]{send: send, o: o}
+	return &Lanes[Req, Rep]{send: send, o: o, width: newWidth(o.Width, o.MaxWidth)}
 }
 
 // Do sends req and returns its reply. ctx covers the caller's waiting. When it ends before the
@@ -76,7 +81,7 @@ func (l *Lanes[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 		return none, errors.Join(ErrNotSent, err)
 	}
 	l.mu.Lock()
-	free := l.sending < l.o.Width // then nobody waits
+	free := l.sending < l.width.lanes // then nobody waits
 	if free {
 		l.sending++
 		l.sent++
@@ -110,17 +115,18 @@ func (l *Lanes[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 
 // sendAlone sends one request on its caller's goroutine. Requests that wait by then get another one.
 func (l *Lanes[Req, Rep]) sendAlone(ctx context.Context, req Req) (rep Rep, err error) {
-	if until, ends := ctx.Deadline(); !ends || time.Until(until) > l.o.Limit {
+	if until, ends := ctx.Deadline(); l.o.Limit > 0 && (!ends || time.Until(until) > l.o.Limit) {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, l.o.Limit)
 		defer cancel()
 	}
+	var took time.Duration
 	defer func() { // also when send panics
-		if next := l.next(1); len(next) > 0 {
+		if next := l.next(1, took); len(next) > 0 {
 			go l.serve(next)
 		}
 	}()
-	reps, err := l.exchange(ctx, []Req{req})
+	reps, took, err := l.exchange(ctx, []Req{req})
 	if err == nil {
 		rep = reps[0]
 	}
@@ -134,8 +140,8 @@ func (l *Lanes[Req, Rep]) serve(members []*member[Req, Rep]) {
 		for i, m := range members {
 			reqs[i] = m.req
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), l.o.Limit)
-		reps, err := l.exchange(ctx, reqs)
+		ctx, cancel := l.limited()
+		reps, took, err := l.exchange(ctx, reqs)
 		cancel()
 		for i, m := range members {
 			if m.err = err; err == nil {
@@ -143,33 +149,63 @@ func (l *Lanes[Req, Rep]) serve(members []*member[Req, Rep]) {
 			}
 			close(m.done)
 		}
-		members = l.next(len(members))
+		members = l.next(len(members), took)
 	}
 }
 
-// exchange is one message and its answer.
-func (l *Lanes[Req, Rep]) exchange(ctx context.Context, reqs []Req) ([]Rep, error) {
-	reps, err := l.send(ctx, reqs)
+// limited is the context of a message with several requests.
+func (l *Lanes[Req, Rep]) limited() (context.Context, context.CancelFunc) {
+	if l.o.Limit == 0 {
+		return context.Background(), func() {}
+	}
+	return context.WithTimeout(context.Background(), l.o.Limit)
+}
+
+// exchange is one message and its answer. took is 0 if the width doesn't depend on it.
+func (l *Lanes[Req, Rep]) exchange(ctx context.Context, reqs []Req) (reps []Rep, took time.Duration, err error) {
+	var began time.Time
+	if !l.width.isFixed() {
+		began = time.Now()
+	}
+	reps, err = l.send(ctx, reqs)
 	if err == nil && len(reps) != len(reqs) {
 		err = errors.New("the number of replies is not the number of requests")
 	}
-	return reps, err
+	if err == nil && !began.IsZero() {
+		took = time.Since(began)
+	}
+	return reps, took, err
 }
 
-// next takes the requests of a lane's next message. An empty result means that the lane is free. ended is how many
-// requests its last message had. They are an even share of all, so that the messages under way stay
-// about equal. If one message took all that wait, the others would carry nothing, and the service
-// would have nothing to do while that one answer is taken in.
-func (l *Lanes[Req, Rep]) next(ended int) []*member[Req, Rep] {
+// next takes the requests of a lane's next message. An empty result means that the lane is free, or
+// that there is one lane less. ended is how many requests its last message had, and took how long
+// that took; 0: it isn't known. If there is another lane, next begins it: a request that comes
+// later must not find it free while others wait.
+func (l *Lanes[Req, Rep]) next(ended int, took time.Duration) []*member[Req, Rep] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sent -= ended
-	share := (len(l.waiting) + l.sent + l.o.Width - 1) / l.o.Width
-	n := min(len(l.waiting), l.o.Size, share)
-	if n == 0 {
+	if took > 0 {
+		l.width.measured(took, time.Now(), len(l.waiting) > 0)
+	}
+	if len(l.waiting) == 0 || l.sending > l.width.lanes {
 		l.sending--
 		return nil
 	}
+	members := l.take()
+	if len(l.waiting) > 0 && l.sending < l.width.lanes {
+		l.sending++
+		go l.serve(l.take())
+	}
+	return members
+}
+
+// take takes the requests of a message from those that wait. They are an even share of all, so that
+// the messages under way stay about equal. If one message took all that wait, the others would
+// carry nothing, and the service would have nothing to do while that one answer is taken in.
+func (l *Lanes[Req, Rep]) take() []*member[Req, Rep] {
+	share := (len(l.waiting) + l.sent + l.width.lanes - 1) / l.width.lanes
+	n := min(len(l.waiting), l.o.Size, share)
 	members := l.waiting[:n:n]
 	if l.waiting = l.waiting[n:]; len(l.waiting) == 0 {
 		l.waiting = nil // the array goes with its members
