@@ -35,7 +35,7 @@ func (c Case) String() string { return c.ID + "-" + c.Name }
 
 // Cases returns the suite, in order.
 func Cases() []Case {
-	return slices.Concat(coreCases, waitingCases, queueCases, ttlCases, ownershipCases, ghostCases, tokenCases, restartCases,
+	return slices.Concat(coreCases, silenceCases, waitingCases, queueCases, ttlCases, ownershipCases, ghostCases, tokenCases, restartCases,
 		fencingCases, lossCases, stressCases, nameCases, configCases, manifestCases)
 }
 

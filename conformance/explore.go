@@ -86,6 +86,8 @@ type counterexample struct {
 	Log      string // of the hooks
 	Seed     uint64 // of the search that begins with this program; 0: there is none
 	Found    int    // the number of operations until it was found
+
+	Ended <-chan struct{} // not nil: the program didn't end in time. Closed when it has ended after all
 }
 
 func (c *counterexample) String() string {
@@ -94,7 +96,9 @@ func (c *counterexample) String() string {
 	if c.Seed != 0 {
 		fmt.Fprintf(&b, "seed %d\n\n", c.Seed)
 	}
-	fmt.Fprintf(&b, "conformance.Replay(t, harness, %v)\n\nwhat happened:\n%s", c.Program, c.Timeline)
+	fmt.Fprintf(&b, "conformance.Replay(t, harness, %v)\n\n"+
+		"what happened (~ begins the names of this run; numbers below zero, and the last locker, are tries of Explore):\n%s",
+		c.Program, c.Timeline)
 	if c.Log != "" {
 		fmt.Fprintf(&b, "\nthe harness says:\n%s", c.Log)
 	}
@@ -110,13 +114,14 @@ type searching struct {
 	traits   traits
 	began    time.Time
 	took     time.Duration
+	limit    time.Duration // of one program in a bubble, on the real clock
 	programs int
 	steps    int
 }
 
 func newSearch(t *testing.T, h Harness, b Budget) *searching {
 	t.Helper()
-	s := &searching{t: t, h: h, b: b, began: time.Now()}
+	s := &searching{t: t, h: h, b: b, limit: programLimit, began: time.Now()}
 	// Recorders, because their clean-ups give back what Setup has taken for one program.
 	look := func(f func(t T)) {
 		t.Helper()
@@ -142,13 +147,16 @@ func (s *searching) run() *counterexample {
 		}
 		c.Seed = seed
 		c.Found = s.steps
+		if c.Ended != nil {
+			return c // each shorter program would take as long
+		}
 		return s.shrink(programs, c)
 	}
 	return nil
 }
 
-// try executes one program, in its own bubble or on the real clock.
-func (s *searching) try(p Program) (c *counterexample) {
+// attempt executes one program.
+func (s *searching) attempt(p Program) (c *counterexample) {
 	var x *execution
 	var log string
 	left := func() []string { return nil }
@@ -165,9 +173,9 @@ func (s *searching) try(p Program) (c *counterexample) {
 	s.h.wrap(s.t, func(t *testing.T) {
 		r := record(context.Background(), s.t.Name(), func(t T) {
 			h := s.h.prepare(t, s.g) // a service that it starts may go on after the program
-			run := func() { x = execute(t, h, p) }
+			run := func(labels context.Context) { x = execute(labels, t, h, p) }
 			if s.traits.bubble { // which finds goroutines that are left by itself
-				run()
+				run(context.Background())
 				return
 			}
 			left = offspring(context.Background(), s.t.Name()+strconv.Itoa(s.programs), run)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
@@ -12,7 +13,10 @@ import (
 
 // acquired checks the answer to a call of Acquire.
 func (m *model) acquired(a *attempt) {
-	calm := m.undisturbed(a.party, a.began.at, a.returned.at)
+	calm := m.mustSucceed(a.party, a.began.at, a.returned.at)
+	if a.waits() {
+		calm = m.undisturbed(a.party, a.began.at, a.returned.at)
+	}
 	switch {
 	case (a.lease == nil) == (a.err == nil):
 		m.breach(answersMatch, "Acquire of %v = %v, %v: want either a lease or an error", a, a.lease, a.err)
@@ -85,6 +89,7 @@ func (m *model) failed(a *attempt, calm bool) {
 		if !a.waits() && calm && !a.cancelled.happened() {
 			m.breach(untouched, "TryAcquire of %v = %v, and nothing disturbs its locker", a, a.err)
 		}
+	case errors.Is(a.err, locker.ErrOption) && m.manyTTLs(a.party):
 	case a.refused() && a.waits():
 		m.breach(answersMatch, "Acquire of %v = %v, and it may wait", a, a.err)
 	case !a.refused() && calm:
@@ -96,9 +101,22 @@ func (m *model) failed(a *attempt, calm bool) {
 	if errors.Is(a.err, context.DeadlineExceeded) && a.waits() && calm && !a.refused() && m.heldThroughout(a) {
 		m.breach(answersMatch, "Acquire of %v = %v, want ErrHeld as well: somebody held the lock all the time", a, a.err)
 	}
-	if a.refused() && m.allGone(a, a.began) {
-		m.breach(freeIsGranted, "Acquire of %v on %q = %v, and nobody holds it, waits for it, or has left anything there", a, a.name, a.err)
+	if a.refused() && !m.recovering(a.began.at, a.returned.at) && m.allGone(a, a.began) {
+		m.breach(freeIsGranted, "Acquire of %v on %q = %v, and by the contract nobody can hold it any more, wait for it, or have left anything there", a, a.name, a.err)
 	}
+}
+
+// manyTTLs reports whether p was asked for more TTLs than a backend must allow in one Locker: some
+// need a connection for each.
+func (m *model) manyTTLs(p *party) bool {
+	const allowed = 4
+	ttls := make(map[time.Duration]bool)
+	for _, a := range m.attempts {
+		if a.party == p {
+			ttls[a.step.TTL] = true
+		}
+	}
+	return len(ttls) > allowed
 }
 
 // heldThroughout reports whether the same lease was held during the whole call, and the call was
@@ -129,7 +147,7 @@ func (m *model) allGone(a *attempt, since moment) bool {
 func (m *model) renewalAnswered(a *attempt, began moment, err error) {
 	now := m.now()
 	m.note("Renew of %v = %v", a, err)
-	calm := m.undisturbed(a.party, began.at, now.at)
+	calm := m.mustSucceed(a.party, began.at, now.at)
 	end := a.lease.Err()
 	deadline := a.lease.Deadline()
 	switch {
@@ -164,7 +182,8 @@ func (m *model) releaseAnswered(a *attempt, began moment, err error) {
 		if !a.freed.happened() {
 			a.freed = now
 		}
-	case !lost && m.undisturbed(a.party, began.at, now.at):
+	case a.party.closeErr != nil: // nobody removes any more what Close could not remove
+	case !lost && m.mustSucceed(a.party, began.at, now.at):
 		m.breach(untouched, "Release of %v = %v, and nothing disturbs its locker", a, err)
 	}
 	if !step.WaitClosed(a.lease.Done(), 0) {
@@ -184,7 +203,7 @@ func (m *model) closeAnswered(p *party, err error) {
 			}
 		}
 	}
-	if err != nil && m.undisturbed(p, p.closing.at, now.at) {
+	if err != nil && m.mustSucceed(p, p.closing.at, now.at) {
 		m.breach(untouched, "Close of locker %d = %v, and nothing disturbs it", p.number, err)
 	}
 }
@@ -195,7 +214,7 @@ func (m *model) tokenRead(p *party, lock string, began moment, sure *attempt, to
 	m.note("CurrentToken on locker %d = %v, %v", p.number, token, err)
 	switch {
 	case errors.Is(err, locker.ErrClosed) && p.closing.happened():
-	case err != nil && m.undisturbed(p, began.at, now.at):
+	case err != nil && m.mustSucceed(p, began.at, now.at):
 		m.breach(untouched, "CurrentToken on locker %d = %v, and nothing disturbs it", p.number, err)
 	case err != nil:
 	case sure != nil && sure.isLive() && sure.doubt == "":
@@ -210,7 +229,8 @@ func (m *model) tokenRead(p *party, lock string, began moment, sure *attempt, to
 // mayHold reports whether a lease with this token may have been held since the moment.
 func (m *model) mayHold(lock string, token locker.Token, since moment) bool {
 	for _, a := range m.locks[lock] {
-		if (a.lease == nil || a.lease.Token() == token) && !m.gone(a, since) {
+		own := a.lease == nil || a.lease.Token() == token
+		if own && !m.gone(a, since) || m.copied(a, since.at) {
 			return true
 		}
 	}

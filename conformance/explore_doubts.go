@@ -1,17 +1,21 @@
 package conformance
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fencedlock/locker"
 )
 
-// What a fault makes uncertain. Each exemption from an invariant is in this file, with its reason.
+// What a fault makes uncertain. Each exemption from an invariant is in this file or in
+// explore_gone.go, with its reason.
 
 // fault is a disturbance of one Locker's link, or of the service.
 type fault struct {
 	kind     Verb
 	from, to time.Time     // to is zero until it has ended
+	healed   time.Time     // zero until Heal; earlier than to if something was on its way then
 	late     time.Duration // how late messages are that were sent meanwhile
 }
 
@@ -36,6 +40,8 @@ func (m *model) disturbed(p *party, from, to time.Time, which func(*fault) bool)
 }
 
 func anyFault(*fault) bool { return true }
+
+func anyButRemoval(f *fault) bool { return f.kind != "remove" }
 
 // calm reports whether nothing has disturbed p in the span.
 func (m *model) calm(p *party, from, to time.Time) bool { return !m.disturbed(p, from, to, anyFault) }
@@ -62,113 +68,65 @@ func (m *model) grace() time.Duration { return m.longest + 2*time.Second + m.h.S
 
 // undisturbed reports whether a call of p between the two moments has no excuse for failing.
 func (m *model) undisturbed(p *party, from, to time.Time) bool {
-	return m.calm(p, from.Add(-m.grace()), to)
+	// A service may count its recovery from the first request of each prefix.
+	recovers := m.h.Recovery > 0 && p.opening.Prefix != "" && len(m.faults) > 0
+	return !recovers && m.calm(p, from.Add(-m.grace()), to) && !m.unnoticed(p, from)
 }
 
-// removal is the longest time until all is gone that an attempt has left, once the service can be
-// reached again: a call that hangs until its own timeout, and the longest pause before the next.
-// What is attached to a session may have to wait for the session's end.
-func (m *model) removal(a *attempt) time.Duration {
-	limit := m.h.Slack + 15*time.Second
-	if m.tooLate(a) || m.h.guarantees.Expiry.By != locker.ExpiryKey {
-		limit += m.expiry(a)
-	}
-	return limit
-}
-
-// tooLate reports whether a request of a, or a copy, may have arrived later than a TTL after it was
-// sent. What stops late requests on the service may be forgotten by then, so the request may have
-// created a lock, which then has its whole TTL.
-func (m *model) tooLate(a *attempt) bool {
-	return m.disturbed(a.party, a.began.at, time.Now(), func(f *fault) bool { return f.late >= m.asked(a) })
-}
-
-// copied reports whether a copy of a request of a that arrived too late may hold the lock.
-func (m *model) copied(a *attempt, at time.Time) bool {
-	return m.disturbed(a.party, a.began.at, at, func(f *fault) bool {
-		return f.kind == "repeat-request" && f.late >= m.asked(a) && (f.to.IsZero() || !at.After(f.to.Add(m.expiry(a))))
-	})
-}
-
-// expiry is the longest time from the last sign of life of a's Locker until somebody else may have
-// the lock.
-func (m *model) expiry(a *attempt) time.Duration {
-	return m.inForce(a) + m.h.guarantees.Expiry.Slack + m.h.Slack
-}
-
-// gone reports whether nothing of a can have kept anybody out at the moment, or since: it is the
-// contract's upper bounds, of which one is enough.
-func (m *model) gone(a *attempt, at moment) bool {
-	p := a.party
-	switch {
-	case a.freed.before(at):
-		return !m.copied(a, at.at) // nil from Release is a promise
-	case p.closed.before(at) && p.closeErr == nil && !a.pending():
-		return !m.copied(a, at.at) // and so is nil from Close
-	case m.silenced(a, at.at):
-		return true
-	case a.pending() || a.isLive():
-		return false
-	}
-	end := a.returned
-	if a.lease != nil {
-		end = a.ended
-		if !end.happened() { // it has ended just now
-			return false
-		}
-	}
-	if a.refused() && !a.waits() && m.undisturbed(p, a.began.at, end.at) {
-		return end.before(at) // an attempt that was refused has left nothing
-	}
-	limit := m.h.Slack
-	switch last := m.calmSince(p, at.at); {
-	case !last.Before(a.began.at.Add(-m.grace())):
-		limit = m.removal(a)
-		if last.After(end.at) {
-			end.at = last
-		}
-	case a.lease != nil && a.step.NoRenewal && !a.asked.happened():
-		limit = m.expiry(a) // nobody need hurry with what has expired
-	}
-	return at.at.After(end.at.Add(limit))
-}
-
-// silenced reports whether the service has heard nothing of a's Locker for so long that a's lock
-// or place has ended: Expiry counts from the last message, also for a waiter that was granted the
-// lock later.
-func (m *model) silenced(a *attempt, at time.Time) bool {
-	if !m.h.guarantees.Expiry.TTL {
-		return false
-	}
-	for _, f := range a.party.faults {
-		if !f.silent() || f.from.After(at) || !f.to.IsZero() && f.to.Before(at) {
-			continue
-		}
-		limit, countable := m.expiry(a), true
-		for _, other := range append(a.party.faults[:len(a.party.faults):len(a.party.faults)], m.faults...) {
-			if other == f || !other.overlaps(f.from.Add(-m.grace()), at) {
-				continue
-			}
-			switch other.kind {
-			case "cut", "cut-requests", "cut-replies", "sever", "drop", "lose-request", "lose-reply":
-				// Nothing is late by that.
-			case "delay":
-				limit += other.late
-			default:
-				countable = false // a request may be on its way, or the service did not count
+// unnoticed reports whether the service may have ended the connections of p behind a cut, and no
+// call of p has returned since. The next call finds that out.
+func (m *model) unnoticed(p *party, from time.Time) bool {
+	for _, ended := range m.faults {
+		for _, cut := range p.faults {
+			behind := strings.HasPrefix(string(cut.kind), "cut") && cut.overlaps(ended.from, ended.to)
+			if behind && !cut.healed.IsZero() && !m.returned(p, cut.healed, from) {
+				return true
 			}
 		}
-		if !countable {
-			continue
-		}
-		if m.attached() && (a.lease == nil || a.returned.at.After(f.from)) {
-			limit += m.inForce(a) // a connection isn't idle while a statement waits on it
-		}
-		if at.After(f.from.Add(limit)) {
+	}
+	return false
+}
+
+// returned reports whether a call of Acquire of p has begun and returned in the span.
+func (m *model) returned(p *party, from, to time.Time) bool {
+	for _, a := range m.attempts {
+		if a.party == p && a.began.at.After(from) && a.returned.happened() && a.returned.at.Before(to) {
 			return true
 		}
 	}
 	return false
+}
+
+// reachable reports whether the service could notify a waiter of p in the whole span: no fault went
+// on, and p has recovered from those before. A break that both ends notice is found at once. What
+// else was missed is found by the next renewal, which comes at a third of the TTL.
+func (m *model) reachable(p *party, from, to time.Time) bool {
+	for _, faults := range [][]*fault{p.faults, m.faults} {
+		for _, f := range faults {
+			recovery := m.h.Slack + removalBound
+			if f.kind != "sever" {
+				recovery += m.longest / 2
+			}
+			if f.overlaps(from.Add(-min(recovery, m.grace())), to) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// mustSucceed reports whether a call of p that waited for nothing between the two moments has no
+// excuse for failing. A machine that may be late by half a TTL may also be too late for the time
+// limits of a request, which are parts of the TTL.
+func (m *model) mustSucceed(p *party, from, to time.Time) bool {
+	slow := m.h.TTL > 0 && m.h.Slack >= m.h.TTL/2 && to.Sub(from) > m.h.TTL/10
+	return !slow && m.undisturbed(p, from, to)
+}
+
+// recovering reports whether the service may have granted nothing at some time in the span, because
+// it may have forgotten who holds a lock. Then it may say that the lock is held.
+func (m *model) recovering(from, to time.Time) bool {
+	return m.h.Recovery > 0 && slices.ContainsFunc(m.faults, func(f *fault) bool { return f.overlaps(from, to) })
 }
 
 // attached reports whether what a lease is attached to ends with the connection.
@@ -177,10 +135,7 @@ func (m *model) attached() bool { return m.h.guarantees.Expiry.By <= locker.Expi
 // doubted notes after a fault which leases may be held by somebody else too, by contract. A lease
 // that is attached to a connection ends with it, and its holder may learn that a little later.
 func (m *model) doubted(p *party, kind Verb) {
-	losesData := kind == "wipe" || kind == "failover" ||
-		kind == "restart" && m.h.guarantees.Restart < locker.RestartLeases
-	breaks := kind == "sever" || kind == "drop" || kind == "restart" || kind == "down"
-	if !losesData && (!m.attached() || !breaks) {
+	if !m.loses(kind) {
 		return
 	}
 	for _, attempts := range m.locks {
@@ -188,6 +143,28 @@ func (m *model) doubted(p *party, kind Verb) {
 			if (p == nil || a.party == p) && a.doubt == "" && !a.ended.happened() && (a.pending() || a.lease != nil) {
 				a.doubt = "the service may have lost it by " + string(kind)
 			}
+		}
+	}
+}
+
+// losesData reports whether the service may lose locks by a fault.
+func (m *model) losesData(kind Verb) bool {
+	return kind == "wipe" || kind == "failover" ||
+		kind == "restart" && m.h.guarantees.Restart < locker.RestartLeases
+}
+
+// loses reports whether a fault may take leases away from their holders.
+func (m *model) loses(kind Verb) bool {
+	breaks := kind == "sever" || kind == "drop" || kind == "restart" || kind == "down" || kind == "remove"
+	return m.losesData(kind) || m.attached() && breaks
+}
+
+// doubtNew notes that the service may be about to lose a lease that it has just granted. The caller
+// has the mutex.
+func (m *model) doubtNew(a *attempt) {
+	for _, f := range m.faults {
+		if f.to.IsZero() && m.loses(f.kind) {
+			a.doubt = "the service may lose it by " + string(f.kind)
 		}
 	}
 }
@@ -206,7 +183,8 @@ func (m *model) removed(lock string, began moment, sure *attempt) {
 	}
 }
 
-// mustKnow is when a holder must have learnt that the service has taken its lock away.
+// mustKnow is when a holder must have learnt that the service has taken its lock away, if nothing
+// disturbs it. It is zero if the backend doesn't promise that.
 func (m *model) mustKnow(a *attempt) time.Time {
 	switch r := m.h.guarantees.Revocation; {
 	case r == locker.RevocationAtOnce:
@@ -215,6 +193,16 @@ func (m *model) mustKnow(a *attempt) time.Time {
 		return time.Now().Add(m.expiry(a))
 	}
 	return time.Time{}
+}
+
+// mustEnd is when the lease of a holder whose lock was taken away must have ended, whatever the
+// holder has missed: from then on no renewal succeeds, so the TTL counts from an earlier request. It
+// is zero if a renewal doesn't see the removal.
+func (m *model) mustEnd(a *attempt) time.Time {
+	if g := m.h.guarantees; g.Revocation < locker.RevocationRenewal || !g.Expiry.TTL {
+		return time.Time{}
+	}
+	return time.Now().Add(m.expiry(a))
 }
 
 // mayBeLost reports whether the contract allows that the lease ends with ErrLost now, without its

@@ -2,8 +2,11 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
+
+	"github.com/fencedlock/locker"
 )
 
 // The faults of a program.
@@ -78,18 +81,21 @@ func detail(s Step) string {
 func (x *execution) heal(p *party) {
 	p.link.Heal()
 	x.locked(func() {
-		x.note("locker %d is healed", p.number)
-		end := time.Now().Add(p.there + p.back)
+		if slices.ContainsFunc(p.faults, func(f *fault) bool { return f.to.IsZero() }) {
+			x.note("the link of locker %d is healed; what was delayed still arrives", p.number)
+		}
+		now := time.Now()
 		for _, f := range p.faults {
 			if f.to.IsZero() {
-				f.to = end
+				f.healed, f.to = now, now.Add(p.there+p.back)
 			}
 		}
 		p.there, p.back = 0, 0
 	})
 }
 
-// instantly says which faults of the service are over when their hook returns.
+// instantly says which faults of the service are over when their hook returns and the service has
+// recovered.
 var instantly = map[Verb]bool{"restart": true, "wipe": true, "failover": true}
 
 // ends says which fault a verb ends.
@@ -115,13 +121,15 @@ func (x *execution) disturbService(do Verb) {
 			x.doubted(nil, do)
 		}
 	})
-	hook(x.t)
+	apart(x.labels, func() { hook(x.t) }) // a server that it starts goes on after the program
 	x.locked(func() {
 		switch {
+		case do == "up":
+			under.to = time.Now().Add(x.h.Recovery)
 		case isEnd:
 			under.to = time.Now()
 		case instantly[do]:
-			f.to = time.Now()
+			f.to = time.Now().Add(x.h.Recovery)
 			x.doubted(nil, do) // what was acquired in the meantime
 		}
 	})
@@ -157,20 +165,33 @@ func (x *execution) remove(a *attempt) {
 	}
 	var sure *attempt
 	var began moment
+	f := &fault{kind: "remove"}
 	x.locked(func() {
-		if sure = x.holder(a.lock); sure != nil {
-			x.steps++
-			began = x.now()
-			x.note("an operator removes %q, which %v holds", a.name, sure)
-			sure.doubt = "an operator removes it" // it may be lost before the hook has returned
+		if sure = x.holder(a.lock); sure == nil {
+			return
+		}
+		x.steps++
+		began, f.from = x.now(), time.Now()
+		x.note("an operator removes %q, which %v holds", a.name, sure)
+		sure.doubt = "an operator removes it" // it may be lost before the hook has returned
+		if x.h.guarantees.Expiry.By != locker.ExpiryKey {
+			sure.party.faults = append(sure.party.faults, f) // the operator may end what all are attached to
+			x.doubted(sure.party, f.kind)
 		}
 	})
 	if sure == nil {
 		return
 	}
-	_ = record(context.Background(), x.t.Name(), func(t T) { x.h.Remove(t, a.name) })
+	var done *recorder
+	apart(x.labels, func() {
+		done = record(context.Background(), x.t.Name(), func(t T) { x.h.Remove(t, a.name) })
+	})
 	x.locked(func() {
-		if !x.calm(sure.party, sure.began.at, time.Now()) || sure.asked.happened() {
+		f.to = time.Now()
+		if !done.Failed() && sure.isLive() && !sure.asked.happened() { // so it was its lock
+			sure.mustEnd = x.mustEnd(sure)
+		}
+		if x.disturbed(sure.party, sure.began.at, time.Now(), anyButRemoval) || sure.asked.happened() {
 			sure = nil // somebody else may have had it by then
 		}
 		x.removed(a.lock, began, sure)

@@ -144,8 +144,10 @@ func (x *execution) letKnow() {
 	var last time.Time
 	x.locked(func() {
 		for _, a := range x.attempts {
-			if a.isLive() && a.mustKnow.After(last) {
-				last = a.mustKnow
+			for _, limit := range []time.Time{a.mustKnow, a.mustEnd} {
+				if a.isLive() && limit.After(last) {
+					last = limit
+				}
 			}
 		}
 	})
@@ -162,7 +164,15 @@ func (x *execution) wantNoRequests() {
 		return
 	}
 	quiet := min(2*x.longest, 20*time.Minute)
-	time.Sleep(quiet + 20*time.Second) // until then removals may go on, and requests be on their way
+	late := time.Duration(0)
+	x.locked(func() {
+		for _, p := range x.parties {
+			for _, f := range p.faults {
+				late = max(late, f.late)
+			}
+		}
+	})
+	time.Sleep(quiet + late + 20*time.Second) // until then removals may go on, and requests be on their way
 	before := x.h.Requests(x.t)
 	time.Sleep(quiet)
 	if n := x.h.Requests(x.t) - before; n != 0 {

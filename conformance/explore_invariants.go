@@ -108,6 +108,7 @@ func (m *model) sweep() {
 			m.breach(callsReturn, "%s has not returned, %v after it should have", c.what, now.at.Sub(c.by))
 		}
 	}
+	m.overtaken(now)
 	for lock, attempts := range m.locks {
 		waiting := false
 		for _, a := range attempts {
@@ -141,8 +142,12 @@ func (m *model) look(a *attempt, now moment) {
 	if late := now.at.Sub(deadline); !deadline.IsZero() && late > m.h.Slack {
 		m.breach(endIsKnown, "Err of %v is nil, %v after its deadline", a, late)
 	}
-	if !a.mustKnow.IsZero() && now.at.After(a.mustKnow) && m.undisturbed(a.party, a.returned.at, now.at) {
+	if !a.mustKnow.IsZero() && now.at.After(a.mustKnow) &&
+		!m.disturbed(a.party, a.returned.at.Add(-m.grace()), now.at, anyButRemoval) {
 		m.breach(endIsKnown, "an operator has removed the lock of %v, and its Err is nil %v after it must have known", a, now.at.Sub(a.mustKnow))
+	}
+	if !a.mustEnd.IsZero() && now.at.After(a.mustEnd) {
+		m.breach(endIsKnown, "an operator has removed the lock of %v, and its Err is nil %v after its TTL", a, now.at.Sub(a.mustEnd))
 	}
 	ttl := m.asked(a)
 	if ttl == 0 || a.step.NoRenewal || a.step.MaxHold > 0 || !m.undisturbed(a.party, a.began.at, now.at) {

@@ -26,9 +26,11 @@ type model struct {
 	faults   []*fault              // of the service
 	calls    map[*call]struct{}    // under way
 	longest  time.Duration         // TTL of this program
-	log      []entry
-	broken   *breach // the first
-	noted    bool    // the timeline is complete
+
+	overtakings []overtaking // in the order in which they were seen
+	log         []entry
+	broken      *breach // the first
+	noted       bool    // the timeline is complete
 
 	brokenLock string // which lock broken is about; "": none
 }
@@ -91,6 +93,7 @@ type attempt struct {
 	endErr   error
 	doubt    string // why two holders are possible, by contract; see explore_doubts.go
 	mustKnow time.Time
+	mustEnd  time.Time
 }
 
 func (a *attempt) String() string { return fmt.Sprintf("#%d", a.id) }
@@ -165,7 +168,7 @@ func (m *model) breach(i invariant, format string, args ...any) {
 	}
 	m.broken = &breach{i.name, fmt.Sprintf(format, args...), i.why}
 	m.brokenLock = lockOf(args)
-	m.note("BROKEN: %s: %s", i.name, m.broken.What)
+	m.note("BROKEN: %s", i.name)
 	m.noted = true // what follows is only how the program was broken off
 	m.wake()
 }

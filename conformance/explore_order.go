@@ -20,7 +20,7 @@ func (m *model) ordered(a *attempt) {
 			continue
 		}
 		if b.pending() && b.began.at.Add(m.gap()).Before(a.began.at) && !m.leaving(b) {
-			m.breach(inOrder, "%v has the lock %q before %v, which has waited longer in the same locker", a, a.name, b)
+			m.overtakings = append(m.overtakings, overtaking{b, a})
 		}
 		if b.returned.at.After(mine) && b.began.at.Add(m.gap()).Before(a.began.at) {
 			mine = b.returned.at // until then a was not the first
@@ -42,6 +42,26 @@ func (m *model) ordered(a *attempt) {
 		}
 		m.breach(inOrder, "%v of locker %d has the lock %q, and %v of locker %d has waited for it longer",
 			a, a.party.number, a.name, first, p.number)
+	}
+}
+
+// overtaking is a grant to a waiter though an earlier one of the same Locker waited.
+type overtaking struct{ first, next *attempt }
+
+// overtaken looks at the overtakings. If the earlier waiter failed at the same time, as when its
+// connection broke, it has left its place to the next, and its call may return a little later.
+func (m *model) overtaken(now moment) {
+	for len(m.overtakings) > 0 {
+		first, next := m.overtakings[0].first, m.overtakings[0].next
+		late := next.returned.at.Add(m.h.Slack)
+		if first.pending() && !now.at.After(late) {
+			return // it may be failing
+		}
+		m.overtakings = m.overtakings[1:]
+		if first.pending() || first.lease != nil || first.returned.at.After(late) {
+			m.breach(inOrder, "%v has the lock %q before %v, which has waited longer in the same locker",
+				next, next.name, first)
+		}
 	}
 }
 
@@ -88,7 +108,7 @@ func (m *model) served(lock string, attempts []*attempt, now moment) {
 	heads := make(map[*party]bool)
 	for _, a := range attempts {
 		if a.pending() && a.waits() && !heads[a.party] {
-			if first, asked := m.head(a.party, lock); first != nil && !asked.After(since.at) && m.undisturbed(a.party, since.at, now.at) {
+			if first, asked := m.head(a.party, lock); first != nil && !asked.After(since.at) && m.reachable(a.party, since.at, now.at) {
 				waiter, heads[a.party] = first, true
 			}
 		}

@@ -36,6 +36,13 @@ func (tr traits) scenes() (scenes []scene) {
 		{2, tr.linked, storm},
 		{1, len(tr.service) > 0, downtime},
 		{2, true, mixture},
+
+		{2, tr.message, arrivesTwice},
+		{2, tr.linked && tr.ttl > 0, doubtfulStart},
+		{2, tr.linked, brokenOff},
+		{1, len(tr.service) > 0, justAnswered},
+		{2, tr.linked && tr.ttl > 0, slowStart},
+		{2, tr.linked && tr.ttl > 0, missedGrant},
 	} {
 		for range kind.times {
 			if kind.allowed {

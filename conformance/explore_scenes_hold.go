@@ -141,10 +141,8 @@ func removal(b *builder) {
 	id, from := b.hold(number, name, 0, b.options(Step{TTL: ttl}))
 	b.add(Step{At: from + b.span(0, 2), Do: "acquire", Locker: b.any(), Name: name, ID: b.newIDs(1), TTL: b.otherTTL(ttl), Wait: Forever})
 	at := from + b.span(0.1, 2)
-	if b.linked && b.chance(3) { // the notice is late
-		b.add(Step{At: at, Do: "delay", Locker: number, Back: b.span(0.01, 0.12)})
-		b.add(Step{At: at + b.span(0.001, 0.1), Do: "acquire", Locker: number, Name: name, ID: b.newIDs(1), TTL: ttl, Wait: Forever})
-		b.add(Step{At: at + b.span(0.1, 1), Do: "heal", Locker: number})
+	if b.linked && b.chance(2) {
+		b.missNotice(number, name, ttl, at)
 	}
 	b.add(Step{At: at, Do: "remove", ID: id})
 	for _, do := range []Verb{"renew", "release", "probe"} {
@@ -154,6 +152,24 @@ func removal(b *builder) {
 	}
 	b.add(Step{At: at + b.span(0, 2), Do: "read", Locker: b.other(), Name: name})
 	b.add(Step{At: at + b.span(0.5, 3), Do: "probe", ID: id})
+}
+
+// missNotice has the notice of a removal come late, or not at all. The link is soon healed, and the
+// same Locker asks for the lock again.
+func (b *builder) missNotice(number, name int, ttl, at time.Duration) {
+	kinds := []Step{{Do: "delay", Back: b.span(0.01, 0.3)}, {Do: "delay", Back: b.span(0.01, 0.3)}, {Do: "drop", N: 1}, {Do: "cut"}}
+	if b.oneWay {
+		kinds = append(kinds, Step{Do: "cut-replies"})
+	}
+	s := kinds[b.uniform(len(kinds))]
+	s.At, s.Locker = at, number
+	b.add(s)
+	next := Step{At: at + b.span(0.001, 0.2), Do: "acquire", Locker: number, Name: name, ID: b.newIDs(1), TTL: ttl}
+	if b.chance(2) {
+		next.Wait = Forever
+	}
+	b.add(next)
+	b.add(Step{At: at + b.span(0.0001, 0.2), Do: "heal", Locker: number})
 }
 
 // hugeTTL has TTLs of hours, days or months, for a few minutes.

@@ -5,10 +5,14 @@ import (
 	"hash/crc32"
 	"hash/fnv"
 	"math/rand/v2"
+	"os"
 	"reflect"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,9 +31,23 @@ func TestExplore(t *testing.T) {
 		"only Open":       inBubbles(bareHarness()),
 	} {
 		t.Run(what, func(t *testing.T) {
-			conformance.Explore(t, h, conformance.Budget{Steps: 3000, Time: 3 * time.Second})
+			conformance.Explore(t, h, budget(t))
 		})
 	}
+}
+
+// budget is short. LOCKER_EXPLORE_OPS is another number of operations, such as 1000000.
+func budget(t *testing.T) conformance.Budget {
+	t.Helper()
+	text := os.Getenv("LOCKER_EXPLORE_OPS")
+	if text == "" {
+		return conformance.Budget{Steps: 3000, Time: 3 * time.Second}
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("LOCKER_EXPLORE_OPS: %v: want a number of operations, such as 1000000", err)
+	}
+	return conformance.Budget{Steps: n, Time: 24 * time.Hour} // the operations end the search
 }
 
 // TestExploreInRealTime searches as it does on real servers.
@@ -37,7 +55,21 @@ func TestExploreInRealTime(t *testing.T) {
 	t.Parallel()
 	h := memHarness(plain)
 	h.TTL = 500 * time.Millisecond
-	conformance.Explore(t, h, conformance.Budget{Time: 2 * time.Second})
+	conformance.Explore(t, h, searchTime(t))
+}
+
+// searchTime is how long a search in real time lasts: what the environment variable LOCKER_EXPLORE
+// says, such as 30m, or else 2 s.
+func searchTime(t *testing.T) conformance.Budget {
+	t.Helper()
+	length := 2 * time.Second
+	if text := os.Getenv("LOCKER_EXPLORE"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("LOCKER_EXPLORE: %v: want a duration, such as 30m", err)
+		}
+	}
+	return conformance.Budget{Steps: 1 << 40, Time: length} // the time ends the search
 }
 
 // TestExploreFinds searches with bugs, one for each invariant at least.
@@ -91,7 +123,7 @@ func TestExploreShrinks(t *testing.T) {
 			if !fails(t, h, c) {
 				t.Errorf("the shortest program doesn't fail again as it did at first: %v", c)
 			}
-			for _, part := range []string{"seed ", "conformance.Replay(t, harness, conformance.Program{", `Do: "acquire"`, "asks for", "BROKEN: one holder", "why it matters"} {
+			for _, part := range []string{"seed ", "conformance.Replay(t, harness, conformance.Program{", `Do: "acquire"`, "asks for", "BROKEN: " + c.Breach.Invariant, "why it matters"} {
 				if !strings.Contains(c.String(), part) {
 					t.Errorf("%q is missing in:\n%v", part, c)
 				}
@@ -127,6 +159,28 @@ func TestExploreFindsLeftGoroutine(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExploreEnds has a backend that never rests, so that the clock of the bubble stands still.
+func TestExploreEnds(t *testing.T) {
+	var stop atomic.Bool
+	h := inBubbles(memHarness(onLease(func(l locker.Lease) locker.Lease {
+		for !stop.Load() {
+			runtime.Gosched()
+		}
+		return l
+	})))
+	p := conformance.Program{
+		Lockers: []conformance.Opening{{}},
+		Names:   []string{"-a"},
+		Steps:   []conformance.Step{{Do: "acquire", ID: 1}},
+	}
+	c := conformance.TryWithin(t, h, p, 100*time.Millisecond)
+	stop.Store(true)
+	if c == nil || c.Breach.Invariant != "calls return" {
+		t.Fatalf("the result is %v, want that a call doesn't return", c)
+	}
+	<-c.Ended
 }
 
 // TestExplorePrograms looks at the programs alone: the same seed makes the same program, and each

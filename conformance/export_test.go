@@ -1,6 +1,9 @@
 package conformance
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 // Counterexample is what a search finds.
 type Counterexample = counterexample
@@ -14,6 +17,13 @@ func Search(t *testing.T, h Harness, b Budget, seed uint64) *Counterexample {
 // Try is [Replay] for tests of the suite.
 func Try(t *testing.T, h Harness, p Program) *Counterexample {
 	return newSearch(t, h, Budget{}.withDefaults()).try(p)
+}
+
+// TryWithin is Try with a limit for the program.
+func TryWithin(t *testing.T, h Harness, p Program, limit time.Duration) *Counterexample {
+	s := newSearch(t, h, Budget{}.withDefaults())
+	s.limit = limit
+	return s.try(p)
 }
 
 // Programs are the programs of n seeds.

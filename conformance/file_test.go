@@ -40,6 +40,12 @@ func TestFile(t *testing.T) {
 	conformance.Run(t, fileHarness(t.TempDir()))
 }
 
+// TestExploreFile searches on files.
+func TestExploreFile(t *testing.T) {
+	t.Parallel()
+	conformance.Explore(t, fileHarness(t.TempDir()), searchTime(t))
+}
+
 func fileHarness(dir string) conformance.Harness {
 	open := func(t conformance.T) locker.Locker {
 		l, err := filebackend.New(dir)

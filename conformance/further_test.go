@@ -50,6 +50,7 @@ func furtherSabotages() []sabotage {
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a"},
 		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
+		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},
 		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2"},
 		{bug: "promises change", harness: mem(fickle), named: "M2", others: "H63"},
 		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},

@@ -27,6 +27,11 @@ type Harness struct {
 	// about order. Zero: 100 ms.
 	Settle time.Duration
 
+	// Recovery is how long the service may grant nothing after Up, Restart, Wipe or Failover has
+	// returned.
+	// Zero: it grants at once. Only Explore uses it.
+	Recovery time.Duration
+
 	// Scale multiplies the rounds of the cases that need many. Zero: 1.
 	Scale float64
 

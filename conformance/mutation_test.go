@@ -131,7 +131,7 @@ func evaluate(t *testing.T, mutations []reference.Mutation, explore bool) []scor
 }
 
 // searchBudget counts operations only, so that a busy machine changes nothing.
-var searchBudget = conformance.Budget{Steps: 20_000, Time: 10 * time.Minute, Shrink: -1}
+var searchBudget = conformance.Budget{Steps: 40_000, Time: 10 * time.Minute, Shrink: -1}
 
 // firstFailure returns the ID of the first case that fails; "": all pass. The cases with load come
 // last, because they take most of the time.

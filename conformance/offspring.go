@@ -16,9 +16,9 @@ const offspringLabel = "conformance"
 
 // offspring calls f. It returns a function that lists the goroutines that still run of those that f
 // has started, directly or indirectly: a text for each stack, with the number of goroutines that
-// have it. No other call may use the name meanwhile.
-func offspring(ctx context.Context, name string, f func()) (left func() []string) {
-	pprof.Do(ctx, pprof.Labels(offspringLabel, name), func(context.Context) { f() })
+// have it. No other call may use the name meanwhile. f gets a context for apart.
+func offspring(ctx context.Context, name string, f func(labels context.Context)) (left func() []string) {
+	pprof.Do(ctx, pprof.Labels(offspringLabel, name), f)
 	mark := fmt.Sprintf("%q:%q", offspringLabel, name)
 	return func() []string {
 		var text bytes.Buffer
@@ -32,4 +32,12 @@ func offspring(ctx context.Context, name string, f func()) (left func() []string
 		}
 		return found
 	}
+}
+
+// apart calls f, whose goroutines aren't counted. labels is what offspring has called its function
+// with.
+func apart(labels context.Context, f func()) {
+	pprof.SetGoroutineLabels(context.Background())
+	defer pprof.SetGoroutineLabels(labels)
+	f()
 }

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -17,8 +18,9 @@ func TestOffspring(t *testing.T) {
 		go other(end)
 		begun <- true
 	}()
-	left := offspring(t.Context(), t.Name(), func() {
+	left := offspring(t.Context(), t.Name(), func(labels context.Context) {
 		go func() { go leak(end) }()
+		apart(labels, func() { go other(end) })
 		begin <- true
 		<-begun
 	})

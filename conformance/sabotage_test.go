@@ -67,6 +67,7 @@ func sabotages() []sabotage {
 func TestSabotage(t *testing.T) {
 	for _, s := range append(sabotages(), furtherSabotages()...) {
 		t.Run(s.bug, func(t *testing.T) {
+			t.Parallel()
 			want := append(strings.Fields(s.others), s.named)
 			var failed []string
 			s.harness.Scale = 0.5

@@ -117,7 +117,7 @@ func smallPool(t T, h *Harness) {
 // baseline looks at the service while the Lockers are still open, and at the goroutines after the
 // Lockers are closed.
 func baseline(t T, h *Harness) {
-	left := offspring(t.Context(), t.Name(), func() {
+	left := offspring(t.Context(), t.Name(), func(context.Context) {
 		l, other, name := h.Open(t), h.Open(t), step.LockName(t)
 		defer l.Close()
 		defer other.Close()

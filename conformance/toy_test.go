@@ -55,6 +55,7 @@ type flaws struct {
 	forgetful    bool // a release forgets that the acquire may still be on its way
 	repeats      bool // an acquire without an answer is sent again, unknown to the release
 	staleConn    bool // a broken connection is used once more
+	deaf         bool // the driver declares that it obeys contexts, and ignores them
 
 	sessions  bool // no flaw: every request renews all keys of its client
 	noTTL     bool // no flaw: a key lasts until the connection of its client ends
@@ -201,7 +202,15 @@ func (s *toy) wipe() {
 	})
 }
 
-func (s *toy) remove(name string) { s.locked(func() { delete(s.keys, name) }) }
+// remove ends the connection of the holder where leases are attached to connections.
+func (s *toy) remove(name string) {
+	s.locked(func() {
+		if k := s.keys[name]; k != nil && s.flaws.noTTL {
+			maps.DeleteFunc(s.keys, func(_ string, other *key) bool { return other.link == k.link })
+		}
+		delete(s.keys, name)
+	})
+}
 
 func (s *toy) count() (n int64) {
 	s.locked(func() { n = s.requests })
@@ -252,5 +261,6 @@ func (s *toy) open(link *toyLink, ahead ...time.Duration) locker.Locker {
 	if s.flaws.noTTL && !s.flaws.acceptTTL {
 		config.Features = 0
 	}
+	config.ObeysContext = s.flaws.deaf
 	return driver.New(d, config)
 }

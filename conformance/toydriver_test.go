@@ -74,6 +74,9 @@ func (d *toyDriver) call(ctx context.Context, ttl time.Duration, run func(now ti
 	if ttl > 0 {
 		limit = min(ttl/6, limit)
 	}
+	if d.server.flaws.deaf {
+		ctx = context.WithoutCancel(ctx)
+	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	if d.server.flaws.staleConn && d.link.stale() {

@@ -15,14 +15,16 @@ func (s *Service) arrive(d delivery) {
 
 // receive executes a request and replies.
 func (s *Service) receive(d delivery) {
-	if d.on.dead { // as a machine answers something for a connection that it doesn't know
+	if d.on.dead && !d.copied { // as a machine answers something for a connection that it doesn't know
 		d.on.client.link.reply(d.passage, func() { d.on.client.reset(d.on) })
 		return
 	}
 	r := reply{err: errRefused}
 	if !s.down {
-		s.conns[d.on] = struct{}{}
-		s.steps.subscribe(s, d.on, d.session)
+		if !d.copied {
+			s.conns[d.on] = struct{}{}
+			s.steps.subscribe(s, d.on, d.session)
+		}
 		s.requests++
 		r = s.steps.serve(s, d.on, d.request, driver.Now())
 	}

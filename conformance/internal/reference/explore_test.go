@@ -2,6 +2,7 @@ package reference_test
 
 import (
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -13,15 +14,21 @@ import (
 func TestExplore(t *testing.T) {
 	for name, d := range dialects {
 		t.Run(name, func(t *testing.T) {
-			conformance.Explore(t, reference.Harness(nil, d), budget())
+			conformance.Explore(t, reference.Harness(nil, d), budget(t))
 		})
 	}
 }
 
-// budget is short, and long for LOCKER_SOAK.
-func budget() conformance.Budget {
-	if os.Getenv("LOCKER_SOAK") == "" {
+// budget is short. LOCKER_EXPLORE_OPS is another number of operations, such as 1000000.
+func budget(t *testing.T) conformance.Budget {
+	t.Helper()
+	text := os.Getenv("LOCKER_EXPLORE_OPS")
+	if text == "" {
 		return conformance.Budget{Steps: 2000}
 	}
-	return conformance.Budget{Steps: 100_000, Time: time.Hour}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("LOCKER_EXPLORE_OPS: %v: want a number of operations, such as 1000000", err)
+	}
+	return conformance.Budget{Steps: n, Time: 24 * time.Hour} // the operations end the search
 }

@@ -33,6 +33,7 @@ type passage struct {
 	replyLost   bool
 	again       bool // it arrives a second time, and that reply is lost
 	after       time.Duration
+	copied      bool // this is the second time: some machine on the way sends it, on its own connection
 }
 
 type change func(*passage)
@@ -126,7 +127,7 @@ func (l *Link) send(arrive func(passage)) {
 	after(p.there, onArrival(p))
 	if p.again {
 		second := p
-		second.replyLost = true
+		second.replyLost, second.copied = true, true
 		after(p.there+p.after, onArrival(second))
 	}
 }

@@ -1,0 +1,91 @@
+package proxy
+
+import "time"
+
+// direction is one direction of the network.
+type direction struct {
+	open chan struct{} // closed while the direction isn't cut
+}
+
+func (d *direction) isCut() bool {
+	select {
+	case <-d.open:
+		return false
+	default:
+		return true
+	}
+}
+
+func (d *direction) cut() {
+	if !d.isCut() {
+		d.open = make(chan struct{})
+	}
+}
+
+func (d *direction) heal() {
+	if d.isCut() {
+		close(d.open)
+	}
+}
+
+// Cut lets nothing through in either direction from now on. No connection ends, and none is made.
+// What is sent meanwhile comes through after Heal, the end of a connection too, because TCP sends
+// it until it is acknowledged.
+func (n *Network) Cut() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.requests.cut()
+	n.replies.cut()
+}
+
+// CutRequests is Cut for what clients send. What servers send arrives.
+func (n *Network) CutRequests() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.requests.cut()
+}
+
+// CutReplies is Cut for what servers send. What clients send arrives.
+func (n *Network) CutReplies() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.replies.cut()
+}
+
+// Drop loses the next count replies. The requests are executed. What a server sends by itself
+// counts as a reply, and replies that come together count as one. A stream can't lose a piece and
+// go on: nothing more comes on that connection, and Heal breaks it.
+func (n *Network) Drop(count int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.drop = count
+}
+
+// DropReplyTo loses the reply to the next request that contains text, in the same way.
+func (n *Network) DropReplyTo(text string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dropReplyTo = []byte(text)
+}
+
+// Delay makes what is sent from now on arrive later: requests by there, and replies by back. What
+// is on its way keeps its time, also when Heal ends the delay.
+func (n *Network) Delay(there, back time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.there, n.back = there, back
+}
+
+// Sever breaks all connections with a reset, at both ends. What was on its way is lost. New
+// connections work.
+func (n *Network) Sever() { n.severIf(func(*connection) bool { return true }) }
+
+// Heal ends Cut, CutRequests, CutReplies, Drop, DropReplyTo and Delay.
+func (n *Network) Heal() {
+	n.mu.Lock()
+	n.drop, n.dropReplyTo, n.there, n.back = 0, nil, 0, 0
+	n.requests.heal()
+	n.replies.heal()
+	n.mu.Unlock()
+	n.severIf(func(c *connection) bool { return c.lossy })
+}
