@@ -25,4 +25,5 @@
 -- number alone, and text alone is the token of a grant.
 local GONE, HELD, QUEUED, GRANTED = 0, 1, 2, 3
 
+local minute, hour = 60000, 3600000
 local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]

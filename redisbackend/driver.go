@@ -5,11 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // redisDriver is what one Locker has of Redis.
@@ -21,8 +20,8 @@ type redisDriver struct {
 	done       func() error // called when the driver is closed; nil: nothing
 }
 
-func newDriver(client redis.UniversalClient, c config, done func() error) *redisDriver {
-	d := &redisDriver{config: c, router: newRouter(client), guarantees: Guarantees(), done: done}
+func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
+	d := &redisDriver{config: c, router: newRouter(conn), guarantees: Guarantees(), done: done}
 	d.grants = newGrantListener(d)
 	return d
 }
@@ -61,6 +60,7 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
+		reqs[i].patient = true
 	}
 	d.router.askAll(ctx, reqs, func(i int, a answer) {
 		report(i, sent, locks[i].(*lock).renewed(a, sent))

@@ -78,23 +78,37 @@ func ParseMessage(text string) (Message, bool) {
 
 // Exchange sends some requests in one message, once, and returns what becomes of each.
 func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []error) {
-	reqs, which := make([]request, n), make([]int, n)
+	reqs := make([]request, n)
 	for i := range reqs {
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a"), owner: driver.NewOwner(), ttl: time.Minute}
-		which[i] = i
 	}
-	for _, v := range newRouter(client).exchange(ctx, reqs, which, false) {
-		errs = append(errs, v.err)
+	end := time.Now().Add(messageTimeout)
+	cmds, err := newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, end, reqs, nil, false)
+	for _, cmd := range cmds {
+		if err == nil {
+			errs = append(errs, cmd.Err())
+		} else {
+			errs = append(errs, err)
+		}
 	}
 	return errs
 }
 
 // NewDriver is New without the engine and without a look at the server.
 func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
-	d := newDriver(client, newConfig(nil), nil)
+	d := newDriver(redisconn.NewConn(client, messageTimeout), newConfig(nil), nil)
 	if !pushes {
 		d.grants = nil
 	}
+	return d
+}
+
+// NewOwnDriver is NewDriver for a client that was made for a URL.
+func NewOwnDriver(client redis.UniversalClient) driver.Driver {
+	conn := redisconn.NewConn(client, messageTimeout)
+	conn.UseLines()
+	d := newDriver(conn, newConfig(nil), nil)
+	d.grants = nil
 	return d
 }
 

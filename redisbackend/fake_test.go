@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -120,7 +121,19 @@ func (f *fake) driver(t *testing.T, change func(*redis.Options)) driver.Driver {
 		change(o)
 	}
 	client := redis.NewClient(o)
-	d := redisbackend.NewDriver(client, false)
+	return closedAtEnd(t, redisbackend.NewDriver(client, false), client)
+}
+
+// ownDriver makes a driver as a URL does, which obeys contexts.
+func (f *fake) ownDriver(t *testing.T) driver.Driver {
+	t.Helper()
+	client := redis.NewClient(&redis.Options{Addr: f.addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
+	return closedAtEnd(t, redisbackend.NewOwnDriver(client), client)
+}
+
+func closedAtEnd(t *testing.T, d driver.Driver, client *redis.Client) driver.Driver {
+	t.Helper()
 	t.Cleanup(func() {
 		if err := d.Close(context.Background()); err != nil {
 			t.Errorf("Close = %v", err)

@@ -5,7 +5,6 @@
 -- passed the token, if that is later. So names that are used once leave nothing for long, and
 -- tokens survive a clock that is set back by up to an hour. Of a longer lease only an hour counts:
 -- at its end the clock has passed the token by that already.
-local minute, hour = 60000, 3600000
 local function kept(lease) return math.min(lease, hour) + hour end
 
 -- keep_token gives the last token the time that a renewal of a lease asks for, and a minute more,

@@ -30,6 +30,7 @@ type lock struct {
 
 	mu           sync.Mutex
 	remains      remains
+	removing     bool           // Release was called
 	ended        driver.Instant // when the last request that creates or renews had ended
 	held         bool           // the server has said that somebody else has the lock
 	queued       bool           // it has a place in the queue, or had one until the grant
@@ -70,9 +71,6 @@ func (l *lock) request(s *script, sent driver.Instant) request {
 
 // Acquire sends a request. If the lock is granted, it returns. If a place in the queue is taken,
 // the next call waits for the grant.
-//
-// A request that was sent is not given up when ctx ends: its outcome is worth more to the clean-up
-// than a moment.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if l.isQueued() {
 		return l.wait(ctx)
@@ -91,9 +89,9 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if !listens {
 		r.channel = ""
 	}
-	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(l.ttl, messageTimeout))
+	ctx, cancel := l.limit(ctx)
 	defer cancel()
-	a := l.d.router.ask(limited, r)
+	a := l.d.router.ask(ctx, r)
 	grant, err := l.acquired(a, sent)
 	switch {
 	case a.err != nil || l.noWait:
@@ -103,6 +101,20 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		l.d.grants.ensureListening(listens && !a.heard)
 	}
 	return grant, err
+}
+
+// limit returns the context of a request to acquire. Where the connection can't obey ctx, a request
+// that was sent is not given up when ctx ends: the caller doesn't wait for it, and its outcome is
+// worth something to the clean-up. The router limits requests by messageTimeout.
+func (l *lock) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	obeys := l.d.router.conn.ObeysContext()
+	switch {
+	case obeys && l.ttl >= messageTimeout:
+		return ctx, func() {}
+	case !obeys:
+		ctx = context.WithoutCancel(ctx)
+	}
+	return context.WithTimeout(ctx, min(l.ttl, messageTimeout))
 }
 
 // acquired processes the answer to a request to acquire.

@@ -26,7 +26,9 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 		return nil, kit.OpenError(backend, err)
 	}
 	client := redis.NewUniversalClient(&options)
-	l, err := newLocker(ctx, client, c, client.Close)
+	conn := redisconn.NewConn(client, messageTimeout)
+	conn.UseLines()
+	l, err := newLocker(ctx, conn, c, client.Close)
 	if err != nil {
 		_ = client.Close()
 	}

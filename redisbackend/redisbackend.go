@@ -54,7 +54,7 @@
 //	master_name      what the Sentinels call the servers
 //	username, password   for the servers that the Sentinels name
 //	cluster          true: a Cluster
-//	pool_size        connections at most, to each server: 10 for each CPU
+//	pool_size        connections at most for requests, to each server: 10 for each CPU
 //	allow_eviction   true: see WithEviction
 //	ca_file          authorities for the server's certificate, PEM: those of the system
 //	cert_file, key_file   the client's own certificate, PEM
@@ -69,6 +69,11 @@
 // that). All of it takes about ten requests.
 //
 // # Clients
+//
+// A Locker of one server that was opened by URL can interrupt a request when its caller gives up, so
+// it sends requests on the goroutines of their callers. With Sentinels, in a Cluster and with a
+// client that New is given it sends them on other goroutines, which costs some microseconds: nothing
+// interrupts a call of such a client.
 //
 // A client that New is given keeps its settings, and other parts of a program may use it at the
 // same time. Its retries don't apply here: requests are repeated where the driver knows that it is
@@ -142,29 +147,31 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
-	l, err := newLocker(ctx, client, newConfig(opts), nil)
+	switch client.(type) {
+	case *redis.Ring:
+		return nil, kit.OpenError(backend, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported))
+	case *redis.AutoPipeliner:
+		return nil, kit.OpenError(backend,
+			fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported))
+	}
+	l, err := newLocker(ctx, redisconn.NewConn(client, messageTimeout), newConfig(opts), nil)
 	return l, kit.OpenError(backend, err)
 }
 
-func newLocker(ctx context.Context, client redis.UniversalClient, c config, done func() error) (locker.Locker, error) {
+func newLocker(ctx context.Context, conn *redisconn.Conn, c config, done func() error) (locker.Locker, error) {
 	if err := errors.Join(redisconn.CheckPrefix(c.prefix), ttls.Check(c.ttl)); err != nil {
 		return nil, err
 	}
-	switch client.(type) {
-	case *redis.Ring:
-		return nil, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported)
-	case *redis.AutoPipeliner:
-		return nil, fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported)
-	}
-	d := newDriver(client, c, done)
+	d := newDriver(conn, c, done)
 	if err := kit.Opening(ctx, openTimeout, func(ctx context.Context) error {
-		return redisconn.OverdueFrom(redisconn.AddressOf(client), d.open(ctx))
+		return redisconn.OverdueFrom(redisconn.AddressOf(conn.Client), d.open(ctx))
 	}, func(err error) error {
-		return hint(err, redisconn.UsesTLS(client))
+		return hint(err, redisconn.UsesTLS(conn.Client))
 	}); err != nil {
+		conn.Close()
 		return nil, err
 	}
-	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: conn.ObeysContext()}), nil
 }
 
 // hint adds what a connection on which nothing makes sense may mean.

@@ -12,20 +12,21 @@ import (
 // to write it (3 s unless its options say otherwise).
 var unsentLimit = messageTimeout + 3*time.Second
 
-// Release sends nothing if the server has said that nothing is there, or if what may have been
-// there has ended by itself.
+// Release sends nothing if the server has said that nothing is there, or, when it is called again,
+// if what may have been there has ended by itself.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	remains, granted := l.remains, l.token != 0
-	if l.hasExpired() {
+	if l.removing && l.hasExpired() { // a first try costs less than the exact time
 		remains = none
 	}
+	l.removing = true
 	l.queued = false
 	l.mu.Unlock()
 	if remains != none {
 		for _, s := range l.removal(granted, remains) {
 			r := l.request(s, driver.Stamp())
-			r.late = remains == arriving
+			r.late, r.patient = remains == arriving, true
 			if a := l.d.router.ask(ctx, r); a.err != nil {
 				return a.err
 			}

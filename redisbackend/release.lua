@@ -11,18 +11,22 @@
 -- include args.lua
 
 local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
-local held = type(lease) == 'string' and string.match(lease, '^%S+') == owner
+local held = type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == owner .. ' '
 if held then
   redis.call('DEL', KEYS[1])
+  if ARGV[3] == '' and redis.call('EXISTS', KEYS[3]) == 0 then
+    return GONE -- the usual case
+  end
 end
 -- If somebody else has put a key of another type in the place of the queue, there is no queue: the
 -- lock can't be handed to anybody then, but its holder can release it.
 local places = redis.pcall('ZCARD', KEYS[3])
 local waits = type(places) == 'number' and places > 0 and type(redis.pcall('HGET', KEYS[4], owner)) ~= 'table'
 if held and not waits and ARGV[3] == '' then
-  return GONE -- the usual case
+  return GONE
 end
 
+-- include kept.lua
 -- include token.lua
 -- include queue.lua
 

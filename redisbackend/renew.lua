@@ -2,6 +2,19 @@
 -- that has missed the message learns here that it has the lock.
 
 -- include args.lua
+-- include kept.lua
+
+-- The usual case, before functions are defined that it doesn't need: a lease that exists.
+local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
+if type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == owner .. ' ' then
+  local token = string.match(lease, '^%S+ (%d+)$')
+  if token then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2])
+    keep_token(KEYS[2], ttl)
+    return token
+  end
+end
+
 -- include token.lua
 -- include queue.lua
 

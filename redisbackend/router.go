@@ -3,6 +3,7 @@ package redisbackend
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,7 @@ const (
 	messageTimeout = 2 * time.Second // of one message and its answers
 	batchSize      = 512             // requests in one message
 	maxTries       = 4               // of a message whose repetition is harmless
-	lanesWidth     = 4               // messages to one server that are being sent; then requests join
+	lanesWidth     = 4               // messages to one server that are being sent where it is near; then requests join
 )
 
 // router sends each request to the server that has its lock. go-redis repeats nothing here, because
@@ -43,8 +44,8 @@ type answer struct {
 	copyInFlight bool
 }
 
-func newRouter(client redis.UniversalClient) *router {
-	return &router{conn: redisconn.NewConn(client, messageTimeout), lanes: make(map[string]*lanes)}
+func newRouter(conn *redisconn.Conn) *router {
+	return &router{conn: conn, lanes: make(map[string]*lanes)}
 }
 
 // ask sends one request, together with others if many are being sent. ctx covers all of it. The
@@ -66,7 +67,7 @@ func (s *router) lanesFor(ctx context.Context, key string) *lanes {
 		l = kit.NewLanes(func(ctx context.Context, reqs []request) ([]answer, error) {
 			redisconn.GrowStack()
 			return s.send(ctx, reqs), nil
-		}, kit.LaneOptions{Width: lanesWidth, Size: batchSize, Limit: messageTimeout, CallersSend: true})
+		}, kit.LaneOptions{Width: lanesWidth, MaxWidth: s.conn.PoolSize(), Size: batchSize, CallersSend: true}) // send has a time limit
 		s.lanes[addr] = l
 	}
 	return l
@@ -83,16 +84,14 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 	var all sync.WaitGroup
 	for _, part := range shards {
 		all.Go(func() {
-			for len(part) > 0 {
-				n := min(len(part), batchSize)
-				some := make([]request, n)
-				for j, i := range part[:n] {
-					some[j] = reqs[i]
+			for some := range slices.Chunk(part, batchSize) {
+				sent := make([]request, len(some))
+				for j, i := range some {
+					sent[j] = reqs[i]
 				}
-				for j, a := range s.send(ctx, some) {
-					report(part[j], a)
+				for j, a := range s.send(ctx, sent) {
+					report(some[j], a)
 				}
-				part = part[n:]
 			}
 		})
 	}
@@ -100,7 +99,7 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 }
 
 // send sends requests in one message, and repeats those that may succeed. All scripts may be
-// repeated.
+// repeated. It returns after messageTimeout, or when ctx ends where the connection can obey that.
 //   - NOSCRIPT: nothing was executed. It is sent again with the whole text. The answer may come late:
 //     from the new server of a slot.
 //   - A server that has just become a replica, or a slot on the move: refused. It is sent again a little
@@ -110,28 +109,40 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 //   - A broken connection: nobody knows. It is sent again at once, and the answer says that a copy may
 //     be in flight.
 func (s *router) send(ctx context.Context, reqs []request) []answer {
-	answers := make([]answer, len(reqs))
-	open := make([]int, len(reqs)) // the requests without an answer
-	for i := range open {
-		open[i] = i
+	began := time.Now()
+	end := began.Add(messageTimeout)
+	if reqs[0].patient { // or ctx is that of a lane, which doesn't end
+		ctx, end = s.conn.OnlyUntil(ctx, end)
 	}
-	end, limited := ctx.Deadline()
-	end = end.Add(-time.Until(end) / 4)
+	persistUntil := end.Add(began.Sub(end) / 4)
+	if until, limited := ctx.Deadline(); limited && until.Before(end) {
+		persistUntil = until.Add(began.Sub(until) / 4)
+	}
+	answers := make([]answer, len(reqs))
+	var open []int // the requests without an answer; nil: all
 	whole := false
 	for try := 1; ; try++ {
 		var again []int
 		pause, learns := time.Duration(0), false
-		for j, result := range s.exchange(ctx, reqs, open, whole) {
-			i := open[j]
+		cmds, failed := s.exchange(ctx, end, reqs, open, whole)
+		for j, cmd := range cmds {
+			i := j
+			if open != nil {
+				i = open[j]
+			}
 			a := &answers[i]
-			if a.err != nil && errors.Is(result.err, kit.ErrNotSent) {
+			result, err := any(nil), failed
+			if failed == nil {
+				result, err = cmd.(*redisconn.Command).Result()
+			}
+			if a.err != nil && errors.Is(err, kit.ErrNotSent) {
 				continue // the time was up before the repetition: keep the earlier error
 			}
-			if a.err = kit.Overdue(result.err); a.err == nil {
-				a.reply, a.err = parseReply(result.answer)
+			if a.err = kit.Overdue(err); a.err == nil {
+				a.reply, a.err = parseReply(result)
 				continue
 			}
-			persist := len(reqs) == 1 && !reqs[0].polling && redisconn.Says(a.err, "TRYAGAIN") && (!limited || time.Now().Before(end))
+			persist := len(reqs) == 1 && !reqs[0].polling && redisconn.Says(a.err, "TRYAGAIN") && time.Now().Before(persistUntil)
 			unknown := redisconn.Says(a.err, "NOSCRIPT")
 			switch {
 			case ctx.Err() != nil || try >= maxTries && !persist && (whole || !unknown):
@@ -146,8 +157,16 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 				again = append(again, i)
 			}
 		}
+		if len(again) == 0 {
+			break
+		}
+		if try == 1 { // most messages need no timer
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, end)
+			defer cancel()
+		}
 		whole = whole || learns
-		if open = again; len(open) == 0 || !kit.Sleep(ctx, pause) {
+		if open = again; !kit.Sleep(ctx, pause) {
 			break
 		}
 	}
@@ -157,24 +176,20 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 	return answers
 }
 
-// result is what a command brought.
-type result struct {
-	answer any
-	err    error
-}
-
-// exchange sends some of the requests in one message, once.
-func (s *router) exchange(ctx context.Context, reqs []request, which []int, whole bool) []result {
-	results := make([]result, len(which))
-	cmds := make([]redis.Cmder, len(which))
-	for j, i := range which {
-		cmds[j] = redisconn.NewCommand(ctx, reqs[i].words(whole)...)
+// exchange sends some of the requests, or all, in one message, once. It returns the commands, which
+// have the results, or an error for them all.
+func (s *router) exchange(ctx context.Context, end time.Time, reqs []request, which []int, whole bool) ([]redis.Cmder, error) {
+	n := len(which)
+	if which == nil {
+		n = len(reqs)
 	}
-	err := s.conn.Send(ctx, cmds...)
-	for j := range results {
-		if results[j].err = err; err == nil {
-			results[j].answer, results[j].err = cmds[j].(*redisconn.Command).Result()
+	cmds := make([]redis.Cmder, n)
+	for j := range cmds {
+		i := j
+		if which != nil {
+			i = which[j]
 		}
+		cmds[j] = s.conn.NewCommand(ctx, reqs[i].words(whole))
 	}
-	return results
+	return cmds, s.conn.SendUntil(ctx, end, cmds...)
 }

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -67,31 +65,38 @@ func TestAcquireAndRelease(t *testing.T) {
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := newFake(t)
-			f.answers(append(slices.Clone(c.replies), c.replies[len(c.replies)-1])...)
-			l := newLock(t, f.driver(t, nil), time.Minute)
-			before := driver.Stamp()
-			grant, err := l.Acquire(t.Context())
-			switch {
-			case c.want == "" && (err != nil || grant.Token != 42 || grant.TTL != time.Minute || grant.Base < before || grant.Base > driver.Stamp()):
-				t.Errorf("Acquire = %+v, %v, want a grant with token 42", grant, err)
-			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
-				t.Errorf("Acquire = %+v, %v, want an error that speaks of %q", grant, err, c.want)
-			case errors.Is(err, locker.ErrHeld) != strings.Contains(c.want, "held"):
-				t.Errorf("Acquire = %v, and ErrHeld is for a lock that is held", err)
-			}
-			if got := f.called(); !slices.Equal(got, c.calls) {
-				t.Errorf("Acquire sent %q, want %q", got, c.calls)
-			}
-			f.answers(gone)
-			for range 2 { // the second has nothing to do
-				if err := l.Release(t.Context()); err != nil {
-					t.Errorf("Release = %v, want nil", err)
-				}
-			}
-			if got := f.called(); !slices.Equal(got, c.releases) {
-				t.Errorf("Release sent %q, want %q", got, c.releases)
+			for what, d := range map[string]driver.Driver{"a caller's client": f.driver(t, nil), "its own client": f.ownDriver(t)} {
+				t.Run(what, func(t *testing.T) { acquireAndRelease(t, f, d, c.replies, c.want, c.calls, c.releases) })
 			}
 		})
+	}
+}
+
+func acquireAndRelease(t *testing.T, f *fake, d driver.Driver, replies []string, want string, calls, releases []string) {
+	t.Helper()
+	f.answers(append(slices.Clone(replies), replies[len(replies)-1])...)
+	l := newLock(t, d, time.Minute)
+	before := driver.Stamp()
+	grant, err := l.Acquire(t.Context())
+	switch {
+	case want == "" && (err != nil || grant.Token != 42 || grant.TTL != time.Minute || grant.Base < before || grant.Base > driver.Stamp()):
+		t.Errorf("Acquire = %+v, %v, want a grant with token 42", grant, err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("Acquire = %+v, %v, want an error that speaks of %q", grant, err, want)
+	case errors.Is(err, locker.ErrHeld) != strings.Contains(want, "held"):
+		t.Errorf("Acquire = %v, and ErrHeld is for a lock that is held", err)
+	}
+	if got := f.called(); !slices.Equal(got, calls) {
+		t.Errorf("Acquire sent %q, want %q", got, calls)
+	}
+	f.answers(gone)
+	for range 2 { // the second has nothing to do
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+	}
+	if got := f.called(); !slices.Equal(got, releases) {
+		t.Errorf("Release sent %q, want %q", got, releases)
 	}
 }
 
@@ -146,15 +151,21 @@ func TestClientDoesNotRepeat(t *testing.T) {
 // The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's calls return
 // all the same.
 func TestCallsReturnInTime(t *testing.T) {
-	for what, change := range map[string]func(*redis.Options){
-		"a client that minds contexts":     nil,
-		"a client that doesn't":            func(o *redis.Options) { o.ContextTimeoutEnabled = false },
-		"a client that would wait forever": func(o *redis.Options) { o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout = false, -1, -1 },
+	with := func(change func(*redis.Options)) func(*fake, *testing.T) driver.Driver {
+		return func(f *fake, t *testing.T) driver.Driver { return f.driver(t, change) }
+	}
+	for what, open := range map[string]func(*fake, *testing.T) driver.Driver{
+		"its own client":               (*fake).ownDriver,
+		"a client that minds contexts": with(nil),
+		"a client that doesn't":        with(func(o *redis.Options) { o.ContextTimeoutEnabled = false }),
+		"a client that would wait forever": with(func(o *redis.Options) {
+			o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout = false, -1, -1
+		}),
 	} {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
 			f.answers(silence)
-			d := f.driver(t, change)
+			d := open(f, t)
 			const ttl, slack = 200 * time.Millisecond, 2 * time.Second
 			l := newLock(t, d, ttl)
 			begin := time.Now()
@@ -249,15 +260,16 @@ func TestAnsweredBeforeTheRest(t *testing.T) {
 	for what, rest := range map[string]string{"silence": "", "a broken connection": hangUp} {
 		t.Run(what, func(t *testing.T) {
 			f := newFake(t)
-			d := f.driver(t, nil)
-			locks := []driver.Lock{newLock(t, d, time.Minute), newLock(t, d, time.Minute), newLock(t, d, time.Minute)}
-			f.answers(granted, gone, rest)
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			got := make([]error, len(locks))
-			d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) { got[i] = err })
-			if got[0] != nil || !errors.Is(got[1], locker.ErrLost) || got[2] == nil || errors.Is(got[2], locker.ErrLost) {
-				t.Errorf("Renew reports %v, want nil, ErrLost and an error that is not ErrLost", got)
+			for _, d := range []driver.Driver{f.driver(t, nil), f.ownDriver(t)} {
+				locks := []driver.Lock{newLock(t, d, time.Minute), newLock(t, d, time.Minute), newLock(t, d, time.Minute)}
+				f.answers(granted, gone, rest)
+				ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+				defer cancel()
+				got := make([]error, len(locks))
+				d.Renew(ctx, locks, func(i int, _ driver.Instant, err error) { got[i] = err })
+				if got[0] != nil || !errors.Is(got[1], locker.ErrLost) || got[2] == nil || errors.Is(got[2], locker.ErrLost) {
+					t.Errorf("Renew reports %v, want nil, ErrLost and an error that is not ErrLost", got)
+				}
 			}
 		})
 	}
@@ -307,79 +319,5 @@ func TestClientsThatAreRefused(t *testing.T) {
 		if _, err := redisbackend.New(t.Context(), c); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("New with a %T = %v, want ErrUnsupported", c, err)
 		}
-	}
-}
-
-// A message from the queue goes on when its caller gives up, and may be repeated after that
-// caller's clean-up.
-func TestGivenUpInQueue(t *testing.T) {
-	for try := 1; !givesUpInQueue(t); try++ {
-		if try == 5 {
-			t.Fatal("a request that was given up while its message went on was released as if no copy could arrive")
-		}
-	}
-}
-
-// givesUpInQueue is false if the request was not released as one that may arrive late. That is
-// right if this process was so slow that the request came when a lane was free, and didn't wait.
-func givesUpInQueue(t *testing.T) bool {
-	f := newFake(t)
-	d := f.driver(t, nil)
-	arrived, again := make(chan string, 10), make(chan string, 10)
-	first, cleaned := make(chan struct{}), make(chan struct{}) // closed to answer the first request, and the others
-	var n atomic.Int32
-	f.does(func(command []string) string {
-		owner := command[8]
-		switch {
-		case strings.HasPrefix(describe(command), "release"):
-			return gone
-		case isClosed(cleaned):
-			again <- owner
-			return granted
-		case n.Add(1) == 1:
-			arrived <- owner
-			<-first
-			return granted
-		}
-		arrived <- owner
-		<-cleaned
-		return hangUp
-	})
-	var all sync.WaitGroup
-	defer all.Wait()
-	answer := sync.OnceFunc(func() { close(cleaned) })
-	defer answer()
-	acquire := func(ttl time.Duration) {
-		l := newLock(t, d, ttl)
-		all.Go(func() { _, _ = l.Acquire(t.Context()) })
-	}
-	for range redisbackend.LanesWidth {
-		acquire(time.Minute)
-		<-arrived
-	}
-	free := time.AfterFunc(100*time.Millisecond, func() { close(first) }) // when the next request waits
-	defer free.Stop()
-	l := newLock(t, d, 500*time.Millisecond)
-	if _, err := l.Acquire(t.Context()); err == nil {
-		t.Errorf("Acquire = nil, and the server has not answered")
-	}
-	if err := l.Release(t.Context()); err != nil {
-		t.Errorf("Release = %v, want nil", err)
-	}
-	if calls := f.called(); calls[len(calls)-1] != "release late" {
-		return false
-	}
-	answer()
-	for owner := <-arrived; <-again != owner; { // the request is repeated indeed
-	}
-	return true
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }

@@ -41,24 +41,40 @@ type request struct {
 	channel string // where grants are heard; "": the request must not be queued
 	late    bool   // of a release: see release.lua
 	polling bool   // if it fails it will be made again soon
+	patient bool   // its context ends only at the deadline
 }
+
+// call is a request on the wire. Its words are in one place, and most are pointers to what is next
+// to them, because each word that is not a pointer would be an allocation of its own.
+type call struct {
+	words [12]any
+	keys  [5]string
+	ttl   int64
+	sent  int64
+}
+
+const late = "late"
 
 // words are the request on the wire: by digest, or with the whole text of the script.
 func (r *request) words(whole bool) []any {
-	const arguments = 4
-	keys := keysOf(r.key, r.owner)
-	var words []any
-	if only := r.script.only; only > 0 {
-		words = append(r.script.Args(whole, 1, 1+arguments), keys[only-1])
+	c := &call{keys: keysOf(r.key, r.owner), ttl: r.ttl.Milliseconds(), sent: int64(r.sent)}
+	words := c.words[:0]
+	if whole {
+		words = append(words, "eval", &r.script.Text)
 	} else {
-		words = append(r.script.Args(whole, len(keys), len(keys)+arguments), keys[0], keys[1], keys[2], keys[3], keys[4])
+		words = append(words, "evalsha", &r.script.Digest)
 	}
-	words = append(words, r.owner, r.ttl.Milliseconds())
+	if only := r.script.only; only > 0 {
+		words = append(words, 1, &c.keys[only-1])
+	} else {
+		words = append(words, len(c.keys), &c.keys[0], &c.keys[1], &c.keys[2], &c.keys[3], &c.keys[4])
+	}
+	words = append(words, &r.owner, &c.ttl)
 	switch {
 	case r.script != releaseScript:
-		return append(words, int64(r.sent), r.channel)
+		return append(words, &c.sent, &r.channel)
 	case r.late:
-		return append(words, "late")
+		return append(words, late)
 	}
 	return append(words, "")
 }
@@ -83,14 +99,17 @@ type reply struct {
 	rank    int           // in the queue, from 0
 }
 
+var grantedWord any = int64(granted)
+
 // parseReply reads an answer: a table, or a value in the place of a table (see args.lua).
 func parseReply(answer any) (reply, error) {
-	var values []any
+	var few [2]any
+	values := few[:0]
 	switch v := answer.(type) {
 	case int64:
-		values = []any{v}
+		values = append(values, v)
 	case string:
-		values = []any{int64(granted), v}
+		values = append(values, grantedWord, v)
 	case []any:
 		values = v
 	}

@@ -1,7 +1,5 @@
 -- Fencing tokens, and the clock they come from.
 
--- include kept.lua
-
 -- now is the server's clock, read once a script: microseconds since 1970, as text and as a number.
 -- Lua counts in doubles, which hold integers exactly up to 2^53: as microseconds that is 285 years,
 -- so the number is exact until the year 2255.

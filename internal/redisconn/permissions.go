@@ -22,7 +22,7 @@ type Permissions struct {
 // makes the words of the call, by digest or with the whole text: both must be permitted.
 func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) []any) error {
 	for _, whole := range []bool{false, true} {
-		cmd := NewCommand(ctx, words(whole)...)
+		cmd := c.NewCommand(ctx, words(whole))
 		if err := c.Send(ctx, cmd); err != nil {
 			return err
 		}

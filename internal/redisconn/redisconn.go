@@ -16,7 +16,8 @@
 //     were answered get the error of one that follows them (setCmdsErr in command.go). See
 //     [Command.SetErr].
 //   - A context doesn't interrupt a call. Without ContextTimeoutEnabled its deadline doesn't bound
-//     one either (baseClient.context in redis.go). See [Conn.Call].
+//     one either (baseClient.context in redis.go). See [Conn.Call], and [Lines] for clients that are
+//     made here.
 //   - An error of a time limit doesn't say which server was asked, unlike those of connections. See
 //     [Conn.NameServer].
 //   - A subscription connects again without a word, and messages are lost meanwhile (PubSub.conn in
@@ -27,9 +28,7 @@ package redisconn
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -42,13 +41,15 @@ type Conn struct {
 	Client  redis.UniversalClient
 	Cluster *redis.ClusterClient // the same client, if it is of a Cluster; otherwise nil
 
+	lines   *Lines        // send the commands; nil: Client does
 	bounded bool          // contexts bound calls: ContextTimeoutEnabled is set
 	limit   time.Duration // the client's own timeouts for reading and writing; 0: any
 	closing chan struct{} // closed by Close
 }
 
-// NewConn makes a Conn. Where limit is positive, a client of one server gets timeouts for reading
-// and writing that are no longer, so that most calls need no goroutine to end in time.
+// NewConn makes a Conn. Where limit is positive, a client of one server that isn't bounded by
+// contexts gets timeouts for reading and writing that are no longer, so that most calls need no
+// goroutine to end in time. The copy of the client that has them doesn't have its hooks.
 func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
 	c := &Conn{Client: client, closing: make(chan struct{})}
 	switch client := client.(type) {
@@ -56,7 +57,7 @@ func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
 		o := client.Options()
 		c.bounded, c.limit = o.ContextTimeoutEnabled, limit
 		tooLong := func(timeout time.Duration) bool { return timeout <= 0 || timeout > limit }
-		if limit > 0 && (tooLong(o.ReadTimeout) || tooLong(o.WriteTimeout)) {
+		if limit > 0 && !c.bounded && (tooLong(o.ReadTimeout) || tooLong(o.WriteTimeout)) {
 			c.Client = client.WithTimeout(limit) // shares the connections
 		}
 	case *redis.ClusterClient:
@@ -65,8 +66,26 @@ func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
 	return c
 }
 
+// UseLines makes Send obey contexts if the client reaches one server, without Sentinels. The client
+// must have been made here, with the settings of [Target]: [Lines] make others like it, which a
+// caller's client can't be replaced by, because its hooks are its own. UseLines is called before
+// the first call, and Close then closes the lines.
+func (c *Conn) UseLines() {
+	if client, ok := c.Client.(*redis.Client); ok && !UsesSentinels(client) {
+		c.lines = NewLines(client.Options())
+	}
+}
+
+// ObeysContext reports whether Send and SendUntil return at once when their context ends.
+func (c *Conn) ObeysContext() bool { return c.lines != nil }
+
 // Close makes calls return that wait for an answer. It doesn't close the client. It is called once.
-func (c *Conn) Close() { close(c.closing) }
+func (c *Conn) Close() {
+	close(c.closing)
+	if c.lines != nil {
+		c.lines.close()
+	}
+}
 
 // Closed reports whether Close was called.
 func (c *Conn) Closed() bool {
@@ -111,6 +130,10 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 // Send sends commands in one message and waits for their results. Each command then holds its
 // result. After an error the commands must not be read.
 func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
+	if c.lines != nil {
+		end, _ := ctx.Deadline()
+		return c.lines.send(ctx, end, cmds)
+	}
 	return c.Call(ctx, func() {
 		if len(cmds) == 1 && c.Cluster == nil {
 			_ = c.Client.Process(ctx, cmds[0])
@@ -122,73 +145,28 @@ func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 	})
 }
 
-// sentinelAddr is the address that every client has which finds its server through Sentinels
-// (NewFailoverClient in sentinel.go).
-const sentinelAddr = "FailoverClient"
-
-// UsesSentinels reports whether a client finds its server through Sentinels.
-func UsesSentinels(client redis.UniversalClient) bool {
-	c, ok := client.(*redis.Client)
-	return ok && c.Options().Addr == sentinelAddr
+// SendUntil is Send with a deadline in addition to that of ctx. Where ObeysContext is true, it
+// returns at once when ctx ends.
+func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder) error {
+	if c.lines != nil {
+		return c.lines.send(ctx, end, cmds)
+	}
+	if until, limited := ctx.Deadline(); !limited || until.After(end) {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end)
+		defer cancel()
+	}
+	return c.Send(ctx, cmds...)
 }
 
-// UsesTLS reports whether a client speaks TLS.
-func UsesTLS(client redis.UniversalClient) bool {
-	switch c := client.(type) {
-	case *redis.Client:
-		return c.Options().TLSConfig != nil
-	case *redis.ClusterClient:
-		return c.Options().TLSConfig != nil
+// OnlyUntil returns what a call of SendUntil is given in place of ctx and end, where ctx ends only
+// at its deadline. A timer for that costs more than the rest of a context.
+func (c *Conn) OnlyUntil(ctx context.Context, end time.Time) (context.Context, time.Time) {
+	if c.lines == nil {
+		return ctx, end
 	}
-	return false
-}
-
-// AddressOf names the server that a client reaches, without secrets; "" if it isn't known.
-func AddressOf(client any) string {
-	switch c := client.(type) {
-	case *redis.Client:
-		if UsesSentinels(c) {
-			return "the master behind the Sentinels"
-		}
-		return c.Options().Addr
-	case *redis.ClusterClient:
-		return "the Cluster of " + strings.Join(c.Options().Addrs, ", ")
+	if until, limited := ctx.Deadline(); limited && until.Before(end) {
+		end = until
 	}
-	return ""
-}
-
-// Shard returns the address of the server that has a key, as far as it is known; "" without a
-// Cluster.
-func (c *Conn) Shard(ctx context.Context, key string) string {
-	if c.Cluster == nil {
-		return ""
-	}
-	node, err := c.Cluster.MasterForKey(ctx, key)
-	if err != nil {
-		return ""
-	}
-	return node.Options().Addr
-}
-
-// NameServer is [kit.Overdue] for a request about a key. Its error names the server that didn't
-// answer.
-func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
-	if err == nil {
-		return nil
-	}
-	if addr := c.Shard(ctx, key); addr != "" {
-		return OverdueFrom(addr, err)
-	}
-	return OverdueFrom(AddressOf(c.Client), err)
-}
-
-// OverdueFrom is [kit.Overdue], and names the server at addr if the error says that it didn't
-// answer.
-func OverdueFrom(addr string, err error) error {
-	err = kit.Overdue(err)
-	unheard := Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
-	if err == nil || !unheard || addr == "" || strings.Contains(err.Error(), addr) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", addr, err)
+	return context.Background(), end
 }

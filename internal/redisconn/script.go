@@ -57,6 +57,23 @@ func NewCommand(ctx context.Context, words ...any) *Command {
 	return &Command{Cmd: redis.NewCmd(ctx, words...)}
 }
 
+// NewCommand makes a command of words, some of which may be pointers to strings and to int64. They
+// save allocations, but hooks of a caller's client would show them as addresses, so those get the
+// values.
+func (c *Conn) NewCommand(ctx context.Context, words []any) *Command {
+	if c.lines == nil {
+		for i, word := range words {
+			switch word := word.(type) {
+			case *string:
+				words[i] = *word
+			case *int64:
+				words[i] = *word
+			}
+		}
+	}
+	return NewCommand(ctx, words...)
+}
+
 // NoRetry switches the retries of go-redis off for this command.
 func (*Command) NoRetry() bool { return true }
 

@@ -1,0 +1,319 @@
+package redisconn_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
+)
+
+// lines makes a Conn with lines to a server, and counts the connections.
+func lines(t *testing.T, size int, answer func(command []string) string) (c *redisconn.Conn, connections *atomic.Int32) {
+	t.Helper()
+	connections = new(atomic.Int32)
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		connections.Add(1)
+		redistest.Serve(conn, func(command []string) string {
+			if command[0] == "evalsha" {
+				return answer(command)
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	return linesTo(t, &redis.Options{Addr: addr, PoolSize: size}), connections
+}
+
+func linesTo(t *testing.T, o *redis.Options) *redisconn.Conn {
+	t.Helper()
+	o.ContextTimeoutEnabled, o.MaxRetries, o.DialerRetries = true, -1, 1
+	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	c := redisconn.NewConn(client, 0)
+	c.UseLines()
+	return c
+}
+
+// atOnce fails the test if something takes longer than nobody notices. A timeout of go-redis takes
+// seconds.
+func atOnce(t *testing.T, what string, since time.Time) {
+	t.Helper()
+	if took := time.Since(since); took > 500*time.Millisecond {
+		t.Errorf("%s after %v, want it at once", what, took)
+	}
+}
+
+func TestLinesObeyContexts(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	silent := true
+	c, connections := lines(t, 1, func([]string) string {
+		if silent {
+			asked <- struct{}{}
+			return redistest.Silence
+		}
+		return ":1\r\n"
+	})
+	if !c.ObeysContext() {
+		t.Error("it doesn't obey contexts")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended time.Time
+	go func() {
+		<-asked
+		ended = time.Now()
+		cancel()
+	}()
+	if _, err := ask(ctx, c); !errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrNotSent) {
+		t.Errorf("a call that is interrupted = %v, want ErrNoAnswer, and it was sent", err)
+	}
+	atOnce(t, "it returned", ended)
+	if _, err := ask(ctx, c); !errors.Is(err, kit.ErrNotSent) {
+		t.Errorf("a call with a context that is over = %v, want ErrNotSent", err)
+	}
+	silent = false
+	for range 3 {
+		if got, err := ask(t.Context(), c); got != int64(1) {
+			t.Errorf("the next call = %v, %v, want 1", got, err)
+		}
+	}
+	if n := connections.Load(); n != 2 {
+		t.Errorf("%d connections, want another one after the call that was interrupted, which stays", n)
+	}
+}
+
+// A deadline needs no timer of a context.
+func TestLinesObeyDeadlines(t *testing.T) {
+	c, _ := lines(t, 1, func([]string) string { return redistest.Silence })
+	for range 2 {
+		end := time.Now().Add(50 * time.Millisecond)
+		cmd := redisconn.NewCommand(t.Context(), "evalsha", "x", 0)
+		ctx, until := c.OnlyUntil(t.Context(), end)
+		err := c.SendUntil(ctx, until, cmd)
+		if err == nil {
+			_, err = cmd.Result()
+		}
+		if !redisconn.Silent(err) || time.Now().Before(end) {
+			t.Errorf("a call with a deadline = %v, want that nothing was heard", err)
+		}
+		atOnce(t, "it returned", end)
+	}
+}
+
+// A server that accepts connections and never speaks TLS is met while connecting.
+func TestLinesObeyContextsWhileConnecting(t *testing.T) {
+	connected := make(chan struct{}, 1)
+	hold := make(chan struct{})
+	addr := redistest.Listen(t, func(net.Conn) { connected <- struct{}{}; <-hold })
+	defer close(hold)
+	c := linesTo(t, &redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended time.Time
+	go func() {
+		<-connected
+		ended = time.Now()
+		cancel()
+	}()
+	if _, err := ask(ctx, c); !redisconn.NotExecuted(err) {
+		t.Errorf("a call that is interrupted while it connects = %v, want an error that says that nothing was sent", err)
+	}
+	atOnce(t, "it returned", ended)
+}
+
+// No more connections than the client may have: other calls wait, and leave when their context ends.
+func TestLinesAreLimited(t *testing.T) {
+	asked, answer := make(chan struct{}, 1), make(chan struct{})
+	c, connections := lines(t, 1, func([]string) string { asked <- struct{}{}; <-answer; return ":1\r\n" })
+	var all sync.WaitGroup
+	all.Go(func() {
+		if _, err := ask(t.Context(), c); err != nil {
+			t.Errorf("the first call = %v", err)
+		}
+	})
+	<-asked
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := ask(ctx, c); !errors.Is(err, kit.ErrNotSent) || connections.Load() != 1 {
+		t.Errorf("a call that waits for a connection = %v, with %d connections, want ErrNotSent with one", err, connections.Load())
+	}
+	close(answer)
+	all.Wait()
+	if _, err := ask(t.Context(), c); err != nil || connections.Load() != 1 {
+		t.Errorf("the next call = %v, with %d connections, want nil with one", err, connections.Load())
+	}
+}
+
+// Close ends calls, and connections that are idle.
+func TestLinesEndWithClose(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	c, _ := lines(t, 2, func([]string) string { asked <- struct{}{}; return redistest.Silence })
+	var ended time.Time
+	go func() {
+		<-asked
+		ended = time.Now()
+		c.Close()
+	}()
+	if _, err := ask(t.Context(), c); err == nil {
+		t.Error("a call during Close = nil, and the server has not answered")
+	}
+	atOnce(t, "it returned", ended)
+	if _, err := ask(t.Context(), c); !errors.Is(err, kit.ErrClosing) || !errors.Is(err, kit.ErrNotSent) {
+		t.Errorf("a call after Close = %v, want ErrClosing and ErrNotSent", err)
+	}
+}
+
+// Contexts that end just when the answer comes: such a call has an answer or an error, and no
+// interruption reaches the next call on the connection.
+func TestLinesUnderLoad(t *testing.T) {
+	var cancels sync.Map // of the requests, by id
+	c, _ := lines(t, 1, func(command []string) string {
+		if cancel, ok := cancels.Load(command[3]); ok {
+			go cancel.(context.CancelFunc)()
+		}
+		return ":1\r\n"
+	})
+	call := func(ctx context.Context, id int) (any, error) {
+		cmd := redisconn.NewCommand(ctx, "evalsha", "x", 0, id)
+		if err := c.Send(ctx, cmd); err != nil {
+			return nil, err
+		}
+		return cmd.Result()
+	}
+	for id := range 500 {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancels.Store(strconv.Itoa(id), cancel)
+		if got, err := call(ctx, id); err == nil && got != int64(1) {
+			t.Fatalf("a call = %v, want 1", got)
+		}
+		cancel()
+		if got, err := call(t.Context(), -1); got != int64(1) {
+			t.Fatalf("a call after one that was interrupted = %v, %v, want 1", got, err)
+		}
+	}
+}
+
+// Contexts interrupt no calls of clients whose connections are not known.
+func TestClientsWithoutLines(t *testing.T) {
+	behind := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
+	defer behind.Close()
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer cluster.Close()
+	for _, client := range []redis.UniversalClient{behind, cluster} {
+		c := redisconn.NewConn(client, time.Second)
+		if c.UseLines(); c.ObeysContext() {
+			t.Errorf("a %T obeys contexts", client)
+		}
+	}
+}
+
+// A connection that the server has ended while nobody used it is replaced before the next request is
+// sent, so that the request is executed once.
+func TestLinesReplaceIdleConnections(t *testing.T) {
+	var sent atomic.Int32
+	var open net.Conn
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		open = conn
+		redistest.Serve(conn, func(command []string) string {
+			if command[0] == "evalsha" {
+				sent.Add(1)
+				return ":1\r\n"
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	c := linesTo(t, &redis.Options{Addr: addr, PoolSize: 1})
+	for range 3 {
+		if got, err := ask(t.Context(), c); got != int64(1) {
+			t.Errorf("a call = %v, %v, want 1", got, err)
+		}
+		_ = open.Close()
+		time.Sleep(150 * time.Millisecond) // longer than a connection stays without a look
+	}
+	if n := sent.Load(); n != 3 {
+		t.Errorf("%d requests, want 3", n)
+	}
+}
+
+// When all connections end at once, one call learns it, and the next one connects again.
+func TestLinesConnectAgainAfterAllHaveEnded(t *testing.T) {
+	const size = 4
+	var mu sync.Mutex
+	var open []net.Conn
+	together := make(chan struct{})
+	var asked atomic.Int32
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		mu.Lock()
+		open = append(open, conn)
+		mu.Unlock()
+		redistest.Serve(conn, func(command []string) string {
+			if command[0] != "evalsha" {
+				return redistest.Handshake(command)
+			}
+			if asked.Add(1) == size {
+				close(together)
+			}
+			<-together
+			return ":1\r\n"
+		})
+	})
+	c := linesTo(t, &redis.Options{Addr: addr, PoolSize: size})
+	var all sync.WaitGroup
+	for range size {
+		all.Go(func() {
+			if _, err := ask(t.Context(), c); err != nil {
+				t.Errorf("a call = %v", err)
+			}
+		})
+	}
+	all.Wait()
+	mu.Lock()
+	for _, conn := range open {
+		_ = conn.Close()
+	}
+	mu.Unlock()
+	if _, err := ask(t.Context(), c); err == nil {
+		t.Error("a call on a connection that has ended = nil")
+	}
+	if got, err := ask(t.Context(), c); got != int64(1) {
+		t.Errorf("the next call = %v, %v, want 1", got, err)
+	}
+}
+
+// A server that refuses the password now may accept it later.
+func TestLinesConnectAgainAfterRefusal(t *testing.T) {
+	var refuses atomic.Bool
+	refuses.Store(true)
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func(command []string) string {
+			switch {
+			case command[0] == "evalsha":
+				return ":1\r\n"
+			case command[0] == "auth" && refuses.Load():
+				return "-WRONGPASS invalid username-password pair or user is disabled.\r\n"
+			}
+			return redistest.Handshake(command)
+		})
+	})
+	c := linesTo(t, &redis.Options{Addr: addr, Password: "open-sesame"})
+	for range 2 {
+		if _, err := ask(t.Context(), c); !redisconn.Says(err, "WRONGPASS") || strings.Contains(err.Error(), "bad state") {
+			t.Errorf("a call with a password that is refused = %v, want WRONGPASS", err)
+		}
+	}
+	refuses.Store(false)
+	if got, err := ask(t.Context(), c); got != int64(1) {
+		t.Errorf("a call with a password that is accepted = %v, %v, want 1", got, err)
+	}
+}
