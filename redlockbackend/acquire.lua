@@ -11,12 +11,43 @@
 -- expired and is created again (the counter is not below its token then). So it can't be counted
 -- for a token. And a lock that was created again says TOKEN 0, so no lease can be renewed by it.
 
+-- include database.lua
+
+-- The quick way of locks that nobody has and nobody waits for, on a server that remembers all. It
+-- does what the rest of this script does then, and does without the rest's functions, whose
+-- definitions cost as much as the commands. What is not as usual is left to the rest, with the
+-- locks after it.
+local max, note = ARGV[1], redis.pcall('GET', KEYS[1])
+local history, began = string.match(type(note) == 'string' and note or '',
+  '^(%x+) ' .. ARGV[3] .. ' (%d+) ' .. max .. '$')
+local replication = history and redis.call('INFO', 'replication') or ''
+local whole = false -- it remembers all
+if string.find(replication, 'role:master', 1, true)
+  and string.find(replication, 'master_replid:' .. history, 1, true) then
+  local time, minute = redis.call('TIME'), 60000000
+  local present = time[1] * 1000000 + time[2]
+  whole = began + max * 1000 <= present
+  for i = 2, whole and #KEYS or 1 do
+    local a = 4 * i - 4
+    local lock, owner, token = KEYS[i], ARGV[a], tonumber(ARGV[a + 1])
+    if redis.call('EXISTS', lock, lock .. ':waiters', lock .. ':tomb:' .. owner) > 0
+      or token <= began + minute or token > present + minute then break end
+    local last = tonumber(redis.pcall('GET', lock .. ':token') or nil)
+    if token <= (last or math.floor(present / 3600000000 - 24) * 3600000000) then break end
+    redis.call('SET', lock .. ':token', ARGV[a + 1], 'PX', 26 * 3600000)
+    redis.call('SET', lock, owner .. ' ' .. ARGV[a + 1], 'PX', ARGV[a + 2])
+    answers[i - 1], first = 'raised', i + 1
+  end
+  if first > #KEYS then return answers end
+end
+
 -- include args.lua
 -- include memory.lua
 -- include token.lua
 -- include waiters.lua
 
-local why = forgetful()
+local why
+if whole then since = tonumber(began) else why = forgetful() end
 if why then return why end
 
 return each(function(lock, owner, token, ttl, ticket)

@@ -2,7 +2,7 @@
 -- script as a whole, so all of it happens at one moment. But nothing is undone when it fails in the
 -- middle. So in each script, what may fail is called with pcall, or comes before the first write.
 --
--- KEYS[1]    memory   "RUN HISTORY DB SINCE MAX", see memory.lua
+-- KEYS[1]    memory   "HISTORY DB SINCE MAX", see memory.lua
 -- KEYS[1+i]  lock     of item i: "OWNER TOKEN", expires with the lease. TOKEN is 0 until the owner has raised the
 --                     counter. Or "LOCKER turn": it is kept for a waiter. No key: the lock is free here
 --
@@ -24,15 +24,10 @@
 -- The answer is a list with a text for each item; or a text alone, if this server must not take
 -- part now.
 
--- Other users of the client may have made this connection select another database. For them this
--- changes nothing.
-redis.call('SELECT', ARGV[3])
-
 local ITEM = 4 -- arguments of an item
 
 local function each(step)
-  local answers = {}
-  for i = 2, #KEYS do
+  for i = first, #KEYS do
     local a = 4 + (i - 2) * ITEM
     answers[i - 1] = step(KEYS[i], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3])
   end

@@ -122,7 +122,7 @@ func checkFacts(f redisconn.Facts, allowEviction bool) error {
 	case f.Mode == "cluster":
 		return fmt.Errorf("%w: this is one server of a Redis Cluster; Redlock is for servers that are independent", locker.ErrOption)
 	case f.Run == "" || f.History == "" || f.Role == "":
-		return fmt.Errorf("%w: INFO has no run_id, role or master_replid, by which the server knows that it has lost data",
+		return fmt.Errorf("%w: INFO has no run_id, role or master_replid, by which servers are told apart and know that they have lost data",
 			errors.ErrUnsupported)
 	}
 	err := f.CheckRole()

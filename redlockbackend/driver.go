@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -13,7 +14,6 @@ import (
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // redlock is what one Locker has of its servers.
@@ -22,17 +22,19 @@ type redlock struct {
 	nodes    []*node
 	clock    clock
 	waitlist *waitlist
-	tasks    *kit.Tasks
+	workers  *workers
+	trailing trailing
+	closing  atomic.Bool
 	done     func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
 	c.maxTTL = c.ttls().RoundUp(c.maxTTL)
-	d := &redlock{config: c, tasks: kit.NewTasks(), done: done}
+	d := &redlock{config: c, workers: newWorkers(len(clients) * workersStay), done: done}
 	d.waitlist = newWaitlist(d)
 	for i, client := range clients {
 		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout)
-		n.listener = d.waitlist.listener(i, client)
+		n.listener, n.channel = d.waitlist.listener(i, client), d.waitlist.channel
 		d.nodes = append(d.nodes, n)
 	}
 	return d
@@ -60,26 +62,22 @@ func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error
 // and the engine renews a lease that is that old before it hands it out.
 func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
-// spawn starts a goroutine, which Close waits for. An operation that has begun starts goroutines
-// after Close as well, because it needs their results.
-func (d *redlock) spawn(f func()) {
-	task := func() {
-		redisconn.GrowStack()
-		f()
-	}
-	if !d.tasks.Go(func(context.Context) { task() }) {
-		go task()
-	}
-}
+// spawn runs f in a goroutine, which Close waits for. An operation that has begun does so after Close
+// as well, because it needs the results.
+func (d *redlock) spawn(f func()) { d.workers.run(taskFunc(f), 0) }
 
 // Close ends the subscriptions. It waits for requests that are still to be answered, for as long as
 // a server may take.
 func (d *redlock) Close(ctx context.Context) error {
+	d.closing.Store(true)
+	var errs []error
+	if d.workers.wait(ctx) != nil {
+		errs = append(errs, d.unanswered())
+	}
+	d.workers.close()
 	for _, n := range d.nodes {
 		n.conn.Close()
 	}
-	errs := []error{d.tasks.Wait(ctx)}
-	d.tasks.Stop(kit.ErrClosing)
 	for _, n := range d.nodes {
 		errs = append(errs, n.listener.Close(ctx))
 	}
@@ -87,6 +85,17 @@ func (d *redlock) Close(ctx context.Context) error {
 		errs = append(errs, d.done())
 	}
 	return errors.Join(errs...)
+}
+
+// unanswered is the error of a Close whose time is up before all requests have ended.
+func (d *redlock) unanswered() error {
+	var silent []string
+	for _, n := range d.nodes {
+		if n.silent.Load() {
+			silent = append(silent, n.client.Options().Addr)
+		}
+	}
+	return fmt.Errorf("requests are still to be answered: %w from %s", kit.ErrNoAnswer, strings.Join(silent, ", "))
 }
 
 // explain makes an error of the answers to an attempt in which too few servers took part. Servers

@@ -106,7 +106,7 @@ func TestLateGrantIsRemoved(t *testing.T) {
 	}
 	answer <- raised
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
-	if err := l.Release(t.Context()); err != nil {
+	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
 	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 1}) {
@@ -126,7 +126,7 @@ func TestRollback(t *testing.T) {
 	if got := c.called("release"); !slices.Equal(got, []int{0, 1, 0, 1, 0}) {
 		t.Errorf("release was sent %v times, want once to those that have granted it", got)
 	}
-	if err := l.Release(t.Context()); err != nil {
+	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
 }
@@ -331,6 +331,9 @@ func TestReleases(t *testing.T) {
 				t.Fatal(err)
 			}
 			err := l.Release(t.Context())
+			if c.want == "nil" {
+				err = cl.released(t, l)
+			}
 			got := "error"
 			switch {
 			case err == nil:

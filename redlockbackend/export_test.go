@@ -99,14 +99,14 @@ func MayRecover(replies []Reply) bool { return answersOf(replies).mayRecover() }
 
 // Base is what the stamps prove. The stamps of servers that don't have the lease are negative.
 func Base(stamps []driver.Instant) (driver.Instant, bool) {
-	b := backers{total: len(stamps), sent: make([]driver.Instant, len(stamps))}
+	a := attempt{on: make([]onServer, len(stamps))}
 	for i, s := range stamps {
 		if s >= 0 {
-			b.set = b.set.with(i)
+			a.backers = a.backers.with(i)
 		}
-		b.confirm(i, s)
+		a.confirm(i, s)
 	}
-	return b.base()
+	return a.base()
 }
 
 // ParseAnswer reads the answer to a script about n locks, and returns what it says about each.
@@ -147,11 +147,41 @@ func Hold(d driver.Driver, name string) driver.Lock {
 }
 
 // AwaitIdle waits until no request is being sent.
-func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).tasks.Wait(ctx) }
+func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).workers.wait(ctx) }
+
+// Busy returns how many goroutines wait for servers.
+func Busy(d driver.Driver) int {
+	w := d.(*redlock).workers
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.busy
+}
+
+// MarkSilent notes that a server was silent the last time.
+func MarkSilent(d driver.Driver, server int) { d.(*redlock).nodes[server].silent.Store(true) }
+
+const MostUnanswered = mostUnanswered
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {
 	var f redisconn.Facts
 	f.Read(info)
 	return checkFacts(f, allowEviction)
+}
+
+// Workers are the goroutines of a driver.
+type Workers struct{ *workers }
+
+const WorkerStays = workerStays
+
+func NewWorkers(most int) Workers { return Workers{newWorkers(most)} }
+
+func (w Workers) Run(f func())                   { w.run(taskFunc(f), 0) }
+func (w Workers) Close()                         { w.close() }
+func (w Workers) Wait(ctx context.Context) error { return w.wait(ctx) }
+
+func (w Workers) Idle() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.idle)
 }

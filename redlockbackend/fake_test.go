@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -224,6 +225,17 @@ func (c *cluster) lock(t *testing.T, noWait bool) driver.Lock {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// released calls Release, and again when the servers have answered that were slower than the majority.
+func (c *cluster) released(t *testing.T, l driver.Lock) error {
+	t.Helper()
+	err := l.Release(t.Context())
+	if errors.As(err, new(*driver.PartialReleaseError)) {
+		redlockbackend.AwaitIdle(t.Context(), c.Driver)
+		err = l.Release(t.Context())
+	}
+	return err
 }
 
 // request asks for a lock with a TTL, and may wait.

@@ -58,7 +58,7 @@ func (d *redlock) askAll(ctx context.Context, mode string) ([]reply, error) {
 	err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) error {
 		ctx, cancel := context.WithTimeout(ctx, max(d.nodeTimeout, time.Second))
 		defer cancel()
-		answers, err := n.call(ctx, &call{script: enterScript, mode: mode})
+		answers, err := n.call(ctx, &call{script: enterScript, channel: "", mode: mode})
 		if err != nil {
 			replies[i].err = err
 			return err

@@ -25,6 +25,9 @@ type lock struct {
 	attempts []*attempt // that may have left something, and the last
 	winner   *attempt
 	released bool
+
+	changed   chan struct{} // gets a value when a request has ended; made by Release
+	followers []follower
 }
 
 const (
@@ -40,8 +43,8 @@ const (
 // Acquire makes attempts until one wins, or somebody has the lock. Then it waits until it may ask
 // again, which messages or time decide.
 //
-// What was sent is not given up when ctx ends, because its outcome is worth more to the clean-up
-// than a moment. Requests to servers have their own timeout.
+// It returns when ctx ends. What was sent is not given up then: requests to servers have their own
+// timeout, and what they turn out to have granted is removed.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var failing time.Time // since when no majority answers
 	if l.waiter == nil && l.ticket != 0 && l.d.waitlist.isStarted() {
@@ -64,6 +67,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			l.mu.Unlock()
 			l.d.waitlist.leave(l.waiter)
 			return driver.Grant{Token: a.token, Base: a.sent, TTL: l.ttl}, nil
+		case outcome == abandoned:
+			return driver.Grant{}, context.Cause(ctx)
 		case outcome != failed:
 			failing = time.Time{}
 		case !l.isQueued && (l.ticket == 0 || !all.mayRecover()):
@@ -97,12 +102,10 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 
 // vote retries while attempts end in a split vote (several clients each won some servers). The
 // pauses are random, so that one of the clients gets ahead.
-//
-//nolint:contextcheck // an attempt has its own timeout
 func (l *lock) vote(ctx context.Context) (a *attempt, outcome decision, all answers) {
 	pause := firstBackOff
 	for range maxSplitVotes {
-		if a, outcome, all = l.try(); outcome != split || !kit.Sleep(ctx, rand.N(pause)) {
+		if a, outcome, all = l.try(ctx); outcome != split || !kit.Sleep(ctx, rand.N(pause)) {
 			break
 		}
 		pause *= 2

@@ -5,9 +5,13 @@
 -- leases that it may have forgotten must be over: for the longest TTL. KEYS[1] is the server's note
 -- of what its data belongs to:
 --
--- RUN      the process that wrote it. After a restart there is another process, which may have loaded an old snapshot
--- HISTORY  the replication id. It changes when a replica becomes a master: a server that was made a replica
---          continues with the data of another server, which may be an older copy of its own
+-- HISTORY  the replication id of a master. A process draws a new one when it starts: after a restart, an old
+--          snapshot may have been loaded. And when it was a replica and becomes a master: a replica continues with
+--          the data of another server, which may be an older copy of its own. (What a snapshot says about replication
+--          is used by a process that starts as a replica, and it draws a new one before it is a master. So nothing
+--          else needs to tell one process from the next. Those are changeReplicationId in replication.c and
+--          loadDataFromDisk in server.c, as read in Redis 6.2, 7.0 and 7.2, and in the development branches of Redis
+--          after 7.4 and of Valkey after 8.0.)
 -- DB       the number of the database. After SWAPDB the note of another database is found here
 -- SINCE    since when, in microseconds since 1970. Without KEYS[1] all may be lost: an empty restart, FLUSHALL
 -- MAX      the longest TTL, in milliseconds. All Lockers of the database must agree on it
@@ -30,11 +34,11 @@ local function text(n) return string.format('%.0f', n) end
 -- since is when the present memory began. What was granted before may be forgotten.
 local since = 0
 
--- remembered returns the beginning of the note, "RUN HISTORY DB", then SINCE and MAX; or nothing.
+-- remembered returns the beginning of the note, "HISTORY DB", then SINCE and MAX; or nothing.
 -- MAX is nil for the note of another database, whose users may have agreed on another one.
 local function remembered()
   local note = redis.pcall('GET', KEYS[1])
-  local noted, began, max = string.match(type(note) == 'string' and note or '', '^(%x+ %x+ %d+) (%d+) (%d+)$')
+  local noted, began, max = string.match(type(note) == 'string' and note or '', '^(%x+ %d+) (%d+) (%d+)$')
   if noted and string.match(noted, '%d+$') ~= db then max = nil end
   return noted, began, max
 end
@@ -42,9 +46,9 @@ end
 -- present is the beginning of a note about what is here now. A replica's data is not its own, even
 -- if it can be written to, so its note never fits.
 local function present()
-  local server, replication = redis.call('INFO', 'server'), redis.call('INFO', 'replication')
-  local run, history = string.match(server, 'run_id:(%x+)'), string.match(replication, 'master_replid:(%x+)')
-  return run .. ' ' .. history .. ' ' .. db, string.find(replication, 'role:master', 1, true)
+  local replication = redis.call('INFO', 'replication')
+  local history = string.match(replication, 'master_replid:(%x+)')
+  return history .. ' ' .. db, string.find(replication, 'role:master', 1, true)
 end
 
 -- remember writes the note. A note of this database that is found in another one must not count any

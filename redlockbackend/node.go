@@ -3,6 +3,7 @@ package redlockbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -15,43 +16,63 @@ import (
 const (
 	batchSize  = 128 // locks in one request
 	lanesWidth = 4   // requests of one kind to one server that are being sent; then locks join
+
+	workersStay = 4 // for each server, while there is something to do
+
+	// mostUnanswered is how many requests wait for a server that was silent the last time. Nobody
+	// waits for their answers, so without a limit there would be as many as the others answer in
+	// that time.
+	mostUnanswered = 256
 )
+
+var errTooSilent = fmt.Errorf("%w to earlier requests; %w", kit.ErrNoAnswer, kit.ErrNotSent)
 
 // node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a
 // minority, or the attempt fails.
 type node struct {
 	client *redis.Client
 	conn   *redisconn.Conn
-	memory string        // the key of the server's memory
-	maxTTL time.Duration // the longest TTL
+	words  *serverWords
 
-	silent atomic.Bool // the latest request was not answered in time
+	silent  atomic.Bool  // the latest request was not answered in time
+	waiting atomic.Int32 // requests about one lock that are not answered yet
 
 	// lanes are the ways of requests about one lock. Requests that join go out as one call of one
 	// script, so each script has its own lanes. A second phase that went out as a first phase would
 	// win nothing, and could create a lock again that is over.
-	lanes    map[*redisconn.Script]*kit.Lanes[item, reply]
+	lanes    map[*redisconn.Script]*kit.Lanes[*item, reply]
 	listener *redisconn.Listener // where it hears that a lock is free
+	channel  any                 // of the listener, a string
 }
 
 func newNode(client *redis.Client, memory string, maxTTL, timeout time.Duration) *node {
-	n := &node{client: client, conn: redisconn.NewConn(client, 0), memory: memory, maxTTL: maxTTL}
-	n.lanes = make(map[*redisconn.Script]*kit.Lanes[item, reply])
+	n := &node{
+		client: client, conn: redisconn.NewConn(client, timeout),
+		words: newServerWords(memory, maxTTL, client.Options().DB),
+	}
+	n.lanes = make(map[*redisconn.Script]*kit.Lanes[*item, reply])
 	for _, s := range []*redisconn.Script{acquireScript, raiseScript, releaseScript} {
 		n.lanes[s] = n.newLanes(s, timeout)
 	}
 	return n
 }
 
-func (n *node) newLanes(s *redisconn.Script, timeout time.Duration) *kit.Lanes[item, reply] {
-	return kit.NewLanes(func(ctx context.Context, items []item) ([]reply, error) {
+func (n *node) newLanes(s *redisconn.Script, timeout time.Duration) *kit.Lanes[*item, reply] {
+	return kit.NewLanes(func(ctx context.Context, items []*item) ([]reply, error) {
 		return n.run(ctx, s, items...), nil
-	}, kit.LaneOptions{Width: lanesWidth, Size: batchSize, Limit: timeout, CallersSend: true})
+	}, kit.LaneOptions{
+		Width: lanesWidth, Size: batchSize, Limit: timeout, CallersSend: true,
+		MaxWidth: n.client.Options().PoolSize / 2, // acquire and release share the pool
+	})
 }
 
 // ask sends one request, together with others of its kind if many are being sent. ctx covers all of
 // it.
-func (n *node) ask(ctx context.Context, s *redisconn.Script, it item) reply {
+func (n *node) ask(ctx context.Context, s *redisconn.Script, it *item) reply {
+	defer n.waiting.Add(-1)
+	if n.waiting.Add(1) > mostUnanswered && n.silent.Load() {
+		return reply{err: errTooSilent}
+	}
 	r, err := n.lanes[s].Do(ctx, it)
 	if err != nil { // the message goes on without this caller
 		r.err = kit.Overdue(err)
@@ -60,10 +81,10 @@ func (n *node) ask(ctx context.Context, s *redisconn.Script, it item) reply {
 }
 
 // run sends a script for some locks, in one request.
-func (n *node) run(ctx context.Context, s *redisconn.Script, items ...item) []reply {
-	channel := n.channel()
-	if s == releaseScript { // it gives up a place, whether a message would be heard or not
-		channel = n.listener.Channel()
+func (n *node) run(ctx context.Context, s *redisconn.Script, items ...*item) []reply {
+	channel := any("")                                 // where this server can notify us that a lock is free; "" if it can't
+	if s == releaseScript || n.listener.Subscribed() { // a release gives up a place, whether a message would be heard or not
+		channel = n.channel
 	}
 	replies, err := n.call(ctx, &call{script: s, channel: channel, items: items})
 	if err != nil {
@@ -75,22 +96,14 @@ func (n *node) run(ctx context.Context, s *redisconn.Script, items ...item) []re
 	return replies
 }
 
-// channel is where this server can notify us that a lock is free; "" if it can't.
-func (n *node) channel() string {
-	if !n.listener.Subscribed() {
-		return ""
-	}
-	return n.listener.Channel()
-}
-
 // call sends a script. If the server doesn't know the script, nothing was executed, and it is sent
 // once more with its whole text.
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
-	if !errors.Is(err, kit.ErrNotSent) {
-		n.silent.Store(redisconn.Silent(kit.Overdue(err)))
+	if err == nil || !errors.Is(err, kit.ErrNotSent) {
+		n.silent.Store(err != nil && redisconn.Silent(kit.Overdue(err)))
 	}
-	if redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
+	if err != nil && redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
 	if err != nil {
@@ -100,7 +113,7 @@ func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 }
 
 func (n *node) send(ctx context.Context, c *call, whole bool) (any, error) {
-	c.memory, c.maxTTL, c.db = n.memory, n.maxTTL, n.client.Options().DB
+	c.server = n.words
 	cmd := redisconn.NewCommand(ctx, c.words(whole)...)
 	if err := n.conn.Send(ctx, cmd); err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ local function try(name, ...)
 end
 local counter, waiters = KEYS[1] .. ':token', KEYS[1] .. ':waiters'
 try('TIME')
-try('INFO', 'server')
 try('INFO', 'replication')
 try('GET', KEYS[2])
 try('EXISTS', KEYS[1], waiters, counter)

@@ -47,6 +47,7 @@ const (
 	lockHeld                  // somebody has the lock, or may have it
 	split                     // nobody can have it: several ask at the same time, and each has got some servers
 	failed                    // too few servers took part
+	abandoned                 // nobody waits for the answers any more
 )
 
 // answers are the replies to one attempt, by server. A reply that is still to come has no verdict
@@ -76,11 +77,11 @@ func (a answers) outstanding() (n int) {
 // afterAcquire is what the answers to acquire come to.
 func (a answers) afterAcquire() decision {
 	quorum, coming := majority(len(a)), a.outstanding()
-	ours, others := a.count(raised, granted), a.count(held)
-	most := a.mostHeld()
-	switch {
-	case a.count(raised) >= quorum:
+	if a.count(raised) >= quorum {
 		return won
+	}
+	ours, others, most := a.count(raised, granted), a.count(held), a.mostHeld()
+	switch {
 	case ours >= quorum:
 		switch {
 		case !a.clocksTooFarApart():
@@ -106,12 +107,17 @@ func (a answers) afterAcquire() decision {
 
 // mostHeld takes the other owner that most servers name as the holder, and returns how many name it.
 func (a answers) mostHeld() (most int) {
-	count := make(map[string]int)
 	for _, r := range a {
-		if r.err == nil && r.verdict == held {
-			count[r.owner]++
-			most = max(most, count[r.owner])
+		if r.err != nil || r.verdict != held {
+			continue
 		}
+		n := 0
+		for _, other := range a {
+			if other.err == nil && other.verdict == held && other.owner == r.owner {
+				n++
+			}
+		}
+		most = max(most, n)
 	}
 	return most
 }
@@ -175,31 +181,12 @@ const maxAhead = 60_000_000
 // isOurs reports whether the server has granted the lock.
 func (r reply) isOurs() bool { return r.err == nil && (r.verdict == raised || r.verdict == granted) }
 
-// backers are the servers that a lease is attached to.
-type backers struct {
-	total int              // servers that exist
-	set   servers          // those that have raised the counter for the lease and have not dropped it since
-	sent  []driver.Instant // by server: when the last request was sent that it has acknowledged
-}
-
-// confirm notes that a server has acknowledged a request that was sent at sent. A server that has
-// dropped the lease never comes back.
-func (b *backers) confirm(server int, sent driver.Instant) {
-	if b.set.has(server) {
-		b.sent[server] = max(b.sent[server], sent)
-	}
-}
-
-// base returns the lease's base; false if no majority has the lease.
-func (b *backers) base() (driver.Instant, bool) {
-	sent := make([]driver.Instant, 0, mostServers)
-	for which := b.set; which != 0; {
-		sent = append(sent, b.sent[which.next()])
-	}
-	quorum := majority(b.total)
-	if len(sent) < quorum {
+// baseOf returns the base of a lease, from the moments at which the last requests were sent that its
+// servers have acknowledged; false if they are no majority. It sorts acked.
+func baseOf(acked []driver.Instant, quorum int) (driver.Instant, bool) {
+	if len(acked) < quorum {
 		return 0, false
 	}
-	slices.Sort(sent)
-	return sent[len(sent)-quorum], true
+	slices.Sort(acked)
+	return acked[len(acked)-quorum], true
 }

@@ -111,8 +111,8 @@ const backend = "redlock"
 //
 // The clients keep their settings, and other parts of a program may use them at the same time.
 // Their retries don't apply here: nothing is sent twice. Set ContextTimeoutEnabled if you can.
-// Otherwise a request to a server that doesn't answer may keep its connection until the client's
-// own timeouts.
+// Otherwise requests are sent with timeouts of [WithNodeTimeout] if the client's own are longer, and
+// then without the client's hooks.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
@@ -139,7 +139,7 @@ func newLocker(ctx context.Context, clients []*redis.Client, c config, done func
 		_ = d.Close(limited)
 		return nil, err
 	}
-	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: true}), nil
 }
 
 // Guarantees is what a Locker of several Redis servers promises.

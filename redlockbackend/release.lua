@@ -10,6 +10,19 @@
 -- create one that nobody knows of. So the owner gets a tombstone, which acquire looks for. It lasts
 -- for a TTL, and so would the lock of a request that was on its way for longer.
 
+-- include database.lua
+
+-- The quick way of locks that the owners have and nobody waits for; see acquire.lua.
+for i = 2, #KEYS do
+  local lock = KEYS[i]
+  local held = redis.pcall('GET', lock)
+  if type(held) ~= 'string' or string.find(held, ARGV[4 * i - 4] .. ' ', 1, true) ~= 1
+    or redis.call('EXISTS', lock .. ':waiters') > 0 then break end
+  redis.call('DEL', lock)
+  answers[i - 1], first = 'released', i + 1
+end
+if first > #KEYS then return answers end
+
 -- include args.lua
 -- include waiters.lua
 

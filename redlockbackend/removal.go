@@ -3,115 +3,179 @@ package redlockbackend
 import (
 	"context"
 	"errors"
-	"sync"
-	"time"
 
 	"github.com/fencedlock/locker/driver"
 )
 
-// stragglerTimeout is how long a Release waits for servers that are slower than the majority.
-const stragglerTimeout = 20 * time.Millisecond
+// errTrailing is the error of a Release that a majority has confirmed, while the answers of others
+// are still to come. Release is called again, and asks those that fail.
+var errTrailing = &driver.PartialReleaseError{
+	Err: errors.New("a majority of the servers has confirmed the removal, the others are still to answer"),
+}
 
 // Release removes what all attempts have left, from all servers. When a majority has confirmed
-// that, the lock is free, and Release doesn't wait long for the rest.
-//
-//nolint:contextcheck // a removal that was sent is not given up
+// that, the lock is free, and Release doesn't wait for the rest.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
+	again := l.released
 	l.released = true
+	if l.changed == nil {
+		l.changed = make(chan struct{}, 1)
+	}
 	attempts := l.attempts
 	l.mu.Unlock()
 	l.d.waitlist.leave(l.waiter)
+	l.d.trailing.add(l, again)
 	for _, a := range attempts {
-		a.includePlaces()
+		a.leave()
 	}
-	pending := 0
-	done := make(chan struct{}, len(attempts)*len(l.d.nodes))
-	for _, a := range attempts {
-		if which := a.mayRemainOn(nil); which != 0 {
-			pending += which.size()
-			a.each(which, func(ctx context.Context, i int) {
-				a.remove(ctx, i)
-				done <- struct{}{}
-			})
-		}
-	}
-	var enough <-chan time.Time
-	for ; pending > 0; pending-- {
-		if enough == nil && l.mayRemainOn(nil).size() < majority(len(l.d.nodes)) {
-			timer := time.NewTimer(stragglerTimeout)
-			defer timer.Stop()
-			enough = timer.C
+	defer l.trail()
+	for {
+		left, pending := l.remainders(nil)
+		switch {
+		case left == 0:
+			return nil
+		case pending == 0:
+			return l.remaining()
+		case len(l.d.nodes)-left.size() >= majority(len(l.d.nodes)):
+			return errTrailing
 		}
 		select {
-		case <-done:
-			continue
-		case <-enough:
+		case <-l.changed:
 		case <-ctx.Done():
+			return l.remaining()
 		}
-		break
 	}
-	var errs [mostServers]error
-	return l.d.remaining(l.mayRemainOn(&errs), &errs)
 }
 
-// mayRemainOn returns the servers on which something may exist. If errs is given, it gets the
-// reasons.
-func (l *lock) mayRemainOn(errs *[mostServers]error) (left servers) {
+// remaining is the error of a Release after which something may exist on some servers.
+func (l *lock) remaining() error {
+	var errs [mostServers]error
+	left, _ := l.remainders(&errs)
+	return l.d.remaining(left, &errs)
+}
+
+// remainders returns the servers on which something may exist, and those about which a request is
+// still to end. If errs is given, it gets the reasons.
+func (l *lock) remainders(errs *[mostServers]error) (left, pending servers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.attempts {
 		left |= a.mayRemainOn(errs)
 	}
-	return left
+	return left, l.pending()
+}
+
+// pending returns the servers about which a request is still to end.
+func (a *attempt) pending() servers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked | a.busy
+}
+
+// leave begins the removal of an attempt of an acquisition that is over, from all servers. Where a
+// request is still to be answered, the removal follows the answer. Places among the waiters are
+// removed as well.
+func (a *attempt) leave() {
+	a.mu.Lock()
+	a.state, a.left = over, true
+	a.remains |= a.placed
+	a.placed = 0
+	a.forget()
+	which := a.claim(a.remains &^ a.asked)
+	a.mu.Unlock()
+	a.remove(which)
 }
 
 // rollBack ends a failed attempt, and removes what has been granted. Where a server has not
-// answered, the goroutine that waits for it does that.
-func (a *attempt) rollBack() {
+// answered, the removal follows the answer. It returns when that is done, or when ctx ends.
+func (a *attempt) rollBack(ctx context.Context) {
 	a.mu.Lock()
-	a.state = rejected
-	which := a.remains &^ a.asked
+	a.state = over
+	which := a.claim(a.remains &^ a.asked)
 	a.mu.Unlock()
-	if which != 0 {
-		var all sync.WaitGroup
-		all.Add(which.size())
-		a.each(which, func(ctx context.Context, i int) {
-			defer all.Done()
-			a.remove(ctx, i)
-		})
-		all.Wait()
+	if r := a.remove(which); r != nil {
+		select {
+		case <-r.turns.all:
+		case <-ctx.Done():
+		}
 	}
 }
 
-// remove removes what may exist on a server, unless a removal is already being sent.
-func (a *attempt) remove(ctx context.Context, i int) {
-	a.mu.Lock()
-	if !a.remains.has(i) || a.busy.has(i) {
-		a.mu.Unlock()
-		return
-	}
-	a.busy = a.busy.with(i)
-	a.mu.Unlock()
-	it := item{key: a.l.key, owner: a.owner, ttl: a.l.ttl}
-	if a.l.isReleased() { // what a failed attempt has left is removed while the wait goes on, and nobody is notified
-		it.token, it.ticket = 1, a.l.ticket
-	}
-	r := a.l.d.nodes[i].ask(ctx, releaseScript, it)
-	if r.err == nil && r.verdict != released {
-		r.err = errors.New(r.text)
+// claim notes that a removal begins on some servers. It returns those on which something may exist
+// and none has begun: the caller asks them. a.mu is held.
+func (a *attempt) claim(which servers) servers {
+	which &= a.remains &^ a.busy
+	a.busy |= which
+	return which
+}
+
+// removal is a release that is sent to some servers at the same time.
+type removal struct {
+	a     *attempt
+	item  *item
+	turns turns
+}
+
+//nolint:contextcheck // a removal that was sent is not given up
+func (a *attempt) newRemoval(which servers) *removal {
+	r := &removal{a: a, item: a.releaseItem()}
+	r.turns.begin(a.l.d, a.l, which)
+	r.turns.all = make(chan struct{})
+	return r
+}
+
+// releaseItem returns what releases tell the servers. What a failed attempt has left is removed
+// while the wait goes on, and nobody is notified.
+func (a *attempt) releaseItem() *item {
+	if !a.l.isReleased() {
+		return newItem(a.l.key, a.owner, 0, a.l.ttl, 0)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.release == nil {
+		a.release = newItem(a.l.key, a.owner, 1, a.l.ttl, a.l.ticket)
+	}
+	return a.release
+}
+
+// remove begins the removal from servers that were claimed; nil: there are none.
+func (a *attempt) remove(which servers) *removal {
+	if which == 0 {
+		return nil
+	}
+	r := a.newRemoval(which)
+	for which != 0 {
+		a.l.d.workers.run(r, which.next())
+	}
+	return r
+}
+
+// run asks server i.
+func (r *removal) run(i int) {
+	a := r.a
+	answer := a.l.d.nodes[i].ask(r.turns.ctx, releaseScript, r.item)
+	if answer.err == nil && answer.verdict != released {
+		answer.err = errors.New(answer.text)
+	}
+	a.removed(i, answer.err)
+	r.turns.done()
+	a.l.ended(i)
+}
+
+// removed notes what became of a removal from server i.
+func (a *attempt) removed(i int, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.busy = a.busy.minus(i)
-	if r.err != nil && a.errs == nil {
-		a.errs = make([]error, len(a.l.d.nodes))
+	if err != nil && a.errs == nil {
+		a.errs = make([]error, len(a.on))
 	}
 	if a.errs != nil {
-		a.errs[i] = r.err
+		a.errs[i] = err
 	}
-	if r.err == nil {
-		a.remains, a.backers.set = a.remains.minus(i), a.backers.set.minus(i)
+	if err == nil {
+		a.remains, a.backers = a.remains.minus(i), a.backers.minus(i)
 	}
 }
 
@@ -120,20 +184,7 @@ func (a *attempt) remove(ctx context.Context, i int) {
 func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.remains == 0 {
-		return 0
-	}
-	now := driver.Now()
-	for which := a.remains &^ a.asked; which != 0; {
-		// What the last request has set or renewed ends a TTL after that request was executed. If
-		// its answer was not heard, it was executed within another TTL, or there was nothing left
-		// to renew. A request that creates, and is executed even later, was delayed by a server
-		// that had stopped. What it sets ends by itself as well, and the removals that failed are
-		// executed after it.
-		if i := which.next(); now.Sub(a.last[i]) > 2*a.l.ttl {
-			a.remains = a.remains.minus(i)
-		}
-	}
+	a.forget()
 	if errs != nil && a.errs != nil {
 		for which := a.remains; which != 0; {
 			i := which.next()
@@ -143,13 +194,22 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 	return a.remains
 }
 
-// includePlaces has the removal go to the servers, too, where the acquisition may have nothing but
-// a place among the waiters.
-func (a *attempt) includePlaces() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.remains |= a.placed
-	a.placed = 0
+// forget drops the servers on which nothing can exist any more. a.mu is held.
+//
+// What the last request has set or renewed ends a TTL after that request was executed. If its
+// answer was not heard, it was executed within another TTL, or there was nothing left to renew. A
+// request that creates, and is executed even later, was delayed by a server that had stopped. What
+// it sets ends by itself as well, and the removals that failed are executed after it.
+func (a *attempt) forget() {
+	which := a.remains &^ a.asked
+	if which == 0 {
+		return
+	}
+	for now := driver.Now(); which != 0; {
+		if i := which.next(); now.Sub(a.on[i].last) > 2*a.l.ttl {
+			a.remains = a.remains.minus(i)
+		}
+	}
 }
 
 // takePlaces returns where there may be places, once.

@@ -83,14 +83,14 @@ type leaseInRound struct {
 // ask asks one server about some leases.
 func (r *round) ask(ctx context.Context, server int, which []int) {
 	n := r.d.nodes[server]
-	for len(which) > 0 && ctx.Err() == nil && !n.conn.Closed() {
+	for len(which) > 0 && ctx.Err() == nil && !r.d.closing.Load() {
 		part := which[:min(len(which), batchSize)]
 		which = which[len(part):]
-		items := make([]item, len(part))
+		items := make([]*item, len(part))
 		for j, i := range part {
 			items[j] = r.leases[i].attempt.renewItem()
 		}
-		limited, cancel := context.WithTimeout(ctx, r.d.timeoutFor(items[0].ttl))
+		limited, cancel := context.WithTimeout(ctx, r.d.timeoutFor(r.leases[part[0]].attempt.l.ttl))
 		replies := n.run(limited, renewScript, items...)
 		cancel()
 		for j, i := range part {
@@ -151,13 +151,13 @@ func (r *round) end() {
 func (a *attempt) attachedTo() servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.backers.set
+	return a.backers
 }
 
-func (a *attempt) renewItem() item {
+func (a *attempt) renewItem() *item {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return item{key: a.l.key, owner: a.owner, token: a.token, ttl: a.l.ttl}
+	return newItem(a.l.key, a.owner, a.token, a.l.ttl, 0)
 }
 
 // renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive
@@ -166,18 +166,18 @@ func (a *attempt) renewItem() item {
 func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, alive bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.last[server] = driver.Now()
+	a.on[server].last = driver.Now()
 	switch {
 	case r.err != nil:
 	case r.verdict == renewed:
-		a.backers.confirm(server, sent)
+		a.confirm(server, sent)
 	default: // gone; or the server has lost its memory, and what exists there proves nothing
-		a.backers.set = a.backers.set.minus(server)
+		a.backers = a.backers.minus(server)
 		if r.verdict == gone {
 			a.remains = a.remains.minus(server)
 		}
 	}
-	base, alive = a.backers.base()
+	base, alive = a.base()
 	return base, alive && base >= a.reported
 }
 

@@ -27,40 +27,60 @@ var (
 	probeScript   = redisconn.LoadScript(files, "probe.lua")
 )
 
-// item is what a script is to do about one lock.
-type item struct {
-	key    string // of the lock
-	owner  string
-	token  locker.Token // 0 where it has no meaning
-	ttl    time.Duration
-	ticket int64 // when it began to wait; 0: it doesn't
+// item is what a script is to do about one lock: the words that are sent. They are made once for
+// all servers, because each costs an allocation.
+type item struct{ key, owner, token, ttl, ticket any }
+
+// newItem makes an item. The token is 0 where it has no meaning. The ticket is when the acquisition
+// began to wait; 0: it doesn't.
+func newItem(key, owner string, token locker.Token, ttl time.Duration, ticket int64) *item {
+	it := &item{key: key, owner: owner, token: int64(token), ttl: ttl.Milliseconds(), ticket: ""}
+	if ticket != 0 {
+		it.ticket = ticket
+	}
+	return it
 }
 
 // call is one script for some locks. The keys and arguments are those of args.lua.
 type call struct {
 	script  *redisconn.Script
-	memory  string        // the key of the server's memory
-	db      int           // the database that the client selects
-	maxTTL  time.Duration // the longest TTL
-	channel string
-	items   []item
+	server  *serverWords
+	channel any // a string
+	items   []*item
 	mode    string // of enterScript
+}
+
+// serverWords are the words that are the same in all calls to a server.
+type serverWords struct {
+	digests map[*redisconn.Script]any
+	memory  any // the key of the server's memory
+	maxTTL  any // the longest TTL
+	db      any // the database that the client selects
+}
+
+func newServerWords(memory string, maxTTL time.Duration, db int) *serverWords {
+	s := &serverWords{digests: make(map[*redisconn.Script]any), memory: memory, maxTTL: maxTTL.Milliseconds(), db: db}
+	for _, script := range []*redisconn.Script{acquireScript, raiseScript, renewScript, releaseScript, enterScript} {
+		s.digests[script] = script.Digest
+	}
+	return s
 }
 
 // words are the call on the wire: by digest, or with the whole text of the script.
 func (c *call) words(whole bool) []any {
-	words := append(c.script.Args(whole, 1+len(c.items), 5+5*len(c.items)), c.memory)
-	for i := range c.items {
-		words = append(words, c.items[i].key)
+	words := make([]any, 0, 8+5*len(c.items))
+	if whole {
+		words = append(words, "eval", c.script.Text)
+	} else {
+		words = append(words, "evalsha", c.server.digests[c.script])
 	}
-	words = append(words, c.maxTTL.Milliseconds(), c.channel, c.db)
-	for i := range c.items {
-		it := &c.items[i]
-		ticket := any("")
-		if it.ticket != 0 {
-			ticket = it.ticket
-		}
-		words = append(words, it.owner, int64(it.token), it.ttl.Milliseconds(), ticket)
+	words = append(words, 1+len(c.items), c.server.memory)
+	for _, it := range c.items {
+		words = append(words, it.key)
+	}
+	words = append(words, c.server.maxTTL, c.channel, c.server.db)
+	for _, it := range c.items {
+		words = append(words, it.owner, it.token, it.ttl, it.ticket)
 	}
 	if c.script == enterScript {
 		words = append(words, c.mode)

@@ -106,3 +106,33 @@ func TestAttemptsAreBounded(t *testing.T) {
 		t.Errorf("Release asked the server that hangs up about %d attempts, want %d at most, and not far less: all have left something", n, most)
 	}
 }
+
+// A server that hangs costs a bounded number of goroutines, though the others grant and release many
+// locks in the time that it has to answer.
+func TestSilentServerCostsLittle(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised)
+	answer := c.servers[2].gated(t, "acquire", raised)
+	redlockbackend.MarkSilent(c.Driver, 2)
+	var locks []driver.Lock
+	for i := range 3 * redlockbackend.MostUnanswered {
+		l, err := c.Lock(locker.Request{Name: fmt.Sprint(i), TTL: ttl, NoWait: true}, func(cause error) { t.Errorf("lost: %v", cause) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		locks = append(locks, l)
+		if n := redlockbackend.Busy(c.Driver); n > redlockbackend.MostUnanswered+10 {
+			t.Fatalf("%d goroutines wait, want %d at most, and those of one lock", n, redlockbackend.MostUnanswered)
+		}
+	}
+	answer()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	for _, l := range locks {
+		if err := c.released(t, l); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+	}
+}

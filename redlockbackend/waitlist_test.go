@@ -96,7 +96,7 @@ func TestWaiterLeaves(t *testing.T) {
 		t.Errorf("Acquire = %v, want the context's end", err)
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
-	if err := l.Release(t.Context()); err != nil {
+	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
 	for i, s := range c.servers {
@@ -256,7 +256,7 @@ func TestFailedOneLeaves(t *testing.T) {
 		t.Fatalf("Acquire = %v, want an error that is not ErrHeld", err)
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
-	if err := l.Release(t.Context()); err != nil {
+	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
 	if !slices.ContainsFunc(c.servers[0].list(), func(c call) bool { return c.script == "release" && c.waits }) {
@@ -279,7 +279,7 @@ func TestDeafOneLeaves(t *testing.T) {
 	}
 	l := waiter(t, c)
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
-	if err := l.Release(t.Context()); err != nil {
+	if err := c.released(t, l); err != nil {
 		t.Errorf("Release = %v, want nil", err)
 	}
 	for i, s := range c.servers {

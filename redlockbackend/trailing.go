@@ -1,0 +1,108 @@
+package redlockbackend
+
+import (
+	"slices"
+	"sync"
+)
+
+// Release returns when a majority has confirmed it, and Acquire when a majority has granted it.
+// What is still under way to the other servers trails behind. The next acquisition of this Locker
+// asks each of those servers after that. Otherwise a lease would be attached to fewer servers,
+// because some say that the lock is held; and where a release overtakes an acquire, it leaves a
+// tombstone.
+
+// trailing are the acquisitions that were released last, by key, if a request of them is still to
+// end.
+type trailing struct {
+	mu    sync.Mutex
+	byKey map[string]*lock
+}
+
+func (t *trailing) get(key string) *lock {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.byKey[key]
+}
+
+// add notes l, which is released. When it is released again, a later acquisition may have been
+// released meanwhile, and that one is followed.
+func (t *trailing) add(l *lock, again bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey == nil {
+		t.byKey = make(map[string]*lock)
+	}
+	if t.byKey[l.key] == nil || !again {
+		t.byKey[l.key] = l
+	}
+}
+
+func (t *trailing) remove(l *lock) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.byKey[l.key] == l {
+		delete(t.byKey, l.key)
+	}
+}
+
+// follower is what is to be sent to a server when the requests of an acquisition have ended there.
+type follower struct {
+	ballot *ballot // of the next acquisition
+	server int
+}
+
+// trail is called when Release returns. Requests may still be under way.
+func (l *lock) trail() {
+	l.mu.Lock()
+	pending := l.pending()
+	l.mu.Unlock()
+	if pending == 0 { // the last has ended just now
+		l.d.trailing.remove(l)
+	}
+}
+
+// pending returns the servers about which a request is still to end. l.mu is held.
+func (l *lock) pending() (pending servers) {
+	for _, a := range l.attempts {
+		pending |= a.pending()
+	}
+	return pending
+}
+
+// follow has a ballot of the next acquisition ask server i when the requests of this one have ended
+// there. It is false if they have.
+func (l *lock) follow(b *ballot, i int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.pending().has(i) {
+		return false
+	}
+	l.followers = append(l.followers, follower{b, i})
+	return true
+}
+
+// ended is called when a request to server i has ended, and what follows from its answer has begun.
+func (l *lock) ended(i int) {
+	l.mu.Lock()
+	if !l.released {
+		l.mu.Unlock()
+		return
+	}
+	pending := l.pending()
+	for at := 0; at < len(l.followers); {
+		if f := l.followers[at]; f.server != i || pending.has(i) {
+			at++
+			continue
+		}
+		l.d.workers.run(l.followers[at].ballot, i)
+		l.followers = slices.Delete(l.followers, at, at+1)
+	}
+	l.mu.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+	if pending == 0 {
+		l.d.trailing.remove(l)
+	}
+}
