@@ -18,11 +18,14 @@ import (
 // locks.
 type conn struct {
 	*pgsession.Session
-	d        *pgDriver
-	pool     *pool
-	server   pgsession.Server
-	tokens   *tokenSource
-	requests *kit.Lanes[request, reply]
+	d      *pgDriver
+	pool   *pool
+	server pgsession.Server
+	tokens *tokenSource
+	calls  *kit.Lanes[*request, reply] // of requests by function calls; of a shared connection, from setUp on
+	groups *kit.Lanes[*request, reply] // of requests by statements; the same
+
+	takesFunctions bool // the server gets function calls, whatever is in between; known before the first request
 
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
 	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant
@@ -37,8 +40,7 @@ type conn struct {
 func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
 	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock)}
-	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema}
-	c.requests = c.newRequests()
+	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, noting: make(chan struct{}, 1)}
 	c.base.Store(int64(c.LastAnswered()))
 	c.Start(c.ended)
 	return c
@@ -159,6 +161,14 @@ func (c *conn) confirm(ctx context.Context) (driver.Instant, error) {
 		return 0, err
 	}
 	return r.Sent, nil
+}
+
+// awaitEarlier waits until all that was sent before has its answer.
+func (c *conn) awaitEarlier(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, maxCall)
+	defer cancel()
+	_, err := c.confirm(ctx)
+	return err
 }
 
 // confirmAndTake is confirm with a new value of the sequence.

@@ -35,7 +35,7 @@ func (d *pgDriver) connect(ctx context.Context, p *pool, waiter bool) (*conn, er
 			return c, nil
 		}
 		c.End(errNotNeeded)
-		if !stillborn || try == pgsession.MaxStillborn {
+		if !stillborn && !errors.Is(err, errNoFunctions) || try == pgsession.MaxStillborn {
 			return nil, explain(kit.Overdue(err), d.schema)
 		}
 	}
@@ -59,6 +59,10 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 		return err
 	}
 	if !waiter {
+		if err := c.probeFunctions(ctx); err != nil {
+			return err
+		}
+		c.makeLanes()
 		if err := c.d.schema.make(ctx, c.Session); err != nil {
 			return err
 		}

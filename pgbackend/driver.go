@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -38,6 +39,8 @@ type pgDriver struct {
 	poolers pgsession.Poolers
 	largest largestToken
 	names   names
+
+	lostProbes atomic.Int32 // see probeFunctions
 
 	mu     sync.Mutex // guards the rest
 	closed bool
@@ -190,12 +193,6 @@ func (d *pgDriver) Close(ctx context.Context) error {
 	}
 	all.Wait()
 	return d.tasks.Wait(context.WithoutCancel(ctx)) // they have ended, or are about to
-}
-
-// callContext bounds what is done for one caller, whose own context must not reach a connection
-// that others share.
-func callContext(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
 // halfOf has half of the time that ctx has.

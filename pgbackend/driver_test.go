@@ -220,7 +220,7 @@ func TestFailedStatementIsCleanedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := f.statements("SELECT 0, ")
+	before := f.matching(fakeGive)
 	f.change(func(f *fake) {
 		f.before = func(sql string) string {
 			if fakeTry.MatchString(sql) {
@@ -233,7 +233,7 @@ func TestFailedStatementIsCleanedUp(t *testing.T) {
 		t.Errorf("TryAcquire that failed = %v, want the server's error", err)
 	}
 	f.change(func(f *fake) { f.before = nil })
-	for end := time.Now().Add(10 * time.Second); f.statements("SELECT 0, ") == before; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); f.matching(fakeGive) == before; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("what the statement may have taken was not given back")
 		}
@@ -365,6 +365,9 @@ func TestMessage(t *testing.T) {
 		"SELECT 0, pg_advisory_unlock_shared('5'::bigint), pg_advisory_unlock('5'::bigint);":  {[]string{"giveEither"}, []pgbackend.Key{5}},
 		"SELECT 0, pg_advisory_unlock('6'::bigint);SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (1, '5'::bigint), (3, NULL::bigint)) t(i, k)": {
 			[]string{"take", "give", "token"}, []pgbackend.Key{5, 6, 0}},
+		"SELECT i, CASE WHEN k IS NULL THEN nextval(7::regclass) WHEN pg_try_advisory_lock(k) THEN nextval(7::regclass) END FROM (VALUES (2, '6'::bigint), (4, '8'::bigint)) t(i, k)": {
+			[]string{"-take", "take", "-give", "take"}, []pgbackend.Key{5, 6, 7, 8}},
+		"": {[]string{"-take", "-give"}, []pgbackend.Key{5, 6}},
 	} {
 		if got := pgbackend.Message(c.kinds, c.keys); got != want {
 			t.Errorf("the message for %v is\n%s\nwant\n%s", c.kinds, got, want)
@@ -372,8 +375,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// What a connection costs, as docs/postgres.md says: a look, the settings, the objects, the epoch,
-// the mark, and what is set last. A new Locker also looks at the lock table.
+// What a connection costs, as docs/postgres.md says: a look, the settings, a function call, the
+// objects, the epoch, the mark, and what is set last. A new Locker also looks at the lock table.
 func TestStatementsOfAConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, config := piped(t)
@@ -381,16 +384,16 @@ func TestStatementsOfAConnection(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := f.statements(""); n != 6+1 {
-			t.Errorf("a new Locker has sent %d messages, want 7", n)
+		if n := f.statements(""); n != 8+1 {
+			t.Errorf("a new Locker has sent %d messages, want 9", n)
 		}
 		before := f.statements("")
 		lease, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)) // on another connection
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := f.statements("") - before; n != 6+1 {
-			t.Errorf("a connection and an acquisition have sent %d messages, want 7", n)
+		if n := f.statements("") - before; n != 8+2 {
+			t.Errorf("a connection and an acquisition have sent %d messages, want 10", n)
 		}
 		if err := lease.Release(t.Context()); err != nil {
 			t.Fatal(err)
@@ -401,8 +404,8 @@ func TestStatementsOfAConnection(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil { // which makes the connection again
 			t.Fatal(err)
 		}
-		if n := f.statements("") - before; n != 6+1 {
-			t.Errorf("a connection that was made again, and an acquisition, have sent %d messages, want 7", n)
+		if n := f.statements("") - before; n != 8+2 {
+			t.Errorf("a connection that was made again, and an acquisition, have sent %d messages, want 10", n)
 		}
 		if err := l.Close(); err != nil {
 			t.Errorf("Close = %v, want nil", err)

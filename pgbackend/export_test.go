@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -73,15 +74,32 @@ func NewWithKeys(ctx context.Context, config *pgxpool.Config, keys func(schema, 
 		_ = d.Close(ctx)
 		return nil, err
 	}
-	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL, ObeysContext: true}), nil
 }
 
-// Message is the statements for some requests, by kind and key.
+// HandOrWithdraw hands a request to a session, and withdraws it, in this order or the other. It
+// returns what became of both, and how often the request was handed over.
+func HandOrWithdraw(withdrawFirst bool) (handed int, handErr error, isWithdrawn bool) {
+	r := new(request)
+	hand := func() { handErr = r.hand(func() error { handed++; return nil }) }
+	if !withdrawFirst {
+		hand()
+	}
+	isWithdrawn = r.withdraw()
+	if withdrawFirst {
+		hand()
+	}
+	return handed, handErr, isWithdrawn
+}
+
+// Message is the statements for some requests, by kind and key. A kind that begins with "-" is of a
+// request that was withdrawn.
 func Message(kinds []string, keys []Key) string {
-	var some []request
+	var some []*request
 	for i, k := range keys {
-		kind := map[string]kind{"take": take, "token": takeToken, "give": give, "giveShared": giveShared, "giveEither": giveEither}[kinds[i]]
-		some = append(some, request{kind: kind, key: k})
+		what, isWithdrawn := strings.CutPrefix(kinds[i], "-")
+		kind := map[string]kind{"take": take, "token": takeToken, "give": give, "giveShared": giveShared, "giveEither": giveEither}[what]
+		some = append(some, &request{kind: kind, key: k, isWithdrawn: isWithdrawn})
 	}
 	return message(some, "nextval(7::regclass)")
 }

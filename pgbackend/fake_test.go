@@ -47,7 +47,7 @@ type fake struct {
 	seen       []string                // statements
 	asked      string                  // the last statement by which a connection makes sure that it has its session for itself
 	shown      string                  // what is shown instead, if anything
-	before     func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "silence", "hang up", "end", or the text of an error, also after "executed, then "
+	before     func(sql string) string // what to do: "" answers; "late" answers later, "no" says that nothing was done; "swallow", "silence", "hang up", "end", or the text of an error, also after "executed, then "
 	slow       time.Duration           // for each answer
 	late       time.Duration           // for one that is late
 	last       *pgproto3.ErrorResponse // what is said before the end
@@ -59,6 +59,7 @@ type fakeConn struct {
 	pid     int
 	ttl     string
 	tcp     string
+	stuck   bool // in a statement that it doesn't answer
 }
 
 func newFake(t *testing.T) *fake {
@@ -239,16 +240,43 @@ func (f *fake) serve(conn net.Conn) {
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	err = c.backend.Flush()
 	f.mu.Unlock()
-	for err == nil {
-		var message pgproto3.FrontendMessage
-		if message, err = c.backend.Receive(); err != nil {
+	if err != nil {
+		return
+	}
+	requests, over := make(chan func() error, 100), make(chan struct{}) // as the buffer of a kernel
+	defer close(over)
+	go f.receive(c, requests, over)
+	for execute := range requests {
+		if execute() != nil {
 			return
 		}
-		query, ok := message.(*pgproto3.Query)
-		if !ok {
+	}
+}
+
+// receive takes in what a client sends, while the server is busy with what came before.
+func (f *fake) receive(c *fakeConn, requests chan<- func() error, over <-chan struct{}) {
+	defer close(requests)
+	for {
+		message, err := c.backend.Receive()
+		if err != nil {
 			return
 		}
-		err = f.answer(c, query.String)
+		var execute func() error
+		switch m := message.(type) {
+		case *pgproto3.Query:
+			sql := m.String
+			execute = func() error { return f.answer(c, sql) }
+		case *pgproto3.FunctionCall:
+			called := callOf(m)
+			execute = func() error { return f.answerCall(c, called) }
+		default:
+			return
+		}
+		select {
+		case requests <- execute:
+		case <-over:
+			return
+		}
 	}
 }
 
@@ -272,26 +300,7 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 	time.Sleep(wait)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.mute == c {
-		what = "silence"
-	}
-	after, executed := strings.CutPrefix(what, "executed, then ")
-	if executed {
-		what = ""
-	}
-	switch what {
-	case "silence":
-		return nil
-	case "hang up":
-		return net.ErrClosed
-	case "end":
-		c.backend.Send(f.last)
-		_ = c.backend.Flush()
-		return net.ErrClosed
-	case "no":
-		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f"), []byte("f")}})
-		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
-	case "":
+	return f.reply(c, what, &pgproto3.CommandComplete{CommandTag: []byte("SELECT")}, func() {
 		rows := f.rows(c, sql)
 		if len(rows) > 0 { // which pgx wants to know
 			c.backend.Send(&pgproto3.RowDescription{Fields: make([]pgproto3.FieldDescription, len(rows[0]))})
@@ -305,12 +314,45 @@ func (f *fake) answer(c *fakeConn, sql string) error {
 			}
 			c.backend.Send(&pgproto3.DataRow{Values: values})
 		}
+	}, func() {
+		c.backend.Send(&pgproto3.DataRow{Values: [][]byte{[]byte("f"), []byte("f")}})
+	})
+}
+
+// reply does with a message what a test wants. execute executes it, and sends the result; no sends
+// that nothing was done; end comes after either, unless it is nil.
+func (f *fake) reply(c *fakeConn, what string, end pgproto3.BackendMessage, execute, no func()) error {
+	if f.mute == c || c.stuck { // nothing is executed before what was sent earlier
+		what = "silence"
+	}
+	after, executed := strings.CutPrefix(what, "executed, then ")
+	if executed {
+		what = ""
+	}
+	switch what {
+	case "swallow": // as if it had never been sent
+		return nil
+	case "silence":
+		c.stuck = true
+		return nil
+	case "hang up":
+		return net.ErrClosed
+	case "end":
+		c.backend.Send(f.last)
+		_ = c.backend.Flush()
+		return net.ErrClosed
+	case "no":
+		no()
+	case "":
+		execute()
 		if executed {
 			return c.refuse(after)
 		}
-		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("SELECT")})
 	default:
 		return c.refuse(what)
+	}
+	if end != nil {
+		c.backend.Send(end)
 	}
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	return c.backend.Flush()
@@ -328,7 +370,6 @@ var (
 	fakeAsks   = regexp.MustCompile(`^SELECT pg_catalog.pg_backend_pid\(\), \d+$`)
 	fakeTTL    = regexp.MustCompile(`'idle_session_timeout', '(\d+)'`)
 	fakeTCP    = regexp.MustCompile(`'tcp_user_timeout', '(\d+)'`)
-	fakeTry    = regexp.MustCompile(`^SELECT 1, CASE WHEN pg_try_advisory_lock\('(-?\d+)'`)
 	fakeWait   = regexp.MustCompile(`^SELECT CASE WHEN set_config\(.*pg_advisory_lock\('(-?\d+)'::bigint`)
 	fakeStep1  = regexp.MustCompile(`^SELECT CASE WHEN pg_advisory_lock_shared\('(-?\d+)'::bigint\)`)
 	fakeStep2  = regexp.MustCompile(`pg_try_advisory_lock_shared\('(-?\d+)'::bigint\)`)
@@ -351,6 +392,9 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		c.tcp = all[len(all)-1][1]
 	}
 	pid := strconv.Itoa(c.pid)
+	if rest, found := strings.CutPrefix(sql, "SET LOCAL lock_timeout = "); found {
+		_, sql, _ = strings.Cut(rest, "; ")
+	}
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
@@ -421,15 +465,14 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		held := f.gates[key] == c
 		delete(f.gates, key)
 		return [][]string{{yes(held)}}
-	case strings.HasPrefix(sql, "SELECT i, CASE WHEN k IS NULL"): // a token alone
-		f.seq++
-		return [][]string{{"1", strconv.Itoa(f.seq)}}
+	case fakeGroup.MatchString(sql):
+		return f.group(c, sql)
 	case fakeTry.MatchString(sql):
 		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
 	case strings.Contains(sql, "pg_advisory_unlock_all()"):
 		f.free(c)
 		return [][]string{{"t"}}
-	case strings.HasPrefix(sql, "SELECT 0, "), strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
+	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
 		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
 			if m[1] != "" {
 				f.unshare(c, m[2])

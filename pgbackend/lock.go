@@ -1,10 +1,8 @@
 package pgbackend
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -31,6 +29,7 @@ type lock struct {
 	queued       bool            // it waits on a waiter's connection, or is about to
 	shared       *conn           // the shared connection on which it may be held
 	sharedHas    holding         // what that may have of it
+	late         lateGive        // the last request to give the lock back there
 	waiter       *conn           // the waiter's connection on which it may be held, with its gate
 	blocked      *pgsession.Call // the statement there that waits, or has waited
 	floor        locker.Token    // the largest token before that statement was sent
@@ -105,16 +104,14 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	if err != nil {
 		return g, false, err
 	}
-	limited, cancel := callContext(ctx, maxCall)
-	defer cancel()
-	if err := l.removeFromShared(limited); err != nil { // what an earlier try may have left on a connection that broke
+	if err := l.removeFromShared(ctx); err != nil { // what an earlier try may have left on a connection that broke
 		return g, false, err
 	}
 	err = c.reserve(l)
-	// The lock that has reserved the key may have no answer yet. The statement of confirm is
-	// answered after that lock's statement.
+	// The lock that has reserved the key may have no answer yet. What is sent now is answered
+	// after that lock's request.
 	if errors.Is(err, locker.ErrHeld) && !c.isLeased(l.key) {
-		if _, err := c.confirm(limited); err != nil {
+		if err := c.awaitEarlier(ctx); err != nil {
 			return g, c.Err() != nil, err
 		}
 		err = c.reserve(l)
@@ -155,142 +152,4 @@ func (l *lock) held(ctx context.Context) error {
 	defer l.mu.Unlock()
 	l.queued, l.waiter = true, c
 	return driver.ErrQueued
-}
-
-// attach attaches the lease to c alone, where it was granted or has moved to. It fails, and leaves
-// the lease where it was, if c has ended meanwhile: then nobody else notifies the holder.
-func (l *lock) attach(c *conn) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := c.Err(); err != nil {
-		return err
-	}
-	c.leases.Add(1)
-	l.detachLocked()
-	l.attached = c
-	return nil
-}
-
-// attachAlso attaches the lease to c as well, because the other connection is about to give the
-// lock back. It fails if c has ended meanwhile: then the other connection must not be asked to.
-func (l *lock) attachAlso(c *conn) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := c.Err(); err != nil {
-		return err
-	}
-	c.leases.Add(1)
-	l.state, l.alsoAttached = handingOver, c
-	return nil
-}
-
-// detach is the end of the lease, as far as the connections are concerned.
-func (l *lock) detach() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.detachLocked()
-}
-
-func (l *lock) detachLocked() {
-	for _, c := range []**conn{&l.attached, &l.alsoAttached} {
-		if *c != nil {
-			(*c).leases.Add(-1)
-			*c = nil
-		}
-	}
-}
-
-// attachment returns the connection that the lease is attached to, or the first of the two; and
-// what the lock has of a waiter's connection.
-func (l *lock) attachment() (attached, waiter *conn, queued bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.attached, l.waiter, l.queued
-}
-
-// connectionEnded is called when a connection on which l has reserved a key has ended.
-func (l *lock) connectionEnded(c *conn, cause error) {
-	l.mu.Lock()
-	isLost := l.attached == c || l.alsoAttached == c || l.attached == nil && l.waiter == c && l.queued
-	l.mu.Unlock()
-	if isLost {
-		l.notifyLost(asLoss(cause))
-	}
-}
-
-// Release removes what may be held on either connection. On each connection the lock is free when
-// the connection's own session has answered, or has ended.
-func (l *lock) Release(ctx context.Context) error {
-	if err := l.lockMove(ctx); err != nil {
-		return err
-	}
-	defer l.unlockMove()
-	l.detach()
-	if err := both(l.removeFromWaiter(ctx), l.removeFromShared(ctx)); err != nil {
-		return err
-	}
-	l.leave()
-	return nil
-}
-
-// both is two errors in one line.
-func both(one, two error) error {
-	if one == nil || two == nil {
-		return cmp.Or(one, two)
-	}
-	return fmt.Errorf("%w; %w", one, two)
-}
-
-// lockMove waits until no other goroutine moves the lock, or removes it.
-func (l *lock) lockMove(ctx context.Context) error {
-	select {
-	case l.moveLock <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return kit.ErrNoAnswer
-	}
-}
-
-func (l *lock) unlockMove() { <-l.moveLock }
-
-// removeFromShared gives the lock back on the shared connection. A repetition finds nothing to give
-// back: nobody else has had the key on that connection meanwhile, because it is reserved.
-func (l *lock) removeFromShared(ctx context.Context) error {
-	l.mu.Lock()
-	c, has := l.shared, l.sharedHas
-	l.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	return l.removedFromShared(ctx, c, c.unlock(ctx, l.key, has))
-}
-
-// removedFromShared notes that the lock was given back on c. err is the outcome of that; if the
-// connection has ended, its session must be over.
-func (l *lock) removedFromShared(ctx context.Context, c *conn, err error) error {
-	if err != nil && c.Err() != nil {
-		err = l.terminate(ctx, c)
-	}
-	if err == nil {
-		l.leftShared(c)
-	}
-	return err
-}
-
-// leftShared notes that the shared connection doesn't hold the lock.
-func (l *lock) leftShared(c *conn) {
-	c.unreserve(l)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.shared = nil
-}
-
-// terminate makes sure that the session of a connection that has ended is over, and its locks with
-// it.
-func (l *lock) terminate(ctx context.Context, dead *conn) error {
-	c, err := l.d.anyConn(ctx, l.ttl)
-	if err != nil {
-		return err
-	}
-	return dead.Terminate(ctx, c.exec)
 }

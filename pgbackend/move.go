@@ -3,13 +3,9 @@ package pgbackend
 import (
 	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // A lease that was waited for is attached to its waiter's connection at first. It moves to the
@@ -110,93 +106,7 @@ func (l *lock) leaveBefore(ctx context.Context) error {
 	l.mu.Lock()
 	c, has := l.shared, l.sharedHas
 	l.mu.Unlock()
-	given := make(chan error, 1)
-	go func() { given <- c.unlock(ctx, l.key, has) }() // ends within the time limit of a message
-	select {
-	case err := <-given:
-		return l.removedFromShared(ctx, c, err)
-	case <-ctx.Done():
-		return kit.ErrNoAnswer
-	}
-}
-
-// step executes a statement of a move on c, or reads its answer if that didn't come in time before.
-// An advisory lock of a session doesn't belong to the transaction. So a statement that has returned
-// its row was executed, also if the server reports an error after the row.
-func (l *lock) step(ctx context.Context, c *conn, sql string) (*pgsession.Call, error) {
-	l.mu.Lock()
-	r := l.pending
-	l.mu.Unlock()
-	if r == nil {
-		var err error
-		if r, err = c.Begin(ctx, sql); err != nil {
-			return c.endIfSilent(nil, err)
-		}
-		l.mu.Lock()
-		l.pending = r
-		l.mu.Unlock()
-	}
-	if _, err := c.endIfSilent(r, c.Wait(ctx, r)); err != nil && !pgsession.Refused(err) {
-		return nil, err
-	}
-	l.mu.Lock()
-	l.pending = nil
-	l.mu.Unlock()
-	if err := r.Err(); !pgsession.Refused(err) || !r.Bool(0, 0) {
-		return r, err
-	}
-	return r, nil // the row came before the error, and what was executed stays: a cancel that was late
-}
-
-// downgrade is step 1.
-func (l *lock) downgrade(ctx context.Context, waiter *conn) error {
-	l.setState(downgrading)
-	r, err := l.step(ctx, waiter, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_advisory_unlock(%[1]s) END", l.key.lock()))
-	switch {
-	case errors.Is(err, kit.ErrNotSent):
-		l.setState(granted)
-		return err
-	case pgsession.Refused(err): // it has the lock in one of the modes, or in both
-		l.setState(notMoving)
-		return err
-	case err != nil:
-		return err
-	case !r.Bool(0, 0):
-		waiter.End(errNotThere)
-		return waiter.Err()
-	}
-	l.setState(downgraded)
-	return nil
-}
-
-var errNotThere = errors.New("it doesn't have the lock any more")
-
-// takeOver is step 2, in half of the time: if S is silent, W has to be renewed. If it is not known
-// whether S has the lock, Release gives it back, or the next try, before it takes it again.
-func (l *lock) takeOver(ctx context.Context, c *conn, again bool) error {
-	ctx, cancel := halfOf(ctx)
-	defer cancel()
-	l.mu.Lock()
-	l.shared, l.sharedHas = c, inSharedMode
-	l.mu.Unlock()
-	sql := fmt.Sprintf("pg_try_advisory_lock_shared(%s)", l.key.lock())
-	if again {
-		sql = fmt.Sprintf("CASE WHEN pg_advisory_unlock_shared(%s) IS NOT NULL THEN %s END", l.key.lock(), sql)
-	}
-	r, err := c.execUrgent(ctx, "SELECT "+sql)
-	switch {
-	case errors.Is(err, kit.ErrNotSent):
-		if !again {
-			l.leftShared(c)
-		}
-		return err
-	case err != nil:
-		return err
-	case !r.Bool(0, 0): // a session waits that hasn't come through the gate
-		l.leftShared(c)
-		return errOver
-	}
-	return l.attachAlso(c)
+	return l.removedFromShared(ctx, c, l.giveBack(ctx, c, has))
 }
 
 // finishMove takes the steps 3 to 5, as far as it can. Where a move doesn't end, both sessions are
@@ -229,39 +139,6 @@ func (l *lock) finishMove(ctx context.Context, waiter, c *conn) (driver.Instant,
 	return c.LastAnswered(), nil
 }
 
-// giveOnWaiter is step 3, or 5: W gives something back that it has.
-func (l *lock) giveOnWaiter(ctx context.Context, waiter *conn, function, what string) error {
-	r, err := l.step(ctx, waiter, fmt.Sprintf("SELECT %s(%s)", function, what))
-	if err == nil && !r.Bool(0, 0) {
-		waiter.End(errNotThere)
-		err = waiter.Err()
-	}
-	return err
-}
-
-// upgrade is step 4. If another session has the lock as well, or the statement fails, the error is
-// nil, and the state says so.
-func (l *lock) upgrade(ctx context.Context, c *conn) error {
-	l.setStates(upgrading, inEitherMode)
-	r, err := l.step(ctx, c, fmt.Sprintf("SELECT CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock_shared(%[1]s) END", l.key.lock()))
-	switch {
-	case errors.Is(err, kit.ErrNotSent):
-		l.setStates(handedOver, inSharedMode)
-	case pgsession.Refused(err):
-		l.setStates(undecided, inEitherMode)
-		return nil
-	case err != nil:
-	case r.Value(0, 0) == "":
-		l.setStates(handedOver, inSharedMode)
-	case !r.Bool(0, 0):
-		c.End(errNotThere)
-		err = c.Err()
-	default:
-		l.setStates(upgraded, exclusively)
-	}
-	return err
-}
-
 func (l *lock) setState(s state) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -289,43 +166,4 @@ func confirmBoth(ctx context.Context, waiter, c *conn) (driver.Instant, error) {
 	onWaiter, waiterErr := waiter.confirm(ctx)
 	asked.Wait()
 	return min(onWaiter, onShared), cmp.Or(waiterErr, err)
-}
-
-// moveOne moves the lease of a waiter's connection, which is free then. It is false when there is
-// none. A renewal has to wait for that, so it may not take long.
-func (p *pool) moveOne(ctx context.Context) bool {
-	ctx, cancel := callContext(ctx, min(maxCall, p.ttl/8))
-	defer cancel()
-	for _, l := range p.leasesOfWaiters() {
-		select {
-		case l.moveLock <- struct{}{}:
-		default: // it is being moved, or released
-			continue
-		}
-		_, err := l.moveLocked(ctx)
-		l.unlockMove()
-		if _, waiter, _ := l.attachment(); err == nil && waiter == nil {
-			return true
-		}
-	}
-	return false
-}
-
-// leasesOfWaiters lists the locks that were granted on waiters' connections of a pool and are still
-// there.
-func (p *pool) leasesOfWaiters() []*lock {
-	p.d.mu.Lock()
-	defer p.d.mu.Unlock()
-	var locks []*lock
-	for c := range p.d.conns {
-		if !c.isWaiter || c.pool != p || c.leases.Load() == 0 {
-			continue
-		}
-		c.mu.Lock()
-		for _, l := range c.reserved {
-			locks = append(locks, l)
-		}
-		c.mu.Unlock()
-	}
-	return locks
 }

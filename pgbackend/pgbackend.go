@@ -17,7 +17,7 @@
 // kernel. It can't change what is between: poolers, proxies, load balancers and service meshes must
 // wait for longer than the TTL as well. docs/postgres.md has a table of them.
 //
-// Tokens come from a sequence, by the same statement that takes the lock. They go on rising over
+// Tokens come from a sequence, in the same message that takes the lock. They go on rising over
 // crashes, which make a plain sequence repeat itself, over failovers to a replica that lags, over
 // dump and restore, and when the sequence is set back while no Locker is open.
 //

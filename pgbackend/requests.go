@@ -2,9 +2,9 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -14,19 +14,29 @@ import (
 )
 
 // What many locks do on the connection that they share: try for a lock together with its token, and
-// give it back. All of it goes through conn.request. While a message is under way, requests gather,
-// and go out with the next message.
+// give it back. All of it goes through conn.request. A request that meets few others goes alone, by
+// function calls (functions.go). Under load many requests are joined in one statement (groups.go).
+// That is more work for the server than a few function calls, because the statement has to be
+// parsed and planned, and less than many, because there is one transaction: at the end of each the
+// server looks through all locks of the session, which takes it 30 ns for each lease. Where no
+// function calls get through (some poolers refuse them, or don't know them), single requests are
+// statements as well.
 
 // request is what one lock wants of the shared connection.
 type request struct {
 	kind kind
 	key  key
+
+	mu          sync.Mutex // held while the request is handed to the session
+	isHanded    bool       // it was
+	isWithdrawn bool       // it won't be
 }
 
 // reply is the outcome of a request.
 type reply struct {
-	token locker.Token   // 0 if somebody else has the lock
-	sent  driver.Instant // when it was asked for
+	token locker.Token    // 0 if somebody else has the lock
+	sent  driver.Instant  // when it was asked for
+	late  *pgsession.Call // the request's own, whose answer has not come in time; nil: none is to be waited for
 	err   error
 }
 
@@ -41,104 +51,71 @@ const (
 )
 
 const (
-	maxCall   = 2 * time.Second // bounds one statement and its answer
+	maxCall   = 2 * time.Second // bounds one request or statement, and its answer
 	groupSize = 64              // requests in one message, at most
+	mostLanes = 16              // messages under way where the round trip is long
+
+	fewRequests = 5   // so many go by function calls, even if they are sent together
+	manyLeases  = 256 // on a connection with so many leases all requests go by statements
 )
 
-// newRequests makes the lane of a connection. It is one: more messages at the same time would only
-// wait for each other on the connection, each with fewer requests in it.
-func (c *conn) newRequests() *kit.Lanes[request, reply] {
-	return kit.NewLanes(c.send, kit.LaneOptions{Width: 1, Size: groupSize, Limit: maxCall, CallersSend: true})
+// makeLanes makes the lanes of the shared connection. Messages of all lanes travel on it, one behind
+// the other.
+func (c *conn) makeLanes() {
+	o := kit.LaneOptions{MaxWidth: mostLanes, Size: groupSize, Limit: maxCall, CallersSend: true}
+	c.calls = kit.NewLanes(c.sendSome, o)
+	o.Width = 1 // the groups should be large
+	c.groups = kit.NewLanes(c.sendGroup, o)
 }
 
-// request executes a request. It returns only when the request was sent or won't be, however long
-// its caller is willing to wait: a request that is still to be sent could overtake its own
-// clean-up, and take a lock that nobody knows of, or free one that was taken since. The time limit
-// of a message bounds that.
-func (c *conn) request(ctx context.Context, kind kind, k key) reply {
-	r, err := c.requests.Do(context.WithoutCancel(ctx), request{kind, k})
-	if err != nil {
-		r.err = err
+// request executes a request. It returns when it has the outcome, or when ctx ends. If the error
+// doesn't match kit.ErrNotSent the request may be executed later than that, but before all requests
+// of this connection that come after this one. So a request can't overtake its own clean-up, and
+// take a lock that nobody knows of, or free one that was taken since.
+func (c *conn) request(ctx context.Context, r *request) reply {
+	lanes := c.groups
+	if c.takesFunctions && c.leases.Load() < manyLeases {
+		lanes = c.calls
 	}
-	return r
+	answer, err := lanes.Do(ctx, r)
+	if err == nil {
+		return answer
+	}
+	if !errors.Is(err, kit.ErrNotSent) && r.withdraw() {
+		err = errors.Join(err, kit.ErrNotSent)
+	}
+	return reply{err: kit.Overdue(err)}
 }
 
-// send is one message and its answers.
-func (c *conn) send(ctx context.Context, some []request) ([]reply, error) {
-	floor := c.d.largest.get()
-	answer, err := c.exec(ctx, message(some, c.tokens.next))
-	if err != nil {
-		err = c.afterRefusal(kit.Overdue(err))
+// sendSome sends a few requests by function calls, and many by a statement.
+func (c *conn) sendSome(ctx context.Context, some []*request) ([]reply, error) {
+	if len(some) <= fewRequests {
+		return c.callEach(ctx, some), nil
 	}
-	replies := make([]reply, len(some))
-	var rows [][]string
-	if answer != nil && (err == nil || pgsession.Refused(err)) {
-		rows = answer.Rows
-	}
-	given := len(rows) > 0 && rows[0][0] == "0" // the first statement was executed, whatever became of the second
-	for i, r := range some {
-		if given && r.kind >= give {
-			continue
-		}
-		replies[i].err = err
-		if answer != nil {
-			replies[i].sent = answer.Sent
-		}
-	}
-	if err != nil {
-		return replies, nil // each has the error
-	}
-	for _, row := range rows {
-		i, _ := strconv.Atoi(row[0])
-		if i < 1 || i > len(some) || row[1] == "" { // the first statement's row, or a lock that somebody has
-			continue
-		}
-		value, _ := strconv.ParseInt(row[1], 10, 64)
-		r := &replies[i-1]
-		r.token, r.err = c.admit(ctx, floor, value)
-	}
-	return replies, nil
+	return c.sendGroup(ctx, some)
 }
 
-// message is the statements for some requests: one that gives locks back, and one that takes those
-// that are free. A token comes after its lock and only with it: CASE evaluates what it needs, in
-// this order. If that fails some of the locks may have been taken. next is SQL: the next value of
-// the sequence.
-func message(some []request, next string) string {
-	var first, second strings.Builder
-	takes := 0
-	for i, r := range some {
-		switch r.kind {
-		case give, giveShared, giveEither:
-			if r.kind != give {
-				first.WriteString(", pg_advisory_unlock_shared(" + r.key.lock() + ")")
-			}
-			if r.kind != giveShared {
-				first.WriteString(", pg_advisory_unlock(" + r.key.lock() + ")")
-			}
-		default:
-			k := "NULL::bigint"
-			if r.kind == take {
-				k = r.key.lock()
-			}
-			if takes++; takes > 1 {
-				second.WriteString("), (")
-			}
-			second.WriteString(strconv.Itoa(i+1) + ", " + k)
-		}
+// hand hands a request to the session by begin, unless it was withdrawn. Another goroutine than the
+// caller's may do that, while the caller leaves.
+func (r *request) hand(begin func() error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.isWithdrawn {
+		return errWithdrawn
 	}
-	var sql string
-	if first.Len() > 0 {
-		sql = "SELECT 0" + first.String() + ";"
-	}
-	switch {
-	case takes == 1 && len(some) == 1 && some[0].kind == take:
-		return fmt.Sprintf("SELECT 1, CASE WHEN pg_try_advisory_lock(%s) THEN %s END", some[0].key.lock(), next)
-	case takes > 0:
-		sql += fmt.Sprintf("SELECT i, CASE WHEN k IS NULL THEN %[1]s WHEN pg_try_advisory_lock(k) THEN %[1]s END FROM (VALUES (%[2]s)) t(i, k)",
-			next, second.String())
-	}
-	return sql
+	r.isHanded = true
+	return begin()
+}
+
+var errWithdrawn = fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+
+// withdraw reports whether the request will not be handed to the session. If it was, what is sent
+// from now on comes after it.
+func (r *request) withdraw() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.isWithdrawn = !r.isHanded
+	return r.isWithdrawn
 }
 
 // afterRefusal is called with the error of a message. If the server has refused the message, and no
@@ -160,25 +137,15 @@ func (c *conn) afterRefusal(err error) error {
 
 // try asks for a lock.
 func (c *conn) try(ctx context.Context, k key) (locker.Token, driver.Instant, error) {
-	r := c.request(ctx, take, k)
+	r := c.request(ctx, &request{kind: take, key: k})
 	return r.token, r.sent, r.err
-}
-
-// unlock gives a lock back. What this session doesn't hold is left alone: then it had been given
-// back before.
-func (c *conn) unlock(ctx context.Context, k key, has holding) error {
-	kinds := map[holding]kind{exclusively: give, inSharedMode: giveShared, inEitherMode: giveEither}
-	return c.request(ctx, kinds[has], k).err
 }
 
 // takeToken takes a token for a lock that is held by another session.
 func (c *conn) takeToken(ctx context.Context) (locker.Token, error) {
-	taken := make(chan reply, 1)
-	go func() { taken <- c.request(ctx, takeToken, 0) }() // ends within the time limit of a message
-	select {
-	case r := <-taken:
-		return r.token, r.err
-	case <-ctx.Done():
-		return 0, fmt.Errorf("%w: %w", driver.ContextError(ctx), kit.ErrNoAnswer)
+	r := c.request(ctx, &request{kind: takeToken})
+	if gone := driver.ContextError(ctx); gone != nil && errors.Is(r.err, kit.ErrNoAnswer) {
+		return 0, fmt.Errorf("%w: %w", gone, r.err)
 	}
+	return r.token, r.err
 }

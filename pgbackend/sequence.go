@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -63,94 +63,8 @@ type tokenSource struct {
 	seq      string       // SQL: the sequence
 	next     string       // SQL: its next value
 	limit    atomic.Int64 // values from here on may only be used when that was written down
-}
 
-// serverID identifies a server, its database and its start: locks of one server say nothing about
-// another.
-type serverID struct {
-	origin
-	started int64 // when the server was started, in µs
-}
-
-// begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
-func (t *tokenSource) begin(ctx context.Context) error {
-	for {
-		number := 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
-		t.session.Presence = presence(number)
-		var row epochRow
-		var now origin
-		present := false
-		if err := t.read(ctx, &row, &now, &present); err != nil {
-			return err
-		}
-		if int64(number) == now.sequence {
-			return errors.New("the presence lock has the key of the mark, by chance: this session must end")
-		}
-		if present { // otherwise another session has this lock
-			return t.beginEpoch(ctx, row, now)
-		}
-	}
-}
-
-func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, present *bool) error {
-	r, err := t.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
-		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
-		fmt.Sprintf(" %s::regclass::oid,", pgsession.Literal(t.schema.sequence()))+
-		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
-		" "+startOfServer+","+
-		fmt.Sprintf(" pg_try_advisory_lock(%s),", t.session.Presence)+
-		" e.epoch, e.system, e.database, e.sequence, e.timeline, to_jsonb(e) ->> 'protocol' FROM "+t.schema.table()+" e")
-	if err != nil {
-		return err
-	}
-	if len(r.Rows) != 1 {
-		return fmt.Errorf("%s has %d rows, and must have one", t.schema.table(), len(r.Rows))
-	}
-	*now = origin{system: r.Int(0, 0), database: r.Int(0, 1), sequence: r.Int(0, 2), timeline: r.Int(0, 3)}
-	*present = r.Bool(0, 5)
-	*row = epochRow{epoch: r.Int(0, 6), origin: origin{system: r.Int(0, 7), database: r.Int(0, 8), sequence: r.Int(0, 9), timeline: r.Int(0, 10)}}
-	t.serverID = serverID{*now, r.Int(0, 4)}
-	return t.schema.checkProtocol(r.Value(0, 11))
-}
-
-// startOfServer is SQL: when the server was started. It distinguishes a server from its copies, and
-// from earlier runs of the same server. It is a number, because the text of a time depends on
-// settings.
-const startOfServer = "(extract(epoch FROM pg_catalog.pg_postmaster_start_time()) OPERATOR(pg_catalog.*) 1000000)::bigint"
-
-// beginEpoch raises the epoch where it has to be, before any token is taken.
-func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) error {
-	for range 10 {
-		next := row.at(now)
-		if next == row {
-			t.epoch = row.epoch
-			t.seq = fmt.Sprintf("%d::regclass", now.sequence)
-			t.next = "nextval(" + t.seq + ")"
-			return nil
-		}
-		if _, err := makeToken(next.epoch, 1); err != nil {
-			return err
-		}
-		// On the standbys too, if there are synchronous ones: a standby that is promoted should
-		// know of it. If another connection has just done the same, there is nothing left to
-		// update.
-		for _, sql := range []string{
-			"SET synchronous_commit = on",
-			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+writing+" WHERE epoch = %d AND timeline = %d",
-				t.schema.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
-			"SET synchronous_commit = local",
-		} {
-			if _, err := t.exec(ctx, sql); err != nil {
-				return err
-			}
-		}
-		r, err := t.exec(ctx, "SELECT epoch, system, database, sequence, timeline FROM "+t.schema.table())
-		if err != nil {
-			return err
-		}
-		row = epochRow{epoch: r.Int(0, 0), origin: origin{system: r.Int(0, 1), database: r.Int(0, 2), sequence: r.Int(0, 3), timeline: r.Int(0, 4)}}
-	}
-	return errors.New("the epoch of the fencing tokens is changed by other clients again and again")
+	noting chan struct{} // full while a goroutine does that
 }
 
 // advance moves the sequence beyond all values that may have been given out, if that is needed. It
@@ -241,8 +155,10 @@ func (t *tokenSource) admit(ctx context.Context, floor locker.Token, value int64
 // further than it must, because others may be taking values: only if they took more than reachStep
 // of them between two functions of one expression would they be set back by it.
 func (t *tokenSource) repair(ctx context.Context, floor int64) (int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, maxCall)
+	defer cancel()
 	to := fmt.Sprintf("greatest(reached, %d) + %d", floor, 2*reachStep)
-	r, err := t.exec(ctx, "SELECT pg_advisory_xact_lock("+pair(ownSpace, 0)+"); "+t.moveOn(fmt.Sprint(floor+1), to)+"; "+
+	r, err := t.exec(ctx, t.session.LockTimeout()+"SELECT pg_advisory_xact_lock("+pair(ownSpace, 0)+"); "+t.moveOn(fmt.Sprint(floor+1), to)+"; "+
 		t.noteReached(1)+"; SELECT "+t.next+", reached FROM "+t.schema.table())
 	if err != nil {
 		return 0, err
@@ -254,7 +170,18 @@ func (t *tokenSource) repair(ctx context.Context, floor int64) (int64, error) {
 
 // note writes down that the sequence has reached a value.
 func (t *tokenSource) note(ctx context.Context, value int64) error {
-	r, err := t.exec(ctx, t.noteReached(reachStep/2)+"; SELECT reached FROM "+t.schema.table())
+	ctx, cancel := context.WithTimeout(ctx, maxCall)
+	defer cancel()
+	select { // one notes for all that wait
+	case t.noting <- struct{}{}:
+		defer func() { <-t.noting }()
+	case <-ctx.Done():
+		return kit.ErrNoAnswer
+	}
+	if value < t.limit.Load() {
+		return nil
+	}
+	r, err := t.exec(ctx, t.session.LockTimeout()+t.noteReached(reachStep/2)+"; SELECT reached FROM "+t.schema.table())
 	if err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func TestLockTxGivenUp(t *testing.T) {
 	because := errors.New("because")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(because)
-	f.silentAbout("SELECT i, CASE") // the token
+	f.silentAbout("nextval(") // the token
 	_, err := l.LockTx(ctx, &answeringTx{answers: []string{"granted"}}, "a")
 	if !errors.Is(err, context.Canceled) || !errors.Is(err, because) {
 		t.Errorf("LockTx of somebody who has given up = %v, want Canceled and its cause", err)

@@ -81,7 +81,7 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err
 	}
-	limited, cancel := callContext(ctx, maxCall)
+	limited, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
 	l.mu.Lock()
 	floor := l.floor

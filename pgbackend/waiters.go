@@ -133,3 +133,42 @@ func (p *pool) makeWaiter(ctx context.Context) (*conn, error) {
 		return nil, context.Cause(ctx)
 	}
 }
+
+// moveOne moves the lease of a waiter's connection, which is free then. It is false when there is
+// none. A renewal has to wait for that, so it may not take long.
+func (p *pool) moveOne(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(maxCall, p.ttl/8))
+	defer cancel()
+	for _, l := range p.leasesOfWaiters() {
+		select {
+		case l.moveLock <- struct{}{}:
+		default: // it is being moved, or released
+			continue
+		}
+		_, err := l.moveLocked(ctx)
+		l.unlockMove()
+		if _, waiter, _ := l.attachment(); err == nil && waiter == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// leasesOfWaiters lists the locks that were granted on waiters' connections of a pool and are still
+// there.
+func (p *pool) leasesOfWaiters() []*lock {
+	p.d.mu.Lock()
+	defer p.d.mu.Unlock()
+	var locks []*lock
+	for c := range p.d.conns {
+		if !c.isWaiter || c.pool != p || c.leases.Load() == 0 {
+			continue
+		}
+		c.mu.Lock()
+		for _, l := range c.reserved {
+			locks = append(locks, l)
+		}
+		c.mu.Unlock()
+	}
+	return locks
+}

@@ -97,10 +97,11 @@ func (s *Session) setAll(ctx context.Context, settings [][2]string) error {
 
 // CheckSettings ends the preparation: it bounds how long a statement may wait for a lock, and reads
 // back what decides when the server ends the session. In a session that doesn't Block only nextval
-// waits for a lock from now on (while a client alters the sequence), and that must not keep the
-// statements after it waiting for long: lock_timeout is a fraction of IdleTimeout.
+// waits for a lock from now on (while a client alters the sequence). Each of the calls under way
+// would wait for that time, and a renewal behind them all: so it is next to nothing. What has to
+// wait for a row or for its turn says so (LockTimeout).
 func (s *Session) CheckSettings(ctx context.Context) error {
-	lockTimeout := min(s.IdleTimeout/8, time.Second)
+	lockTimeout := min(max(s.IdleTimeout/1000, time.Millisecond), 25*time.Millisecond)
 	if s.Blocks {
 		lockTimeout = 0
 	}
@@ -115,6 +116,12 @@ func (s *Session) CheckSettings(ctx context.Context) error {
 		return fmt.Errorf("%w: idle_session_timeout was set to %v, and is %d ms", ErrPooler, s.IdleTimeout, r.Int(0, 1))
 	}
 	return s.CheckTCP(r.Int(0, 2))
+}
+
+// LockTimeout is SQL for the beginning of a message of several statements, which waits for locks for
+// up to a fraction of IdleTimeout.
+func (s *Session) LockTimeout() string {
+	return "SET LOCAL lock_timeout = " + milliseconds(min(s.IdleTimeout/8, time.Second)) + "; "
 }
 
 // onOneMachine is SQL: whether the session's client is on the server's own machine, so that no
