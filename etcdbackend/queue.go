@@ -33,8 +33,14 @@ type place struct {
 	changed  kit.Signal          // nil until it is known that others exist before it
 }
 
-// nearHead is up to how many keys before its own a waiter watches all keys of the name.
-const nearHead = 8
+// Measured with three members: with 16 contenders an acquisition takes two requests if all of them
+// are near, and seven if half of them are far, because they watch one key, then all, and read in
+// between. From about 32 on the reports to so many watchers cost the cluster more than those
+// requests. Whoever is far comes near a little before its turn.
+const (
+	nearHead   = 24 // up to how many keys before its own a waiter watches all keys of the name
+	approachAt = 8  // which key before its own one far from the head watches: when it is gone, the waiter is near
+)
 
 // entry is a key that exists in a queue.
 type entry struct {
@@ -59,7 +65,7 @@ func (p *place) read(own string, keys []entry, more bool) bool {
 	p.ahead, p.more, p.watchKey, p.reading, p.deleted = nil, more, "", false, nil
 	if len(keys) > nearHead {
 		slices.SortFunc(keys, func(a, b entry) int { return cmp.Compare(a.created, b.created) })
-		p.watchKey = keys[len(keys)-nearHead].key
+		p.watchKey = keys[len(keys)-approachAt].key
 	} else if len(keys) > 0 {
 		p.ahead = make(map[string]struct{}, len(keys))
 		for _, k := range keys {

@@ -12,6 +12,8 @@ import (
 // answer), "read a b +" (there are more), or "- a" (the watch reports that the key is gone), or
 // "missed a" (a renewal has read that it is).
 func TestPlace(t *testing.T) {
+	const twentyFour = "a b c d e f g h i j k l m n o p q r s t u v w x"
+	const twentyFive = twentyFour + " y"
 	for _, c := range []struct {
 		why   string
 		steps []string
@@ -31,16 +33,16 @@ func TestPlace(t *testing.T) {
 		{"there are more, and then none", []string{"look", "read a me +", "- a", "look", "read me"}, "won"},
 		{"all that were read are gone by then, and there are more", []string{"look", "- a", "read a +"}, "looks"},
 		{"nothing is known yet", []string{"look", "read +"}, "looks"},
-		{"eight before it are near", []string{"look", "read a b c d e f g h me"}, "waits"},
-		{"nine before it are far: it hears of the second, and then of the rest", []string{"look", "read a b c d e f g h i me"}, "waits for b"},
-		{"nine, of which one is gone by then", []string{"look", "- d", "read a b c d e f g h i me"}, "waits"},
-		{"far, and near after another look", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "- c", "- d"}, "won"},
-		{"far, and all gone while it looks again", []string{"look", "read a b c d e f g h i me", "look", "- b", "read b me"}, "won"},
+		{"24 before it are near", []string{"look", "read " + twentyFour + " me"}, "waits"},
+		{"25 before it are far: it hears of the eighth before it, and then of the rest", []string{"look", "read " + twentyFive + " me"}, "waits for r"},
+		{"25, of which one is gone by then", []string{"look", "- d", "read " + twentyFive + " me"}, "waits"},
+		{"far, and near after another look", []string{"look", "read " + twentyFive + " me", "look", "read c d me", "- c", "- d"}, "won"},
+		{"far, and all gone while it looks again", []string{"look", "read " + twentyFive + " me", "look", "- r", "read r me"}, "won"},
 		{"a renewal finds the one before it gone", []string{"look", "read a me", "missed a"}, "won"},
 		{"a renewal finds one of two gone, so others may be", []string{"look", "read a b me", "missed a"}, "looks"},
 		{"a renewal finds gone what the watch has said", []string{"look", "read a b me", "- a", "missed a"}, "waits"},
-		{"a renewal finds the far one gone", []string{"look", "read a b c d e f g h i me", "missed b"}, "looks"},
-		{"a renewal finds gone what was far before", []string{"look", "read a b c d e f g h i me", "look", "read c d me", "missed b"}, "waits"},
+		{"a renewal finds the far one gone", []string{"look", "read " + twentyFive + " me", "missed r"}, "looks"},
+		{"a renewal finds gone what was far before", []string{"look", "read " + twentyFive + " me", "look", "read c d me", "missed r"}, "waits"},
 		{"a renewal finds one gone that a read under way still finds", []string{"look", "read a me", "look", "missed a", "read a me"}, "won"},
 		{"it is reported twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
 	} {
@@ -53,9 +55,9 @@ func TestPlace(t *testing.T) {
 // However a read and the ends of keys are mixed, no key before the own one is forgotten, and its
 // end is never missed: it is the own turn exactly when all of them are gone.
 func FuzzPlace(f *testing.F) {
-	f.Add(uint8(3), uint16(0b101), []byte{1, 0, 2})
-	f.Add(uint8(0), uint16(0), []byte{})
-	f.Fuzz(func(t *testing.T, ahead uint8, early uint16, order []byte) {
+	f.Add(uint8(3), uint32(0b101), []byte{1, 0, 2})
+	f.Add(uint8(0), uint32(0), []byte{})
+	f.Fuzz(func(t *testing.T, ahead uint8, early uint32, order []byte) {
 		ahead %= etcdbackend.NearHead + 1
 		var keys []string
 		for i := range ahead {

@@ -182,5 +182,7 @@ func newLocker(ctx context.Context, c config) (locker.Locker, error) {
 	if err != nil {
 		return nil, kit.OpenError(backend, err)
 	}
+	// ObeysContext isn't declared: a request of go-zookeeper has no context, and ends only with its
+	// answer or its connection.
 	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
 }

@@ -1,0 +1,120 @@
+package zkbackend
+
+import (
+	"context"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/zkconn"
+)
+
+// The node of an acquisition: made once, also where the answer to its creation is lost.
+
+// ensureNode creates a node, or finds the one that was created, and reports whether it is the
+// first.
+func (l *lock) ensureNode(ctx context.Context, s *session) (first bool, err error) {
+	if l.mayHaveNode() {
+		if found, first, err := l.findOwnNode(ctx, s); found || err != nil {
+			return first, err
+		}
+	}
+	version := int32(-1) // any
+	if l.noWait {
+		if version, err = s.lockDir(l.dir).versionIfFree(); err != nil {
+			return false, err
+		}
+	}
+	alone, err := l.createNode(s, version)
+	if err != nil || alone || !l.noWait {
+		return alone, err
+	}
+	_, first, err = l.findOwnNode(ctx, s)
+	return first, err
+}
+
+// createNode creates a node, in one transaction with a write to the lock's node. The write's answer
+// has the number of children, and the zxid of this very transaction, which is the new node's czxid.
+// If version isn't -1, the request fails when the lock's node doesn't have that version any more,
+// because another client has created a node.
+func (l *lock) createNode(s *session, version int32) (alone bool, err error) {
+	l.mu.Lock()
+	l.remains = max(l.remains, oneNode)
+	name := l.dir + "/" + l.owner + "-"
+	l.mu.Unlock()
+	results, sent, err := s.conn.Transaction(
+		&zk.CreateRequest{Path: name, Acl: s.chroot.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.SetDataRequest{Path: l.dir, Version: version},
+	)
+	if err == nil {
+		_, err = s.wrote(sent)
+	}
+	if err != nil {
+		l.noteFailedCreate(err)
+		return false, err
+	}
+	path, stat := results[0].String, results[1].Stat
+	l.noteNode(s, path, stat.Mzxid)
+	return stat.NumChildren == 1, nil
+}
+
+func (l *lock) noteFailedCreate(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case zkconn.Broken(err):
+		l.remains = max(l.remains, unansweredNode)
+	case l.remains == oneNode: // it was refused
+		l.remains = nothing
+	}
+}
+
+func (l *lock) noteCreatedDir() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.createdDir = true
+}
+
+// findOwnNode looks for the node that l has under this session, in the list of a server that knows
+// every earlier write: if it missed the node, the next node of l would wait for it.
+func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, err error) {
+	dir := s.lockDir(l.dir)
+	if err := dir.catchUp(ctx); err != nil {
+		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
+	}
+	l.mu.Lock()
+	owner := l.owner
+	l.mu.Unlock()
+	queue, _, err := dir.queue()
+	if err != nil {
+		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
+	}
+	for i, n := range queue {
+		if n.owner != owner {
+			continue
+		}
+		path := l.dir + "/" + n.name
+		stat, err := s.conn.Exists(path)
+		if err != nil {
+			return false, false, err
+		}
+		if stat == nil || stat.EphemeralOwner != s.conn.ID() { // it is one of an earlier session
+			continue
+		}
+		l.noteNode(s, path, stat.Czxid)
+		return true, i == 0, nil
+	}
+	return false, false, nil
+}
+
+// noteNode notes that the node exists.
+func (l *lock) noteNode(s *session, path string, czxid int64) {
+	l.mu.Lock()
+	before := l.path
+	l.path, l.token, l.createdDir = path, locker.Token(czxid), false
+	l.mu.Unlock()
+	if path != before {
+		s.untrack(before)
+		s.track(l, path)
+	}
+}
