@@ -66,12 +66,19 @@ type Network struct {
 
 // New returns a network to servers that listen on 127.0.0.1 in their namespaces. servers maps the
 // address that the client dials to a process of the server.
-func New(servers map[string]int) (*Network, error) {
+func New(servers map[string]int) (*Network, error) { return NewAs(nextClient(), servers) }
+
+// NewAs is like [New], for a client whose address another process has chosen with New: one process
+// dials, and the other drops its packets.
+func NewAs(client netip.Addr, servers map[string]int) (*Network, error) {
 	if err := Usable(); err != nil {
 		return nil, err
 	}
-	return &Network{client: nextClient(), servers: servers, cuts: make(map[int][][]string)}, nil
+	return &Network{client: client, servers: servers, cuts: make(map[int][][]string)}, nil
 }
+
+// Client returns the address of the client.
+func (n *Network) Client() netip.Addr { return n.client }
 
 var clients atomic.Uint32
 

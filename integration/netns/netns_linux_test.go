@@ -171,3 +171,34 @@ func firewallRules(t *testing.T, pid int) (rules string) {
 	}
 	return string(out)
 }
+
+// One process dials, and another drops its packets.
+func TestNewAs(t *testing.T) {
+	t.Parallel()
+	pid := newNamespace(t)
+	addr, conns := serve(t, pid)
+	servers := map[string]int{addr: pid}
+	cutter, err := New(servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialler, err := NewAs(cutter.Client(), servers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dialler.Dial(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := <-conns
+	t.Cleanup(func() { _, _ = client.Close(), server.Close() })
+	if !arrives(t, client, server) {
+		t.Fatal("a line doesn't arrive before the cut")
+	}
+	if err := cutter.Cut(t.Context(), Both); err != nil {
+		t.Fatal(err)
+	}
+	if arrives(t, client, server) {
+		t.Error("a line arrives after the cut")
+	}
+}

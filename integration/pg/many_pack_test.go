@@ -135,11 +135,19 @@ func (s *Service) cancelledBeside(t conformance.T, _ *conformance.Harness) {
 }
 
 // blockedToken lets somebody alter the sequence for longer than a TTL, while others ask for tokens
-// on the connection of a thousand leases.
+// on the connection of a few leases, which takes function calls, and of a thousand, which takes
+// statements.
 func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
-	const ttl = 4 * itest.ShortTTL
+	for _, n := range []int{20, 1000} {
+		s.blockedTokenBeside(t, n)
+	}
+}
+
+func (s *Service) blockedTokenBeside(t conformance.T, held int) {
+	t.Helper()
+	const ttl, callers = 4 * itest.ShortTTL, 16 // few enough for function calls
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
-	leases := holdMany(t, l, 1000, locker.WithTTL(ttl))
+	leases := holdMany(t, l, held, locker.WithTTL(ttl))
 	step.FreeWithin(t, itest.ShortWait, other, name)
 	n, err := s.leader(t.Context())
 	if err != nil {
@@ -159,6 +167,16 @@ func (s *Service) blockedToken(t conformance.T, _ *conformance.Harness) {
 	waiter := step.StartAcquire(t, l, name)
 	for end, i := time.Now().Add(2*ttl), 0; time.Now().Before(end); i++ {
 		_ = step.WantFailure(t, itest.ShortWait, l, fmt.Sprint(mine, "-", i), locker.WithTTL(ttl))
+		var all sync.WaitGroup
+		for j := range callers { // each would wait for the sequence, and the renewals behind them
+			all.Go(func() {
+				_, err := locker.TryAcquire(t.Context(), l, fmt.Sprint(mine, "-", i, "-", j), locker.WithTTL(ttl))
+				if err == nil {
+					t.Errorf("TryAcquire = a lease, though nobody can draw a token")
+				}
+			})
+		}
+		all.Wait()
 	}
 	s.allHeld(t, leases)
 	if waiter.Returned(0) && waiter.Err == nil {

@@ -84,17 +84,19 @@ func (s *Service) badURLs(t conformance.T) map[string]string {
 	return bad
 }
 
-// linked gives the Locker a client whose connections go through a network of its own.
+// linked gives the Locker connections through a network of its own. Those of one server are made
+// by the Locker itself, with a URL, because only then it obeys contexts.
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
-	l, network := s.proxied(t)
-	return l, network
-}
-
-func (s *Service) proxied(t conformance.T) (locker.Locker, *proxy.Network) {
-	t.Helper()
 	network := proxy.Start(t)
-	return s.Dialled(t, network.Dial), network
+	if len(s.sentinels) > 0 || len(s.Nodes) > 1 {
+		return s.Dialled(t, network.Dial), network
+	}
+	addr, err := network.Forward(s.Nodes[0].Addr)
+	if err != nil {
+		t.Fatalf("Forward = %v", err)
+	}
+	return itest.OpenURL(t, itest.Changed(s.URL, func(u *url.URL) { u.Host = addr })), network
 }
 
 // Dialled opens a Locker whose connections are made by dial.

@@ -116,8 +116,8 @@ func (s *Service) anotherDatabase(t conformance.T, _ *conformance.Harness) {
 	}
 	for _, db := range []string{here, other} {
 		for _, note := range notes(db) {
-			if words := strings.Fields(note); len(words) != 5 || words[2] != db {
-				t.Errorf("in database %s there is the note %q, want five words, the third of them the database", db, note)
+			if words := strings.Fields(note); len(words) != 4 || words[1] != db {
+				t.Errorf("in database %s there is the note %q, want four words, the second of them the database", db, note)
 			}
 		}
 	}

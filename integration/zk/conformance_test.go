@@ -55,7 +55,7 @@ func (s *Service) hooks(t conformance.T) conformance.Hooks {
 		Requests: func(conformance.T) int64 { return s.counter.n.Load() },
 		Waiters:  s.Waiters,
 		Residue:  s.residue,
-		Prefixed: func(t conformance.T, prefix string) locker.Locker { return itest.OpenURL(t, s.at("/"+prefix)) },
+		Prefixed: func(t conformance.T, prefix string) locker.Locker { return s.prefixed(t, "/"+prefix) },
 		URL:      s.URL,
 		BadURLs:  s.badURLs(t),
 		Secrets:  []string{zkPassword, "open-sesame"},

@@ -56,7 +56,8 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 }
 
 // cost counts what one of many rounds of f costs. In the background there are watches of the own
-// nodes of leases, but of those alone that last for a while.
+// nodes of leases, but of those alone that last for a while. A few rounds may cost a request less:
+// a waiter that looks for its place only after the release has nothing to watch.
 func (s *Service) cost(t conformance.T, what string, want float64, f func() error) {
 	t.Helper()
 	const rounds = 100
@@ -68,8 +69,8 @@ func (s *Service) cost(t conformance.T, what string, want float64, f func() erro
 	}
 	got := float64(s.counter.n.Load()-before) / rounds
 	t.Logf("%s: %.2f requests", what, got)
-	if got < want || got > want+1 {
-		t.Errorf("%s: %.2f requests, want %v, and hardly more", what, got, want)
+	if got < want-0.5 || got > want+1 {
+		t.Errorf("%s: %.2f requests, want about %v", what, got, want)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"slices"
@@ -16,8 +15,6 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/fencedlock/locker/conformance"
-	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
 	"github.com/fencedlock/locker/zkbackend"
 )
@@ -36,6 +33,7 @@ type Service struct {
 	options []zkbackend.Option // the options of URL, for zkbackend.New
 	admin   *zk.Conn
 	counter *zkCounter
+	roots   map[string]bool // of Lockers with a prefix
 }
 
 // zkServer is one server process.
@@ -93,7 +91,7 @@ func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{image: image, tick: tick, config: config, peers: p, counter: new(zkCounter)}
+	s := &Service{image: image, tick: tick, config: config, peers: p, counter: new(zkCounter), roots: make(map[string]bool)}
 	for i, port := range ports {
 		s.Servers = append(s.Servers, &zkServer{number: i, Port: port})
 	}
@@ -191,162 +189,4 @@ func (s *Service) ask(ctx context.Context, f func() error) error {
 		return nil
 	})
 	return errors.Join(again, err)
-}
-
-// wait returns when all servers serve all requests, and have the same leader.
-func (s *Service) wait(ctx context.Context) error { return itest.Until(ctx, s.ready) }
-
-func (s *Service) ready(ctx context.Context) error {
-	leaders := 0
-	for _, server := range s.Servers {
-		mode, err := server.mode(ctx)
-		if err != nil {
-			return err
-		}
-		if mode == "leader" {
-			leaders++
-		} else if mode != "follower" {
-			return fmt.Errorf("server %d is a %q", server.number, mode)
-		}
-	}
-	if leaders != 1 {
-		return fmt.Errorf("there are %d leaders", leaders)
-	}
-	_, err := s.admin.Sync("/")
-	return err
-}
-
-// mode returns the server's own role, leader or follower. Without a quorum it is neither.
-func (server *zkServer) mode(ctx context.Context) (string, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", itest.LocalAddr(server.Port))
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	if limit, ok := ctx.Deadline(); ok {
-		_ = conn.SetDeadline(limit)
-	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return "", err
-	}
-	text, err := io.ReadAll(conn)
-	return infoFieldsOf(string(text))["Mode"], err
-}
-
-func infoFieldsOf(text string) map[string]string {
-	fields := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
-			fields[name] = value
-		}
-	}
-	return fields
-}
-
-// leader returns the server that reports to be the leader, except the servers in but. A leader that
-// is cut off still reports that for a while, alongside the real leader.
-func (s *Service) leader(ctx context.Context, but ...*zkServer) (leader *zkServer, err error) {
-	err = itest.Until(ctx, func(ctx context.Context) error {
-		for _, server := range s.Servers {
-			if slices.Contains(but, server) {
-				continue
-			}
-			limited, cancel := context.WithTimeout(ctx, s.tick)
-			mode, err := server.mode(limited)
-			cancel()
-			if err == nil && mode == "leader" {
-				leader = server
-				return nil
-			}
-		}
-		return errors.New("there is no leader")
-	})
-	return leader, err
-}
-
-// others returns all servers except one.
-func (s *Service) others(server *zkServer) (others []*zkServer) {
-	for _, other := range s.Servers {
-		if other != server {
-			others = append(others, other)
-		}
-	}
-	return others
-}
-
-// docker runs a command of the Docker engine on servers, on all servers if none is named.
-func (s *Service) docker(ctx context.Context, verb string, servers ...*zkServer) error {
-	args := []string{verb}
-	if len(servers) == 0 {
-		servers = s.Servers
-	}
-	for _, server := range servers {
-		args = append(args, server.ID)
-	}
-	_, err := images.Docker(ctx, args...)
-	return err
-}
-
-// cut isolates a server from the others; its clients reach it as before.
-func (s *Service) cut(ctx context.Context, server *zkServer) error {
-	return s.peers.Cut(ctx, server.Container)
-}
-
-// join ends that.
-func (s *Service) join(ctx context.Context, server *zkServer) error {
-	return s.peers.Join(ctx, server.Container, server.number)
-}
-
-func (s *Service) pause(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "pause") })
-}
-
-func (s *Service) resume(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "unpause") })
-}
-
-func (s *Service) down(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error { return s.docker(ctx, "kill") })
-}
-
-func (s *Service) up(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error { return errors.Join(s.docker(ctx, "start"), s.wait(ctx)) })
-}
-
-// restart crashes all servers, and starts them with the data that they have written.
-func (s *Service) restart(t conformance.T) {
-	s.down(t)
-	s.up(t)
-}
-
-// wipe replaces the ensemble with one that has no data.
-func (s *Service) wipe(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error {
-		remove := []string{"rm", "--force", "--volumes"}
-		for _, server := range s.Servers {
-			remove = append(remove, server.ID)
-		}
-		if _, err := images.Docker(ctx, remove...); err != nil {
-			return err
-		}
-		return s.found(ctx)
-	})
-}
-
-// failover crashes the leader. The former leader is started again when another member leads.
-func (s *Service) failover(t conformance.T) {
-	itest.Must(t, func(ctx context.Context) error {
-		former, err := s.leader(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.docker(ctx, "kill", former); err != nil {
-			return err
-		}
-		if _, err := s.leader(ctx, former); err != nil {
-			return err
-		}
-		return errors.Join(s.docker(ctx, "start", former), s.wait(ctx))
-	})
 }

@@ -169,7 +169,14 @@ func (s *Service) walk(path string, visit func(path string, stat *zk.Stat) error
 	return visit(path, stat)
 }
 
-// residue lists all nodes, except chroots and the empty nodes of locks. The servers remove an empty
+// prefixed opens a Locker with a root of its own. A root stays.
+func (s *Service) prefixed(t conformance.T, root string) locker.Locker {
+	t.Helper()
+	s.roots[root] = true
+	return itest.OpenURL(t, s.at(root))
+}
+
+// residue lists all nodes, except roots and the empty nodes of locks. The servers remove an empty
 // node of a lock if it was ever used.
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()
@@ -183,7 +190,7 @@ func (s *Service) residue(t conformance.T) string {
 			}
 			return s.walk("/", func(path string, stat *zk.Stat) error {
 				isRemoved := stat.EphemeralOwner == container && stat.NumChildren == 0 && stat.Cversion > 0
-				if isRoot := strings.Count(path, "/") == 1; !isRoot && !isRemoved {
+				if isRoot := strings.Count(path, "/") == 1 || s.roots[path]; !isRoot && !isRemoved {
 					left = append(left, path)
 				}
 				return nil

@@ -15,18 +15,22 @@ import (
 // of its own.
 const searches = 2
 
+// short is the length of a search that is part of all tests. The program that has begun by then is
+// executed to its end.
+const short = 10 * time.Second
+
 // Explore runs random programs on each service, for as long as the environment variable
-// LOCKER_EXPLORE says. Each program has a service of its own, like a case.
+// LOCKER_EXPLORE says, such as 30m; without it for a few seconds. Each program has a service of its
+// own, like a case.
 func Explore(t *testing.T, rows []Row) {
-	text := os.Getenv("LOCKER_EXPLORE")
-	if text == "" {
-		t.Skip("LOCKER_EXPLORE, such as 30m, is how long to search")
+	length := short
+	if text := os.Getenv("LOCKER_EXPLORE"); text != "" {
+		var err error
+		if length, err = time.ParseDuration(text); err != nil {
+			t.Fatalf("LOCKER_EXPLORE: %v: want a duration, such as 30m", err)
+		}
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatalf("LOCKER_EXPLORE: %v: want a duration, such as 30m", err)
-	}
-	budget := conformance.Budget{Steps: 1 << 40, Time: d, Shrink: 2 * time.Minute} // the time ends the search
+	budget := conformance.Budget{Steps: 1 << 40, Time: length, Shrink: 2 * time.Minute} // the time ends the search
 	for _, row := range rows {
 		t.Run(row.Name, func(t *testing.T) {
 			NeedServers(t)
