@@ -10,9 +10,10 @@ import (
 
 // backends is the table of what can be measured.
 //
-// To add a backend, add a row here, and a file named for it with a function like startRedis, which
-// starts the servers (startServer) and returns a service. The peers have a second file
-// (redis_peers.go). All scenarios then run on the backend. They need:
+// To add a backend, add a row here, and a file named for it with three functions: one like
+// startRedis, which starts the servers (startServer) and returns a service; one like redisPeers,
+// which returns the peers for servers at any addresses; and one for the goals. The peers have a
+// second file (redis_peers.go). All scenarios then run on the backend. They need:
 //
 //   - bare, the smallest request that does what every lock needs: PING where memory is enough, one
 //     durable write where the service writes each lock to disks. Ratios are multiples of it.
@@ -20,43 +21,50 @@ import (
 //     the client has a pool.
 //   - peers for each scenario: this project under the name thisProject, then the other libraries.
 //     Leave out a library that lacks what the scenario needs (waiting, renewal). A library that
-//     fails in a round loses that round; this project must not fail.
+//     fails, or hangs, is left out of the row; this project must not fail.
 //   - goals: what this project should reach, by scenario and metric. A goal without a figure is a
 //     mistake, and ends the run with an error.
 //   - requestCounts: the service's own counters. They must tell the requests of clients from what
 //     the service does by itself.
 var backends = []backend{
-	{"redis", startRedis},
-	{"redlock", startRedlock},
-	{"etcd", startEtcd},
-	{"zookeeper", startZooKeeper},
-	{"postgres", startPostgres},
+	{"redis", startRedis, redisPeers, redisGoals},
+	{"redlock", startRedlock, redlockPeers, redlockGoals},
+	{"etcd", startEtcd, etcdPeers, etcdGoals},
+	{"zookeeper", startZooKeeper, zooKeeperPeers, zooKeeperGoals},
+	{"postgres", startPostgres, postgresPeers, postgresGoals},
 }
 
 // backend is a kind of service that keeps locks.
 type backend struct {
 	name  string
 	start func(ctx context.Context) (*service, error)
+	peers func(addrs []string) peers // for servers at these addresses, HOST:PORT
+	goals func() []goal
 }
 
-// service is a running backend, and what is measured on it.
+// service is a running backend.
 type service struct {
-	description string // for the head of the table, such as "Redis 8.0.2"
+	description string   // for the head of the table, such as "Redis 8.0.2"
+	addrs       []string // where clients connect, HOST:PORT
 
+	// requestCounts returns how often the service has executed each command so far, by name. It is
+	// nil if the service doesn't count all of them; then the clients do.
+	requestCounts func(ctx context.Context) (map[string]int64, error)
+	servers       []*container
+	stop          func() error
+}
+
+// peers are what is measured on a service.
+type peers struct {
 	// What the other peers are compared with. bare is a request that does no work, and its release
 	// sends nothing; byHand is the commands of a lock without a library.
 	bare, byHand peer
 
-	loadPeers      []peer // acquire + release, in addition to bare and byHand
-	handOffPeers   []peer // hand-off
-	heldLeasePeers []peer // 10,000 held leases
-	waiterPeers    []peer // 10,000 waiters
-	goals          []goal
-
-	// requestCounts returns how often the service has executed each command so far, by name.
-	requestCounts func(ctx context.Context) (map[string]int64, error)
-	servers       []*container
-	stop          func() error
+	load       []peer // acquire + release, in addition to bare and byHand
+	alone      []peer // the same, by one goroutine only: they show what the parts of a lock cost
+	handOff    []peer // hand-off
+	heldLeases []peer // 10,000 held leases
+	waiters    []peer // 10,000 waiters
 }
 
 // peer is one thing that is measured: a way to lock, or the bare request.
@@ -83,6 +91,17 @@ type client struct {
 	// messages returns how many messages the client has sent so far; a message may contain several
 	// requests. It is nil if the client can't count them.
 	messages func() int64
+
+	// requests returns how many requests the client has sent so far. It is nil where the service
+	// counts them.
+	requests func() int64
+
+	// ownNames is in the names of the locks that load uses. A client that was given up may have left
+	// its locks held.
+	ownNames string
+
+	// remote does what load does, in another process; nil: there is none.
+	remote func(ctx context.Context, n int, d, limit time.Duration) (Sample, error)
 }
 
 // lockerClient returns a client that uses l. Its close closes l first, and then calls closeRest.
@@ -125,8 +144,12 @@ func closeAll(clients []*client) {
 	}
 }
 
-// requestsOf returns how many requests of p the service has received so far.
+// requestsOf returns how many requests of p the service has received so far; 0 if it doesn't count
+// them.
 func (s *service) requestsOf(ctx context.Context, p peer) (n int64, err error) {
+	if s.requestCounts == nil {
+		return 0, nil
+	}
 	calls, err := s.requestCounts(ctx)
 	for name, count := range calls {
 		if slices.Contains(p.commands, name) {
@@ -134,4 +157,20 @@ func (s *service) requestsOf(ctx context.Context, p peer) (n int64, err error) {
 		}
 	}
 	return n, err
+}
+
+// requestsSoFar returns how many requests c has counted itself.
+func (c *client) requestsSoFar() int64 {
+	if c.requests == nil {
+		return 0
+	}
+	return c.requests()
+}
+
+// counted returns how many requests the clients have counted themselves.
+func counted(clients []*client) (n int64) {
+	for _, c := range clients {
+		n += c.requestsSoFar()
+	}
+	return n
 }

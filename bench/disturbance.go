@@ -13,6 +13,8 @@ import (
 type disturbance struct {
 	timeLeft   time.Duration // for repeating disturbed measurements
 	serverPIDs []int
+	clientPIDs []int // of other processes with clients
+	awake      awakeCPUs
 	measured   int // measurements that count
 	disturbed  int // of those measured, because no time was left
 }
@@ -49,9 +51,9 @@ func (d *disturbance) measureUndisturbed(ctx context.Context, measure func() err
 func (d *disturbance) awaitIdleCPUs(ctx context.Context, began time.Time) {
 	const interval, pause, maxBusyShare = 100 * time.Millisecond, time.Second, 0.2
 	for since := time.Now(); d.timeLeft > time.Since(began) && ctx.Err() == nil; since = time.Now() {
-		busy := busyTime()
+		busy := d.otherWork()
 		time.Sleep(interval)
-		if busyTime()-busy <= time.Duration(maxBusyShare*float64(time.Since(since))*float64(cpus)) {
+		if d.otherWork()-busy <= time.Duration(maxBusyShare*float64(time.Since(since))*float64(cpus)) {
 			break
 		}
 		time.Sleep(pause) // the other work will continue for a while
@@ -66,8 +68,14 @@ func (d *disturbance) String() string {
 	return fmt.Sprintf("%.0f %% of it disturbed by other work", 100*float64(d.disturbed)/float64(d.measured))
 }
 
+// otherWork is how long the CPUs have worked, without what keeps them awake.
+func (d *disturbance) otherWork() time.Duration { return busyTime() - d.awake.ran() }
+
 func (d *disturbance) cpuUse() cpuUse {
 	u := cpuUse{client: cpuTimeOf(os.Getpid(), false)}
+	for _, pid := range d.clientPIDs {
+		u.client = u.client.plus(cpuTimeOf(pid, false))
+	}
 	for _, pid := range d.serverPIDs {
 		u.server = u.server.plus(cpuTimeOf(pid, true))
 	}

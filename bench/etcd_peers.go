@@ -13,11 +13,15 @@ import (
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
-// etcdEndpoints are the URLs of the members.
+// etcdEndpoints are the addresses of the members.
 type etcdEndpoints []string
 
 func (e etcdEndpoints) client() (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{Endpoints: e, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
+	var urls []string
+	for _, member := range e {
+		urls = append(urls, "http://"+member)
+	}
+	return clientv3.New(clientv3.Config{Endpoints: urls, Logger: zap.NewNop(), DialTimeout: 10 * time.Second})
 }
 
 var etcdCommands = []string{"Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseRevoke", "LeaseTimeToLive", "Watch"}
@@ -94,11 +98,16 @@ func (e etcdEndpoints) locker() peer {
 	}}
 }
 
+const (
+	sharedMutexName = "Mutex, shared session"
+	ownMutexName    = "Mutex, own sessions"
+)
+
 // sharedMutex is the Mutex of etcd's client, with one session for all locks of a process. With such
 // a session, all callers in one process that want the same name are the same holder. So this peer
 // never wants a name twice in one process.
 func (e etcdEndpoints) sharedMutex() peer {
-	return e.peer("Mutex, shared session", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+	return e.peer(sharedMutexName, ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))
 		if err != nil {
 			return nil, err
@@ -116,7 +125,7 @@ func (e etcdEndpoints) sharedMutex() peer {
 // ownMutex has a session for each acquisition, which is necessary if several callers in one process
 // want the same name.
 func (e etcdEndpoints) ownMutex() peer {
-	return e.peer("Mutex, own sessions", ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
+	return e.peer(ownMutexName, ttl/3, func(_ context.Context, c *clientv3.Client) (*client, error) {
 		return &client{
 			lock: func(ctx context.Context, name string) (release, error) {
 				session, err := concurrency.NewSession(c, concurrency.WithTTL(int(ttl/time.Second)))

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
+	"time"
 )
 
 // goal is what this project should reach in a scenario.
@@ -12,6 +14,19 @@ type goal struct {
 	relativeTo       string // compare with the value of this peer in the same round; "": don't
 	atLeast          bool   // the limit is a lower bound, not an upper bound
 	limit            float64
+}
+
+// throughputGoals returns goals for rows of acquire + release: at least as many times what a lock by
+// hand has, and as much as each of the other peers.
+func throughputGoals(added time.Duration, timesByHand map[int]float64, others ...string) (goals []goal) {
+	for n, limit := range timesByHand {
+		scenario := loadRow{n, added}.name()
+		goals = append(goals, goal{scenario: scenario, metric: "throughput", ratio: true, atLeast: true, limit: limit})
+		for _, other := range others {
+			goals = append(goals, goal{scenario: scenario, metric: "throughput", relativeTo: other, atLeast: true, limit: 1})
+		}
+	}
+	return goals
 }
 
 func (g goal) String() string {
@@ -32,29 +47,61 @@ func (g goal) String() string {
 type verdict struct {
 	goal     goal
 	achieved summary // what is compared with the limit
+	known    bool    // the limit is outside of the bounds, or the bounds are close
 	met      bool    // by the median
 	unclear  bool    // the limit lies within the bounds of what was measured
 }
 
-// judge compares f with its goal. It returns false for a figure that has no goal.
-func (r *results) judge(f *figure) (verdict, bool) {
+// verdicts tell which goals one figure meets. It has several goals if it is compared with several peers.
+type verdicts []verdict
+
+// judge compares f with its goals, which only figures of this project have.
+func (r *results) judge(f *figure) (all verdicts) {
 	if f.peer != thisProject {
-		return verdict{}, false
+		return nil
 	}
 	for _, g := range r.goals {
 		if g.scenario == f.scenario && g.metric == f.metric.name {
-			return g.judge(r.achieved(g, f)), true
+			all = append(all, g.judge(r.achieved(g, f), f.metric.once))
 		}
 	}
-	return verdict{}, false
+	return all
+}
+
+func (all verdicts) String() string { return all.join(verdict.String) }
+
+func (all verdicts) goals() string {
+	return all.join(func(v verdict) string { return v.goal.String() })
+}
+
+func (all verdicts) join(text func(verdict) string) string {
+	var texts []string
+	for _, v := range all {
+		texts = append(texts, text(v))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// met reports whether all goals are met; nil: it isn't known.
+func (all verdicts) met() *bool {
+	met := true
+	for _, v := range all {
+		if !v.known {
+			return nil
+		}
+		met = met && v.met
+	}
+	return &met
 }
 
 // achieved returns what f has, to compare with the limit of g.
 func (r *results) achieved(g goal, f *figure) summary {
 	switch {
+	case f.missing != "":
+		return summarise(nil)
 	case g.relativeTo != "":
 		var ratios []float64
-		if other := r.find(g.relativeTo, f.scenario, f.metric.name); other != nil {
+		if other := r.find(g.relativeTo, f.scenario, f.metric.name); other != nil && other.missing == "" {
 			for i := range min(len(f.values), len(other.values)) {
 				ratios = append(ratios, f.values[i]/other.values[i])
 			}
@@ -66,22 +113,31 @@ func (r *results) achieved(g goal, f *figure) summary {
 	return summarise(f.values)
 }
 
-// judge ignores a difference that is smaller than what the table shows.
-func (g goal) judge(s summary) verdict {
+// judge ignores a difference that is smaller than what the table shows. A figure that is measured
+// once has no bounds, and none are needed.
+func (g goal) judge(s summary, once bool) verdict {
 	limit, sign := g.limit+0.005, 1.0
 	if g.atLeast {
 		limit, sign = g.limit-0.005, -1
 	}
-	return verdict{
+	v := verdict{
 		goal:     g,
 		achieved: s,
 		met:      sign*s.median <= sign*limit,
-		unclear:  s.low <= limit && limit <= s.high && !math.IsInf(s.spread(), 0),
+		unclear:  !once && s.low <= limit && limit <= s.high,
 	}
+	v.known = once && !math.IsNaN(s.median) || s.tells() || s.high < limit || limit < s.low
+	return v
 }
 
 func (v verdict) String() string {
 	text := v.goal.String()
+	switch {
+	case math.IsNaN(v.achieved.median):
+		return text + ": not measured"
+	case !v.known:
+		return text + ": not measured, " + v.achieved.String()
+	}
 	if v.goal.relativeTo != "" {
 		text += fmt.Sprintf(" (%.2f)", v.achieved.median)
 	}
@@ -103,7 +159,7 @@ func (r *results) checkGoals() error {
 	for _, g := range r.goals {
 		ran := false
 		for _, f := range r.figures {
-			ran = ran || f.peer == thisProject && f.scenario == g.scenario
+			ran = ran || f.peer == thisProject && f.scenario == g.scenario && f.missing == ""
 		}
 		if ran && r.find(thisProject, g.scenario, g.metric) == nil {
 			return fmt.Errorf("goal for %q in %q: invalid: the scenario doesn't measure that metric", g.metric, g.scenario)

@@ -27,17 +27,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
 	"regexp"
 	"runtime/pprof"
+	"slices"
 	"syscall"
 	"time"
 )
 
 func main() {
+	if serveHelper() {
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx); err != nil {
@@ -47,20 +52,17 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
-	quick := flag.Bool("short", false, "run fewer and shorter rounds: about a minute and a half for each backend; the figures are less certain")
+func run(ctx context.Context) (err error) {
+	limit := flag.Duration("time", defaultTime, "divide this time among the backends; what doesn't fit isn't measured")
 	only := flag.String("backend", "", "measure only the backends whose name matches this `regexp`")
 	scenarios := flag.String("run", "", "run only the scenarios whose name matches this `regexp`")
-	peers := flag.String("peer", "", "measure only the peers whose name matches this `regexp`, and what they are compared with")
+	peerNames := flag.String("peer", "", "measure only the peers whose name matches this `regexp`, and what they are compared with")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
-	patience := flag.Duration("patience", 2*time.Minute, "for each backend, spend at most this long, in total, on repeating measurements that other work on the machine disturbed")
+	commit := flag.String("compare", "", "measure acquire + release of this `commit` of the project in the same rounds, in place of other libraries")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 
-	m := measurement{schedule: longSchedule}
-	if *quick {
-		m.schedule = shortSchedule
-	}
+	var m measurement
 	names, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -68,7 +70,7 @@ func run(ctx context.Context) error {
 	if m.scenarios, err = regexp.Compile(*scenarios); err != nil {
 		return err
 	}
-	if m.peers, err = regexp.Compile(*peers); err != nil {
+	if m.peerNames, err = regexp.Compile(*peerNames); err != nil {
 		return err
 	}
 	if *profile != "" {
@@ -86,20 +88,51 @@ func run(ctx context.Context) error {
 	if err := pin(); err != nil {
 		return err
 	}
-	var all []*results
-	for _, b := range backends {
-		if !names.MatchString(b.name) {
-			continue
+	awake, err := keepAwake(ctx)
+	if err != nil {
+		return err
+	}
+	defer awake.stop()
+	table := backends
+	if *commit != "" {
+		var c *comparison
+		if c, err = startComparison(ctx, *commit); err != nil {
+			return err
 		}
-		m.disturbance = &disturbance{timeLeft: *patience}
-		r, err := m.measure(ctx, b)
+		defer func() { err = errors.Join(err, c.stop()) }()
+		table, m.clientPIDs = c.backends(), c.pids()
+	}
+	selected := slices.DeleteFunc(slices.Clone(table), func(b backend) bool { return !names.MatchString(b.name) })
+	all, err := m.measureAll(ctx, selected, time.Now().Add(*limit), awake)
+	return errors.Join(err, writeJSON(*output, all))
+}
+
+// defaultTime leaves some of a quarter of an hour for the Go benchmarks of the packages.
+const defaultTime = 13 * time.Minute
+
+// stopReserve is how long the servers of a backend may take to end.
+const stopReserve = 5 * time.Second
+
+// errTimeOver ends the measurement of a backend that has used its share.
+var errTimeOver = errors.New("the time is over")
+
+// measureAll measures each backend until end at the latest, and prints its table. Each has the same
+// share of the time that is left.
+func (m measurement) measureAll(ctx context.Context, selected []backend, end time.Time, awake awakeCPUs) (all []*results, err error) {
+	for i, b := range selected {
+		share := time.Until(end) / time.Duration(len(selected)-i)
+		m.backend, m.end = b, time.Now().Add(share-stopReserve)
+		m.disturbance = &disturbance{awake: awake, clientPIDs: m.clientPIDs}
+		limited, cancel := context.WithDeadlineCause(ctx, m.end, errTimeOver)
+		r, err := m.measure(limited)
+		cancel()
 		if err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
+			return all, fmt.Errorf("%s: %w", b.name, err)
 		}
 		if err := r.print(os.Stdout); err != nil {
-			return err
+			return all, err
 		}
 		all = append(all, r)
 	}
-	return writeJSON(*output, all)
+	return all, nil
 }

@@ -15,75 +15,117 @@ import (
 // thisProject is the name of this project among the peers.
 const thisProject = "locker"
 
-// schedule says how many rounds a scenario has, and how long they take.
-type schedule struct {
-	loadRounds, handOffRounds int
-	loadTime, handOffTime     time.Duration // of one round
-	waitersTime               time.Duration // the most that many waiters get to be served
-}
-
-var (
-	longSchedule = schedule{loadRounds: 15, loadTime: 100 * time.Millisecond,
-		handOffRounds: 15, handOffTime: 250 * time.Millisecond, waitersTime: 30 * time.Second}
-	shortSchedule = schedule{loadRounds: 7, loadTime: 50 * time.Millisecond,
-		handOffRounds: 5, handOffTime: 150 * time.Millisecond, waitersTime: 5 * time.Second}
-)
-
 // warmUp is how long each peer works before it is measured.
-const warmUp = 200 * time.Millisecond
+const warmUp = 50 * time.Millisecond
 
 // measurement is one run of the scenarios on one backend.
 type measurement struct {
-	schedule    schedule
 	scenarios   *regexp.Regexp // selects what to run
-	peers       *regexp.Regexp // selects what to measure
+	peerNames   *regexp.Regexp // selects what to measure
+	clientPIDs  []int          // of other processes with clients
+	end         time.Time      // when this backend's share of the time is over
 	disturbance *disturbance
 
+	backend
 	*service
+	peers
+	networks *networks
 	*results
 }
 
+// patienceShare is the part of a backend's time that may be spent on repeating what other work on
+// the machine disturbed.
+const patienceShare = 0.15
+
+// part is a scenario, or one row of it.
+type part struct {
+	name   string
+	weight float64 // of its share of the time
+	run    func(ctx context.Context, until time.Time) error
+}
+
+func (m measurement) parts() (all []part) {
+	for _, r := range loadRows() {
+		all = append(all, part{r.name(), r.weight(), func(ctx context.Context, until time.Time) error {
+			return m.measureLoad(ctx, r, until)
+		}})
+	}
+	for _, n := range contenderCounts {
+		all = append(all, part{handOffName(n), 3, func(ctx context.Context, until time.Time) error {
+			return m.measureHandOff(ctx, n, until)
+		}})
+	}
+	all = append(all, part{heldLeasesName, 12, m.measureAllHeldLeases})
+	for _, n := range lockerCounts {
+		all = append(all, part{waitersName(n), 6, func(ctx context.Context, until time.Time) error {
+			return m.measureAllWaiters(ctx, n, until)
+		}})
+	}
+	return slices.DeleteFunc(all, func(p part) bool { return !m.scenarios.MatchString(p.name) })
+}
+
 // measure starts a backend, runs all scenarios on it, and stops it.
-func (m measurement) measure(ctx context.Context, b backend) (_ *results, err error) {
-	if m.service, err = b.start(ctx); err != nil {
+func (m measurement) measure(ctx context.Context) (_ *results, err error) {
+	began := time.Now()
+	if m.service, err = m.start(ctx); err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, m.stop()) }()
 	for _, server := range m.servers {
 		m.disturbance.serverPIDs = append(m.disturbance.serverPIDs, server.pid)
 	}
-	m.results = &results{backend: b.name, goals: m.service.goals}
-	began := time.Now()
-	for _, scenario := range []func(context.Context) error{m.runLoads, m.runHandOffs, m.runHeldLeases, m.runWaiters} {
-		if err := scenario(ctx); err != nil {
-			return nil, err
-		}
+	m.disturbance.timeLeft = time.Duration(patienceShare * float64(time.Until(m.end)))
+	m.peers = m.backend.peers(m.addrs)
+	m.results = &results{name: m.backend.name, goals: m.backend.goals()}
+	m.networks = &networks{addrs: m.addrs}
+	defer m.networks.stop()
+	if err := m.runAll(ctx, m.parts()); err != nil {
+		return nil, err
 	}
-	m.results.description = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.",
-		m.service.description, runtime.Version(), cpus, time.Since(began).Round(time.Second), m.disturbance)
+	m.results.description = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.%s", m.service.description, runtime.Version(),
+		cpus, time.Since(began).Round(time.Second), m.disturbance, m.networks)
 	return m.results, m.checkGoals()
 }
 
-// selected returns the peers of list that should be measured in a scenario.
-func (m measurement) selected(scenario string, list []peer) []peer {
-	if !m.scenarios.MatchString(scenario) {
-		return nil
+// runAll gives each part its share of the time that is left.
+func (m measurement) runAll(ctx context.Context, parts []part) error {
+	var weights []float64
+	for _, p := range parts {
+		weights = append(weights, p.weight)
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(p peer) bool { return !m.peers.MatchString(p.name) })
-	if len(list) > 0 {
-		fmt.Fprintln(os.Stderr, "bench:", m.backend, scenario)
+	for i, p := range parts {
+		fmt.Fprintln(os.Stderr, "bench:", m.backend.name, p.name)
+		left := time.Until(m.end) - m.disturbance.timeLeft
+		err := p.run(ctx, time.Now().Add(shareOf(left, weights[i:])))
+		if errors.Is(context.Cause(ctx), errTimeOver) {
+			return nil // what is missing has no figures
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
 	}
-	return list
+	return nil
 }
 
-// tolerate returns err if it must end the run: if it comes from this project, or from what all
-// peers are compared with. Another library may fail: the error is printed, and it loses the round.
+// selected returns the peers of list that should be measured.
+func (m measurement) selected(list []peer) []peer {
+	return slices.DeleteFunc(slices.Clone(list), func(p peer) bool { return !m.peerNames.MatchString(p.name) })
+}
+
+// essential reports whether p is this project, or what all peers are compared with.
+func (m measurement) essential(p peer) bool {
+	return p.name == thisProject || p.name == m.bare.name || p.name == m.byHand.name
+}
+
+// tolerate returns err if it must end the run: if it comes from an essential peer, and isn't only
+// late. Another library may fail: the error is printed.
 func (m measurement) tolerate(p peer, err error) error {
 	if err == nil {
 		return nil
 	}
 	err = fmt.Errorf("%s: %w", p.name, err)
-	if p.name == thisProject || p.name == m.bare.name || p.name == m.byHand.name {
+	var late givenUp
+	if m.essential(p) && !errors.As(err, &late) {
 		return err
 	}
 	fmt.Fprintln(os.Stderr, "bench:", err)

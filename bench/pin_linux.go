@@ -10,7 +10,7 @@ import (
 )
 
 // pin keeps this process off the servers' CPU if there are other CPUs. A new thread inherits the
-// CPUs of the thread that starts it.
+// CPUs of the thread that starts it, and a new process as well.
 func pin() error {
 	if cpus < 2 {
 		return nil
@@ -23,6 +23,22 @@ func pin() error {
 	if rest.Count() == 0 {
 		return nil
 	}
+	if err := pinTo(&rest); err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(rest.Count())
+	pinned = true
+	return nil
+}
+
+// pinSelf keeps this process on one CPU.
+func pinSelf(cpu int) error {
+	var one unix.CPUSet
+	one.Set(cpu)
+	return pinTo(&one)
+}
+
+func pinTo(set *unix.CPUSet) error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return err
@@ -32,11 +48,9 @@ func pin() error {
 		if err != nil {
 			return err
 		}
-		if err := unix.SchedSetaffinity(id, &rest); err != nil && !errors.Is(err, unix.ESRCH) {
+		if err := unix.SchedSetaffinity(id, set); err != nil && !errors.Is(err, unix.ESRCH) {
 			return err
 		}
 	}
-	runtime.GOMAXPROCS(rest.Count())
-	pinned = true
 	return nil
 }

@@ -3,3 +3,5 @@
 package main
 
 func pin() error { return nil }
+
+func pinSelf(int) error { return nil }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 )
@@ -21,8 +21,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	server, err := startServer(ctx, "postgres", "env", "POSTGRES_PASSWORD="+pgPassword, "docker-entrypoint.sh",
 		"postgres", "-c", "listen_addresses=127.0.0.1", "-p", fmt.Sprint(port), "-c", "max_connections=400",
 		// 10,000 leases need more than half of the default lock table.
-		"-c", "max_locks_per_transaction=256",
-		"-c", "shared_preload_libraries=pg_stat_statements")
+		"-c", "max_locks_per_transaction=256")
 	if err != nil {
 		return nil, err
 	}
@@ -31,7 +30,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 			err = errors.Join(err, server.stop())
 		}
 	}()
-	p := postgresURL(url.URL{Scheme: "postgres", Host: fmt.Sprintf("127.0.0.1:%d", port), Path: "/postgres", RawQuery: "sslmode=disable"})
+	p := postgresAt(fmt.Sprintf("127.0.0.1:%d", port))
 	admin, err := pgxpool.New(ctx, p.withUser("postgres"))
 	if err != nil {
 		return nil, err
@@ -40,7 +39,6 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	for _, statement := range []string{
-		"CREATE EXTENSION pg_stat_statements",
 		"CREATE ROLE locks LOGIN PASSWORD '" + pgPassword + "'",
 		"GRANT CREATE ON DATABASE postgres TO locks",
 		"GRANT CREATE ON SCHEMA public TO locks",
@@ -59,17 +57,9 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		description:  "Postgres " + version,
-		bare:         p.selectOne(),
-		byHand:       p.advisoryLock(),
-		loadPeers:    []peer{p.locker(), p.pglock()},
-		handOffPeers: []peer{p.advisoryLock(), p.locker(), p.pglock()},
-		// The others need a connection for each lease, or don't finish in time.
-		heldLeasePeers: []peer{p.locker()},
-		waiterPeers:    []peer{p.locker()},
-		goals:          postgresGoals(),
-		requestCounts:  func(ctx context.Context) (map[string]int64, error) { return statementCounts(ctx, admin) },
-		servers:        []*container{server},
+		description: "Postgres " + version,
+		addrs:       []string{p.Host},
+		servers:     []*container{server},
 		stop: func() error {
 			admin.Close()
 			return server.stop()
@@ -77,22 +67,28 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// statementCounts returns how many statements the role of the peers has executed.
-func statementCounts(ctx context.Context, admin *pgxpool.Pool) (map[string]int64, error) {
-	var n int64
-	err := admin.QueryRow(ctx, `SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_roles r ON r.oid = s.userid
-		WHERE r.rolname = 'locks'`).Scan(&n)
-	return map[string]int64{"statement": n}, err
+func postgresPeers(addrs []string) peers {
+	p := postgresAt(addrs[0])
+	return peers{
+		bare:    p.selectOne(),
+		byHand:  p.advisoryLock(),
+		load:    []peer{p.locker(), p.pglock()},
+		handOff: []peer{p.advisoryLock(), p.locker(), p.pglock()},
+		// The others need a connection for each lease, or don't finish in time.
+		heldLeases: []peer{p.locker()},
+		waiters:    []peer{p.locker()},
+	}
 }
 
 func postgresGoals() []goal {
 	goals := []goal{
-		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.5},
-		{scenario: loadName(64), metric: "throughput", ratio: true, atLeast: true, limit: 2},
 		{scenario: heldLeasesName, metric: "heap", limit: 12},
 		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
 		{scenario: heldLeasesName, metric: "round trips", limit: 20},
 	}
+	goals = append(goals, throughputGoals(0, map[int]float64{1: 1, 2: 1, 4: 1, 8: 1, 16: 1, 64: 4, 512: 6})...)
+	goals = append(goals, throughputGoals(500*time.Microsecond, map[int]float64{1: 0.95, 4: 0.95, 16: 0.95})...)
+	goals = append(goals, throughputGoals(5*time.Millisecond, map[int]float64{1: 0.98, 4: 0.98, 16: 0.98, 64: 0.95})...)
 	for _, n := range contenderCounts {
 		goals = append(goals,
 			goal{scenario: handOffName(n), metric: "gap, median", relativeTo: pgByHand, limit: 1.1},

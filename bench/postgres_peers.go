@@ -8,13 +8,11 @@ import (
 	"io"
 	"log"
 	"net/url"
-	"sync/atomic"
 	"time"
 
 	"cirello.io/pglock"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -22,39 +20,31 @@ import (
 // postgresURL is the URL of the server, without a user.
 type postgresURL url.URL
 
+func postgresAt(addr string) postgresURL {
+	return postgresURL(url.URL{Scheme: "postgres", Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"})
+}
+
 func (p postgresURL) withUser(user string) string {
 	u := url.URL(p)
 	u.User = url.UserPassword(user, pgPassword)
 	return u.String()
 }
 
-// config returns the configuration of a pool of 64 connections that counts its messages.
-func (p postgresURL) config() (*pgxpool.Config, *statementCounter, error) {
+// config returns the configuration of a pool of 64 connections that counts what it sends.
+func (p postgresURL) config() (*pgxpool.Config, *pgRequests, error) {
 	c, err := pgxpool.ParseConfig(p.withUser("locks"))
 	if err != nil {
 		return nil, nil, err
 	}
 	c.MaxConns = 64
-	count := new(statementCounter)
-	c.ConnConfig.Tracer = count
+	count := new(pgRequests)
+	c.ConnConfig.DialFunc = count.dial(c.ConnConfig.DialFunc)
 	return c, count, nil
 }
 
-// statementCounter counts the statements that a client sends.
-type statementCounter struct{ n atomic.Int64 }
-
-func (s *statementCounter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	s.n.Add(1)
-	return ctx
-}
-
-func (s *statementCounter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-var pgCommands = []string{"statement"}
-
 // selectOne is the bare request.
 func (p postgresURL) selectOne() peer {
-	return peer{"SELECT 1", pgCommands, 0, func(ctx context.Context) (*client, error) {
+	return peer{"SELECT 1", nil, 0, func(ctx context.Context) (*client, error) {
 		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, _ string) (release, error) {
 			_, err := c.Exec(ctx, "SELECT 1")
 			c.Release()
@@ -68,7 +58,7 @@ const pgByHand = "advisory lock"
 // advisoryLock is a lock with a token, written without a library: one statement waits for the lock,
 // and one releases it, on the same connection of the pool. The token is not safer than a sequence.
 func (p postgresURL) advisoryLock() peer {
-	return peer{pgByHand, pgCommands, 0, func(ctx context.Context) (*client, error) {
+	return peer{pgByHand, nil, 0, func(ctx context.Context) (*client, error) {
 		return p.pooled(ctx, func(ctx context.Context, c *pgxpool.Conn, name string) (release, error) {
 			h := fnv.New64a()
 			_, _ = io.WriteString(h, name)
@@ -106,12 +96,13 @@ func (p postgresURL) pooled(ctx context.Context, lock func(context.Context, *pgx
 			return lock(ctx, c, name)
 		},
 		close:    pool.Close,
-		messages: count.n.Load,
+		messages: count.messages.Load,
+		requests: count.requests.Load,
 	}, nil
 }
 
 func (p postgresURL) locker() peer {
-	return peer{thisProject, pgCommands, ttl / 3, func(ctx context.Context) (*client, error) {
+	return peer{thisProject, nil, ttl / 3, func(ctx context.Context) (*client, error) {
 		config, count, err := p.config()
 		if err != nil {
 			return nil, err
@@ -120,14 +111,16 @@ func (p postgresURL) locker() peer {
 		if err != nil {
 			return nil, err
 		}
-		return lockerClient(l, func() {}, count.n.Load), nil
+		cl := lockerClient(l, func() {}, count.messages.Load)
+		cl.requests = count.requests.Load
+		return cl, nil
 	}}
 }
 
 // pglock stores a row for each lock, and polls. Its table is created once.
 func (p postgresURL) pglock() peer {
-	return peer{"pglock", pgCommands, 10 * time.Second, func(context.Context) (*client, error) {
-		db, l, err := p.openPglock()
+	return peer{"pglock", nil, 10 * time.Second, func(context.Context) (*client, error) {
+		db, l, count, err := p.openPglock()
 		if err != nil {
 			return nil, err
 		}
@@ -139,28 +132,31 @@ func (p postgresURL) pglock() peer {
 				}
 				return func(ctx context.Context) error { return l.ReleaseContext(ctx, lock) }, nil
 			},
-			close: func() { _ = db.Close() },
+			close:    func() { _ = db.Close() },
+			messages: count.messages.Load,
+			requests: count.requests.Load,
 		}, nil
 	}}
 }
 
-func (p postgresURL) openPglock() (*sql.DB, *pglock.Client, error) {
-	db, err := sql.Open("pgx", p.withUser("locks"))
+func (p postgresURL) openPglock() (*sql.DB, *pglock.Client, *pgRequests, error) {
+	config, count, err := p.config()
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
+	db := stdlib.OpenDB(*config.ConnConfig)
 	db.SetMaxOpenConns(64)
 	db.SetMaxIdleConns(64)
 	l, err := pglock.UnsafeNew(db, pglock.WithLeaseDuration(ttl), pglock.WithHeartbeatFrequency(10*time.Second),
 		pglock.WithLogger(log.New(io.Discard, "", 0)))
 	if err != nil {
-		return nil, nil, errors.Join(err, db.Close())
+		return nil, nil, nil, errors.Join(err, db.Close())
 	}
-	return db, l, nil
+	return db, l, count, nil
 }
 
 func (p postgresURL) createPglockTable(context.Context) error {
-	db, l, err := p.openPglock()
+	db, l, _, err := p.openPglock()
 	if err != nil {
 		return err
 	}

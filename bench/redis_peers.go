@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/redisbackend"
 )
 
@@ -27,8 +29,9 @@ const ttl = 30 * time.Second
 // of them.
 func (r redisAddr) client() (*redis.Client, *messageCounter) {
 	c := redis.NewClient(&redis.Options{
-		Addr:     string(r),
-		PoolSize: 64,
+		Addr: string(r),
+		// The default, by the CPUs of the machine and not by those that this process may use.
+		PoolSize: 10 * cpus,
 		// With longer timeouts the backend uses a copy of the client, which go-redis makes without
 		// the hook.
 		ReadTimeout:  time.Second,
@@ -131,8 +134,20 @@ func (r redisAddr) handWritten(name string, acquire func(ctx context.Context, c 
 	}}
 }
 
+// locker is opened by URL, as by most programs.
 func (r redisAddr) locker() peer {
-	return peer{thisProject, []string{"evalsha", "eval", "subscribe", "ping"}, ttl / 3, func(ctx context.Context) (*client, error) {
+	return peer{thisProject, lockerCommands, ttl / 3, func(ctx context.Context) (*client, error) {
+		l, err := locker.Open(ctx, fmt.Sprintf("redis://%s?pool_size=%d&ttl=%v", string(r), 10*cpus, ttl))
+		if err != nil {
+			return nil, err
+		}
+		return lockerClient(l, func() {}, nil), nil
+	}}
+}
+
+// lockerWithClient has a client that counts messages.
+func (r redisAddr) lockerWithClient() peer {
+	return peer{thisProject, lockerCommands, ttl / 3, func(ctx context.Context) (*client, error) {
 		c, count := r.client()
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(ttl))
 		if err != nil {
@@ -141,6 +156,8 @@ func (r redisAddr) locker() peer {
 		return lockerClient(l, func() { _ = c.Close() }, count.n.Load), nil
 	}}
 }
+
+var lockerCommands = []string{"evalsha", "eval", "subscribe", "ping"}
 
 // rueidislock is configured for one server, and at its best: NoLoopTracking saves notifications
 // about keys that the client has changed itself. With it, a client may wait forever after an

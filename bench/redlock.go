@@ -13,7 +13,7 @@ import (
 func startRedlock(ctx context.Context) (_ *service, err error) {
 	const size = 5
 	var servers containers
-	var nodes redlockNodes
+	var addrs []string
 	var admins []*redis.Client
 	stop := func() (err error) {
 		for _, admin := range admins {
@@ -37,9 +37,9 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 			return nil, err
 		}
 		servers = append(servers, server)
-		r := redisAddr(net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		nodes = append(nodes, r)
-		admin := redis.NewClient(&redis.Options{Addr: string(r)})
+		addr := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		addrs = append(addrs, addr)
+		admin := redis.NewClient(&redis.Options{Addr: addr})
 		admins = append(admins, admin)
 		if err := retry(ctx, func(ctx context.Context) error { return admin.Ping(ctx).Err() }); err != nil {
 			return nil, err
@@ -50,14 +50,8 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		description:    "five servers of Redis " + info["Server"]["redis_version"],
-		bare:           nodes.pings(),
-		byHand:         nodes.setNX(),
-		loadPeers:      []peer{nodes.locker(), nodes.redsync()},
-		handOffPeers:   []peer{nodes.locker(), nodes.redsync()},
-		heldLeasePeers: []peer{nodes.locker()}, // redsync doesn't renew
-		waiterPeers:    []peer{nodes.locker()},
-		goals:          redlockGoals(),
+		description: "five servers of Redis " + info["Server"]["redis_version"],
+		addrs:       addrs,
 		requestCounts: func(ctx context.Context) (map[string]int64, error) {
 			sum := make(map[string]int64)
 			for _, admin := range admins {
@@ -76,15 +70,29 @@ func startRedlock(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
+func redlockPeers(addrs []string) peers {
+	var nodes redlockNodes
+	for _, addr := range addrs {
+		nodes = append(nodes, redisAddr(addr))
+	}
+	return peers{
+		bare:       nodes.pings(),
+		byHand:     nodes.setNX(),
+		load:       []peer{nodes.locker(), nodes.redsync()},
+		handOff:    []peer{nodes.locker(), nodes.redsync()},
+		heldLeases: []peer{nodes.locker()}, // redsync doesn't renew
+		waiters:    []peer{nodes.locker()},
+	}
+}
+
 // The goals count requests to all five servers, so five requests are one round trip.
 func redlockGoals() []goal {
 	goals := []goal{
-		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.6},
-		{scenario: loadName(64), metric: "throughput", relativeTo: redsyncName, atLeast: true, limit: 2.5},
 		{scenario: heldLeasesName, metric: "heap", limit: 12},
 		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
 		{scenario: heldLeasesName, metric: "round trips", limit: 20 * 5},
 	}
+	goals = append(goals, throughputGoals(0, map[int]float64{1: 0.95, 4: 0.9, 64: 2.5})...)
 	for _, n := range lockerCounts {
 		goals = append(goals,
 			goal{scenario: waitersName(n), metric: "served", atLeast: true, limit: waiterCount},

@@ -12,6 +12,7 @@ import (
 type metric struct {
 	name, unit string
 	baseline   string // what a ratio compares the value with; "": there is no ratio
+	once       bool   // there is one value for all rounds, and no bounds
 }
 
 // figure is one metric of one peer in one scenario, with a value for each round; NaN: none.
@@ -19,11 +20,12 @@ type figure struct {
 	peer, scenario string
 	metric         metric
 	values, ratios []float64
+	missing        string // why there are no values, or no more
 }
 
 // results are the figures of one backend, in the order in which they were measured.
 type results struct {
-	backend     string
+	name        string // of the backend
 	description string
 	goals       []goal
 	figures     []*figure
@@ -32,11 +34,7 @@ type results struct {
 // add records the value of a round, which counts from 0, and its ratio to base if the metric has a
 // ratio and base isn't 0.
 func (r *results) add(peer, scenario string, round int, m metric, value, base float64) {
-	f := r.find(peer, scenario, m.name)
-	if f == nil {
-		f = &figure{peer: peer, scenario: scenario, metric: m}
-		r.figures = append(r.figures, f)
-	}
+	f := r.make(peer, scenario, m)
 	for len(f.values) < round { // rounds in which the peer failed
 		f.values, f.ratios = append(f.values, math.NaN()), append(f.ratios, math.NaN())
 	}
@@ -45,6 +43,27 @@ func (r *results) add(peer, scenario string, round int, m metric, value, base fl
 		ratio = value / base
 	}
 	f.values, f.ratios = append(f.values, value), append(f.ratios, ratio)
+}
+
+// miss records why a peer has no figures in a scenario, whose first metric is m. What it had in some
+// rounds doesn't count.
+func (r *results) miss(peer, scenario string, m metric, why string) {
+	r.make(peer, scenario, m)
+	for _, f := range r.figures {
+		if f.peer == peer && f.scenario == scenario {
+			f.missing = why
+		}
+	}
+}
+
+// make returns a figure, which is empty if it is new.
+func (r *results) make(peer, scenario string, m metric) *figure {
+	f := r.find(peer, scenario, m.name)
+	if f == nil {
+		f = &figure{peer: peer, scenario: scenario, metric: m}
+		r.figures = append(r.figures, f)
+	}
+	return f
 }
 
 func (r *results) find(peer, scenario, metric string) *figure {
@@ -57,18 +76,54 @@ func (r *results) find(peer, scenario, metric string) *figure {
 	return r.figures[i]
 }
 
+// outcome is what a figure says.
+type outcome struct {
+	value, ratio summary // NaN: there is none, or its bounds are too wide
+	missing      string  // why there is neither
+}
+
+// outcome returns the figure without what the rounds are too different for.
+func (f *figure) outcome() outcome {
+	o := outcome{value: summarise(f.values), ratio: summarise(f.ratios)}
+	none := summary{math.NaN(), math.NaN(), math.NaN()}
+	switch {
+	case f.missing != "":
+		return outcome{none, none, f.missing}
+	case math.IsNaN(o.value.median):
+		return outcome{none, none, "failed"}
+	case f.metric.once:
+		return o
+	}
+	widest := o.value
+	if !math.IsNaN(o.ratio.median) {
+		widest = o.ratio
+	}
+	if !o.ratio.ratioTells() {
+		o.ratio = none
+	}
+	if !o.value.tells() {
+		o.value = none
+	}
+	// A value without its ratio depends on what else the machine did.
+	if math.IsNaN(o.ratio.median) && (math.IsNaN(o.value.median) || f.metric.baseline != "") {
+		return outcome{none, none, widest.String()}
+	}
+	return o
+}
+
 // row is a figure in JSON.
 type row struct {
 	Backend  string   `json:"backend"`
 	Peer     string   `json:"peer"`
 	Scenario string   `json:"scenario"`
 	Metric   string   `json:"metric"`
-	Value    float64  `json:"value"`
+	Value    *float64 `json:"value"` // null: the rounds are too different, or see missing
 	Unit     string   `json:"unit"`
 	Ratio    *float64 `json:"ratio"`
 	To       string   `json:"to,omitempty"`  // what the ratio compares the value with
 	Low      *float64 `json:"low,omitempty"` // 95 % bounds of the ratio, or else of the value
 	High     *float64 `json:"high,omitempty"`
+	Missing  string   `json:"missing,omitempty"` // why it was not measured
 	Goal     string   `json:"goal,omitempty"`
 	Met      *bool    `json:"met,omitempty"`
 }
@@ -76,20 +131,20 @@ type row struct {
 func (r *results) rows() []row {
 	var rows []row
 	for _, f := range r.figures {
-		value, ratio := summarise(f.values), summarise(f.ratios)
-		if math.IsNaN(value.median) {
-			continue // the peer failed in all rounds
+		o := f.outcome()
+		w := row{Backend: r.name, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Unit: f.metric.unit, Missing: o.missing}
+		bounds := o.value
+		if !math.IsNaN(o.value.median) {
+			w.Value = &o.value.median
 		}
-		w := row{Backend: r.backend, Peer: f.peer, Scenario: f.scenario, Metric: f.metric.name, Value: value.median, Unit: f.metric.unit}
-		bounds := value
-		if !math.IsNaN(ratio.median) {
-			bounds, w.Ratio, w.To = ratio, &ratio.median, f.metric.baseline
+		if !math.IsNaN(o.ratio.median) {
+			bounds, w.Ratio, w.To = o.ratio, &o.ratio.median, f.metric.baseline
 		}
-		if !math.IsInf(bounds.spread(), 0) && len(f.values) > 1 {
+		if !math.IsNaN(bounds.median) && !math.IsInf(bounds.spread(), 0) && !f.metric.once {
 			w.Low, w.High = &bounds.low, &bounds.high
 		}
-		if v, ok := r.judge(f); ok {
-			w.Goal, w.Met = v.goal.String(), &v.met
+		if all := r.judge(f); len(all) > 0 {
+			w.Goal, w.Met = all.goals(), all.met()
 		}
 		rows = append(rows, w)
 	}

@@ -16,21 +16,12 @@ var contenderCounts = []int{2, 16, 64}
 
 func handOffName(n int) string { return fmt.Sprintf("hand-off, %d contenders", n) }
 
-// runHandOffs measures how a lock goes from one holder to the next. Each contender wants the lock
+// measureHandOff measures how a lock goes from one holder to the next. Each contender wants the lock
 // again at once, and releases it at once. If a contender gets back the lock that it has just
-// released, that is no hand-off.
-func (m measurement) runHandOffs(ctx context.Context) error {
-	for _, n := range contenderCounts {
-		if err := m.measureHandOff(ctx, n); err != nil {
-			return fmt.Errorf("%s: %w", handOffName(n), err)
-		}
-	}
-	return nil
-}
-
-func (m measurement) measureHandOff(ctx context.Context, n int) error {
+// released, that is no hand-off. A peer that fails or hangs is left out.
+func (m measurement) measureHandOff(ctx context.Context, n int, until time.Time) error {
 	scenario := handOffName(n)
-	list := m.selected(scenario, m.handOffPeers)
+	list := m.selected(m.handOff)
 	if len(list) == 0 {
 		return nil
 	}
@@ -39,82 +30,145 @@ func (m measurement) measureHandOff(ctx context.Context, n int) error {
 		return err
 	}
 	defer bare.close()
-	groups := make([]*contenderGroup, len(list))
-	for i, p := range list {
+	var groups []*contenderGroup
+	var overhead time.Duration
+	defer func() {
+		for _, g := range groups {
+			closeAll(g.clients)
+		}
+	}()
+	for _, p := range list {
 		clients, err := p.openAll(ctx, n)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		defer closeAll(clients)
-		groups[i] = &contenderGroup{clients: clients, shares: make([]int, n)}
-		_, err = groups[i].contend(ctx, "warm-up", warmUp)
-		if err := m.tolerate(p, err); err != nil {
-			return err
-		}
-		clear(groups[i].shares)
-	}
-	for round := range m.schedule.handOffRounds {
-		for i, p := range list {
-			err := m.handOffRound(ctx, scenario, p, groups[i], round, bare)
-			if err := m.tolerate(p, err); err != nil {
+		g := &contenderGroup{peer: p, clients: clients, shares: make([]int, n)}
+		groups = append(groups, g)
+		began := time.Now()
+		if _, err := g.contend(ctx, "warm-up", warmUp); err != nil {
+			if groups, err = m.leaveOutGroup(scenario, groups, g, err); err != nil {
 				return err
+			}
+			continue
+		}
+		overhead += time.Since(began) - warmUp + bareTime
+		clear(g.shares)
+	}
+	length, err := planHandOffs(time.Until(until), len(groups), overhead)
+	if err != nil {
+		for _, g := range groups {
+			m.miss(g.peer.name, scenario, gapMedian(m.bare), err.Error())
+		}
+		return nil
+	}
+	patience := m.disturbance.timeLeft
+	for round := range wantedRounds {
+		if time.Now().After(until.Add(patience - m.disturbance.timeLeft)) {
+			break
+		}
+		for _, g := range slices.Clone(groups) {
+			if err := m.handOffRound(ctx, scenario, g, round, length, bare); err != nil {
+				if groups, err = m.leaveOutGroup(scenario, groups, g, err); err != nil {
+					return err
+				}
 			}
 		}
 	}
-	for i, p := range list {
-		m.add(p.name, scenario, 0, metric{name: "Jain index"}, jain(groups[i].shares), 0)
+	for _, g := range groups {
+		m.add(g.peer.name, scenario, 0, metric{name: "Jain index", once: true}, jain(g.shares), 0)
 	}
 	return nil
 }
 
+// The length of a round of hand-offs. Peers that poll have few hand-offs in any time that there is,
+// so what they need doesn't count.
+const (
+	shortestHandOffs = 100 * time.Millisecond
+	longestHandOffs  = 2 * time.Second
+	bareTime         = 50 * time.Millisecond // for the bare request before each
+)
+
+func planHandOffs(available time.Duration, groups int, overhead time.Duration) (time.Duration, error) {
+	length := (available/wantedRounds - overhead) / time.Duration(max(groups, 1))
+	if length < shortestHandOffs {
+		return 0, noTime(wantedRounds, wantedRounds*(overhead+time.Duration(groups)*shortestHandOffs), available)
+	}
+	return min(length, longestHandOffs), nil
+}
+
+// leaveOutGroup removes g from the row. It returns an error if the run must end.
+func (m measurement) leaveOutGroup(scenario string, groups []*contenderGroup, g *contenderGroup, cause error) ([]*contenderGroup, error) {
+	if err := m.tolerate(g.peer, cause); err != nil {
+		return groups, err
+	}
+	m.miss(g.peer.name, scenario, gapMedian(m.bare), why(cause))
+	closeAll(g.clients)
+	return slices.DeleteFunc(slices.Clone(groups), func(other *contenderGroup) bool { return other == g }), nil
+}
+
+// gapMedian is the first metric of the row.
+func gapMedian(bare peer) metric {
+	return metric{name: "gap, median", unit: "µs", baseline: bare.name + " alone"}
+}
+
 // handOffRound compares the time between two holders with the time of a bare request, which is
 // measured just before.
-func (m measurement) handOffRound(ctx context.Context, scenario string, p peer, g *contenderGroup, round int, bare *client) error {
-	var base sample
+func (m measurement) handOffRound(ctx context.Context, scenario string, g *contenderGroup, round int, length time.Duration, bare *client) error {
+	var base Sample
 	var l *handOffLog
 	var requests int64
 	shares := slices.Clone(g.shares)
 	_, err := m.disturbance.measureUndisturbed(ctx, func() (err error) {
 		copy(g.shares, shares)
-		if base, err = bare.load(ctx, 1, m.schedule.loadTime/2); err != nil {
+		if base, err = bare.load(ctx, 1, bareTime, finishTime); err != nil {
 			return err
 		}
-		before, err := m.requestsOf(ctx, p)
+		before, err := m.requestsOf(ctx, g.peer)
 		if err != nil {
 			return err
 		}
-		if l, err = g.contend(ctx, "hand-off-"+rand.Text(), m.schedule.handOffTime); err != nil {
+		before += counted(g.clients)
+		if l, err = g.contend(ctx, "hand-off-"+rand.Text(), length); err != nil {
 			return err
 		}
-		after, err := m.requestsOf(ctx, p)
-		requests = after - before
+		after, err := m.requestsOf(ctx, g.peer)
+		requests = after + counted(g.clients) - before
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	count := float64(len(l.gaps))
 	p50, p99 := quantiles(l.gaps)
-	baseline := m.bare.name + " alone"
-	m.add(p.name, scenario, round, metric{"gap, median", "µs", baseline}, p50, base.p50)
-	m.add(p.name, scenario, round, metric{"gap, p99", "µs", baseline}, p99, base.p50)
-	m.add(p.name, scenario, round, metric{name: "hand-offs", unit: "1/s"}, count/m.schedule.handOffTime.Seconds(), 0)
-	m.add(p.name, scenario, round, metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
+	add := func(what metric, value, base float64) { m.add(g.peer.name, scenario, round, what, value, base) }
+	add(gapMedian(m.bare), p50, base.P50)
+	add(metric{name: "gap, p99", unit: "µs", baseline: m.bare.name + " alone"}, p99, base.P50)
+	add(metric{name: "hand-offs", unit: "1/s"}, float64(len(l.gaps))/length.Seconds(), 0)
+	add(metric{name: "requests an acquisition"}, float64(requests)/float64(l.grants), 0)
 	return nil
 }
 
 // contenderGroup is the clients of one peer that want the same lock.
 type contenderGroup struct {
+	peer    peer
 	clients []*client
 	shares  []int // how often each client has acquired the lock
 }
 
 // finishTime is how long the clients that still wait at the end of a round may take to get the
-// lock. Then they give up.
-const finishTime = time.Second
+// lock. Then they give up. hangTime later all of them are given up.
+const (
+	finishTime = time.Second
+	hangTime   = 2 * time.Second
+)
 
 // contend makes all clients of g acquire and release the lock of that name again and again, for d.
 func (g *contenderGroup) contend(ctx context.Context, name string, d time.Duration) (*handOffLog, error) {
+	return within(ctx, d+finishTime+hangTime, func(ctx context.Context) (*handOffLog, error) {
+		return g.contendFor(ctx, name, d)
+	})
+}
+
+func (g *contenderGroup) contendFor(ctx context.Context, name string, d time.Duration) (*handOffLog, error) {
 	runtime.GC()
 	ctx, cancel := context.WithTimeout(ctx, d+finishTime)
 	defer cancel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -25,7 +26,30 @@ func summarise(values []float64) summary {
 // spread is the distance from the median to the farther bound, as a fraction of the median;
 // infinite if the bounds are.
 func (s summary) spread() float64 {
+	if s.low == s.high {
+		return 0
+	}
 	return max(s.high-s.median, s.median-s.low) / s.median
+}
+
+// closeSpread is the spread with which a figure says something about every question.
+const closeSpread = 0.15
+
+// tells reports whether the bounds are close enough for a figure: within closeSpread.
+func (s summary) tells() bool { return s.spread() <= closeSpread }
+
+// ratioTells is like tells, for a ratio. The message of a ratio is on which side of 1 it is, and how
+// far: so the bounds may also be as wide as half of that distance. 2.7 may be uncertain by 31 %.
+func (s summary) ratioTells() bool {
+	return s.tells() || s.spread() <= math.Abs(s.median-1)/max(s.median, 1)/2
+}
+
+// String returns how far the bounds are away.
+func (s summary) String() string {
+	if math.IsInf(s.spread(), 0) || math.IsNaN(s.spread()) {
+		return "too few rounds"
+	}
+	return fmt.Sprintf("± %.0f %%", 100*s.spread())
 }
 
 // quantiles sorts values, and returns the median and the 99th percentile; NaN if there are no

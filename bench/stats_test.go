@@ -28,6 +28,28 @@ func TestSummarise(t *testing.T) {
 	}
 }
 
+func TestFiguresThatTell(t *testing.T) {
+	for _, tc := range []struct {
+		s              summary
+		tells, asRatio bool
+	}{
+		{summary{1, 0.9, 1.1}, true, true},
+		{summary{1, 0.8, 1.1}, false, false},
+		{summary{2.7, 2, 3.4}, false, true},
+		{summary{2.7, 1.5, 3.4}, false, false},
+		{summary{0.4, 0.3, 0.5}, false, true},
+		{summary{0.8, 0.6, 0.9}, false, false},
+		{summary{0, 0, 0}, true, true},
+		{summary{5, math.Inf(-1), math.Inf(1)}, false, false},
+		{summary{math.NaN(), math.NaN(), math.NaN()}, false, false},
+	} {
+		if tells, asRatio := tc.s.tells(), tc.s.ratioTells(); tells != tc.tells || asRatio != tc.asRatio {
+			t.Errorf("%v tells: %v, and as a ratio %v, want %v and %v", [3]float64{tc.s.median, tc.s.low, tc.s.high},
+				tells, asRatio, tc.tells, tc.asRatio)
+		}
+	}
+}
+
 func TestQuantiles(t *testing.T) {
 	thousand := make([]float64, 1001)
 	for i := range thousand {

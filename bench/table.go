@@ -25,7 +25,7 @@ func (r *results) print(w io.Writer) error {
 			lines = append(lines, r.line(f.scenario, f.metric, peers))
 		}
 	}
-	_, err := fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", r.backend, r.description, markdown(lines))
+	_, err := fmt.Fprintf(w, "## %s\n\n%s\n\n%s\n", r.name, r.description, markdown(lines))
 	return err
 }
 
@@ -42,8 +42,8 @@ func (r *results) line(scenario string, m metric, peers []string) []string {
 		cell := ""
 		if f := r.find(peer, scenario, m.name); f != nil {
 			cell = f.String()
-			if v, ok := r.judge(f); ok {
-				judgement = v.String()
+			if all := r.judge(f); len(all) > 0 {
+				judgement = all.String()
 			}
 		}
 		line = append(line, cell)
@@ -52,18 +52,20 @@ func (r *results) line(scenario string, m metric, peers []string) []string {
 }
 
 // String returns the value and, if there is one, its ratio with the distance of its confidence
-// bounds.
+// bounds. What the rounds are too different for is left out.
 func (f *figure) String() string {
-	value, ratio := summarise(f.values), summarise(f.ratios)
-	switch {
-	case math.IsNaN(value.median):
-		return ""
-	case math.IsNaN(ratio.median):
-		return number(value.median)
-	case math.IsInf(ratio.spread(), 0):
-		return fmt.Sprintf("%s (%.2f)", number(value.median), ratio.median)
+	o := f.outcome()
+	if o.missing != "" {
+		return "not measured: " + o.missing
 	}
-	return fmt.Sprintf("%s (%.2f ±%.0f %%)", number(value.median), ratio.median, 100*ratio.spread())
+	var parts []string
+	if !math.IsNaN(o.value.median) {
+		parts = append(parts, number(o.value.median))
+	}
+	if !math.IsNaN(o.ratio.median) {
+		parts = append(parts, fmt.Sprintf("(%.2f %s)", o.ratio.median, o.ratio))
+	}
+	return strings.Join(parts, " ")
 }
 
 // markdown formats lines as a table. The first line is its head.

@@ -59,14 +59,8 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		description:    "ZooKeeper " + version + ", three servers",
-		bare:           clients.set(),
-		byHand:         clients.ephemeralNode(),
-		loadPeers:      []peer{clients.locker(), clients.zkLock()},
-		handOffPeers:   []peer{clients.locker(), clients.zkLock()},
-		heldLeasePeers: []peer{clients.locker(), clients.zkLock()},
-		waiterPeers:    []peer{clients.locker(), clients.zkLock()},
-		goals:          zooKeeperGoals(),
+		description: "ZooKeeper " + version + ", three servers",
+		addrs:       clients,
 		requestCounts: func(ctx context.Context) (map[string]int64, error) {
 			_, packets, err := clients.packetsReceived(ctx)
 			return map[string]int64{"packet": packets}, err
@@ -77,6 +71,18 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 			return servers.stop()
 		},
 	}, nil
+}
+
+func zooKeeperPeers(addrs []string) peers {
+	z := zooKeeperServers(addrs)
+	return peers{
+		bare:       z.set(),
+		byHand:     z.ephemeralNode(),
+		load:       []peer{z.locker(), z.zkLock()},
+		handOff:    []peer{z.locker(), z.zkLock()},
+		heldLeases: []peer{z.locker(), z.zkLock()},
+		waiters:    []peer{z.locker(), z.zkLock()},
+	}
 }
 
 // packetsReceived returns the version of the servers, and how many packets all of them have
@@ -125,11 +131,11 @@ func fourLetterWord(ctx context.Context, addr, word string) (string, error) {
 
 func zooKeeperGoals() []goal {
 	goals := []goal{
-		{scenario: loadName(1), metric: "median", ratio: true, limit: 2.1},
 		{scenario: heldLeasesName, metric: "heap", limit: 12},
 		{scenario: heldLeasesName, metric: "goroutines", limit: 100},
 		{scenario: heldLeasesName, metric: "renewals", limit: 20},
 	}
+	goals = append(goals, throughputGoals(0, map[int]float64{1: 1, 4: 1, 64: 1}, zkLockName)...)
 	for _, n := range contenderCounts {
 		goals = append(goals,
 			goal{scenario: handOffName(n), metric: "gap, median", ratio: true, limit: 1.7},

@@ -67,9 +67,11 @@ func (z zooKeeperServers) ephemeralNode() peer {
 	})
 }
 
+const zkLockName = "zk.Lock"
+
 // zkLock is the lock recipe of the client library.
 func (z zooKeeperServers) zkLock() peer {
-	return z.peer("zk.Lock", func(c *zk.Conn, name string) (release, error) {
+	return z.peer(zkLockName, func(c *zk.Conn, name string) (release, error) {
 		l := zk.NewLock(c, "/zk-lock-"+name, zk.WorldACL(zk.PermAll))
 		if err := l.Lock(); err != nil {
 			return nil, err
