@@ -1,0 +1,232 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// contender is the process of one client of a library.
+type contender struct {
+	task
+	client *client
+	say    *json.Encoder
+	hear   *json.Decoder
+
+	sections []section // of this order
+}
+
+const (
+	releaseLimit = 3 * time.Second
+	retryPause   = 50 * time.Millisecond
+)
+
+// contend is the main function of a contender's process.
+func contend(text string, in io.Reader, out io.Writer) error {
+	c := contender{say: json.NewEncoder(out), hear: json.NewDecoder(in)}
+	if err := json.Unmarshal([]byte(text), &c.task); err != nil {
+		return err
+	}
+	b, err := findBackend(c.Backend)
+	if err != nil {
+		return err
+	}
+	l, err := b.library(c.Library)
+	if err != nil {
+		return err
+	}
+	dial, err := c.dialer()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	c.client, err = l.open(ctx, site{addrs: c.Addrs, dial: dial, ttl: c.TTL})
+	cancel()
+	if err != nil {
+		return errors.Join(err, c.say.Encode(request{Say: sayReady, Error: err.Error()}))
+	}
+	if err := c.say.Encode(request{Say: sayReady, Slack: c.client.slack}); err != nil {
+		return err
+	}
+	return c.serve()
+}
+
+// serve executes orders until it is told to quit, or the program ends.
+func (c *contender) serve() error {
+	for {
+		var o order
+		if err := c.hear.Decode(&o); err != nil {
+			return err
+		}
+		if o.Do == doQuit {
+			c.client.close()
+			return nil
+		}
+		c.sections = nil
+		err := c.execute(o)
+		done := request{Say: sayDone, Sections: c.sections}
+		if err != nil {
+			done.Error = err.Error()
+		}
+		if err := c.say.Encode(done); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *contender) execute(o order) error {
+	switch o.Do {
+	case doUpdate:
+		for _, think := range o.Thinks {
+			if err := c.section(o.Limit, func(w *watch) error { return c.update(w, think) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	case doHold:
+		return c.section(o.Limit, func(w *watch) error { return c.hold(w, o) })
+	case doGuard:
+		return c.section(o.Limit, func(*watch) error {
+			_, err := c.ask(request{Say: sayHere})
+			return err
+		})
+	}
+	return fmt.Errorf("order %q is unknown", o.Do)
+}
+
+// update reads, thinks and writes. A holder that knows that it has lost the lock doesn't write.
+func (c *contender) update(w *watch, think time.Duration) error {
+	value, refused, err := c.read(w)
+	if err != nil || refused {
+		return err
+	}
+	time.Sleep(think)
+	if !w.look() {
+		return nil
+	}
+	return c.write(w, value)
+}
+
+// hold is an update with a fault in it. If it is blind, it writes without another look, as a
+// process does that is stopped after its last look.
+func (c *contender) hold(w *watch, o order) error {
+	value, refused, err := c.read(w)
+	if err != nil || refused {
+		return err
+	}
+	time.Sleep(o.Thinks[0])
+	held := w.look()
+	if _, err := c.ask(request{Say: sayHere}); err != nil {
+		return err
+	}
+	if o.Blind || w.look() {
+		if held {
+			err = c.write(w, value)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	w.look()
+	_, err = c.ask(request{Say: sayOver})
+	return err
+}
+
+func (c *contender) read(w *watch) (value int, refused bool, err error) {
+	r, err := c.ask(request{Say: sayRead, Token: c.claim(w)})
+	return r.Value, r.Refused, err
+}
+
+func (c *contender) write(w *watch, seen int) error {
+	_, err := c.ask(request{Say: sayWrite, Token: c.claim(w), Value: seen + 1})
+	return err
+}
+
+// claim is the token that the store checks; 0: there is no fence.
+func (c *contender) claim(w *watch) int64 {
+	if !c.Fence {
+		return 0
+	}
+	return w.token
+}
+
+func (c *contender) ask(r request) (answer reply, err error) {
+	if err := c.say.Encode(r); err != nil {
+		return reply{}, err
+	}
+	err = c.hear.Decode(&answer)
+	return answer, err
+}
+
+// section acquires, executes body and releases.
+func (c *contender) section(limit time.Duration, body func(*watch) error) error {
+	asked := now()
+	h, err := c.acquire(limit)
+	if err != nil {
+		return err
+	}
+	w := startWatch(h, section{Token: h.token, Asked: asked, Granted: now()})
+	err = body(w)
+	done := w.end()
+	releaseErr := within(releaseLimit, h.release)
+	if releaseErr != nil {
+		done.Error = releaseErr.Error()
+	}
+	c.sections = append(c.sections, done)
+	return err
+}
+
+// acquire tries again after an error until the limit, as a program does that must do its work.
+func (c *contender) acquire(limit time.Duration) (*holding, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for {
+		h, err := c.lock(ctx)
+		if err == nil || ctx.Err() != nil {
+			return h, err
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// lock returns when ctx ends, also if the library doesn't. Then the contender is of no more use: it
+// may be granted the lock later.
+func (c *contender) lock(ctx context.Context) (h *holding, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		h, err = c.client.lock(ctx, c.Name)
+	}()
+	select {
+	case <-done:
+		return h, err
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+		return h, err
+	case <-time.After(time.Second):
+		return nil, ctx.Err()
+	}
+}
+
+// within calls f, and doesn't wait for longer than limit.
+func within(limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	result := make(chan error, 1)
+	go func() { result <- f(ctx) }()
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(limit + time.Second):
+		return errors.New("no answer")
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// gathered makes a fault of the service happen once in a round, when all victims are in their
+// sections.
+type gathered struct {
+	strike func(ctx context.Context) error
+
+	mu      sync.Mutex
+	missing int // victims that have not arrived
+	all     chan struct{}
+	once    sync.Once
+	began   moment
+	err     error
+}
+
+func gatherAll(n int, strike func(ctx context.Context) error) *gathered {
+	return &gathered{strike: strike, missing: n, all: make(chan struct{})}
+}
+
+// gatherLimit is for how long victims wait for the others.
+const gatherLimit = 5 * time.Second
+
+// leave says that one victim will not arrive.
+func (g *gathered) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.missing--; g.missing == 0 {
+		close(g.all)
+	}
+}
+
+// arrive returns when the fault is over, and when it began.
+func (g *gathered) arrive(ctx context.Context) (began moment, err error) {
+	g.leave()
+	select {
+	case <-g.all:
+	case <-time.After(gatherLimit):
+	}
+	g.once.Do(func() {
+		g.began = now()
+		g.err = g.strike(ctx)
+	})
+	return g.began, g.err
+}

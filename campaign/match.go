@@ -1,0 +1,200 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/integration/netns"
+)
+
+// match is one round of one library: two contenders and one lock, which nobody else uses.
+//
+// Both make some updates. Then the victim acquires the lock, reads, and the fault happens. The rival
+// makes updates as soon as it is granted the lock, and then holds it. When the rival holds it, or
+// has had its time, the victim's section goes on: the victim writes if it believes that it has the
+// lock, releases it, and at once wants it again. At last the rival releases it.
+type match struct {
+	backend backend
+	service *service
+	library library
+	fence   bool
+	fault   fault
+	schedule
+	name   string    // of the lock
+	gather *gathered // of a fault of the service
+
+	store   *store
+	network *netns.Network // of the victim; nil: its packets aren't dropped
+
+	victim, rival *process
+	struck        moment // when the fault began
+	err           error  // of the fault
+
+	reading  chan struct{} // is closed when the victim has read
+	broken   chan struct{} // is closed when the fault has begun
+	guarding chan struct{} // is closed when the rival has made its updates, and holds the lock
+	freed    chan struct{} // is closed when the rival may release it
+	finished chan struct{} // is closed when the rival has done all, or can't
+}
+
+const (
+	warmLimit    = 30 * time.Second       // for an acquisition without a fault
+	allowance    = 4 * time.Second        // what a rival waits for longer than the TTL and the slack
+	serviceLimit = 45 * time.Second       // the same after a fault of the service
+	guardTime    = 300 * time.Millisecond // how long the rival holds the lock when the victim wants it again
+	matchLimit   = 3 * time.Minute
+)
+
+func newMatch(b backend, s *service, l library, fence bool, f fault, plan schedule, name string, g *gathered) *match {
+	made := func() chan struct{} { return make(chan struct{}) }
+	return &match{
+		backend: b, service: s, library: l, fence: fence, fault: f, schedule: plan, name: name, gather: g,
+		store: &store{name: name}, reading: made(), broken: made(), guarding: made(), freed: made(), finished: made(),
+	}
+}
+
+// run returns what happened. An error says that the round tells nothing.
+func (m *match) run(ctx context.Context) (h history, err error) {
+	ctx, cancel := context.WithTimeout(ctx, matchLimit)
+	defer cancel()
+	defer func() {
+		if m.gather != nil && m.struck == 0 {
+			m.gather.leave()
+		}
+	}()
+	if err := m.start(ctx); err != nil {
+		return history{}, err
+	}
+	defer m.end()
+	if err := m.warm(&h); err != nil {
+		return history{}, err
+	}
+
+	var rival []section
+	var rivalErr error
+	go func() {
+		defer close(m.finished)
+		rival, rivalErr = m.compete()
+	}()
+	sections, err := m.victim.do(order{Do: doHold, Thinks: []time.Duration{m.Think}, Limit: warmLimit, Blind: m.fault.blind},
+		func(r request) reply { return m.answerVictim(ctx, r) })
+	if m.struck != 0 && len(sections) > 0 {
+		h.Hold = &sections[0]
+	}
+	h.Killed = m.fault.kills && m.struck != 0
+	if h.Killed {
+		err = nil
+	}
+	m.again(&h)
+	<-m.finished
+	if err := errors.Join(err, m.err); err != nil {
+		return history{}, fmt.Errorf("the victim: %w", err)
+	}
+	if m.struck == 0 {
+		return history{}, errors.New("the victim had lost the lock before the fault")
+	}
+	if rivalErr != nil {
+		h.RivalError = rivalErr.Error()
+	}
+	h.Rival = append(h.Rival, rival...)
+	h.Struck, h.Away, h.Bound = m.struck, m.fault.away, m.bound()
+	h.Acknowledged, h.Refused, h.Final = m.store.acknowledged, m.store.refused, m.store.value
+	return h, nil
+}
+
+// start starts both contenders.
+func (m *match) start(ctx context.Context) (err error) {
+	t := task{Backend: m.backend.name, Library: m.library.name, Addrs: m.service.addrs, TTL: m.backend.ttl, Name: m.name, Fence: m.fence}
+	if m.rival, err = startProcess(ctx, t); err != nil {
+		return err
+	}
+	if m.fault.packets {
+		if m.network, err = netns.New(processes(m.service.addrs, m.service.pid)); err != nil {
+			m.rival.quit()
+			return err
+		}
+		t.Network, t.From, t.Delay = m.service.pid, m.network.Client(), m.fault.delay
+	}
+	if m.victim, err = startProcess(ctx, t); err != nil {
+		m.rival.quit()
+	}
+	return err
+}
+
+// end leaves no rule and no process.
+func (m *match) end() {
+	if m.network != nil {
+		_ = m.network.Heal(context.Background()) // the rules end with the network at the latest
+	}
+	var both sync.WaitGroup
+	for _, p := range []*process{m.victim, m.rival} {
+		both.Go(p.quit)
+	}
+	both.Wait()
+}
+
+// warm has both contenders make updates at the same time, without a fault.
+func (m *match) warm(h *history) error {
+	var errs [2]error
+	var both sync.WaitGroup
+	for i, p := range []*process{m.victim, m.rival} {
+		both.Go(func() {
+			sections, err := p.do(order{Do: doUpdate, Thinks: m.Warm[i], Limit: warmLimit}, m.store.answer)
+			errs[i] = err
+			if i == 0 {
+				h.Victim = sections
+			} else {
+				h.Rival = sections
+			}
+		})
+	}
+	both.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
+		return fmt.Errorf("before the fault: %w", err)
+	}
+	return nil
+}
+
+// answerVictim answers the requests of the victim's section.
+func (m *match) answerVictim(ctx context.Context, r request) reply {
+	switch r.Say {
+	case sayRead:
+		defer close(m.reading)
+	case sayHere:
+		m.err = m.happen(ctx)
+		return reply{}
+	case sayOver:
+		if m.fault.heal != nil {
+			m.err = errors.Join(m.err, m.fault.heal(ctx, m))
+		}
+		return reply{}
+	}
+	return m.store.answer(r)
+}
+
+// happen makes the fault happen, and returns when the section may go on.
+func (m *match) happen(ctx context.Context) (err error) {
+	m.struck = now()
+	switch {
+	case m.gather != nil:
+		m.struck, err = m.gather.arrive(ctx)
+	case m.fault.strike != nil:
+		err = m.fault.strike(ctx, m)
+	}
+	close(m.broken)
+	if m.fault.away && !m.fault.kills {
+		time.Sleep(m.backend.ttl * 5 / 4) // in any case longer than the TTL
+		select {
+		case <-m.guarding:
+		case <-m.finished:
+		case <-time.After(m.limit()):
+		}
+	}
+	if m.fault.mend != nil {
+		err = errors.Join(err, m.fault.mend(ctx, m))
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestStore(t *testing.T) {
+	s := &store{name: "counter"}
+	s.answer(request{Say: sayRead, Token: 2})
+	if r := s.answer(request{Say: sayWrite, Token: 1, Value: 9}); !r.Refused {
+		t.Error("a write with an old token was not refused")
+	}
+	s.answer(request{Say: sayWrite, Token: 2, Value: 1})
+	s.answer(request{Say: sayWrite, Value: 2}) // without a fence
+	if s.value != 2 || s.acknowledged != 2 || s.refused != 1 {
+		t.Errorf("value %d, %d acknowledged, %d refused; want 2, 2 and 1", s.value, s.acknowledged, s.refused)
+	}
+}
+
+// What a watch says that the holder believed, it did believe, and so for what it knew.
+func TestWatch(t *testing.T) {
+	var lost atomic.Bool
+	deadline := time.Now().Add(time.Hour)
+	h := &holding{held: func() bool { return !lost.Load() }, deadline: func() time.Time { return deadline }}
+	w := startWatch(h, section{Granted: now()})
+	if !w.look() {
+		t.Fatal("a lock that is held is shown as lost")
+	}
+	before := now()
+	lost.Store(true)
+	after := now()
+	<-w.stopped
+	s := w.end()
+	if s.Held == 0 || s.Held > after || s.Lost < before || s.Released < s.Lost {
+		t.Errorf("held %d, lost %d, released %d; want held ≤ %d, and %d ≤ lost ≤ released", s.Held, s.Lost, s.Released, after, before)
+	}
+	if d := time.Duration(s.Deadline - momentOf(deadline)).Abs(); d > time.Second {
+		t.Errorf("the deadline is off by %v", d)
+	}
+
+	var looked moment
+	w = &watch{holding: &holding{held: func() bool { looked = now(); return true }}}
+	if w.look(); w.s.Held > looked {
+		t.Errorf("held at %d, after the look at %d", w.s.Held, looked)
+	}
+	w.held = func() bool { looked = now(); return false }
+	if w.look(); w.s.Lost < looked {
+		t.Errorf("lost at %d, before the look at %d", w.s.Lost, looked)
+	}
+
+	w = startWatch(&holding{}, section{})
+	before = now()
+	if s := w.end(); s.Held < before || s.Lost != 0 {
+		t.Errorf("without means to know: held %d, lost %d; want held until the release at %d", s.Held, s.Lost, s.Released)
+	}
+}
+
+// A fault of the service happens once, when all victims are there or have left.
+func TestGather(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		struck := 0
+		broken := errors.New("broken")
+		g := gatherAll(3, func(context.Context) error {
+			struck++
+			return broken
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				began, err := g.arrive(t.Context())
+				if began == 0 || !errors.Is(err, broken) {
+					t.Errorf("arrive = %d, %v", began, err)
+				}
+			})
+		}
+		synctest.Wait()
+		if struck != 0 {
+			t.Errorf("the fault happened %d times before all were there", struck)
+		}
+		g.leave()
+		all.Wait()
+		if struck != 1 {
+			t.Errorf("the fault happened %d times, want once", struck)
+		}
+	})
+}
+
+func TestRowAdds(t *testing.T) {
+	var r row
+	r.void("no lock")
+	r.void("no lock")
+	r.add(findings{Acknowledged: 14, Lost: 2, Overlap: time.Millisecond, Grant: duration(3)}, 5*time.Millisecond)
+	r.add(findings{Acknowledged: 10, Late: true, Grant: duration(9)}, 5*time.Millisecond)
+	if r.Rounds != 2 || r.Void != 2 || len(r.Why) != 1 || r.Acknowledged != 24 || r.Lost != 2 || r.Late != 1 ||
+		r.Overlaps != 1 || r.LongestOverlap != 1 || *r.Grant != (spread{3, 9, 9}) || r.Bound != 5 {
+		t.Errorf("row = %+v", r)
+	}
+}

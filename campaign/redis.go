@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	redsyncredis "github.com/go-redsync/redsync/v4/redis"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/redis/rueidis/rueidislock"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// startRedis starts one server.
+func startRedis(ctx context.Context) (*service, error) { return startRedisServers(ctx, 1) }
+
+// startRedisServers starts independent servers. Each writes a snapshot when it is stopped in good
+// order.
+func startRedisServers(ctx context.Context, n int) (_ *service, err error) {
+	s, addrs, err := newServers(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.stop())
+		}
+	}()
+	var version string
+	for _, addr := range addrs {
+		// The port is published on 127.0.0.1 of the host alone.
+		err := s.start(ctx, "redis", nil, "redis-server", "--port", portOf(addr), "--protected-mode", "no",
+			"--save", "3600 1", "--appendonly", "no", "--dbfilename", portOf(addr)+".rdb")
+		if err != nil {
+			return nil, err
+		}
+		c := redis.NewClient(&redis.Options{Addr: addr})
+		defer c.Close()
+		err = retry(ctx, func(ctx context.Context) error {
+			info, err := c.InfoMap(ctx, "server").Result()
+			version = info["Server"]["redis_version"]
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &service{servers: s, version: "Redis " + version, addrs: addrs}, nil
+}
+
+var redisLibraries = []library{
+	lockerLibrary("", func(ctx context.Context, s site) (locker.Locker, func(), error) {
+		c := redisClient(s, s.addrs[0])
+		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(s.ttl))
+		return l, func() { _ = c.Close() }, err
+	}),
+	{name: "SET NX PX", setUp: "asks every 20 ms; compare-and-delete; no renewal", open: openSetNX},
+	{name: "redislock", setUp: "asks every 100 ms, as in its documentation; no renewal", open: openRedislock},
+	{name: "redsync", setUp: "one server; as many tries as needed; no renewal", looks: "Until", open: openRedsync},
+	{name: "rueidislock", setUp: "majority 1, NoLoopTracking, TryNextAfter 1 s", looks: "the context", open: openRueidislock},
+	{name: plantedReply, looks: "deadline", planted: true, open: openDeadlineFromReply},
+	{name: plantedRelease, looks: "deadline", planted: true, open: openReleaseOfAny},
+}
+
+func redisClient(s site, addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, ContextTimeoutEnabled: true})
+}
+
+var compareAndDeleteScript = redis.NewScript(
+	`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
+
+func compareAndDelete(ctx context.Context, c *redis.Client, name, owner string) error {
+	return compareAndDeleteScript.Run(ctx, c, []string{name}, owner).Err()
+}
+
+// openSetNX is the recipe of Redis' documentation: SET with NX and PX, and a script that deletes the
+// key if it still has the owner's value.
+func openSetNX(_ context.Context, s site) (*client, error) {
+	c := redisClient(s, s.addrs[0])
+	return &client{
+		lock: func(ctx context.Context, name string) (*holding, error) {
+			owner := rand.Text()
+			if err := pollSetNX(ctx, c, name, owner, s.ttl); err != nil {
+				return nil, err
+			}
+			return &holding{release: func(ctx context.Context) error { return compareAndDelete(ctx, c, name, owner) }}, nil
+		},
+		close: func() { _ = c.Close() },
+	}, nil
+}
+
+// pollSetNX returns when the key is set, or ctx ends.
+func pollSetNX(ctx context.Context, c *redis.Client, name, owner string, ttl time.Duration) error {
+	for {
+		err := c.SetArgs(ctx, name, owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
+		if !errors.Is(err, redis.Nil) {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func openRedislock(_ context.Context, s site) (*client, error) {
+	c := redisClient(s, s.addrs[0])
+	l := redislock.New(c)
+	poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
+	return &client{
+		lock: func(ctx context.Context, name string) (*holding, error) {
+			lock, err := l.Obtain(ctx, name, s.ttl, poll)
+			if err != nil {
+				return nil, err
+			}
+			return &holding{release: lock.Release}, nil
+		},
+		close: func() { _ = c.Close() },
+	}, nil
+}
+
+// openRedsync is for any number of servers.
+func openRedsync(_ context.Context, s site) (*client, error) {
+	var pools []redsyncredis.Pool
+	var clients []*redis.Client
+	for _, addr := range s.addrs {
+		c := redisClient(s, addr)
+		pools, clients = append(pools, goredis.NewPool(c)), append(clients, c)
+	}
+	sync := redsync.New(pools...)
+	return &client{
+		lock: func(ctx context.Context, name string) (*holding, error) {
+			mutex := sync.NewMutex(name, redsync.WithExpiry(s.ttl), redsync.WithTries(1<<30))
+			if err := mutex.LockContext(ctx); err != nil {
+				return nil, err
+			}
+			return until(mutex.Until(), func(ctx context.Context) error {
+				_, err := mutex.UnlockContext(ctx)
+				return err
+			}), nil
+		},
+		close: func() { closeAll(clients) },
+	}, nil
+}
+
+func closeAll(clients []*redis.Client) {
+	for _, c := range clients {
+		_ = c.Close()
+	}
+}
+
+func openRueidislock(_ context.Context, s site) (*client, error) {
+	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{
+			InitAddress: []string{s.addrs[0]},
+			DialCtxFn: func(ctx context.Context, addr string, _ *net.Dialer, _ *tls.Config) (net.Conn, error) {
+				return s.dial(ctx, "tcp", addr)
+			},
+		},
+		KeyValidity: s.ttl, KeyMajority: 1, NoLoopTracking: true, TryNextAfter: time.Second,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &client{
+		lock: func(ctx context.Context, name string) (*holding, error) {
+			// The lock ends with the context that it was asked for with, so ctx ends only the waiting.
+			asked, giveUp := context.WithCancel(context.WithoutCancel(ctx))
+			stop := context.AfterFunc(ctx, giveUp)
+			held, cancel, err := l.WithContext(asked, name)
+			if err != nil || !stop() {
+				giveUp()
+				return nil, errors.Join(err, ctx.Err())
+			}
+			return whileOpen(held.Done(), func(context.Context) error {
+				defer giveUp()
+				cancel() // returns when the key is deleted
+				return nil
+			}), nil
+		},
+		close: l.Close,
+	}, nil
+}

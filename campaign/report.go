@@ -1,0 +1,147 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+// writeReport writes the page from the JSON of one or several runs. A row is repeated with one
+// command, so each file must be of a run of this program.
+func writeReport(page string, files []string) error {
+	if len(files) == 0 {
+		return fmt.Errorf("-report %s: no JSON file is named as an argument", page)
+	}
+	var all []*result
+	for _, file := range files {
+		r, err := readResult(file)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	slices.SortStableFunc(all, func(a, b *result) int { return a.Started.Compare(b.Started) })
+	text, err := reportOf(all)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Clean(page), []byte(text), 0o644)
+}
+
+func reportOf(all []*result) (string, error) {
+	data := reportData{Runs: all, NotTried: notTried, Rival: rivalUpdates, Warm: 2 * warmUpdates}
+	for _, f := range faults {
+		data.Faults = append(data.Faults, shownFault{f.name, f.what})
+	}
+	for _, b := range backends {
+		shown := shownBackend{Name: b.name, TTL: b.ttl}
+		for _, l := range b.libraries {
+			if !l.planted {
+				shown.Shown = append(shown.Shown, shownLibrary{l.name, l.setUp, l.looks})
+			}
+		}
+		data.Backends = append(data.Backends, shown)
+	}
+	var text strings.Builder
+	err := reportPage.Execute(&text, data)
+	return text.String(), err
+}
+
+// reportData is what the page is made of.
+type reportData struct {
+	Runs        []*result
+	Faults      []shownFault
+	Backends    []shownBackend
+	NotTried    []string
+	Rival, Warm int
+}
+
+type (
+	shownFault   struct{ Name, What string }
+	shownLibrary struct{ Name, SetUp, Looks string }
+	shownBackend struct {
+		Name  string
+		TTL   time.Duration
+		Shown []shownLibrary
+	}
+)
+
+// notTried is what the campaign doesn't have yet, so that nobody takes its absence for a result.
+var notTried = []string{
+	"faults for less than the TTL: a short cut, a slow link that stays",
+	"a lost reply and a late request, each alone",
+	"servers that are killed, or that lose their data",
+	"a leader or primary that is stopped, isolated, killed or failed over; Sentinel, Cluster and Postgres with a replica",
+	"a disk that stalls, clocks that jump, a storm of connections, a reshard",
+	"workloads other than the counter: a register, a set, transfers between accounts",
+	"more than two contenders for a lock, and more than one machine",
+}
+
+var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
+	"join":     strings.Join,
+	"versions": versions,
+	"values":   values,
+	"section":  backendRows,
+	"command":  repeat,
+	"mark":     mark,
+	"figure":   func(s *spread) string { return s.String() },
+}).Parse(reportText))
+
+// versions lists a map in the order of its keys.
+func versions(m map[string]string) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		words = append(words, key+" "+m[key])
+	}
+	return strings.Join(words, ", ")
+}
+
+// values lists the values of a map in the order of its keys.
+func values(m map[string]string) string {
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		words = append(words, m[key])
+	}
+	return strings.Join(words, "; ")
+}
+
+// backendRows returns the rows of a backend in a run, by fault in the order of the table.
+func backendRows(r *result, backend string) []*row {
+	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(r *row) bool { return r.Backend != backend })
+	place := func(r *row) int {
+		return slices.IndexFunc(faults, func(f fault) bool { return f.name == r.Fault })
+	}
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(place(a), place(b)) })
+	return rows
+}
+
+// repeat is the command that repeats the rounds of a row.
+func repeat(r *result, w *row) string {
+	return fmt.Sprintf("go run . -backend '^%s$' -fault %s -rounds %d -seed %d", w.Backend, w.Fault, w.Rounds+w.Void, r.Seed)
+}
+
+// remarks is what a row says besides its figures.
+func (r *row) remarks() (all []string) {
+	count := func(n int, what string) {
+		if n > 0 {
+			all = append(all, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	count(r.NotGranted, "rivals were not granted the lock in their time")
+	count(r.Late, "grants more than a second after the bound")
+	count(r.Failed, "rounds in which a contender failed after the fault")
+	count(r.OutOfOrder, "tokens out of order")
+	count(r.Void, "rounds that tell nothing ("+strings.Join(r.Why, "; ")+")")
+	for _, f := range r.Fails {
+		all = append(all, "**FAILS**: "+f)
+	}
+	return all
+}
+
+func mark(r *row) string { return strings.ReplaceAll(strings.Join(r.remarks(), "; "), "|", "/") }

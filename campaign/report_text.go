@@ -1,0 +1,93 @@
+package main
+
+// reportText is the template of docs/proof.md.
+const reportText = `# Proof
+
+<!-- Written by the program in campaign/ from the figures of its runs. Don't edit it: see the end of the page. -->
+
+Real servers, real processes, one real fault in each round, and this library next to what people use today, in the same
+rounds. This page was written by the program, from the figures of {{len .Runs}} run{{if ne (len .Runs) 1}}s{{end}}. Where this library does badly, the page says so.
+
+## What a round is
+
+A library gets two contenders in processes of their own, a *victim* and a *rival*, and one counter. Each update acquires
+the lock, reads the counter, thinks, writes the number plus one, and releases the lock. The counter is in a server of
+the program's own, which no fault reaches: a holder that is cut off from the lock service can still write. That is the
+worst case for a lock.
+
+Both make {{.Warm}} updates together. Then the victim reads, and at a random moment of its critical section the fault happens. As
+soon as the rival is granted the lock, it makes {{.Rival}} updates, and then holds the lock. Only then the victim's section
+goes on. The victim writes if it believes that it has the lock. In a pause it writes without another look, because no
+program can look between its last look and its write.
+
+*Without the fence* the counter takes every write. *With the fence* it takes the tokens of the leases, and refuses a
+write with a token that is smaller than one it has seen. There are rounds with the fence where the library has tokens.
+
+| fault | what happens |
+|---|---|
+{{range .Faults}}| {{.Name}} | {{.What}} |
+{{end}}
+## How the libraries are set up
+
+TTLs: {{range $i, $b := .Backends}}{{if $i}}, {{end}}{{$b.Name}} {{$b.TTL}}{{end}}. The servers have their default settings, except for their
+addresses, and for ZooKeeper's heap and its limit of connections. Redis writes a snapshot when it is stopped in good
+order.
+
+| backend | library | how it is set up | how its holder learns of a loss |
+|---|---|---|---|
+{{range $b := .Backends}}{{range $b.Shown}}| {{$b.Name}} | {{.Name}} | {{or .SetUp "as its documentation says"}} | {{or .Looks "not at all: it believes until it releases"}} |
+{{end}}{{end}}
+Only this library promises what these columns ask for; what another doesn't promise is measured all the same. None of the
+others has the fence here. An advisory lock has no TTL: a holder that is silent keeps it, and its rivals wait.
+
+## How to read the tables
+
+- *rounds*: those that tell something. A row of a few rounds shows that the fault happens and is judged, and not how often
+  something goes wrong.
+- *lost*: acknowledged updates that the counter doesn't contain at the end.
+- *refused*: reads and writes that the fence has refused.
+- *both believed*: rounds in which two holders believed at the same moment that they had the lock, by their own Err, Done
+  or deadline; and the longest time of a round.
+- *margin*: from the victim's knowledge that it has lost the lock to the rival's grant, in ms: least / median / greatest. A
+  negative margin means that the rival was granted the lock before the victim knew. A deadline is knowledge.
+- *grant*: from the fault to the rival's grant, in ms, where the service hears nothing of the victim. It should be at most
+  TTL + slack.
+- All processes are on one machine, so their moments are on one clock (CLOCK_MONOTONIC).
+
+A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
+such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders who believed, a
+rival that was granted the lock before the holder knew, tokens out of order, a rival that is not granted the lock.
+{{range $run := .Runs}}
+## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
+
+- this library: commit {{or $run.Commit "unknown"}}; seed {{$run.Seed}}; {{$run.Seconds}} s
+- machine: {{$run.System}}; {{$run.Go}}
+- servers: {{values $run.Services}}
+- libraries: {{versions $run.Libraries}}
+{{range $run.Left}}- left out: {{.}}
+{{end}}{{range $b := $.Backends}}{{with section $run $b.Name}}
+### {{$b.Name}}
+
+| fault | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | TTL + slack | remarks |
+|---|---|---|---|---|---|---|---|---|---|---|---|
+{{range .}}| {{.Fault}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
+{{end}}
+To repeat a row, run its command in ` + "`campaign`" + `:
+{{$last := ""}}{{range .}}{{if ne .Fault $last}}{{$last = .Fault}}
+    {{command $run .}}{{end}}{{end}}
+{{end}}{{end}}{{end}}
+## What was not tried
+
+{{range .NotTried}}- {{.}}
+{{end}}
+## How to run it
+
+    make campaign                                                # everything, and this page
+    cd campaign && go run . -backend postgres -fault cut -rounds 50 -seed 1
+    cd campaign && go run . -planted -backend redis -fault 'pause|slow-cut'   # locks with a mistake, which must be found
+    cd campaign && go run . -report ../docs/proof.md results.json
+
+It needs Docker; cuts need Linux, root and iptables, and are left out otherwise. The seed repeats what chance decides in
+a round, and not what the machine does meanwhile. Containers are removed at the end, also after an interrupt; those of a
+run that was killed are removed by the next run.
+`

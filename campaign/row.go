@@ -1,0 +1,93 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// row is what a run found for one backend, fault and library, with the fence or without. Times are
+// in milliseconds.
+type row struct {
+	Backend string `json:"backend"`
+	Fault   string `json:"fault"`
+	Library string `json:"library"`
+	Fence   bool   `json:"fence"`
+
+	Rounds int      `json:"rounds"` // that tell something
+	Void   int      `json:"void"`   // that tell nothing
+	Why    []string `json:"why_void,omitempty"`
+
+	Acknowledged int `json:"acknowledged"` // updates
+	Lost         int `json:"lost"`
+	Refused      int `json:"refused"` // writes and reads, by the fence
+
+	Overlaps       int     `json:"overlaps"`           // rounds in which two holders both believed
+	LongestOverlap float64 `json:"longest_overlap_ms"` // in one round
+	OutOfOrder     int     `json:"tokens_out_of_order"`
+
+	Margin *spread `json:"margin_ms,omitempty"` // from the holder's knowledge to the rival's grant
+	Grant  *spread `json:"grant_ms,omitempty"`  // from the fault to the rival's grant
+	Bound  float64 `json:"bound_ms,omitempty"`  // TTL + slack, for the grant
+
+	Late       int `json:"late"`        // grants, more than a second after the bound
+	NotGranted int `json:"not_granted"` // rivals that were not granted the lock in their time
+	Failed     int `json:"failed"`      // rounds in which the lock was not available after the fault
+
+	Fails []string `json:"fails,omitempty"` // the rules that the row breaks
+
+	margins, grants []time.Duration
+}
+
+// spread is the least, the median and the greatest of some values.
+type spread struct {
+	Least    float64 `json:"least"`
+	Median   float64 `json:"median"`
+	Greatest float64 `json:"greatest"`
+}
+
+// mostReasons is how many different reasons a row tells.
+const mostReasons = 3
+
+func (r *row) void(why string) {
+	r.Void++
+	if len(r.Why) < mostReasons && !slices.Contains(r.Why, why) {
+		r.Why = append(r.Why, why)
+	}
+}
+
+// add counts a match.
+func (r *row) add(f findings, bound time.Duration) {
+	r.Rounds++
+	r.Acknowledged += f.Acknowledged
+	r.Lost += f.Lost
+	r.Refused += f.Refused
+	r.LongestOverlap = max(r.LongestOverlap, ms(f.Overlap))
+	r.OutOfOrder += f.OutOfOrder
+	if f.Margin != nil {
+		r.margins = append(r.margins, *f.Margin)
+	}
+	if f.Grant != nil {
+		r.grants, r.Bound = append(r.grants, *f.Grant), ms(bound)
+	}
+	for _, c := range []struct {
+		n   *int
+		yes bool
+	}{{&r.Overlaps, f.Overlap > 0}, {&r.Late, f.Late}, {&r.NotGranted, f.NotGranted}, {&r.Failed, f.Failed}} {
+		if c.yes {
+			*c.n++
+		}
+	}
+	r.Margin, r.Grant = spreadOf(r.margins), spreadOf(r.grants)
+}
+
+func spreadOf(values []time.Duration) *spread {
+	if len(values) == 0 {
+		return nil
+	}
+	s := slices.Sorted(slices.Values(values))
+	return &spread{ms(s[0]), ms(s[len(s)/2]), ms(s[len(s)-1])}
+}
+
+func ms(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// allUpdates is how many updates a round has if nothing goes wrong.
+const allUpdates = 2*warmUpdates + 1 + rivalUpdates + 1
+
+// check returns the rules that a row breaks, in words. The first three are for every library: a
+// round that breaks them proves nothing. The others are what this project promises, and what
+// finds the planted mistakes.
+func check(r row, l library) (broken []string) {
+	fails := func(format string, args ...any) { broken = append(broken, fmt.Sprintf(format, args...)) }
+	ours := l.name == thisProject || l.planted
+	switch {
+	case r.Rounds == 0:
+		if ours || r.Fault == "nothing" || r.Fault == "pause" {
+			fails("no round tells anything")
+		}
+	case r.Fault == "nothing" && r.Acknowledged != r.Rounds*allUpdates:
+		fails("the control has acknowledged %d updates, want %d", r.Acknowledged, r.Rounds*allUpdates)
+	case r.Fault == "nothing" && r.Lost != 0:
+		fails("the control has lost %d updates", r.Lost)
+	case r.Fault == "pause" && !r.Fence && !l.neverExpires && r.Lost*10 <= r.Acknowledged:
+		fails("the pause has lost %d of %d updates without a fence, want more than a tenth: otherwise it proves nothing", r.Lost, r.Acknowledged)
+	}
+	if !ours {
+		return broken
+	}
+	if r.Fence && r.Lost != 0 {
+		fails("%d updates are lost with the fence", r.Lost)
+	}
+	if r.Overlaps != 0 {
+		fails("two holders believed at the same time, in %d rounds", r.Overlaps)
+	}
+	if r.Margin != nil && r.Margin.Least < 0 {
+		fails("a rival was granted the lock %.2f ms before the holder knew", -r.Margin.Least)
+	}
+	if r.OutOfOrder != 0 {
+		fails("%d tokens are out of order", r.OutOfOrder)
+	}
+	if r.NotGranted != 0 {
+		fails("%d rivals were not granted the lock in their time", r.NotGranted)
+	}
+	return broken
+}
+
+// unfound returns an error that names the planted mistakes which no row has found.
+func unfound(rows []*row) (err error) {
+	found := make(map[string]bool)
+	for _, r := range rows {
+		found[r.Library] = found[r.Library] || len(r.Fails) > 0
+	}
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		if !found[name] {
+			err = errors.Join(err, fmt.Errorf("%q was not found", name))
+		}
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// history is what happened in one match.
+type history struct {
+	Victim []section // without the section with the fault
+	Hold   *section  // the section with the fault; nil: the victim was killed in it
+	Rival  []section
+
+	Killed      bool
+	Struck      moment        // when the fault began
+	Away        bool          // the service heard nothing of the victim for longer than the TTL
+	Bound       time.Duration // after the fault, for the rival's grant
+	RivalError  string        // the rival was not granted the lock, or failed later
+	VictimError string        // the same for the victim, after its section
+
+	Acknowledged, Refused int // writes
+	Final                 int // the counter
+}
+
+// findings are the verdict on one match.
+type findings struct {
+	Acknowledged, Lost, Refused int
+
+	Overlap    time.Duration  // for how long both believed, in all
+	Margin     *time.Duration // from the victim's knowledge that the lock is lost to the rival's grant
+	Grant      *time.Duration // from the fault to the rival's grant, if the victim was away
+	Late       bool           // Grant was later than the bound, and a second for the machine
+	NotGranted bool           // the rival was not granted the lock in its time
+	OutOfOrder int            // tokens that are not larger than that of an earlier holder
+	Failed     bool           // a contender failed after the fault: the lock was not available to it
+}
+
+// machineTime is what a healthy but busy machine may add to a time.
+const machineTime = time.Second
+
+// judge reads the history of a match. It doesn't know which library it was.
+func judge(h history) findings {
+	f := findings{Acknowledged: h.Acknowledged, Lost: h.Acknowledged - h.Final, Refused: h.Refused}
+	victim := slices.Clone(h.Victim)
+	if h.Hold != nil {
+		victim = append(victim, *h.Hold)
+	}
+	for _, v := range victim {
+		for _, r := range h.Rival {
+			f.Overlap += max(0, overlap(v, r))
+		}
+	}
+	f.OutOfOrder = outOfOrder(slices.Concat(victim, h.Rival))
+
+	granted := firstGrant(h.Rival, h.Struck)
+	switch {
+	case granted == 0:
+		f.NotGranted = h.RivalError != ""
+	case h.Away:
+		grant := granted.sub(h.Struck)
+		f.Grant, f.Late = &grant, grant > h.Bound+machineTime
+	}
+	f.Failed = h.RivalError != "" && granted != 0 || h.VictimError != ""
+	if granted != 0 && h.Hold != nil && h.Hold.Lost != 0 {
+		margin := granted.sub(h.Hold.known())
+		f.Margin = &margin
+	}
+	return f
+}
+
+// overlap is for how long two holders believed at the same time. Both ends of a belief are moments
+// at which the holder surely believed.
+func overlap(a, b section) time.Duration {
+	return min(a.Held, b.Held).sub(max(a.Granted, b.Granted))
+}
+
+// known is when a holder knew that it had lost the lock: at the first look that showed it, or
+// before that at the deadline, which was known already.
+func (s section) known() moment {
+	if s.Deadline != 0 {
+		return min(s.Lost, s.Deadline)
+	}
+	return s.Lost
+}
+
+// firstGrant is the first grant after a moment; 0: none.
+func firstGrant(all []section, after moment) (first moment) {
+	for _, s := range all {
+		if s.Granted > after && (first == 0 || s.Granted < first) {
+			first = s.Granted
+		}
+	}
+	return first
+}
+
+// outOfOrder counts the tokens that are not larger than all tokens of leases which were granted
+// before the acquisition began.
+func outOfOrder(all []section) (n int) {
+	for _, s := range all {
+		if s.Token != 0 && slices.ContainsFunc(all, func(earlier section) bool {
+			return earlier.Granted < s.Asked && earlier.Token >= s.Token
+		}) {
+			n++
+		}
+	}
+	return n
+}

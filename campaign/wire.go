@@ -1,0 +1,77 @@
+package main
+
+import (
+	"net/netip"
+	"time"
+)
+
+// A contender is a process that the program starts from its own binary. It gets its task in an
+// environment variable, orders on its standard input, and sends requests on its standard output.
+// Each request but done gets a reply.
+
+// taskVariable is the environment variable that makes a process a contender.
+const taskVariable = "LOCKER_CAMPAIGN_CONTENDER"
+
+// task says what a contender uses.
+type task struct {
+	Backend, Library string
+	Addrs            []string
+	TTL              time.Duration
+	Name             string // of the lock
+	Fence            bool   // tokens are given to the store
+	Network          int    // a process in the servers' network, if packets may be dropped; 0: none
+	From             netip.Addr
+	Delay            time.Duration // how much longer each answer of the servers takes
+}
+
+// order is what the program tells a contender to do.
+type order struct {
+	Do     string          // one of the following
+	Thinks []time.Duration // between read and write: one for each update
+	Limit  time.Duration   // for each acquisition
+	Blind  bool            // of hold: write without another look at the lock
+}
+
+const (
+	doUpdate = "update" // acquire, read, think, write, release
+	doHold   = "hold"   // the same once, with the fault between read and write
+	doGuard  = "guard"  // acquire, hold until told otherwise, release
+	doQuit   = "quit"
+)
+
+// request is what a contender says.
+type request struct {
+	Say      string // one of the following
+	Token    int64
+	Value    int           // of write: what is written
+	Sections []section     // of done
+	Slack    time.Duration // of ready
+	Error    string        // of done and ready: what failed
+}
+
+const (
+	sayReady = "ready" // it can execute orders
+	sayRead  = "read"  // the store is read, after the token was claimed
+	sayWrite = "write"
+	sayHere  = "here" // the fault may begin; the reply comes when the section may go on
+	sayOver  = "over" // the section has written, or has given up
+	sayDone  = "done" // the order is executed
+)
+
+// reply is the answer to a request.
+type reply struct {
+	Value   int
+	Refused bool // by the fence
+}
+
+// section is what a contender knows of one critical section.
+type section struct {
+	Token    int64
+	Asked    moment // before the acquisition began
+	Granted  moment // after it returned
+	Held     moment // before the last look that showed the lock as held
+	Lost     moment // after the first look that showed it as lost; 0: none did
+	Deadline moment // of the lease, as the last look showed it; 0: it has none
+	Released moment // before the release began; 0: it didn't
+	Error    string // of the release
+}
