@@ -6,9 +6,10 @@
 # make fuzz     each fuzz target for FUZZTIME
 # make mutate   how many wrong backends the conformance suite refuses, as a table
 # make soak     the long campaigns
+# make campaign real faults on real servers, with other libraries in the same rounds; it writes docs/proof.md
 # make mutants-driver
 #               the engine under small changes of its code, which its own tests must notice
-.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak
+.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak campaign
 
 GOLANGCI_LINT := v2.15.0
 GREMLINS := v0.6.0
@@ -48,8 +49,9 @@ vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
 
 # First the Go benchmarks of the packages, and then all backends and their peers on real servers,
-# which need Docker.
-bench:
+# which need Docker. The program divides the time that its flag -time states among the backends; images
+# are built before that.
+bench: images
 	go test -run '^$$' -bench . -benchmem ./...
 	cd bench && go vet . && go test . && go run .
 
@@ -68,6 +70,17 @@ soak: images
 	go test -race -count=$(SOAK) -timeout 60m ./...
 	LOCKER_SOAK=1 go test -timeout 1h ./internal/redlockmodel
 	cd integration && LOCKER_SOAK=1 go test -race -p $(PACKAGES) -count=20 -timeout 4h ./...
+
+# The page is also written if rows break the rules: it says which. The faults are made with SEED and
+# in ROUNDS rounds each, and no round begins after CAMPAIGN_TIME.
+ROUNDS ?= 50
+SEED ?= 1
+CAMPAIGN_TIME ?= 4h
+campaign: images
+	cd campaign && go vet . && go test -race .
+	cd campaign && go build -o $(BIN)/campaign . && { \
+		$(BIN)/campaign -rounds $(ROUNDS) -seed $(SEED) -time $(CAMPAIGN_TIME); code=$$?; \
+		$(BIN)/campaign -report ../docs/proof.md results.json && exit $$code; }
 
 # Survivors (LIVED) that are not in driver/mutants.txt are holes in the tests. MUTANTS is another
 # package or its folder. One mutant at a time, with the tests of its package alone, without the race
