@@ -15,6 +15,11 @@ import (
 // (Err notices at once.)
 const maxSleep = time.Second
 
+// minSleep isn't zero, because in a bubble of testing/synctest Go runs a timer of zero at once, on the
+// goroutine that sets it. Two such timers at the same time break the race detector (Go 1.26: both
+// runs use the bubble's one race context), and the test ends with a fault in it.
+const minSleep = time.Nanosecond
+
 const unarmed time.Duration = math.MaxInt64
 
 // arm sets the timer for the first moment, unless it fires early enough anyway.
@@ -22,7 +27,7 @@ func (e *engine) arm() {
 	if len(e.moments) == 0 {
 		return
 	}
-	in := min(max(e.moments[0].moment.Sub(Stamp()), 0), maxSleep)
+	in := min(max(e.moments[0].moment.Sub(Stamp()), minSleep), maxSleep)
 	fires := time.Since(epoch) + in
 	if e.fires <= fires {
 		return
