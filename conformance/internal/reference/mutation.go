@@ -14,5 +14,6 @@ type Mutation struct {
 
 // Mutations returns all of them, by kind.
 func Mutations() []Mutation {
-	return slices.Concat(whoMutations, whenMutations, countMutations, orderMutations, saidMutations, connMutations, lastsMutations)
+	return slices.Concat(whoMutations, whenMutations, countMutations, orderMutations, saidMutations, currentMutations, connMutations,
+		lastsMutations)
 }
