@@ -3,9 +3,9 @@
 
 -- include args.lua
 
--- The usual case: nobody has it, nobody waits, there is no tombstone, and the clock has passed the
--- last token. It is written without functions, because a definition costs as much as half a
--- command. It does what take does (token.lua), which does it for all other cases.
+-- The usual case: nobody has the lock, nobody waits, there is no tombstone, and the clock has passed
+-- the last token. It does what take does (token.lua), without the functions of that file: to define
+-- a function costs half as much as a command.
 local free = redis.call('EXISTS', KEYS[1], KEYS[3], KEYS[5]) == 0
 if free then
   local time = redis.call('TIME')
@@ -15,7 +15,7 @@ if free then
     redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', ARGV[2])
     return token
   end
-  redis.call('SET', KEYS[2], last, 'PX', 2 * hour) -- take needs it
+  redis.call('SET', KEYS[2], last, 'PX', 2 * hour) -- put back, because take reads it
 end
 
 -- include kept.lua

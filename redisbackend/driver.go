@@ -60,7 +60,7 @@ func (d *redisDriver) Renew(ctx context.Context, locks []driver.Lock, report fun
 	reqs := make([]request, len(locks))
 	for i, l := range locks {
 		reqs[i] = l.(*lock).request(d.renewScript(), sent)
-		reqs[i].patient = true
+		reqs[i].deadlineOnly = true
 	}
 	d.router.askAll(ctx, reqs, func(i int, a answer) {
 		report(i, sent, locks[i].(*lock).renewed(a, sent))

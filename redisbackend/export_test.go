@@ -106,7 +106,7 @@ func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
 // NewOwnDriver is NewDriver for a client that was made for a URL.
 func NewOwnDriver(client redis.UniversalClient) driver.Driver {
 	conn := redisconn.NewConn(client, messageTimeout)
-	conn.UseLines()
+	conn.UsePool()
 	d := newDriver(conn, newConfig(nil), nil)
 	d.grants = nil
 	return d

@@ -89,7 +89,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if !listens {
 		r.channel = ""
 	}
-	ctx, cancel := l.limit(ctx)
+	ctx, cancel := l.requestContext(ctx)
 	defer cancel()
 	a := l.d.router.ask(ctx, r)
 	grant, err := l.acquired(a, sent)
@@ -103,10 +103,10 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	return grant, err
 }
 
-// limit returns the context of a request to acquire. Where the connection can't obey ctx, a request
-// that was sent is not given up when ctx ends: the caller doesn't wait for it, and its outcome is
-// worth something to the clean-up. The router limits requests by messageTimeout.
-func (l *lock) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+// requestContext returns the context of a request to acquire. Where the connection can't obey ctx, a
+// request that was sent is not given up when ctx ends: the caller doesn't wait for it, and its outcome
+// is worth something to the clean-up. The router limits requests by messageTimeout.
+func (l *lock) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	obeys := l.d.router.conn.ObeysContext()
 	switch {
 	case obeys && l.ttl >= messageTimeout:

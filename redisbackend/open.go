@@ -27,7 +27,7 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 	}
 	client := redis.NewUniversalClient(&options)
 	conn := redisconn.NewConn(client, messageTimeout)
-	conn.UseLines()
+	conn.UsePool()
 	l, err := newLocker(ctx, conn, c, client.Close)
 	if err != nil {
 		_ = client.Close()

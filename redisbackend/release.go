@@ -26,7 +26,7 @@ func (l *lock) Release(ctx context.Context) error {
 	if remains != none {
 		for _, s := range l.removal(granted, remains) {
 			r := l.request(s, driver.Stamp())
-			r.late, r.patient = remains == arriving, true
+			r.late, r.deadlineOnly = remains == arriving, true
 			if a := l.d.router.ask(ctx, r); a.err != nil {
 				return a.err
 			}

@@ -15,7 +15,7 @@ local held = type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == own
 if held then
   redis.call('DEL', KEYS[1])
   if ARGV[3] == '' and redis.call('EXISTS', KEYS[3]) == 0 then
-    return GONE -- the usual case
+    return GONE -- the usual case: nobody waits
   end
 end
 -- If somebody else has put a key of another type in the place of the queue, there is no queue: the

@@ -4,7 +4,8 @@
 -- include args.lua
 -- include kept.lua
 
--- The usual case, before functions are defined that it doesn't need: a lease that exists.
+-- The usual case: a lease that exists. It comes before the functions that it doesn't need, because
+-- each definition costs time.
 local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
 if type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == owner .. ' ' then
   local token = string.match(lease, '^%S+ (%d+)$')

@@ -17,7 +17,7 @@ const (
 	messageTimeout = 2 * time.Second // of one message and its answers
 	batchSize      = 512             // requests in one message
 	maxTries       = 4               // of a message whose repetition is harmless
-	lanesWidth     = 4               // messages to one server that are being sent where it is near; then requests join
+	lanesWidth     = 4               // messages that are being sent to one server that is near; further requests join
 )
 
 // router sends each request to the server that has its lock. go-redis repeats nothing here, because
@@ -111,13 +111,14 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 func (s *router) send(ctx context.Context, reqs []request) []answer {
 	began := time.Now()
 	end := began.Add(messageTimeout)
-	if reqs[0].patient { // or ctx is that of a lane, which doesn't end
-		ctx, end = s.conn.OnlyUntil(ctx, end)
+	if reqs[0].deadlineOnly { // or ctx is that of a lane, which doesn't end
+		ctx, end = s.conn.DeadlineOnly(ctx, end)
 	}
-	persistUntil := end.Add(began.Sub(end) / 4)
+	limit := end
 	if until, limited := ctx.Deadline(); limited && until.Before(end) {
-		persistUntil = until.Add(began.Sub(until) / 4)
+		limit = until
 	}
+	persistUntil := limit.Add(began.Sub(limit) / 4) // three quarters of the time
 	answers := make([]answer, len(reqs))
 	var open []int // the requests without an answer; nil: all
 	whole := false
@@ -126,10 +127,7 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 		pause, learns := time.Duration(0), false
 		cmds, failed := s.exchange(ctx, end, reqs, open, whole)
 		for j, cmd := range cmds {
-			i := j
-			if open != nil {
-				i = open[j]
-			}
+			i := nth(open, j)
 			a := &answers[i]
 			result, err := any(nil), failed
 			if failed == nil {
@@ -176,8 +174,8 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 	return answers
 }
 
-// exchange sends some of the requests, or all, in one message, once. It returns the commands, which
-// have the results, or an error for them all.
+// exchange sends some of the requests in one message, once; nil: all. It returns the commands, which
+// have the results, or one error for all of them.
 func (s *router) exchange(ctx context.Context, end time.Time, reqs []request, which []int, whole bool) ([]redis.Cmder, error) {
 	n := len(which)
 	if which == nil {
@@ -185,11 +183,15 @@ func (s *router) exchange(ctx context.Context, end time.Time, reqs []request, wh
 	}
 	cmds := make([]redis.Cmder, n)
 	for j := range cmds {
-		i := j
-		if which != nil {
-			i = which[j]
-		}
-		cmds[j] = s.conn.NewCommand(ctx, reqs[i].words(whole))
+		cmds[j] = s.conn.NewCommand(ctx, reqs[nth(which, j)].words(whole))
 	}
 	return cmds, s.conn.SendUntil(ctx, end, cmds...)
+}
+
+// nth is which[n], where a nil list means all. A list of all would be an allocation for each message.
+func nth(which []int, n int) int {
+	if which == nil {
+		return n
+	}
+	return which[n]
 }

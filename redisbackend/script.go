@@ -33,21 +33,21 @@ var (
 
 // request is one call of a script.
 type request struct {
-	script  *script
-	key     string // of the lock
-	owner   string
-	ttl     time.Duration // whole milliseconds
-	sent    driver.Instant
-	channel string // where grants are heard; "": the request must not be queued
-	late    bool   // of a release: see release.lua
-	polling bool   // if it fails it will be made again soon
-	patient bool   // its context ends only at the deadline
+	script       *script
+	key          string // of the lock
+	owner        string
+	ttl          time.Duration // whole milliseconds
+	sent         driver.Instant
+	channel      string // where grants are heard; "": the request must not be queued
+	late         bool   // of a release: see release.lua
+	polling      bool   // if it fails it will be made again soon
+	deadlineOnly bool   // its context ends at its deadline, and never before
 }
 
-// call is a request on the wire. Its words are in one place, and most are pointers to what is next
-// to them, because each word that is not a pointer would be an allocation of its own.
+// call is a request on the wire. Most of its words are pointers to the fields after them: a pointer
+// in an interface costs nothing, and each value in one would be an allocation.
 type call struct {
-	words [12]any
+	words [12]any // EVALSHA, the digest, the number of keys, up to five keys, and four arguments
 	keys  [5]string
 	ttl   int64
 	sent  int64
@@ -99,11 +99,12 @@ type reply struct {
 	rank    int           // in the queue, from 0
 }
 
+// grantedWord is what a grant begins with, converted once, because each conversion would allocate.
 var grantedWord any = int64(granted)
 
 // parseReply reads an answer: a table, or a value in the place of a table (see args.lua).
 func parseReply(answer any) (reply, error) {
-	var few [2]any
+	var few [2]any // saves an allocation
 	values := few[:0]
 	switch v := answer.(type) {
 	case int64:

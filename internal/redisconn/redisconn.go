@@ -16,8 +16,8 @@
 //     were answered get the error of one that follows them (setCmdsErr in command.go). See
 //     [Command.SetErr].
 //   - A context doesn't interrupt a call. Without ContextTimeoutEnabled its deadline doesn't bound
-//     one either (baseClient.context in redis.go). See [Conn.Call], and [Lines] for clients that are
-//     made here.
+//     one either (baseClient.context in redis.go). See [Conn.Call], and [Pool] for clients that are
+//     made by this package.
 //   - An error of a time limit doesn't say which server was asked, unlike those of connections. See
 //     [Conn.NameServer].
 //   - A subscription connects again without a word, and messages are lost meanwhile (PubSub.conn in
@@ -41,7 +41,7 @@ type Conn struct {
 	Client  redis.UniversalClient
 	Cluster *redis.ClusterClient // the same client, if it is of a Cluster; otherwise nil
 
-	lines   *Lines        // send the commands; nil: Client does
+	pool    *Pool         // sends the commands; nil: Client does
 	bounded bool          // contexts bound calls: ContextTimeoutEnabled is set
 	limit   time.Duration // the client's own timeouts for reading and writing; 0: any
 	closing chan struct{} // closed by Close
@@ -66,24 +66,24 @@ func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
 	return c
 }
 
-// UseLines makes Send obey contexts if the client reaches one server, without Sentinels. The client
-// must have been made here, with the settings of [Target]: [Lines] make others like it, which a
-// caller's client can't be replaced by, because its hooks are its own. UseLines is called before
-// the first call, and Close then closes the lines.
-func (c *Conn) UseLines() {
+// UsePool makes Send obey contexts if the client reaches one server, without Sentinels. Commands then
+// go through a [Pool], whose clients have the same settings. So the client must have been made with
+// the settings of [Target]: a caller's client may have hooks, which other clients don't have. UsePool
+// is called before the first call. Close closes the pool as well.
+func (c *Conn) UsePool() {
 	if client, ok := c.Client.(*redis.Client); ok && !UsesSentinels(client) {
-		c.lines = NewLines(client.Options())
+		c.pool = NewPool(client.Options())
 	}
 }
 
 // ObeysContext reports whether Send and SendUntil return at once when their context ends.
-func (c *Conn) ObeysContext() bool { return c.lines != nil }
+func (c *Conn) ObeysContext() bool { return c.pool != nil }
 
 // Close makes calls return that wait for an answer. It doesn't close the client. It is called once.
 func (c *Conn) Close() {
 	close(c.closing)
-	if c.lines != nil {
-		c.lines.close()
+	if c.pool != nil {
+		c.pool.close()
 	}
 }
 
@@ -130,9 +130,9 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 // Send sends commands in one message and waits for their results. Each command then holds its
 // result. After an error the commands must not be read.
 func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
-	if c.lines != nil {
+	if c.pool != nil {
 		end, _ := ctx.Deadline()
-		return c.lines.send(ctx, end, cmds)
+		return c.pool.send(ctx, end, cmds)
 	}
 	return c.Call(ctx, func() {
 		if len(cmds) == 1 && c.Cluster == nil {
@@ -148,8 +148,8 @@ func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 // SendUntil is Send with a deadline in addition to that of ctx. Where ObeysContext is true, it
 // returns at once when ctx ends.
 func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder) error {
-	if c.lines != nil {
-		return c.lines.send(ctx, end, cmds)
+	if c.pool != nil {
+		return c.pool.send(ctx, end, cmds)
 	}
 	if until, limited := ctx.Deadline(); !limited || until.After(end) {
 		var cancel context.CancelFunc
@@ -159,10 +159,11 @@ func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder
 	return c.Send(ctx, cmds...)
 }
 
-// OnlyUntil returns what a call of SendUntil is given in place of ctx and end, where ctx ends only
-// at its deadline. A timer for that costs more than the rest of a context.
-func (c *Conn) OnlyUntil(ctx context.Context, end time.Time) (context.Context, time.Time) {
-	if c.lines == nil {
+// DeadlineOnly returns what SendUntil is given in place of ctx and end if ctx ends at its deadline
+// and never before. With a pool, the deadline is then a part of end: a context that ends by itself
+// has a timer, which costs more than the rest of the context.
+func (c *Conn) DeadlineOnly(ctx context.Context, end time.Time) (context.Context, time.Time) {
+	if c.pool == nil {
 		return ctx, end
 	}
 	if until, limited := ctx.Deadline(); limited && until.Before(end) {

@@ -57,11 +57,11 @@ func NewCommand(ctx context.Context, words ...any) *Command {
 	return &Command{Cmd: redis.NewCmd(ctx, words...)}
 }
 
-// NewCommand makes a command of words, some of which may be pointers to strings and to int64. They
-// save allocations, but hooks of a caller's client would show them as addresses, so those get the
-// values.
+// NewCommand makes a command of words. Some of them may be pointers to strings and to int64, which
+// saves allocations. Hooks of a caller's client would show pointers as addresses, so for such a client
+// the values take their place.
 func (c *Conn) NewCommand(ctx context.Context, words []any) *Command {
-	if c.lines == nil {
+	if c.pool == nil {
 		for i, word := range words {
 			switch word := word.(type) {
 			case *string:

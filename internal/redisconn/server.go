@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// sentinelAddr is the address that every client has which finds its server through Sentinels
+// sentinelAddr is what a client that finds its server through Sentinels says is the server's address
 // (NewFailoverClient in sentinel.go).
 const sentinelAddr = "FailoverClient"
 

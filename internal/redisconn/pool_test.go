@@ -20,8 +20,8 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 )
 
-// lines makes a Conn with lines to a server, and counts the connections.
-func lines(t *testing.T, size int, answer func(command []string) string) (c *redisconn.Conn, connections *atomic.Int32) {
+// pooled makes a Conn with a Pool to a server, and counts the connections.
+func pooled(t *testing.T, size int, answer func(command []string) string) (c *redisconn.Conn, connections *atomic.Int32) {
 	t.Helper()
 	connections = new(atomic.Int32)
 	addr := redistest.Listen(t, func(conn net.Conn) {
@@ -33,17 +33,17 @@ func lines(t *testing.T, size int, answer func(command []string) string) (c *red
 			return redistest.Handshake(command)
 		})
 	})
-	return linesTo(t, &redis.Options{Addr: addr, PoolSize: size}), connections
+	return pooledTo(t, &redis.Options{Addr: addr, PoolSize: size}), connections
 }
 
-func linesTo(t *testing.T, o *redis.Options) *redisconn.Conn {
+func pooledTo(t *testing.T, o *redis.Options) *redisconn.Conn {
 	t.Helper()
 	o.ContextTimeoutEnabled, o.MaxRetries, o.DialerRetries = true, -1, 1
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })
 	c := redisconn.NewConn(client, 0)
-	c.UseLines()
+	c.UsePool()
 	return c
 }
 
@@ -56,10 +56,10 @@ func atOnce(t *testing.T, what string, since time.Time) {
 	}
 }
 
-func TestLinesObeyContexts(t *testing.T) {
+func TestPoolObeysContexts(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	silent := true
-	c, connections := lines(t, 1, func([]string) string {
+	c, connections := pooled(t, 1, func([]string) string {
 		if silent {
 			asked <- struct{}{}
 			return redistest.Silence
@@ -95,12 +95,12 @@ func TestLinesObeyContexts(t *testing.T) {
 }
 
 // A deadline needs no timer of a context.
-func TestLinesObeyDeadlines(t *testing.T) {
-	c, _ := lines(t, 1, func([]string) string { return redistest.Silence })
+func TestPoolObeysDeadlines(t *testing.T) {
+	c, _ := pooled(t, 1, func([]string) string { return redistest.Silence })
 	for range 2 {
 		end := time.Now().Add(50 * time.Millisecond)
 		cmd := redisconn.NewCommand(t.Context(), "evalsha", "x", 0)
-		ctx, until := c.OnlyUntil(t.Context(), end)
+		ctx, until := c.DeadlineOnly(t.Context(), end)
 		err := c.SendUntil(ctx, until, cmd)
 		if err == nil {
 			_, err = cmd.Result()
@@ -113,12 +113,12 @@ func TestLinesObeyDeadlines(t *testing.T) {
 }
 
 // A server that accepts connections and never speaks TLS is met while connecting.
-func TestLinesObeyContextsWhileConnecting(t *testing.T) {
+func TestPoolObeysContextsWhileConnecting(t *testing.T) {
 	connected := make(chan struct{}, 1)
 	hold := make(chan struct{})
 	addr := redistest.Listen(t, func(net.Conn) { connected <- struct{}{}; <-hold })
 	defer close(hold)
-	c := linesTo(t, &redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	c := pooledTo(t, &redis.Options{Addr: addr, TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 	ctx, cancel := context.WithCancel(t.Context())
 	var ended time.Time
 	go func() {
@@ -133,9 +133,9 @@ func TestLinesObeyContextsWhileConnecting(t *testing.T) {
 }
 
 // No more connections than the client may have: other calls wait, and leave when their context ends.
-func TestLinesAreLimited(t *testing.T) {
+func TestPoolIsLimited(t *testing.T) {
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
-	c, connections := lines(t, 1, func([]string) string { asked <- struct{}{}; <-answer; return ":1\r\n" })
+	c, connections := pooled(t, 1, func([]string) string { asked <- struct{}{}; <-answer; return ":1\r\n" })
 	var all sync.WaitGroup
 	all.Go(func() {
 		if _, err := ask(t.Context(), c); err != nil {
@@ -156,9 +156,9 @@ func TestLinesAreLimited(t *testing.T) {
 }
 
 // Close ends calls, and connections that are idle.
-func TestLinesEndWithClose(t *testing.T) {
+func TestPoolEndsWithClose(t *testing.T) {
 	asked := make(chan struct{}, 1)
-	c, _ := lines(t, 2, func([]string) string { asked <- struct{}{}; return redistest.Silence })
+	c, _ := pooled(t, 2, func([]string) string { asked <- struct{}{}; return redistest.Silence })
 	var ended time.Time
 	go func() {
 		<-asked
@@ -176,9 +176,9 @@ func TestLinesEndWithClose(t *testing.T) {
 
 // Contexts that end just when the answer comes: such a call has an answer or an error, and no
 // interruption reaches the next call on the connection.
-func TestLinesUnderLoad(t *testing.T) {
+func TestPoolUnderLoad(t *testing.T) {
 	var cancels sync.Map // of the requests, by id
-	c, _ := lines(t, 1, func(command []string) string {
+	c, _ := pooled(t, 1, func(command []string) string {
 		if cancel, ok := cancels.Load(command[3]); ok {
 			go cancel.(context.CancelFunc)()
 		}
@@ -205,14 +205,14 @@ func TestLinesUnderLoad(t *testing.T) {
 }
 
 // Contexts interrupt no calls of clients whose connections are not known.
-func TestClientsWithoutLines(t *testing.T) {
+func TestClientsWithoutPool(t *testing.T) {
 	behind := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "m", SentinelAddrs: []string{"127.0.0.1:1"}})
 	defer behind.Close()
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
 	defer cluster.Close()
 	for _, client := range []redis.UniversalClient{behind, cluster} {
 		c := redisconn.NewConn(client, time.Second)
-		if c.UseLines(); c.ObeysContext() {
+		if c.UsePool(); c.ObeysContext() {
 			t.Errorf("a %T obeys contexts", client)
 		}
 	}
@@ -220,7 +220,7 @@ func TestClientsWithoutLines(t *testing.T) {
 
 // A connection that the server has ended while nobody used it is replaced before the next request is
 // sent, so that the request is executed once.
-func TestLinesReplaceIdleConnections(t *testing.T) {
+func TestPoolReplacesIdleConnections(t *testing.T) {
 	var sent atomic.Int32
 	var open net.Conn
 	addr := redistest.Listen(t, func(conn net.Conn) {
@@ -233,7 +233,7 @@ func TestLinesReplaceIdleConnections(t *testing.T) {
 			return redistest.Handshake(command)
 		})
 	})
-	c := linesTo(t, &redis.Options{Addr: addr, PoolSize: 1})
+	c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: 1})
 	for range 3 {
 		if got, err := ask(t.Context(), c); got != int64(1) {
 			t.Errorf("a call = %v, %v, want 1", got, err)
@@ -247,7 +247,7 @@ func TestLinesReplaceIdleConnections(t *testing.T) {
 }
 
 // When all connections end at once, one call learns it, and the next one connects again.
-func TestLinesConnectAgainAfterAllHaveEnded(t *testing.T) {
+func TestPoolConnectsAgainAfterAllHaveEnded(t *testing.T) {
 	const size = 4
 	var mu sync.Mutex
 	var open []net.Conn
@@ -268,7 +268,7 @@ func TestLinesConnectAgainAfterAllHaveEnded(t *testing.T) {
 			return ":1\r\n"
 		})
 	})
-	c := linesTo(t, &redis.Options{Addr: addr, PoolSize: size})
+	c := pooledTo(t, &redis.Options{Addr: addr, PoolSize: size})
 	var all sync.WaitGroup
 	for range size {
 		all.Go(func() {
@@ -292,7 +292,7 @@ func TestLinesConnectAgainAfterAllHaveEnded(t *testing.T) {
 }
 
 // A server that refuses the password now may accept it later.
-func TestLinesConnectAgainAfterRefusal(t *testing.T) {
+func TestPoolConnectsAgainAfterRefusal(t *testing.T) {
 	var refuses atomic.Bool
 	refuses.Store(true)
 	addr := redistest.Listen(t, func(conn net.Conn) {
@@ -306,7 +306,7 @@ func TestLinesConnectAgainAfterRefusal(t *testing.T) {
 			return redistest.Handshake(command)
 		})
 	})
-	c := linesTo(t, &redis.Options{Addr: addr, Password: "open-sesame"})
+	c := pooledTo(t, &redis.Options{Addr: addr, Password: "open-sesame"})
 	for range 2 {
 		if _, err := ask(t.Context(), c); !redisconn.Says(err, "WRONGPASS") || strings.Contains(err.Error(), "bad state") {
 			t.Errorf("a call with a password that is refused = %v, want WRONGPASS", err)

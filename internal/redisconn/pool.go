@@ -1,0 +1,157 @@
+package redisconn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker/driver/kit"
+)
+
+// Pool is a pool of connections to one server, on which a call returns at once when its context
+// ends. Each connection belongs to a client of its own, which is closed to end the call: go-redis has
+// no other way to do that, and doesn't tell on which connection of its own pool a call waits.
+type Pool struct {
+	options redis.Options
+	slots   chan struct{} // has a value for each connection that is busy
+
+	mu     sync.Mutex
+	idle   []*pooledConn // the one that was used last is at the end
+	busy   map[*pooledConn]struct{}
+	closed bool
+}
+
+// NewPool makes a pool with the settings of a client of the server, and as many connections as that
+// client may have. The settings must have ContextTimeoutEnabled. A Dialer among them isn't used.
+func NewPool(o *redis.Options) *Pool {
+	p := &Pool{options: *o, slots: make(chan struct{}, o.PoolSize), busy: make(map[*pooledConn]struct{})}
+	p.options.PoolSize = 2 // with one, go-redis refuses to connect for up to a second after each failure
+	p.options.Protocol = 2 // with 3, it looks for pushed messages before and after each command
+	return p
+}
+
+// send sends commands in one message and waits for their results, until end at the latest. It
+// returns at once when ctx ends.
+//
+//nolint:contextcheck // the end of ctx interrupts the call
+func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) error {
+	now := time.Now()
+	if ctx.Err() != nil || !end.IsZero() && !now.Before(end) {
+		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+	}
+	c, err := p.take(ctx, end)
+	if err != nil {
+		return err
+	}
+	c.refresh(now)
+	call := &pooledCall{Context: context.Background(), end: end}
+	c.begin(call)
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, func() { c.interrupt(call) })
+	}
+	interrupted, reusable := false, false
+	defer func() { // also when a call panics
+		stop()
+		p.put(c, reusable)
+	}()
+	err = c.process(call, cmds)
+	interrupted = c.finish()
+	reusable = !interrupted && c.keeps(cmds)
+	if !interrupted && slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil && Broken(cmd.Err()) }) {
+		p.dropIdle()
+	}
+	if interrupted && err != nil && !Unsent(err) {
+		return kit.ErrNoAnswer // go-redis says that the connection was closed
+	}
+	return nil
+}
+
+// take waits for a connection that is free.
+func (p *Pool) take(ctx context.Context, end time.Time) (*pooledConn, error) {
+	select {
+	case p.slots <- struct{}{}:
+	default:
+		if err := p.waitForSlot(ctx, end); err != nil {
+			return nil, err
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		<-p.slots
+		return nil, fmt.Errorf("%w: %w", kit.ErrClosing, kit.ErrNotSent)
+	}
+	var c *pooledConn
+	if n := len(p.idle); n > 0 {
+		c, p.idle = p.idle[n-1], p.idle[:n-1]
+	} else {
+		c = newPooledConn(p.options)
+	}
+	p.busy[c] = struct{}{}
+	return c, nil
+}
+
+func (p *Pool) waitForSlot(ctx context.Context, end time.Time) error {
+	ctx, cancel := within(ctx, end)
+	defer cancel()
+	select {
+	case p.slots <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+	}
+}
+
+func (p *Pool) put(c *pooledConn, reusable bool) {
+	p.mu.Lock()
+	delete(p.busy, c)
+	reusable = reusable && !p.closed
+	if reusable {
+		p.idle = append(p.idle, c)
+	}
+	p.mu.Unlock()
+	if !reusable {
+		_ = c.client.Close()
+	}
+	<-p.slots
+}
+
+// dropIdle closes what is idle when a connection has broken: what has ended one may have ended all,
+// and each further try of a request would find another dead one.
+func (p *Pool) dropIdle() {
+	p.mu.Lock()
+	idle := p.idle
+	p.idle = nil
+	p.mu.Unlock()
+	for _, c := range idle {
+		_ = c.client.Close()
+	}
+}
+
+// close ends all calls.
+func (p *Pool) close() {
+	p.mu.Lock()
+	p.closed = true
+	idle := p.idle
+	p.idle = nil
+	var busy []*pooledConn
+	for c := range p.busy {
+		busy = append(busy, c)
+	}
+	p.mu.Unlock()
+	for _, c := range slices.Concat(idle, busy) {
+		c.mu.Lock()
+		call := c.call
+		c.mu.Unlock()
+		if call != nil {
+			c.interrupt(call)
+		} else {
+			_ = c.client.Close()
+		}
+	}
+}
