@@ -11,29 +11,29 @@
 -- expired and is created again (the counter is not below its token then). So it can't be counted
 -- for a token. And a lock that was created again says TOKEN 0, so no lease can be renewed by it.
 
--- include database.lua
+-- include begin.lua
 
--- The quick way of locks that nobody has and nobody waits for, on a server that remembers all. It
--- does what the rest of this script does then, and does without the rest's functions, whose
--- definitions cost as much as the commands. What is not as usual is left to the rest, with the
--- locks after it.
+-- The quick way, for locks that nobody has and nobody waits for, on a server that remembers all that
+-- it must. It does what the rest of this script does in that case, but without functions, because to
+-- define them costs as much as the commands. The first lock for which that is not so is left to the
+-- rest, and so are the locks after it. The numbers are those of token.lua.
 local max, note = ARGV[1], redis.pcall('GET', KEYS[1])
 local history, began = string.match(type(note) == 'string' and note or '',
   '^(%x+) ' .. ARGV[3] .. ' (%d+) ' .. max .. '$')
 local replication = history and redis.call('INFO', 'replication') or ''
-local whole = false -- it remembers all
+local remembers = false -- the server remembers all that it must
 if string.find(replication, 'role:master', 1, true)
   and string.find(replication, 'master_replid:' .. history, 1, true) then
-  local time, minute = redis.call('TIME'), 60000000
-  local present = time[1] * 1000000 + time[2]
-  whole = began + max * 1000 <= present
-  for i = 2, whole and #KEYS or 1 do
-    local a = 4 * i - 4
+  local time, minute = redis.call('TIME'), 60000000 -- microseconds
+  local clock = time[1] * 1000000 + time[2]
+  remembers = began + max * 1000 <= clock
+  for i = 2, remembers and #KEYS or 1 do
+    local a = 4 * i - 4 -- where the arguments of the item begin, as in args.lua
     local lock, owner, token = KEYS[i], ARGV[a], tonumber(ARGV[a + 1])
     if redis.call('EXISTS', lock, lock .. ':waiters', lock .. ':tomb:' .. owner) > 0
-      or token <= began + minute or token > present + minute then break end
+      or token <= began + minute or token > clock + minute then break end
     local last = tonumber(redis.pcall('GET', lock .. ':token') or nil)
-    if token <= (last or math.floor(present / 3600000000 - 24) * 3600000000) then break end
+    if token <= (last or math.floor(clock / 3600000000 - 24) * 3600000000) then break end
     redis.call('SET', lock .. ':token', ARGV[a + 1], 'PX', 26 * 3600000)
     redis.call('SET', lock, owner .. ' ' .. ARGV[a + 1], 'PX', ARGV[a + 2])
     answers[i - 1], first = 'raised', i + 1
@@ -47,7 +47,7 @@ end
 -- include waiters.lua
 
 local why
-if whole then since = tonumber(began) else why = forgetful() end
+if remembers then since = tonumber(began) else why = forgetful() end
 if why then return why end
 
 return each(function(lock, owner, token, ttl, ticket)

@@ -28,7 +28,7 @@ type attempt struct {
 	token    locker.Token   // proposed, or won
 	reported driver.Instant // the base that the engine knows
 	backers  servers        // what the lease is attached to
-	on       []onServer     // every lease keeps its attempt, so there are as many as servers exist, and not more
+	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
 	release  *item          // made for the first release that notifies waiters
 	errs     []error        // by server: why it could not be removed; nil: no removal has failed
 	asked    servers        // their answers are still to come
@@ -87,7 +87,7 @@ func (l *lock) try(ctx context.Context) (*attempt, decision, answers) {
 // acquire is the first phase: all servers are asked for the lock.
 func (a *attempt) acquire(ctx context.Context) (decision, answers) {
 	b := a.newBallot(acquireScript, a.token)
-	b.wereSilent = a.l.d.expect(b.all)
+	b.wereSilent = a.l.d.assumeSilent(b.all)
 	outcome, all := b.cast(ctx, allOf(len(b.all)))
 	if outcome == won {
 		a.win(b.token)

@@ -13,11 +13,11 @@ import (
 // ballot is one phase of an attempt: a script that is sent to some servers at the same time, until
 // their answers decide. Servers that are slower than that still answer to the attempt.
 type ballot struct {
-	a      *attempt
-	script *redisconn.Script
-	item   *item
-	token  locker.Token
-	turns  turns
+	a        *attempt
+	script   *redisconn.Script
+	item     *item
+	token    locker.Token
+	requests requests
 
 	decided chan struct{} // closed when outcome is known
 
@@ -34,10 +34,11 @@ func (a *attempt) newBallot(s *redisconn.Script, token locker.Token) *ballot {
 	}
 }
 
-// expect fills in the answers before any has come. It returns which servers were silent the last
-// time: nobody waits for those as long as the others can decide. If the others are no majority, all
-// servers have been cut off, and may be back by now.
-func (d *redlock) expect(all answers) (wereSilent servers) {
+// assumeSilent fills in the answers before any has come: a server that was silent the last time is
+// assumed to be silent again. It returns these servers: nobody waits for them as long as the others
+// can decide. If the others are no majority, nothing is assumed: this client was cut off from most
+// servers, and may reach them again.
+func (d *redlock) assumeSilent(all answers) (wereSilent servers) {
 	for i, n := range d.nodes {
 		if n.silent.Load() {
 			all[i].err, wereSilent = kit.ErrNoAnswer, wereSilent.with(i)
@@ -59,7 +60,7 @@ func (b *ballot) cast(ctx context.Context, which servers) (decision, answers) {
 	a.mu.Lock()
 	a.asked |= which
 	a.mu.Unlock()
-	b.turns.begin(a.l.d, a.l, which)
+	b.requests.begin(a.l.d, a.l, which)
 	before := a.l.d.trailing.get(a.l.key)
 	for which != 0 {
 		if i := which.next(); before == nil || !before.follow(b, i) {
@@ -81,11 +82,11 @@ func (b *ballot) cast(ctx context.Context, which servers) (decision, answers) {
 // run asks server i.
 func (b *ballot) run(i int) {
 	a := b.a
-	r := reply{err: kit.ErrNotSent} // it followed another acquisition, and is over before it was sent
+	r := reply{err: kit.ErrNotSent} // the request had to follow another acquisition's, and the attempt is over by now
 	if !a.isOver() {
-		r = a.l.d.nodes[i].ask(b.turns.ctx, b.script, b.item)
+		r = a.l.d.nodes[i].ask(b.requests.ctx, b.script, b.item)
 	}
-	b.turns.done()
+	b.requests.done()
 	if r.verdict == raised {
 		r.counter = b.token
 	}
@@ -127,27 +128,27 @@ func (b *ballot) decide() decision {
 	return outcome
 }
 
-// turns are requests to some servers that are sent at the same time. They end within the time that
-// a server has. They have no caller's context, because a caller that gives up must not leave
-// something on the servers that nobody has looked at.
-type turns struct {
+// requests are sent to some servers at the same time. They end within the time that a server has.
+// Their context isn't a caller's: a caller that gives up must not leave something on the servers
+// that nobody has looked at.
+type requests struct {
 	ctx    context.Context //nolint:containedctx // of the requests
 	cancel context.CancelFunc
-	left   atomic.Int32
-	all    chan struct{} // closed when all have ended; nil: nobody waits for that
+	open   atomic.Int32  // how many have not ended
+	ended  chan struct{} // closed when all have ended; nil: nobody waits for that
 }
 
-func (t *turns) begin(d *redlock, l *lock, which servers) {
-	t.ctx, t.cancel = context.WithTimeout(context.Background(), d.timeoutFor(l.ttl))
-	t.left.Store(int32(which.size()))
+func (r *requests) begin(d *redlock, l *lock, which servers) {
+	r.ctx, r.cancel = context.WithTimeout(context.Background(), d.timeoutFor(l.ttl))
+	r.open.Store(int32(which.size()))
 }
 
 // done is called when one of the requests has ended.
-func (t *turns) done() {
-	if t.left.Add(-1) == 0 {
-		t.cancel()
-		if t.all != nil {
-			close(t.all)
+func (r *requests) done() {
+	if r.open.Add(-1) == 0 {
+		r.cancel()
+		if r.ended != nil {
+			close(r.ended)
 		}
 	}
 }

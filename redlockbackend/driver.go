@@ -121,8 +121,8 @@ func (d *redlock) explain(all answers) error {
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
 }
 
-// remaining is the error of a Release after which something may exist on some servers.
-func (d *redlock) remaining(left servers, errs *[mostServers]error) error {
+// removalError is the error of a Release after which something may exist on some servers.
+func (d *redlock) removalError(left servers, errs *[mostServers]error) error {
 	if left == 0 {
 		return nil
 	}

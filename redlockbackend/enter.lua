@@ -11,7 +11,7 @@
 --          'waive'   take part at once if there is no memory: an operator says that there never was one
 --          ''        do what the other scripts do
 
--- include database.lua
+-- include begin.lua
 -- include args.lua
 -- include memory.lua
 

@@ -19,12 +19,13 @@ const (
 
 	workersStay = 4 // for each server, while there is something to do
 
-	// mostUnanswered is how many requests wait for a server that was silent the last time. Nobody
-	// waits for their answers, so without a limit there would be as many as the others answer in
-	// that time.
+	// mostUnanswered is how many requests may be under way to a server that was silent the last
+	// time. Nobody waits for their answers. So without a limit there would be as many as the other
+	// servers answer in the time that a request has.
 	mostUnanswered = 256
 )
 
+// errTooSilent is the error of a request that was not sent because of mostUnanswered.
 var errTooSilent = fmt.Errorf("%w to earlier requests; %w", kit.ErrNoAnswer, kit.ErrNotSent)
 
 // node is one of the servers. Nothing is sent twice: a server that doesn't answer is one of a
@@ -82,8 +83,9 @@ func (n *node) ask(ctx context.Context, s *redisconn.Script, it *item) reply {
 
 // run sends a script for some locks, in one request.
 func (n *node) run(ctx context.Context, s *redisconn.Script, items ...*item) []reply {
-	channel := any("")                                 // where this server can notify us that a lock is free; "" if it can't
-	if s == releaseScript || n.listener.Subscribed() { // a release gives up a place, whether a message would be heard or not
+	channel := any("") // where this server can notify us that a lock is free; "" if it can't
+	// A release names its place in the queue by the channel, whether a message would be heard or not.
+	if s == releaseScript || n.listener.Subscribed() {
 		channel = n.channel
 	}
 	replies, err := n.call(ctx, &call{script: s, channel: channel, items: items})

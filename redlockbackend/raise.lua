@@ -9,7 +9,7 @@
 -- A repeated request is never answered with raised, because the counter is not below its token any
 -- more.
 
--- include database.lua
+-- include begin.lua
 -- include args.lua
 -- include memory.lua
 -- include token.lua

@@ -10,9 +10,9 @@
 -- create one that nobody knows of. So the owner gets a tombstone, which acquire looks for. It lasts
 -- for a TTL, and so would the lock of a request that was on its way for longer.
 
--- include database.lua
+-- include begin.lua
 
--- The quick way of locks that the owners have and nobody waits for; see acquire.lua.
+-- The quick way, for locks that their owners have and nobody waits for; see acquire.lua.
 for i = 2, #KEYS do
   local lock = KEYS[i]
   local held = redis.pcall('GET', lock)

@@ -31,33 +31,33 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.trail()
 	for {
-		left, pending := l.remainders(nil)
+		left, pending := l.remains(nil)
 		switch {
 		case left == 0:
 			return nil
 		case pending == 0:
-			return l.remaining()
+			return l.removalError()
 		case len(l.d.nodes)-left.size() >= majority(len(l.d.nodes)):
 			return errTrailing
 		}
 		select {
 		case <-l.changed:
 		case <-ctx.Done():
-			return l.remaining()
+			return l.removalError()
 		}
 	}
 }
 
-// remaining is the error of a Release after which something may exist on some servers.
-func (l *lock) remaining() error {
+// removalError is the error of a Release after which something may exist on some servers.
+func (l *lock) removalError() error {
 	var errs [mostServers]error
-	left, _ := l.remainders(&errs)
-	return l.d.remaining(left, &errs)
+	left, _ := l.remains(&errs)
+	return l.d.removalError(left, &errs)
 }
 
-// remainders returns the servers on which something may exist, and those about which a request is
-// still to end. If errs is given, it gets the reasons.
-func (l *lock) remainders(errs *[mostServers]error) (left, pending servers) {
+// remains returns the servers on which something may exist, and those to which a request is still
+// under way. If errs is given, it gets the reasons.
+func (l *lock) remains(errs *[mostServers]error) (left, pending servers) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, a := range l.attempts {
@@ -66,7 +66,7 @@ func (l *lock) remainders(errs *[mostServers]error) (left, pending servers) {
 	return left, l.pending()
 }
 
-// pending returns the servers about which a request is still to end.
+// pending returns the servers to which a request is still under way.
 func (a *attempt) pending() servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -96,7 +96,7 @@ func (a *attempt) rollBack(ctx context.Context) {
 	a.mu.Unlock()
 	if r := a.remove(which); r != nil {
 		select {
-		case <-r.turns.all:
+		case <-r.requests.ended:
 		case <-ctx.Done():
 		}
 	}
@@ -112,16 +112,16 @@ func (a *attempt) claim(which servers) servers {
 
 // removal is a release that is sent to some servers at the same time.
 type removal struct {
-	a     *attempt
-	item  *item
-	turns turns
+	a        *attempt
+	item     *item
+	requests requests
 }
 
 //nolint:contextcheck // a removal that was sent is not given up
 func (a *attempt) newRemoval(which servers) *removal {
 	r := &removal{a: a, item: a.releaseItem()}
-	r.turns.begin(a.l.d, a.l, which)
-	r.turns.all = make(chan struct{})
+	r.requests.begin(a.l.d, a.l, which)
+	r.requests.ended = make(chan struct{})
 	return r
 }
 
@@ -154,12 +154,12 @@ func (a *attempt) remove(which servers) *removal {
 // run asks server i.
 func (r *removal) run(i int) {
 	a := r.a
-	answer := a.l.d.nodes[i].ask(r.turns.ctx, releaseScript, r.item)
+	answer := a.l.d.nodes[i].ask(r.requests.ctx, releaseScript, r.item)
 	if answer.err == nil && answer.verdict != released {
 		answer.err = errors.New(answer.text)
 	}
 	a.removed(i, answer.err)
-	r.turns.done()
+	r.requests.done()
 	a.l.ended(i)
 }
 
@@ -212,7 +212,7 @@ func (a *attempt) forget() {
 	}
 }
 
-// takePlaces returns where there may be places, once.
+// takePlaces returns the servers that may have noted that a waits, and forgets them.
 func (a *attempt) takePlaces() servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -28,9 +28,9 @@ func (d *redlock) Renew(ctx context.Context, locks []driver.Lock, report func(in
 			byServer[server] = append(byServer[server], i)
 		}
 	}
-	// The engine's context ends when Renew returns. Servers that are slower than the majority are
-	// asked to the end all the same. Otherwise leases would end there one by one, and be attached
-	// to the others alone.
+	// The engine's context ends when Renew returns. Requests to servers that are slower than the
+	// majority go on all the same. Otherwise leases would expire there one by one, and would be
+	// attached to the other servers alone.
 	ongoing, cancel := context.WithoutCancel(ctx), context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
 		ongoing, cancel = context.WithDeadline(ongoing, end)

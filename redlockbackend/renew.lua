@@ -3,7 +3,7 @@
 -- renewed  the lock is the owner's, and has been since it raised the counter to this very token
 -- gone     it is not
 
--- include database.lua
+-- include begin.lua
 -- include args.lua
 -- include memory.lua
 

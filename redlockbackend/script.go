@@ -27,8 +27,8 @@ var (
 	probeScript   = redisconn.LoadScript(files, "probe.lua")
 )
 
-// item is what a script is to do about one lock: the words that are sent. They are made once for
-// all servers, because each costs an allocation.
+// item is what a script is to do about one lock, in the words that are sent. They are the same for
+// all servers and are made once, because each costs an allocation.
 type item struct{ key, owner, token, ttl, ticket any }
 
 // newItem makes an item. The token is 0 where it has no meaning. The ticket is when the acquisition

@@ -6,13 +6,13 @@ import (
 )
 
 // Release returns when a majority has confirmed it, and Acquire when a majority has granted it.
-// What is still under way to the other servers trails behind. The next acquisition of this Locker
-// asks each of those servers after that. Otherwise a lease would be attached to fewer servers,
-// because some say that the lock is held; and where a release overtakes an acquire, it leaves a
-// tombstone.
+// Requests to the other servers are still under way then: they trail behind. The next acquisition of
+// this Locker asks each of those servers when the earlier requests have ended there. Without that, a
+// server would often say that the lock is still held, and the next lease would be attached to fewer
+// servers; and a release that overtakes the acquire would leave a tombstone.
 
-// trailing are the acquisitions that were released last, by key, if a request of them is still to
-// end.
+// trailing has, by key, the acquisition that was released last, while a request of it is still under
+// way.
 type trailing struct {
 	mu    sync.Mutex
 	byKey map[string]*lock
@@ -45,7 +45,8 @@ func (t *trailing) remove(l *lock) {
 	}
 }
 
-// follower is what is to be sent to a server when the requests of an acquisition have ended there.
+// follower is a request that is sent to a server when those of the acquisition before have ended
+// there.
 type follower struct {
 	ballot *ballot // of the next acquisition
 	server int
@@ -61,7 +62,7 @@ func (l *lock) trail() {
 	}
 }
 
-// pending returns the servers about which a request is still to end. l.mu is held.
+// pending returns the servers to which a request is still under way. l.mu is held.
 func (l *lock) pending() (pending servers) {
 	for _, a := range l.attempts {
 		pending |= a.pending()
@@ -69,8 +70,8 @@ func (l *lock) pending() (pending servers) {
 	return pending
 }
 
-// follow has a ballot of the next acquisition ask server i when the requests of this one have ended
-// there. It is false if they have.
+// follow arranges that a ballot of the next acquisition asks server i when the requests of this one
+// have ended there. It returns false if they have ended already.
 func (l *lock) follow(b *ballot, i int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 // task is what a worker does about one server.
 type task interface{ run(server int) }
 
-// taskFunc is a task that needs no number.
+// taskFunc is a task that isn't about one server.
 type taskFunc func()
 
 func (f taskFunc) run(int) { f() }
@@ -19,15 +19,15 @@ func (f taskFunc) run(int) { f() }
 // workers are the goroutines that wait for servers. Each task has one, and some stay for the next
 // tasks: to wake a goroutine costs less than to start one with the stack that go-redis needs.
 type workers struct {
-	most int // idle ones that stay
+	most int // that stay while they are idle
 
-	mu     sync.Mutex
-	idle   []*worker   // the one that was busy last is the last
-	unused int         // how many have been idle since the last look
-	look   *time.Timer // at those that nobody needs; nil: none is idle
-	busy   int
-	closed bool
-	rest   chan struct{} // closed when none is busy; nil: nobody waits for that
+	mu        sync.Mutex
+	idle      []*worker   // the one that was busy last is the last
+	unused    int         // how many have been idle since the timer was set
+	dismissal *time.Timer // calls dismiss; nil: none is idle
+	busy      int
+	closed    bool
+	noneBusy  chan struct{} // closed when none is busy; nil: nobody waits for that
 }
 
 type worker struct{ jobs chan job }
@@ -37,7 +37,7 @@ type job struct {
 	server int
 }
 
-// workerStays is for how long a worker stays that nobody needs, at least.
+// workerStays is the least time for which a worker stays that nobody needs.
 const workerStays = 5 * time.Second
 
 func newWorkers(most int) *workers { return &workers{most: most} }
@@ -63,7 +63,7 @@ func (w *workers) work(one *worker, j job) {
 	for {
 		j.task.run(j.server)
 		j = job{}
-		if !w.rests(one) {
+		if !w.finished(one) {
 			return
 		}
 		var more bool
@@ -73,26 +73,26 @@ func (w *workers) work(one *worker, j job) {
 	}
 }
 
-// rests notes that a worker has nothing to do. It reports whether the worker stays.
-func (w *workers) rests(one *worker) bool {
+// finished notes that a worker has done its task. It reports whether the worker stays.
+func (w *workers) finished(one *worker) (stays bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.busy--; w.busy == 0 && w.rest != nil {
-		close(w.rest)
-		w.rest = nil
+	if w.busy--; w.busy == 0 && w.noneBusy != nil {
+		close(w.noneBusy)
+		w.noneBusy = nil
 	}
 	if w.closed || len(w.idle) >= w.most {
 		return false
 	}
 	w.idle = append(w.idle, one)
-	if w.look == nil {
+	if w.dismissal == nil {
 		w.unused = 0
-		w.look = time.AfterFunc(workerStays, w.dismiss)
+		w.dismissal = time.AfterFunc(workerStays, w.dismiss)
 	}
 	return true
 }
 
-// dismiss ends the workers that nobody has needed since the last look.
+// dismiss ends the workers that nobody has needed since the timer was set.
 func (w *workers) dismiss() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,10 +104,10 @@ func (w *workers) dismiss() {
 	}
 	w.idle = append([]*worker(nil), w.idle[w.unused:]...)
 	if w.unused = len(w.idle); w.unused == 0 {
-		w.look = nil
+		w.dismissal = nil
 		return
 	}
-	w.look.Reset(workerStays)
+	w.dismissal.Reset(workerStays)
 }
 
 // wait waits until no worker is busy. The error is the cause of the end of ctx.
@@ -117,13 +117,13 @@ func (w *workers) wait(ctx context.Context) error {
 		w.mu.Unlock()
 		return nil
 	}
-	if w.rest == nil {
-		w.rest = make(chan struct{})
+	if w.noneBusy == nil {
+		w.noneBusy = make(chan struct{})
 	}
-	rest := w.rest
+	noneBusy := w.noneBusy
 	w.mu.Unlock()
 	select {
-	case <-rest:
+	case <-noneBusy:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -139,7 +139,7 @@ func (w *workers) close() {
 		close(one.jobs)
 	}
 	w.idle = nil
-	if w.look != nil {
-		w.look.Stop()
+	if w.dismissal != nil {
+		w.dismissal.Stop()
 	}
 }
