@@ -33,13 +33,14 @@ type place struct {
 	changed  kit.Signal          // nil until it is known that others exist before it
 }
 
-// Measured with three members: with 16 contenders an acquisition takes two requests if all of them
-// are near, and seven if half of them are far, because they watch one key, then all, and read in
-// between. From about 32 on the reports to so many watchers cost the cluster more than those
-// requests. Whoever is far comes near a little before its turn.
+// A waiter near the head watches all keys of the name. One that is far from the head watches a single
+// key, and comes near a little before its turn. Measured with three members: with 16 contenders an
+// acquisition takes two requests if all of them are near. If half of them are far, it takes seven,
+// because those watch one key, then read, and then watch all. With about 32 contenders or more, the
+// reports to so many watchers cost the cluster more than those requests.
 const (
-	nearHead   = 24 // up to how many keys before its own a waiter watches all keys of the name
-	approachAt = 8  // which key before its own one far from the head watches: when it is gone, the waiter is near
+	nearHead   = 24 // a waiter with up to so many keys before its own is near
+	approachAt = 8  // how many places before its own the key is that a waiter far from the head watches
 )
 
 // entry is a key that exists in a queue.

@@ -19,7 +19,8 @@ type serverID struct {
 // begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
 func (t *tokenSource) begin(ctx context.Context) error {
 	for {
-		number := 1<<31 | rand.Uint32() // 0 is the turn, and the mark is an OID; few servers have come that far
+		// 0 is the key of the turn, and an OID is the key of the mark. Few servers have OIDs that large.
+		number := 1<<31 | rand.Uint32()
 		t.session.Presence = presence(number)
 		var row epochRow
 		var now origin

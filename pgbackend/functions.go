@@ -24,15 +24,15 @@ func (c *conn) callEach(ctx context.Context, some []*request) []reply {
 	var few [fewRequests]*pgsession.Call
 	calls, replies := few[:len(some)], make([]reply, len(some))
 	for i, r := range some {
-		if replies[i].err = c.AwaitRoom(ctx); replies[i].err != nil {
+		if replies[i].err = c.AwaitSlot(ctx); replies[i].err != nil {
 			continue
 		}
 		replies[i].err = r.hand(func() (err error) {
-			calls[i], err = c.begin(ctx, r)
+			calls[i], err = c.beginCalls(ctx, r)
 			return err
 		})
 		if errors.Is(replies[i].err, errWithdrawn) {
-			c.LeaveRoom()
+			c.ReturnSlot()
 		}
 	}
 	for i, r := range some {
@@ -43,7 +43,8 @@ func (c *conn) callEach(ctx context.Context, some []*request) []reply {
 	return replies
 }
 
-func (c *conn) begin(ctx context.Context, r *request) (*pgsession.Call, error) {
+// beginCalls sends the function calls of a request.
+func (c *conn) beginCalls(ctx context.Context, r *request) (*pgsession.Call, error) {
 	k, next := int64(r.key), pgsession.NextValue(uint32(c.tokens.serverID.sequence)) //nolint:gosec // an OID has 32 bits
 	switch r.kind {
 	case take:
@@ -77,7 +78,7 @@ func (c *conn) outcome(ctx context.Context, kind kind, call *pgsession.Call, flo
 	switch {
 	case err != nil:
 		answer.err = c.afterRefusal(err)
-	case kind < give && value != 0: // 0: somebody else has the lock; values of the sequence begin with 1
+	case !kind.givesBack() && value != 0: // 0: somebody else has the lock; values of the sequence begin with 1
 		answer.token, answer.err = c.admit(ctx, floor, value)
 	}
 	return answer
@@ -91,17 +92,17 @@ const (
 var errNoFunctions = errors.New("a function call had no answer")
 
 // probeFunctions finds out whether function calls get through to the server. A pooler that doesn't
-// know them may refuse them, end the connection, or pass nothing on. So a statement follows: if only
-// that is answered, the answer is one that doesn't belong to a function call, which ends the session.
-// After all but a refusal the connection can't be used: the error matches errNoFunctions, and
-// another connection is to be made.
+// know them may refuse them, end the connection, or pass nothing on. So a statement follows the call:
+// if only the statement is answered, that answer doesn't belong to a function call, which ends the
+// session. If the call was refused, the connection is used without function calls. After any other
+// failure it can't be used: the error matches errNoFunctions, and the caller makes another one.
 func (c *conn) probeFunctions(ctx context.Context) error {
 	if c.d.lostProbes.Load() >= maxLostProbes {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, maxProbe)
 	defer cancel()
-	err := c.AwaitRoom(limited)
+	err := c.AwaitSlot(limited)
 	var call *pgsession.Call
 	if err == nil {
 		call, err = c.BeginFunctions(limited, pgsession.BackendPID())
@@ -113,7 +114,7 @@ func (c *conn) probeFunctions(ctx context.Context) error {
 		err = c.WaitFunctions(limited, maxProbe, call)
 	}
 	if err != nil {
-		if ctx.Err() == nil { // else nobody has waited for the answer
+		if ctx.Err() == nil { // otherwise the answer was not waited for
 			c.d.lostProbes.Add(1)
 		}
 		return fmt.Errorf("%w: %w", errNoFunctions, err)

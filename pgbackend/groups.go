@@ -24,9 +24,9 @@ func (c *conn) sendGroup(ctx context.Context, some []*request) ([]reply, error) 
 	if answer != nil && (err == nil || pgsession.Refused(err)) {
 		rows = answer.Rows
 	}
-	given := len(rows) > 0 && rows[0][0] == "0" // the first statement was executed, whatever became of the second
+	given := len(rows) > 0 && rows[0][0] == "0" // the statement that gives back was executed, whatever became of the other one
 	for i, r := range some {
-		if given && r.kind >= give {
+		if given && r.kind.givesBack() {
 			continue
 		}
 		replies[i].err = err
@@ -49,7 +49,8 @@ func (c *conn) sendGroup(ctx context.Context, some []*request) ([]reply, error) 
 	return replies, nil
 }
 
-// execGroup executes the statements of a group.
+// execGroup executes the statements of a group. No request is withdrawn while they are handed to the
+// session.
 func (c *conn) execGroup(ctx context.Context, some []*request) (*pgsession.Call, error) {
 	for _, r := range some {
 		r.mu.Lock()

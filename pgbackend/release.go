@@ -24,7 +24,7 @@ func (l *lock) Release(ctx context.Context) error {
 	return nil
 }
 
-// both is two errors in one line.
+// both makes one error of two, of which each may be nil.
 func both(one, two error) error {
 	if one == nil || two == nil {
 		return cmp.Or(one, two)
@@ -56,8 +56,8 @@ func (l *lock) removeFromShared(ctx context.Context) error {
 	return l.removedFromShared(ctx, c, l.giveBack(ctx, c, has))
 }
 
-// giveBack gives the lock back on c. What the session doesn't hold is left alone: then it had been
-// given back before. If the answer doesn't come in time, the next call waits for the same answer: a
+// giveBack gives the lock back on c. If the session doesn't hold it, it was given back before, and
+// nothing happens. If the answer doesn't come in time, the next call waits for the same answer: a
 // server that is slow isn't asked again and again.
 func (l *lock) giveBack(ctx context.Context, c *conn, has holding) error {
 	kind := [...]kind{exclusively: give, inSharedMode: giveShared, inEitherMode: giveEither}[has]

@@ -16,11 +16,11 @@ import (
 // What many locks do on the connection that they share: try for a lock together with its token, and
 // give it back. All of it goes through conn.request. A request that meets few others goes alone, by
 // function calls (functions.go). Under load many requests are joined in one statement (groups.go).
-// That is more work for the server than a few function calls, because the statement has to be
-// parsed and planned, and less than many, because there is one transaction: at the end of each the
-// server looks through all locks of the session, which takes it 30 ns for each lease. Where no
-// function calls get through (some poolers refuse them, or don't know them), single requests are
-// statements as well.
+// For the server, that is more work than a few function calls, because the statement has to be parsed
+// and planned. It is less work than many, because there is only one transaction: at the end of each
+// transaction the server looks through all locks of the session, which takes 30 ns for each lease.
+// Where no function calls get through (some poolers refuse them, or don't know them), single requests
+// are statements as well.
 
 // request is what one lock wants of the shared connection.
 type request struct {
@@ -50,17 +50,18 @@ const (
 	giveEither             // the lock back that is held in one of the modes, or in both
 )
 
+func (k kind) givesBack() bool { return k >= give }
+
 const (
 	maxCall   = 2 * time.Second // bounds one request or statement, and its answer
 	groupSize = 64              // requests in one message, at most
 	mostLanes = 16              // messages under way where the round trip is long
 
-	fewRequests = 5   // so many go by function calls, even if they are sent together
-	manyLeases  = 256 // on a connection with so many leases all requests go by statements
+	fewRequests = 5   // up to so many requests that are sent together go by function calls
+	manyLeases  = 256 // from so many leases of the connection on, all requests go by statements
 )
 
-// makeLanes makes the lanes of the shared connection. Messages of all lanes travel on it, one behind
-// the other.
+// makeLanes makes the lanes of the shared connection. The messages of both go on that one connection.
 func (c *conn) makeLanes() {
 	o := kit.LaneOptions{MaxWidth: mostLanes, Size: groupSize, Limit: maxCall, CallersSend: true}
 	c.calls = kit.NewLanes(c.sendSome, o)

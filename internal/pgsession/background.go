@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// readInBackground is the background goroutine of a session, until the connection has ended.
+// readInBackground is what the background goroutine of a session does until the connection has ended.
 func (s *Session) readInBackground() {
 	tick := time.NewTimer(quiet)
 	defer tick.Stop()
@@ -44,7 +44,7 @@ func (s *Session) readForAll() {
 		switch {
 		case !s.takeIn(err):
 			return
-		case errors.Is(err, os.ErrDeadlineExceeded): // somebody else has left it
+		case errors.Is(err, os.ErrDeadlineExceeded): // an earlier reader has set it
 			s.setReadDeadline(time.Time{})
 		case !s.callersRead || s.answers == answered:
 		case s.head == nil, s.underWay <= crowd && s.head.isParked:

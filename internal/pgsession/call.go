@@ -25,7 +25,7 @@ type Call struct {
 	number   uint64        // of the write that the call was a part of
 	offset   int           // where it began in that write
 	isParked bool          // its caller waits for wake
-	wake     chan struct{} // has a token when the call has its outcome, or its caller is to read; nil: never parked
+	wake     chan struct{} // has a value when the call has its outcome, or its caller is to read; nil: never parked
 	left     bool          // its caller has left
 	next     *Call         // the one that was sent after it
 }
@@ -89,8 +89,8 @@ func (c *Call) finish(err error) {
 	c.notify()
 }
 
-// notify wakes the caller if it is parked. It looks by itself at what has changed: a token that is
-// left in the channel from before means nothing.
+// notify wakes the caller if it is parked. The caller then looks what has changed, so a value that is
+// left in the channel from before does no harm.
 func (c *Call) notify() {
 	if !c.isParked {
 		return

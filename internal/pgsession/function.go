@@ -18,8 +18,8 @@ import (
 // The OIDs of these functions are fixed in the server's catalog (pg_proc.dat), since before 14. A
 // function is found by its OID whatever the search_path is.
 
-// Function is one function call. Only functions that can't block are called this way, or block for
-// a bounded time: all later calls on the connection wait for their answers.
+// Function is one function call. Only functions that can't block, or that block for a bounded time,
+// are called this way: all later calls on the connection wait for their answers.
 type Function struct {
 	oid      uint32
 	argument [8]byte
@@ -91,7 +91,7 @@ type result struct {
 }
 
 // take takes in the body of a FunctionCallResponse. A result of another size is the answer to
-// another call: then an answer has been lost on the way, and no later one can be trusted.
+// another call: an answer was lost on the way, and no later one can be trusted.
 func (r *result) take(body []byte, f *Function) error {
 	if r.came || len(body) != 4+f.returns || binary.BigEndian.Uint32(body) != uint32(f.returns) { //nolint:gosec // small
 		return fmt.Errorf("the server's answer doesn't belong to the call of function %d", f.oid)
@@ -116,7 +116,7 @@ func (c *Call) Result(i int) (int64, error) { return c.results[i].value, c.resul
 // answers. What the server says of each is in Result. An error is that of the connection, as
 // Exec's, and ctx covers the waiting as it does there; limit does as well.
 func (s *Session) CallFunctions(ctx context.Context, limit time.Duration, functions ...Function) (*Call, error) {
-	if err := s.AwaitRoom(ctx); err != nil {
+	if err := s.AwaitSlot(ctx); err != nil {
 		return nil, err
 	}
 	c, err := s.BeginFunctions(ctx, functions...)
@@ -126,21 +126,22 @@ func (s *Session) CallFunctions(ctx context.Context, limit time.Duration, functi
 	return c, s.WaitFunctions(ctx, limit, c)
 }
 
-// mostFunctionCalls is how many may be under way. Callers that leave leave theirs behind. Without a
-// bound, those of a server that says nothing would fill the buffers of the connection until a write
-// blocks, and a server that comes back would work through all of them before what is sent then.
+// mostFunctionCalls is how many Calls of functions may be under way. A caller that leaves doesn't take
+// its Call back. So without a bound, Calls to a server that says nothing would fill the buffers of the
+// connection until a write blocks; and a server that comes back would execute all of them before what
+// is sent then.
 const mostFunctionCalls = 80
 
-// AwaitRoom waits until another call may be under way, which the caller begins then, or gives the
-// room back by LeaveRoom. The error matches kit.ErrNotSent.
-func (s *Session) AwaitRoom(ctx context.Context) error {
+// AwaitSlot waits until another Call of functions may be under way. Then the caller begins it, or
+// gives the slot back with ReturnSlot. The error matches kit.ErrNotSent.
+func (s *Session) AwaitSlot(ctx context.Context) error {
 	select {
-	case s.room <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return nil
 	default:
 	}
 	select {
-	case s.room <- struct{}{}:
+	case s.slots <- struct{}{}:
 		return nil
 	case <-s.down:
 		return notSent(s.Err())
@@ -149,15 +150,15 @@ func (s *Session) AwaitRoom(ctx context.Context) error {
 	}
 }
 
-// LeaveRoom gives back what AwaitRoom has got.
-func (s *Session) LeaveRoom() { <-s.room }
+// ReturnSlot gives back the slot of AwaitSlot.
+func (s *Session) ReturnSlot() { <-s.slots }
 
-// BeginFunctions calls functions, after AwaitRoom, and doesn't wait for their answers.
+// BeginFunctions calls functions, after AwaitSlot, and doesn't wait for their answers.
 func (s *Session) BeginFunctions(ctx context.Context, functions ...Function) (*Call, error) {
 	c := new(Call)
 	c.count = copy(c.functions[:], functions)
 	if err := s.begin(ctx, c); err != nil {
-		s.makeRoom(c)
+		s.freeSlot(c)
 		return nil, err
 	}
 	return c, nil

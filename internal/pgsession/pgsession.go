@@ -17,7 +17,7 @@
 //     first of them counts the session as busy, so its idle_session_timeout doesn't run (postgres.c
 //     starts that when it is ready for the next query), and a client that is cut off at that moment
 //     keeps its session for hours. Here a statement is one whole message of the simple protocol,
-//     and so is a function call.
+//     and a function call is one whole message as well.
 //   - pgx sends a statement when the one before has its answer, and has no function calls (it knows
 //     their messages, in pgproto3/function_call.go, and sends none).
 //   - pgx has a line of error for each address and each way to use TLS (errors.go,

@@ -10,15 +10,15 @@ import (
 )
 
 // At each moment at most one goroutine reads the connection: the reader. It takes in all answers
-// that come, also those to others' calls. A caller that waits reads for itself if nobody else
-// reads. So a lone caller has its answer on its own goroutine, without the way to another one and
-// back, which on few CPUs costs more than the server's work. The others are parked until they are
+// that come, also those to others' calls. A caller that waits becomes the reader if there is none.
+// So a caller that is alone gets its answer on its own goroutine. (The way to another goroutine and
+// back costs more, on few CPUs, than the server's work.) Further callers are parked until they are
 // notified.
 //
-// Session.reader says whose turn it is; the mutex guards it. When a caller has its answer, or
+// Session.reader says who has the role; the mutex guards it. When a caller has its answer, or
 // leaves, it passes the role on (passOn): to the caller of the first call under way, or to the
 // session's background goroutine. If that caller is leaving as well, it finds that the role is its
-// own, and passes it on in turn. So there is exactly one reader while a call is under way, but for
+// own, and passes it on again. So there is exactly one reader while a call is under way, except for
 // the moments in which a caller that has sent its call has not begun to wait yet.
 //
 // The background goroutine reads from the beginning, and whenever nobody has used the session for a
@@ -27,9 +27,9 @@ import (
 //
 // A reader can't leave while it is in a read. So each reader sets the read deadline when it begins.
 // When the deadline passes, the reader looks whether it has a reason to leave, and otherwise goes
-// on. A deadline that somebody else has left means nothing. The first deadline comes soon
-// (firstLook). Only a reader that has waited for so long arranges that the end of its context moves
-// the deadline: most answers come earlier, and contexts that nobody waits for are cheap.
+// on. So a deadline that an earlier reader has set does no harm. The first deadline comes soon
+// (firstLook). Only then the reader arranges that the end of its context moves the deadline. Most
+// answers come earlier, and to watch a context costs more than not to.
 
 const (
 	quiet     = 5 * time.Millisecond // after so long without a call the background goroutine reads
@@ -142,7 +142,7 @@ func (s *Session) leaveRole(c *Call) {
 	}
 }
 
-// passOn chooses the next reader. It is called when nobody is it. A caller that is about to wait
+// passOn chooses the next reader. It is called when there is none. A caller that is about to wait
 // takes the role by itself.
 func (s *Session) passOn() {
 	if s.cause != nil || s.head == nil {
@@ -166,8 +166,8 @@ func (s *Session) assignBackground() {
 }
 
 // takeIn takes in the messages that a read has brought, and its error. It reports whether the
-// connection goes on. Whether a time limit is over is left to the caller. (Only this package's own
-// deadlines: a kernel that gives a connection up says that it has timed out as well.)
+// connection goes on. It does after this package's own deadlines: the caller looks whether a time
+// limit is over. (A kernel that gives a connection up reports a timeout as well, but another one.)
 func (s *Session) takeIn(err error) bool {
 	for s.cause == nil {
 		kind, body, ok, invalid := s.in.message()
@@ -190,7 +190,7 @@ func (s *Session) takeIn(err error) bool {
 // setReadDeadline bounds the read that is under way, and the next ones. The zero time is no bound.
 func (s *Session) setReadDeadline(t time.Time) { _ = s.net.SetReadDeadline(t) }
 
-// earlier is the earlier of two moments, of which b may be zero, which is never.
+// earlier is the earlier of two moments. A zero b means never.
 func earlier(a, b time.Time) time.Time {
 	if b.IsZero() || a.Before(b) {
 		return a

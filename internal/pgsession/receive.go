@@ -22,7 +22,7 @@ const (
 	readyForQuery    = 'Z' // the end of each answer
 )
 
-// buffer is what has been read of the server's stream, and not taken in yet. The reader has it.
+// buffer is what has been read of the server's stream, and not taken in yet. Only the reader uses it.
 type buffer struct {
 	bytes []byte
 	begin int
@@ -31,7 +31,7 @@ type buffer struct {
 const (
 	headerSize = 5       // of a message: its type and its length, which counts itself
 	readSize   = 1 << 12 // there is room for that much in each read
-	maxMessage = 1 << 26 // more than any answer; a length beyond it is no length
+	maxMessage = 1 << 26 // more than any answer: with a larger length, the stream is not understood
 )
 
 // fill reads once. What it has read is in the buffer also when it returns an error.
@@ -141,7 +141,7 @@ func (s *Session) takeEnd(c *Call) error {
 	if c.answers++; c.answers == c.wanted() {
 		s.answered = c.Sent
 		s.pop()
-		s.makeRoom(c)
+		s.freeSlot(c)
 		c.finish(nil)
 	}
 	return nil

@@ -32,7 +32,7 @@ type Session struct {
 	callersRead bool  // callers may read for themselves
 
 	turn   chan struct{} // full while a statement is under way, or is about to be sent
-	room   chan struct{} // a token for each function call under way
+	slots  chan struct{} // has a value for each Call of functions that is under way, or is about to be sent
 	queue  chan struct{} // full while an ordinary caller waits for its turn: urgent callers pass the others
 	down   chan struct{} // closed when the connection has ended
 	closed chan struct{} // closed after ended has returned
@@ -41,12 +41,12 @@ type Session struct {
 	terminated  bool          // it is
 
 	in       buffer        // the reader's
-	assigned chan struct{} // has a token when the background goroutine is to look whether it reads
+	assigned chan struct{} // has a value when the background goroutine is to look whether it reads
 
 	mu         sync.Mutex     // guards the rest
 	cause      error          // why the connection has ended
 	unsent     []*Call        // calls that wait for the write under way
-	isWriting  bool           // somebody sends
+	isWriting  bool           // a goroutine sends
 	out        []byte         // the buffer of writes
 	writes     uint64         // that have begun
 	goodbye    goodbye        // to the server
@@ -54,7 +54,7 @@ type Session struct {
 	head, tail *Call          // the calls under way, in the order of their answers
 	underWay   int            // how many they are
 	reader     *Call          // whose caller reads, or &background; nil: nobody does
-	background Call           // stands for the background goroutine
+	background Call           // means the background goroutine, as the reader
 	answers    uint64         // that have come
 	heard      driver.Instant // when the last one of them came; at first, when this began
 	answered   driver.Instant // when the last call was sent that has its answer; at first, when this began
@@ -72,7 +72,7 @@ func New(c *Conn, settings Settings) *Session {
 		// A statement that blocks has nobody who waits for its answer alone.
 		callersRead: !settings.Blocks && isSocket(c.stream),
 		turn:        make(chan struct{}, 1),
-		room:        make(chan struct{}, mostFunctionCalls),
+		slots:       make(chan struct{}, mostFunctionCalls),
 		queue:       make(chan struct{}, 1),
 		down:        make(chan struct{}),
 		closed:      make(chan struct{}),

@@ -173,8 +173,8 @@ func TestRoom(t *testing.T) {
 				t.Fatalf("when the server answers again: %v", err)
 			}
 		}
-		if len(s.room) != 0 {
-			t.Errorf("%d places are still taken", len(s.room))
+		if len(s.slots) != 0 {
+			t.Errorf("%d slots are still taken", len(s.slots))
 		}
 	})
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// All calls of a session travel on its one connection, without waiting for each other's answers:
-// Session.head is the first of those whose answer has not come, and each answer is that call's.
-// Nobody sends while somebody else does. Who comes in the meantime leaves the call in
-// Session.unsent, from where the next write takes all that are there.
+// All calls of a session are sent on its one connection, without waiting for each other's answers.
+// Session.head is the first of the calls that have no answer, and the next answer belongs to it. One
+// goroutine at a time sends. A caller that comes in the meantime leaves its call in Session.unsent,
+// and the next write takes all calls from there.
 
-// maxWrite bounds one write, which waits only where nothing has got through for long.
+// maxWrite bounds one write. A write waits only if the kernel's buffer is full, because nothing has got
+// through for long.
 const maxWrite = 5 * time.Second
 
-// begin sends a call, or leaves it to the one who is sending.
+// begin sends a call, or leaves it to the goroutine that is sending.
 func (s *Session) begin(ctx context.Context, c *Call) error {
 	if ctx.Err() != nil {
 		return notSent(kit.ErrNoAnswer)
@@ -47,7 +48,7 @@ const (
 	said
 )
 
-// sendLocked sends what is unsent, or leaves it to the one who is sending. It is called, and
+// sendLocked sends what is unsent, or leaves it to the goroutine that is sending. It is called, and
 // returns, with the mutex locked.
 func (s *Session) sendLocked() {
 	if s.isWriting {
@@ -55,7 +56,7 @@ func (s *Session) sendLocked() {
 	}
 	s.isWriting = true
 	s.writeLocked()
-	if s.hasUnsent() { // what others have left: this caller has its own answer to wait for
+	if s.hasUnsent() { // others have left it; this caller has to wait for its own answer
 		go s.writeRest()
 	} else {
 		s.isWriting = false
@@ -64,7 +65,7 @@ func (s *Session) sendLocked() {
 
 func (s *Session) hasUnsent() bool { return len(s.unsent) > 0 || s.goodbye == wanted && s.cause == nil }
 
-// writeRest sends what has been left by others, until nothing is.
+// writeRest sends what others have left, until nothing is unsent.
 func (s *Session) writeRest() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +104,7 @@ func (s *Session) writeLocked() {
 	}
 }
 
-// maxKept is the size of a buffer that is kept for what comes next.
+// maxKept is the largest buffer that is kept for the next write or read.
 const maxKept = 1 << 14
 
 // takeBack marks the calls of the last write as unsent that begin after its first n bytes. The
@@ -162,21 +163,22 @@ func (s *Session) pop() {
 	s.underWay--
 }
 
-// leave is called when the caller of a call leaves without its outcome. What was not sent is
-// withdrawn: that is its outcome. What was sent stays where it is, so that its late answer is taken for its own.
+// leave is called when the caller of a call leaves without its outcome. A call that was not sent is
+// withdrawn, and that is its outcome. A call that was sent stays where it is: otherwise its late answer
+// would be taken for the answer to the next one.
 func (s *Session) leave(c *Call) error {
 	if c.stage != unsent {
 		return kit.ErrNoAnswer
 	}
 	s.unsent = slices.DeleteFunc(s.unsent, func(other *Call) bool { return other == c })
-	s.makeRoom(c)
+	s.freeSlot(c)
 	c.finish(notSent(kit.ErrNoAnswer))
 	return c.err
 }
 
-// makeRoom lets others be sent after the end of c. It never blocks.
-func (s *Session) makeRoom(c *Call) {
-	from := s.room
+// freeSlot lets another call be sent, now that c is over. It never blocks.
+func (s *Session) freeSlot(c *Call) {
+	from := s.slots
 	if c.isStatement() {
 		if !c.hasTurn {
 			return
