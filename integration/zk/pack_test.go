@@ -6,19 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
-	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	"github.com/fencedlock/locker/zkbackend"
 )
 
 // pack contains the cases of ZooKeeper, in addition to the suite. TestZkCampaign shows what
@@ -110,115 +105,6 @@ func (s *Service) waiting(t conformance.T, name string, want int) error {
 	return nil
 }
 
-// sessionEnded makes each of the servers end a session. The client is connected to one of these
-// servers.
-func (s *Service) sessionEnded(t conformance.T, _ *conformance.Harness) {
-	for _, addr := range s.Addrs() {
-		s.endedAt(t, addr)
-	}
-}
-
-func (s *Service) endedAt(t conformance.T, addr string) {
-	spy := new(zkSpy)
-	l, other := step.CloseAtEnd(t, s.Through(t, spy.dial, s.Addrs())), step.CloseAtEnd(t, s.Open(t))
-	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
-	waiter := step.StartAcquire(t, l, taken.Name())
-	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
-	before := time.Now()
-	itest.Must(t, func(ctx context.Context) error { return spy.end(ctx, addr) })
-	step.LostWithin(t, itest.ShortWait, lease)
-	if !before.Before(lease.Deadline()) {
-		t.Errorf("it was lost by its deadline, not by the end of its session")
-	}
-	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
-	step.FreeWithin(t, itest.ShortWait, other, lease.Name())
-	step.FreeWithin(t, itest.ShortWait, l, lease.Name())
-	waiter.WantPending(t)
-	step.Release(t, taken)
-	step.Release(t, waiter.Granted(t, itest.ShortWait))
-}
-
-func (s *Service) sessionExpired(t conformance.T, h *conformance.Harness) {
-	other := step.CloseAtEnd(t, s.Open(t))
-	l, network := s.linked(t, zkbackend.WithDefaultTTL(TTL))
-	step.CloseAtEnd(t, l)
-	lease, taken := step.Acquire(t, l, step.LockName(t)), step.Acquire(t, other, step.LockName(t))
-	waiter := step.StartAcquire(t, l, taken.Name())
-	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 1) })
-	network.Cut()
-	next := step.StartAcquire(t, other, lease.Name())
-	step.LostWithin(t, itest.ShortWait, lease)
-	step.Release(t, next.Granted(t, TTL+l.Guarantees().Expiry.Slack+itest.ShortWait)) // so the session is over
-	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, taken.Name(), 0) })
-	network.Heal()
-	step.Eventually(t, step.Limit, func() error { return s.waiting(t, taken.Name(), 1) })
-	step.FreeWithin(t, itest.ShortWait, l, lease.Name())
-	waiter.WantPending(t)
-	step.Release(t, taken)
-	step.Release(t, waiter.Granted(t, itest.ShortWait))
-}
-
-// reaped takes a lock at moments around those at which its node is removed.
-func (s *Service) reaped(t conformance.T, _ *conformance.Harness) {
-	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	// At the same time there are a few names whose nodes are removed again and again while they are
-	// used.
-	names := []string{step.LockName(t), step.LockName(t), step.LockName(t), step.LockName(t)}
-	ctx, cancel := context.WithCancel(t.Context())
-	var all sync.WaitGroup
-	defer all.Wait()
-	defer cancel()
-	for i := range 8 {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				err := locker.Do(ctx, l, names[i%4], func(context.Context, locker.Lease) error { return nil })
-				if err != nil && ctx.Err() == nil {
-					t.Errorf("Do = %v", err)
-					return
-				}
-				select {
-				case <-time.After(time.Duration(i) * 300 * time.Millisecond): // so that some are idle and removed, at all moments
-				case <-ctx.Done():
-				}
-			}
-		})
-	}
-	var last locker.Token
-	for range 5 {
-		for range 10 {
-			lease := step.Acquire(t, l, name)
-			if lease.Token() <= last {
-				t.Fatalf("token %v after %v", lease.Token(), last)
-			}
-			last = lease.Token()
-			step.Release(t, lease)
-		}
-		step.Eventually(t, step.Limit, func() error {
-			if _, err := s.admin.Sync("/"); err != nil { // its server may not have heard of the node yet
-				return err
-			}
-			there, _, err := s.admin.Exists(zkDir(name))
-			if there {
-				err = errors.New("its node is still there")
-			}
-			return err
-		})
-		lease := step.Acquire(t, l, name)
-		if lease.Token() <= last {
-			t.Fatalf("token %v after %v, between which the lock's node was removed", lease.Token(), last)
-		}
-		last = lease.Token()
-		itest.Must(t, func(ctx context.Context) error {
-			paths, err := s.queue(ctx, name)
-			if err == nil && (len(paths) != 1 || !strings.HasSuffix(paths[0], "-0000000000")) {
-				t.Errorf("the first node after the lock's was removed is %q, want number 0", paths)
-			}
-			return err
-		})
-		step.Release(t, lease)
-	}
-}
-
 func (s *Service) placeDeleted(t conformance.T, _ *conformance.Harness) {
 	l, one, two, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name)
@@ -278,57 +164,6 @@ func (s *Service) quorumLost(t conformance.T, _ *conformance.Harness) {
 		step.FreeWithin(t, step.Limit, each, name)
 		step.FreeWithin(t, step.Limit, each, lease.Name())
 	}
-}
-
-func (s *Service) permissions(t conformance.T, _ *conformance.Harness) {
-	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	lease := step.Acquire(t, l, name)
-	stranger, err := connectZk(s.Addrs(), net.DialTimeout)
-	if err != nil {
-		t.Fatalf("%v", err)
-	}
-	defer stranger.Close()
-	current := func(ctx context.Context) error { // its server may not have the latest write of the holder's server
-		return s.ask(ctx, func() error { _, err := stranger.Sync("/"); return err })
-	}
-	itest.Must(t, func(ctx context.Context) error {
-		paths, err := s.queue(ctx, name)
-		if err = errors.Join(err, current(ctx)); err != nil {
-			return err
-		}
-		for what, f := range map[string]func() error{
-			"lists the nodes":      func() error { _, _, err := stranger.Children(zkDir(name)); return err },
-			"reads the holder's":   func() error { _, _, err := stranger.Get(paths[0]); return err },
-			"deletes the holder's": func() error { return stranger.Delete(paths[0], -1) },
-			"makes one": func() error {
-				_, err := stranger.Create(zkDir(name)+"/x", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-				return err
-			},
-		} {
-			if err := s.ask(ctx, f); !errors.Is(err, zk.ErrNoAuth) {
-				t.Errorf("a stranger %s: %v, want ErrNoAuth", what, err)
-			}
-		}
-		return nil
-	})
-	step.WantLive(t, lease, step.CloseAtEnd(t, s.Open(t)))
-	step.Release(t, lease)
-
-	// With an ACL of one's own everybody may read.
-	public := "/" + step.LockName(t)
-	open := step.CloseAtEnd(t, itest.OpenURL(t, s.at(public)+"&acl=auth::cdrwa,world:anyone:r"))
-	lease = step.Acquire(t, open, name)
-	itest.Must(t, current)
-	itest.Must(t, func(ctx context.Context) error {
-		return s.ask(ctx, func() error {
-			names, _, err := stranger.Children(public + "/" + name)
-			if err == nil && len(names) != 1 {
-				err = fmt.Errorf("there are %q, want one", names)
-			}
-			return err
-		})
-	})
-	step.Release(t, lease)
 }
 
 func (s *Service) manyLeases(t conformance.T, _ *conformance.Harness) {
