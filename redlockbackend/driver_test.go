@@ -151,46 +151,6 @@ func TestSplitVoteIsRepeated(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 }
 
-func TestRaise(t *testing.T) {
-	const counter = 1_000_000_000_000_000_000
-	short := text("granted 1000000000000000000 1000000000000009999")
-	for _, c := range []struct {
-		what           string
-		acquire, raise []string
-		token          locker.Token
-		raises         []int
-		err            error
-	}{
-		{"agreed", []string{short, short, heldByA}, []string{raised, raised, ""}, counter + 1, []int{1, 1, 0}, nil},
-		{"only those that have granted it are asked", []string{short, hangUp, short}, []string{raised, raised, raised}, counter + 1, []int{1, 0, 1}, nil},
-		{"somebody was faster", []string{short, short, heldByA}, []string{short, raised, ""}, 0, nil, locker.ErrHeld},
-		{"the lock was lost meanwhile", []string{short, short, heldByA}, []string{gone, raised, ""}, 0, nil, locker.ErrHeld},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			cl := newCluster(t, 3, time.Second)
-			cl.answer("acquire", c.acquire...)
-			cl.answer("raise", c.raise...)
-			if c.acquire[2] == heldByA { // asked in the same moment: the third must not decide
-				cl.servers[2].answers("acquire", silent)
-			}
-			l := cl.lock(t, true)
-			grant, err := l.Acquire(t.Context())
-			if !errors.Is(err, c.err) || grant.Token != c.token {
-				t.Errorf("Acquire = %+v, %v, want token %d, %v", grant, err, c.token, c.err)
-			}
-			if got := cl.called("raise"); c.raises != nil && !slices.Equal(got, c.raises) {
-				t.Errorf("raise was sent %v times, want %v", got, c.raises)
-			}
-			if c.err == nil {
-				cl.answer("renew", renewed, renewed, renewed)
-				if _, err := cl.renew(t, l); err != nil {
-					t.Errorf("Renew = %v, want nil", err)
-				}
-			}
-		})
-	}
-}
-
 // Nobody waits for a minority that was silent the last time. A majority that was is asked as if
 // nothing had been: the network was cut, and is back.
 func TestSilentMajorityIsHeardAgain(t *testing.T) {
@@ -203,29 +163,6 @@ func TestSilentMajorityIsHeardAgain(t *testing.T) {
 	c.answer("acquire", raised, raised, raised)
 	if _, err := c.lock(t, true).Acquire(t.Context()); err != nil {
 		t.Errorf("Acquire when all answer again = %v, want a lease", err)
-	}
-}
-
-// One server has agreed to tokens that another can't be raised to. As long as a third can still
-// answer, it may agree with one of them; without it the service has failed, and nobody holds the
-// lock.
-func TestClocksTooFarApart(t *testing.T) {
-	ahead := text("granted 1000000009000000000 1000000009060000000")
-	c := newCluster(t, 3, 50*time.Millisecond)
-	c.answer("acquire", text("granted 1000000000000000000 1000000000060000000"), ahead, hangUp)
-	for _, noWait := range []bool{true, false} {
-		_, err := c.lock(t, noWait).Acquire(t.Context())
-		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, driver.ErrQueued) || !strings.Contains(err.Error(), "a minute apart") {
-			t.Errorf("Acquire = %v, want that clocks are apart", err)
-		}
-	}
-	if got := c.called("raise"); !slices.Equal(got, []int{0, 0, 0}) {
-		t.Errorf("raise was sent %v times, which can't succeed", got)
-	}
-	c.servers[2].answers("acquire", text("granted 1000000000000000000 1000000000060000000")) // whether before or after the others
-	c.answer("raise", raised, ahead, raised)
-	if _, err := c.lock(t, true).Acquire(t.Context()); err != nil {
-		t.Errorf("Acquire = %v, want a grant by the first and the third", err)
 	}
 }
 
@@ -260,115 +197,6 @@ func TestFailedIsNotHeld(t *testing.T) {
 		t.Errorf("Acquire = %v, want a grant", err)
 	}
 	eventually(t, func() error { return l.Release(t.Context()) })
-}
-
-func TestRenewals(t *testing.T) {
-	for _, c := range []struct {
-		what    string
-		rounds  [][]string
-		lost    []bool
-		renewed []bool
-	}{
-		{"all", [][]string{{renewed, renewed, renewed}}, []bool{false}, []bool{true}},
-		{"a majority", [][]string{{renewed, hangUp, renewed}}, []bool{false}, []bool{true}},
-		{"a minority: not lost yet", [][]string{{renewed, hangUp, hangUp}, {renewed, renewed, hangUp}}, []bool{false, false}, []bool{false, true}},
-		{"two have dropped it", [][]string{{renewed, gone, gone}}, []bool{true}, []bool{false}},
-		{"a server that has dropped the lease never counts again", [][]string{{hangUp, gone, renewed}, {hangUp, renewed, renewed}}, []bool{false, false}, []bool{false, false}},
-		{"one has dropped it, one has lost its memory", [][]string{{gone, waits, renewed}}, []bool{true}, []bool{false}},
-		{"what is left proves less", [][]string{{renewed, hangUp, renewed}, {hangUp, hangUp, gone}}, []bool{false, true}, []bool{true, false}},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			cl := newCluster(t, 3, time.Second)
-			cl.answer("acquire", raised, raised, raised)
-			l := cl.lock(t, false)
-			grant, err := l.Acquire(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			redlockbackend.AwaitIdle(t.Context(), cl.Driver) // all three have it
-			last := grant.Base
-			for i, round := range c.rounds {
-				cl.answer("renew", round...)
-				before := driver.Stamp()
-				base, err := cl.renew(t, l)
-				redlockbackend.AwaitIdle(t.Context(), cl.Driver)
-				if lost := errors.Is(err, locker.ErrLost); lost != c.lost[i] || (err == nil) != c.renewed[i] {
-					t.Fatalf("round %d: Renew = %v, want lost: %v, renewed: %v", i, err, c.lost[i], c.renewed[i])
-				}
-				if err == nil && (base < before || base < last) {
-					t.Errorf("round %d: base %d, want one from after %d", i, base, before)
-				}
-			}
-			eventually(t, func() error {
-				err := l.Release(t.Context())
-				if errors.As(err, new(*driver.PartialReleaseError)) {
-					return err
-				}
-				return nil
-			})
-		})
-	}
-}
-
-func TestReleases(t *testing.T) {
-	released, refused := text("released"), text("refused OOM command not allowed")
-	for _, c := range []struct {
-		what    string
-		answers []string
-		want    string // nil, remains or error
-	}{
-		{"all", []string{released, released, released, released, released}, "nil"},
-		{"two are away", []string{released, hangUp, released, silent, released}, "remains"},
-		{"one has no room for a tombstone", []string{released, refused, released, released, released}, "remains"},
-		{"three are away", []string{released, hangUp, hangUp, hangUp, released}, "error"},
-	} {
-		t.Run(c.what, func(t *testing.T) {
-			cl := newCluster(t, 5, time.Second)
-			cl.answer("acquire", raised, raised, raised, raised, raised)
-			cl.answer("release", c.answers...)
-			l := cl.lock(t, false)
-			if _, err := l.Acquire(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			err := l.Release(t.Context())
-			if c.want == "nil" {
-				err = cl.released(t, l)
-			}
-			got := "error"
-			switch {
-			case err == nil:
-				got = "nil"
-			case errors.As(err, new(*driver.PartialReleaseError)):
-				got = "remains"
-			}
-			if got != c.want {
-				t.Fatalf("Release = %v, want %s", err, c.want)
-			}
-			for _, s := range cl.servers {
-				s.answers("release", released)
-			}
-			eventually(t, func() error { return l.Release(t.Context()) })
-			for i, n := range cl.called("release") {
-				if c.answers[i] == released && n != 1 {
-					t.Errorf("server %d has confirmed, and was asked %d times", i, n)
-				}
-			}
-		})
-	}
-}
-
-// A server that nobody reaches has nothing of an attempt, so nothing is to be removed there.
-func TestUnreachableServerHasNothing(t *testing.T) {
-	c := newCluster(t, 3, time.Second)
-	c.answer("acquire", raised, raised, "-NOPERM you may not\r\n")
-	l := c.lock(t, false)
-	if _, err := l.Acquire(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error { return l.Release(t.Context()) })
-	if got := c.called("release"); got[2] > 1 {
-		t.Errorf("release was sent %v times", got)
-	}
 }
 
 // A server that doesn't know a script gets its whole text.

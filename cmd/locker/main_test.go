@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -239,93 +238,4 @@ type stalledReader chan struct{}
 func (r stalledReader) Write(p []byte) (int, error) {
 	<-r
 	return len(p), nil
-}
-
-func TestHelp(t *testing.T) {
-	for _, args := range [][]string{{"help"}, {"help", "run"}, {"help", "completion", "bash"}, {"--help"}, {"completion"}} {
-		if code, stdout, stderr := runToEnd(t, environ(t), args...); code != 0 || !strings.Contains(stdout, "Usage:") || stderr != "" {
-			t.Errorf("%q: code %d, stderr %q, stdout %q, want help", args, code, stderr, stdout)
-		}
-	}
-	if code, help, _ := runToEnd(t, environ(t), "help", "run"); code != 0 || !strings.Contains(help, "LOCKER_TOKEN") {
-		t.Errorf("help run: code %d, %q", code, help)
-	}
-}
-
-func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
-	code, help, stderr := runToEnd(t, environ(t), "run", "--help")
-	if code != 0 || stderr != "" {
-		t.Errorf("code %d, stderr %q, want 0 and nothing", code, stderr)
-	}
-	for i, line := range strings.Split(help, "\n") {
-		if len(line) > 102 {
-			t.Errorf("line %d of the help has %d characters: %q", i+1, len(line), line)
-		}
-	}
-	source, err := os.ReadFile("main.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	docs, err := os.ReadFile("../../docs/command.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(exitTable) {
-		code, meaning, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		for _, in := range []struct{ name, text, row string }{
-			{"help", help, "  " + code + "  " + meaning + "\n"},
-			{"main.go", string(source), "//\t" + code + "  " + meaning + "\n"},
-			{"docs/command.md", string(docs), "| " + code + " | " + meaning + " |\n"},
-		} {
-			if !strings.Contains(in.text, in.row) {
-				t.Errorf("%s lacks %q", in.name, in.row)
-			}
-		}
-	}
-}
-
-func TestVersion(t *testing.T) {
-	for _, arg := range []string{"version", "--version"} {
-		code, stdout, stderr := runToEnd(t, environ(t), arg)
-		if code != 0 || !strings.HasPrefix(stdout, "locker ") || strings.Count(stdout, "\n") != 1 || stderr != "" {
-			t.Errorf("%s: code %d, stdout %q, stderr %q, want one line", arg, code, stdout, stderr)
-		}
-	}
-	info := &debug.BuildInfo{
-		Main: debug.Module{Version: "v1.2.3"},
-		Settings: []debug.BuildSetting{
-			{Key: "vcs.revision", Value: "0123abc"},
-			{Key: "vcs.modified", Value: "true"},
-		},
-	}
-	if got, want := version(info), "locker v1.2.3 0123abc with changes, "; !strings.HasPrefix(got, want) {
-		t.Errorf("version = %q, want %q…", got, want)
-	}
-	if got, want := version(nil), "locker (unknown), "; !strings.HasPrefix(got, want) {
-		t.Errorf("version without build information = %q, want %q…", got, want)
-	}
-}
-
-func TestCompletion(t *testing.T) {
-	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
-		if code, stdout, stderr := runToEnd(t, environ(t), "completion", shell); code != 0 || !strings.Contains(stdout, "locker") || stderr != "" {
-			t.Errorf("completion %s: code %d, %d bytes, stderr %q", shell, code, len(stdout), stderr)
-		}
-	}
-	const files, noFiles = ":0\n", ":4\n"
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"run", ""}, noFiles},
-		{[]string{"run", "name", "--", ""}, files},
-		{[]string{"run", "--require", ""}, strings.Join(requirementNames(), "\n") + "\n" + noFiles},
-		{[]string{"run", "--backend", ""}, noFiles},
-		{[]string{"matrix", "--format", ""}, "text\nmarkdown\njson\n" + noFiles},
-	} {
-		_, stdout, _ := runToEnd(t, environ(t), append([]string{"__complete"}, test.args...)...)
-		if stdout != test.want {
-			t.Errorf("completion of %q = %q, want %q", test.args, stdout, test.want)
-		}
-	}
 }

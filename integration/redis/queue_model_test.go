@@ -18,8 +18,7 @@ type place struct {
 }
 
 func (p place) stale() bool { return p.age >= 2 }
-
-func (p place) dead() bool { return p.age >= 3 }
+func (p place) dead() bool  { return p.age >= 3 }
 
 func (m *model) rank(owner string) int {
 	return slices.IndexFunc(m.places, func(p place) bool { return p.owner == owner })

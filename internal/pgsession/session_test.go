@@ -2,9 +2,7 @@ package pgsession
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -16,117 +14,6 @@ import (
 
 	"github.com/fencedlock/locker/driver/kit"
 )
-
-// peer is the other end of a session: it answers each statement as the test says.
-type peer struct {
-	backend *pgproto3.Backend
-	conn    net.Conn
-
-	mu     sync.Mutex
-	seen   []string
-	answer func(sql string) []pgproto3.BackendMessage // nil: the default
-	ended  error                                      // the cause that the session has notified
-}
-
-// start makes a session with a peer that answers with one row, of the statement itself, unless
-// answer says something else.
-func start(t *testing.T, settings Settings) (*Session, *peer) {
-	t.Helper()
-	mine, theirs := net.Pipe()
-	p := &peer{backend: pgproto3.NewBackend(theirs, theirs), conn: theirs}
-	go func() {
-		for {
-			message, err := p.backend.Receive()
-			if err != nil {
-				_ = theirs.Close()
-				return
-			}
-			switch m := message.(type) {
-			case *pgproto3.Query:
-				p.reply(m.String, row(m.String))
-			case *pgproto3.FunctionCall:
-				text := callText(m)
-				p.reply(text, returned(m.Function, 1))
-			default:
-				_ = theirs.Close() // the client says goodbye
-			}
-		}
-	}()
-	s := New(&Conn{stream: socket(mine), keyPID: 1}, settings)
-	s.Start(func(cause error) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.ended = cause
-	})
-	t.Cleanup(func() { s.End(ErrClosed) })
-	return s, p
-}
-
-func (p *peer) reply(sql string, messages []pgproto3.BackendMessage) {
-	p.mu.Lock()
-	p.seen = append(p.seen, sql)
-	if p.answer != nil {
-		messages = p.answer(sql)
-	}
-	p.mu.Unlock()
-	p.send(messages...)
-}
-
-func (p *peer) send(messages ...pgproto3.BackendMessage) {
-	for _, m := range messages {
-		if b, err := m.Encode(nil); err == nil {
-			_, _ = p.conn.Write(b)
-		}
-	}
-}
-
-func (p *peer) answers(answer func(sql string) []pgproto3.BackendMessage) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.answer = answer
-}
-
-func (p *peer) statements() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return strings.Join(p.seen, "; ")
-}
-
-func (p *peer) cause() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.ended
-}
-
-func row(values ...string) []pgproto3.BackendMessage {
-	fields := make([][]byte, len(values))
-	for i, v := range values {
-		fields[i] = []byte(v)
-	}
-	return []pgproto3.BackendMessage{&pgproto3.DataRow{Values: fields}, &pgproto3.ReadyForQuery{TxStatus: 'I'}}
-}
-
-// callText is a function call as a test sees it: its OID and its argument.
-func callText(m *pgproto3.FunctionCall) string {
-	text := fmt.Sprint(m.Function)
-	for _, argument := range m.Arguments {
-		text += fmt.Sprintf("(%x)", argument)
-	}
-	return text
-}
-
-// returned is the answer to a function call: a number of the size that the function returns.
-func returned(function uint32, n uint64) []pgproto3.BackendMessage {
-	size := map[uint32]int{1574: 8, 2026: 4}[function]
-	value := binary.BigEndian.AppendUint64(nil, n)[8-max(size, 1):]
-	return []pgproto3.BackendMessage{&pgproto3.FunctionCallResponse{Result: value}, &pgproto3.ReadyForQuery{TxStatus: 'I'}}
-}
-
-func silence(string) []pgproto3.BackendMessage { return nil }
-
-func failure(severity, code string) *pgproto3.ErrorResponse {
-	return &pgproto3.ErrorResponse{Severity: severity, SeverityUnlocalized: severity, Code: code, Message: "no"}
-}
 
 func TestExec(t *testing.T) {
 	s, p := start(t, Settings{})
@@ -270,50 +157,6 @@ func TestClose(t *testing.T) {
 		s.Close(t.Context())
 		if took := time.Since(began); took != maxWrite {
 			t.Errorf("Close on a connection that takes nothing has taken %v, want %v", took, maxWrite)
-		}
-	})
-}
-
-// A session is terminated when its presence lock is free; as long as somebody has that, its process
-// is ended.
-func TestTerminate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dead, _ := start(t, Settings{})
-		dead.PID, dead.Presence = 77, "1, 2"
-		over, p := start(t, Settings{})
-		asked := 0
-		p.answers(func(sql string) []pgproto3.BackendMessage {
-			asked++
-			switch {
-			case sql != "SELECT CASE WHEN pg_try_advisory_lock(1, 2) THEN pg_advisory_unlock(1, 2) WHEN pg_terminate_backend(77) THEN false END" &&
-				sql != "SELECT CASE WHEN pg_try_advisory_lock(1, 2) THEN pg_advisory_unlock(1, 2) END":
-				t.Errorf("Terminate asks %q", sql)
-			case asked == 2:
-				return []pgproto3.BackendMessage{failure("ERROR", codePermission), &pgproto3.ReadyForQuery{TxStatus: 'I'}}
-			case strings.Contains(sql, "terminate") != (asked == 1):
-				t.Errorf("request %d: %q, want the process ended until that is refused", asked, sql)
-			}
-			return row(map[bool]string{true: "t", false: "f"}[asked > 4])
-		})
-		if err := dead.Terminate(t.Context(), over.Exec); err != nil || asked != 5 {
-			t.Errorf("Terminate = %v after %d requests, want nil after 5", err, asked)
-		}
-		if err := dead.Terminate(t.Context(), over.Exec); err != nil || asked != 5 {
-			t.Errorf("Terminate of a session that is over = %v after %d requests, want nil and no more", err, asked)
-		}
-	})
-}
-
-// A session that is still there when time is up is an error.
-func TestTerminateInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dead, _ := start(t, Settings{})
-		over, p := start(t, Settings{})
-		p.answers(func(string) []pgproto3.BackendMessage { return row("f") })
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := dead.Terminate(ctx, over.Exec); err == nil {
-			t.Error("Terminate of a session that doesn't end = nil, want an error")
 		}
 	})
 }

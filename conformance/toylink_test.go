@@ -1,0 +1,105 @@
+package conformance_test
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// toyLink is the network of one client.
+type toyLink struct {
+	ahead time.Duration // how far the clock of the client is ahead
+
+	mu          sync.Mutex
+	cut         bool
+	drops       int
+	there, back time.Duration
+	broken      chan struct{}
+	severed     bool
+}
+
+func newToyLink() *toyLink { return &toyLink{broken: make(chan struct{})} }
+
+// send delivers a request after its delay, and then the answer, unless one of them is lost.
+func (k *toyLink) send(s *toy, run func()) (answer <-chan error, broken <-chan struct{}) {
+	k.mu.Lock()
+	there, back, severed := k.there, k.back, k.broken
+	k.mu.Unlock()
+	result := make(chan error, 1)
+	deliver := func() {
+		if !k.passes(severed) {
+			return
+		}
+		s.arrive(k, func() {
+			var err error
+			if s.down {
+				err = errors.New("connection refused")
+			} else {
+				run()
+			}
+			if k.drop() {
+				return
+			}
+			after(back, func() {
+				if k.passes(severed) {
+					result <- err
+				}
+			})
+		})
+	}
+	after(there, deliver)
+	return result, severed
+}
+
+func after(d time.Duration, f func()) {
+	if d == 0 {
+		f()
+		return
+	}
+	time.AfterFunc(d, f)
+}
+
+func (k *toyLink) passes(severed chan struct{}) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	select {
+	case <-severed:
+		return false
+	default:
+		return !k.cut
+	}
+}
+
+func (k *toyLink) drop() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.drops == 0 {
+		return false
+	}
+	k.drops--
+	return true
+}
+
+func (k *toyLink) set(change func()) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	change()
+}
+
+func (k *toyLink) Cut()                            { k.set(func() { k.cut = true }) }
+func (k *toyLink) Drop(n int)                      { k.set(func() { k.drops = n }) }
+func (k *toyLink) Delay(there, back time.Duration) { k.set(func() { k.there, k.back = there, back }) }
+func (k *toyLink) Heal()                           { k.set(func() { k.cut, k.drops, k.there, k.back = false, 0, 0, 0 }) }
+
+func (k *toyLink) Sever() {
+	k.set(func() {
+		close(k.broken)
+		k.broken, k.severed = make(chan struct{}), true
+	})
+}
+
+// stale is true once after Sever.
+func (k *toyLink) stale() (severed bool) {
+	k.set(func() { severed, k.severed = k.severed, false })
+	return severed
+}

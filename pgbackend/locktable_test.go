@@ -1,0 +1,73 @@
+package pgbackend_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// A Locker may have half of the locks for which the server's table has room, as documented. The
+// number is fixed when it is opened.
+func TestLockLimit(t *testing.T) {
+	if got := pgbackend.LockLimit(64, 100, 20); got != 64*120/2 {
+		t.Errorf("LockLimit = %d, want half of max_locks_per_transaction * (max_connections + max_prepared_transactions)", got)
+	}
+	for _, c := range []struct{ limit, waiters, want int }{{100, 0, 100}, {100, 8, 84}, {3, 2, 0}} {
+		got, full, then := pgbackend.Names(c.limit, c.waiters)
+		if got != c.want || !errors.Is(full, pgbackend.ErrLockTable) || !strings.Contains(full.Error(), "max_locks_per_transaction") || then != nil {
+			t.Errorf("with a limit of %d and %d waiters' connections: %d names, then %v, and when one was given back %v, want %d, ErrLockTable, and nil",
+				c.limit, c.waiters, got, full, then, c.want)
+		}
+	}
+}
+
+// The limit counts names that are in use: what was released makes room.
+func TestLockLimitOfALocker(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.locksPerTx = 1 }) // 100 connections
+	l := open(t, f)
+	var leases []locker.Lease
+	for i := range 50 {
+		lease, err := locker.TryAcquire(t.Context(), l, fmt.Sprint(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "one more"); !errors.Is(err, pgbackend.ErrLockTable) || errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire beyond half of the table = %v, want ErrLockTable", err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "7"); !errors.Is(err, locker.ErrHeld) {
+		t.Errorf("TryAcquire of a lock that this Locker has = %v, want ErrHeld", err)
+	}
+	if err := leases[0].Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := locker.TryAcquire(t.Context(), l, "one more"); err != nil {
+		t.Errorf("TryAcquire when another lock was released = %v, want a lease", err)
+	}
+}
+
+// The server's own error about a full table is named like the Locker's.
+func TestFullTableOfTheServer(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	if _, err := locker.TryAcquire(t.Context(), l, "other"); err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			if fakeTry.MatchString(sql) {
+				return "53200 out of shared memory"
+			}
+			return ""
+		}
+	})
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, pgbackend.ErrLockTable) || !strings.Contains(err.Error(), "max_locks_per_transaction") {
+		t.Errorf("TryAcquire on a server whose table is full = %v, want ErrLockTable and the setting's name", err)
+	}
+}

@@ -1,0 +1,84 @@
+package pgbackend_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+func refused(t *testing.T, f *fake, want error, says string) {
+	t.Helper()
+	l, err := pgbackend.New(t.Context(), f.config(t))
+	if err == nil {
+		_ = l.Close()
+		t.Fatalf("New = a Locker, want an error that says %q", says)
+	}
+	if want != nil && !errors.Is(err, want) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "sesame") {
+		t.Errorf("New = %v, want %v, with %q and without the password", err, want, says)
+	}
+}
+
+func TestServersRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*fake)
+		want   error
+		says   string
+	}{
+		"too old":            {func(f *fake) { f.version = 130020 }, errors.ErrUnsupported, "Postgres 13: want 14 or later"},
+		"standby":            {func(f *fake) { f.standby = true }, nil, "standby"},
+		"read-only":          {func(f *fake) { f.readOnly = true }, nil, "default_transaction_read_only"},
+		"lock table":         {func(f *fake) { f.taken = 3200 }, pgbackend.ErrLockTable, "max_locks_per_transaction"},
+		"too many clients":   {failing("53300 sorry, too many clients already"), nil, "no connection left"},
+		"missing permission": {failing("42501 permission denied"), nil, "Migration"},
+		"newer schema":       {func(f *fake) { f.protocol = "3" }, errors.ErrUnsupported, "protocol 3"},
+		"no protocol":        {func(f *fake) { f.protocol = "0" }, errors.ErrUnsupported, "protocol 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.change(c.change)
+			refused(t, f, c.want, c.says)
+		})
+	}
+}
+
+// Schemas that were made by an older version are used as they are.
+func TestProtocols(t *testing.T) {
+	for _, protocol := range []string{"", "1", "2"} {
+		f := newFake(t)
+		f.change(func(f *fake) { f.protocol = protocol })
+		if _, err := locker.TryAcquire(t.Context(), open(t, f), "a"); err != nil {
+			t.Errorf("TryAcquire in a schema of protocol %q = %v, want a lease", protocol, err)
+		}
+	}
+	f := newFake(t)
+	l := open(t, f)
+	f.change(func(f *fake) { f.protocol = "3" }) // raised while a Locker is open: its next connection finds out
+	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("TryAcquire on a new connection to a schema of protocol 3 = %v, want ErrUnsupported", err)
+	}
+}
+
+func TestPoolerIsRefused(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) {
+		f.keyPID = 7
+		f.before = func(sql string) string {
+			if strings.HasPrefix(sql, "BEGIN") {
+				return "08P01 transaction blocks not allowed in statement pooling mode"
+			}
+			return ""
+		}
+	})
+	refused(t, f, pgbackend.ErrPooler, "session mode")
+	f.change(func(f *fake) { f.before, f.shown = nil, "SELECT 1" }) // somebody else was there in between
+	refused(t, f, pgbackend.ErrPooler, "session mode")
+	f.change(func(f *fake) { f.shown = "" }) // each has a session of its own
+	if n := f.statements("set_config"); n != 0 {
+		t.Errorf("%d statements have set something for somebody else", n)
+	}
+	open(t, f)
+}

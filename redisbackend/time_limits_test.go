@@ -1,0 +1,83 @@
+package redisbackend_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's calls return
+// all the same.
+func TestCallsReturnInTime(t *testing.T) {
+	with := func(change func(*redis.Options)) func(*fake, *testing.T) driver.Driver {
+		return func(f *fake, t *testing.T) driver.Driver { return f.driver(t, change) }
+	}
+	for what, open := range map[string]func(*fake, *testing.T) driver.Driver{
+		"its own client":               (*fake).ownDriver,
+		"a client that minds contexts": with(nil),
+		"a client that doesn't":        with(func(o *redis.Options) { o.ContextTimeoutEnabled = false }),
+		"a client that would wait forever": with(func(o *redis.Options) {
+			o.ContextTimeoutEnabled, o.ReadTimeout, o.WriteTimeout = false, -1, -1
+		}),
+	} {
+		t.Run(what, func(t *testing.T) {
+			f := newFake(t)
+			f.answers(silence)
+			d := open(f, t)
+			const ttl, slack = 200 * time.Millisecond, 2 * time.Second
+			l := newLock(t, d, ttl)
+			begin := time.Now()
+			_, err := l.Acquire(t.Context())
+			if took := time.Since(begin); took > ttl+slack {
+				t.Errorf("Acquire returned after %v, and nothing is left of the lease after %v", took, ttl)
+			}
+			if err == nil || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, locker.ErrHeld) {
+				t.Errorf("Acquire = %v, want an error of the service", err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			begin = time.Now()
+			d.Renew(ctx, []driver.Lock{l}, func(_ int, _ driver.Instant, err error) {
+				if err == nil || errors.Is(err, locker.ErrLost) {
+					t.Errorf("Renew reports %v, want an error that is not ErrLost", err)
+				}
+			})
+			err = l.Release(ctx)
+			if took := time.Since(begin); took > slack {
+				t.Errorf("Renew and Release returned after %v, with a context of 100ms", took)
+			}
+			if err == nil {
+				t.Errorf("Release = nil, and the server has not answered")
+			}
+			f.answers(gone)
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// A message that is not answered must not keep the others in this process from the server.
+func TestCancelledCallerCostsNoOther(t *testing.T) {
+	f := newFake(t)
+	f.answers(granted)
+	d := f.driver(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	l := newLock(t, d, time.Minute)
+	if _, err := l.Acquire(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Acquire with a context that is over = %v, want context.Canceled", err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if got := f.called(); len(got) != 0 {
+		t.Errorf("nothing was asked, and sent was %q", got)
+	}
+}

@@ -1,0 +1,70 @@
+package redlockbackend_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+func TestReleases(t *testing.T) {
+	released, refused := text("released"), text("refused OOM command not allowed")
+	for _, c := range []struct {
+		what    string
+		answers []string
+		want    string // nil, remains or error
+	}{
+		{"all", []string{released, released, released, released, released}, "nil"},
+		{"two are away", []string{released, hangUp, released, silent, released}, "remains"},
+		{"one has no room for a tombstone", []string{released, refused, released, released, released}, "remains"},
+		{"three are away", []string{released, hangUp, hangUp, hangUp, released}, "error"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, 5, time.Second)
+			cl.answer("acquire", raised, raised, raised, raised, raised)
+			cl.answer("release", c.answers...)
+			l := cl.lock(t, false)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			err := l.Release(t.Context())
+			if c.want == "nil" {
+				err = cl.released(t, l)
+			}
+			got := "error"
+			switch {
+			case err == nil:
+				got = "nil"
+			case errors.As(err, new(*driver.PartialReleaseError)):
+				got = "remains"
+			}
+			if got != c.want {
+				t.Fatalf("Release = %v, want %s", err, c.want)
+			}
+			for _, s := range cl.servers {
+				s.answers("release", released)
+			}
+			eventually(t, func() error { return l.Release(t.Context()) })
+			for i, n := range cl.called("release") {
+				if c.answers[i] == released && n != 1 {
+					t.Errorf("server %d has confirmed, and was asked %d times", i, n)
+				}
+			}
+		})
+	}
+}
+
+// A server that nobody reaches has nothing of an attempt, so nothing is to be removed there.
+func TestUnreachableServerHasNothing(t *testing.T) {
+	c := newCluster(t, 3, time.Second)
+	c.answer("acquire", raised, raised, "-NOPERM you may not\r\n")
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { return l.Release(t.Context()) })
+	if got := c.called("release"); got[2] > 1 {
+		t.Errorf("release was sent %v times", got)
+	}
+}
