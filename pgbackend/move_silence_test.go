@@ -46,7 +46,7 @@ func TestMoveOnASlowServer(t *testing.T) {
 	}
 }
 
-// A waiter who has to make room for itself keeps no lease from being renewed, though the shared
+// A waiter that has to free a connection for itself keeps no lease from being renewed, though the shared
 // connection is silent.
 func TestFreeingAWaitersConnectionKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

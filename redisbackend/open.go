@@ -54,7 +54,7 @@ func parseURL(u *url.URL) (config, redis.UniversalOptions, error) {
 		return c, redis.UniversalOptions{}, err
 	}
 	t, err := params.Target(u, redisconn.Form{
-		Want:        "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH",
+		Want:        redisconn.ServerURL,
 		DefaultHost: "localhost",
 	})
 	sentinels := master != ""

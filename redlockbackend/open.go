@@ -110,7 +110,7 @@ func refuseSentinels(u *url.URL) error {
 
 // parseServer reads the URL of a server that has its own.
 func parseServer(text string, poolSize int) (*redis.Options, error) {
-	const want = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH"
+	const want = redisconn.ServerURL
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:

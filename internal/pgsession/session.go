@@ -69,7 +69,8 @@ func New(c *Conn, settings Settings) *Session {
 		Settings: settings,
 		net:      c.stream,
 		keyPID:   c.keyPID,
-		// A statement that blocks has nobody who waits for its answer alone.
+		// The caller of a statement that blocks waits for other things as well (Call.Done), and can't
+		// read meanwhile.
 		callersRead: !settings.Blocks && isSocket(c.stream),
 		turn:        make(chan struct{}, 1),
 		slots:       make(chan struct{}, mostFunctionCalls),

@@ -122,7 +122,7 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
-// A call that was withdrawn has its outcome: who waits for it once more gets that at once.
+// A call that was withdrawn has its outcome: a caller that waits for it again gets that at once.
 func TestWithdrawnCallIsWaitedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := &cuttable{release: make(chan struct{})}

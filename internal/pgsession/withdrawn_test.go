@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Who leaves before the call was sent withdraws it: it is never executed.
+// A caller that leaves before its call was sent withdraws it: it is never executed.
 func TestUnsentIsWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stream := &cuttable{release: make(chan struct{})}

@@ -28,6 +28,9 @@ var secureSchemes = map[string]string{
 // Schemes lists the schemes that the URL of a server may have.
 func Schemes() []string { return []string{"redis", "rediss", "valkey", "valkeys", socketScheme} }
 
+// ServerURL says, in errors, which URLs a server may have.
+const ServerURL = "redis://[USER:PASSWORD@]HOST[:PORT][/DB], rediss://, valkey:// or valkeys:// likewise, or redis+unix:///PATH"
+
 // Target is what a URL says about servers that differ in their address only.
 type Target struct {
 	Addrs    []string // HOST:PORT of each, or the path of a socket
