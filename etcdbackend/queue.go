@@ -33,11 +33,11 @@ type place struct {
 	changed  kit.Signal          // nil until it is known that others exist before it
 }
 
-// A waiter near the head watches all keys of the name. One that is far from the head watches a single
-// key, and comes near a little before its turn. Measured with three members: with 16 contenders an
-// acquisition takes two requests if all of them are near. If half of them are far, it takes seven,
-// because those watch one key, then read, and then watch all. With about 32 contenders or more, the
-// reports to so many watchers cost the cluster more than those requests.
+// A waiter near the head watches all keys of the name. One that is far from the head watches a
+// single key, and comes near a little before its turn. Measured with three members: with 16
+// contenders an acquisition takes two requests if all of them are near. If half of them are far, it
+// takes seven, because those watch one key, then read, and then watch all. With about 32 contenders
+// or more, the reports to so many watchers cost the cluster more than those requests.
 const (
 	nearHead   = 24 // a waiter with up to so many keys before its own is near
 	approachAt = 8  // how many places before its own the key is that a waiter far from the head watches

@@ -1,7 +1,7 @@
 package pgbackend
 
-// The connections that a lease is attached to: one, or two while the lease moves (move.go). If one of
-// them ends, the lease is lost.
+// The connections that a lease is attached to: one, or two while the lease moves (move.go). If one
+// of them ends, the lease is lost.
 
 // attach attaches the lease to c alone, where it was granted or has moved to. It fails, and leaves
 // the lease where it was, if c has ended meanwhile: then nobody else notifies the holder.

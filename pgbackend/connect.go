@@ -79,8 +79,8 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 // checkServer refuses a server that can't be used. It is called for each connection, because a
 // later one may lead elsewhere.
 func checkServer(s pgsession.Server) error {
-	// Before 14 there is no idle_session_timeout: TCP alone would end the session of a holder that is cut
-	// off, and the holder could not know when.
+	// Before 14 there is no idle_session_timeout: TCP alone would end the session of a holder that
+	// is cut off, and the holder could not know when.
 	if err := kit.CheckVersion("Postgres", strconv.Itoa(s.Version/10000), 14); err != nil {
 		return err
 	}

@@ -92,10 +92,11 @@ const (
 var errNoFunctions = errors.New("a function call had no answer")
 
 // probeFunctions finds out whether function calls get through to the server. A pooler that doesn't
-// know them may refuse them, end the connection, or pass nothing on. So a statement follows the call:
-// if only the statement is answered, that answer doesn't belong to a function call, which ends the
-// session. If the call was refused, the connection is used without function calls. After any other
-// failure it can't be used: the error matches errNoFunctions, and the caller makes another one.
+// know them may refuse them, end the connection, or pass nothing on. So a statement follows the
+// call: if only the statement is answered, that answer doesn't belong to a function call, which
+// ends the session. If the call was refused, the connection is used without function calls. After
+// any other failure it can't be used: the error matches errNoFunctions, and the caller makes
+// another one.
 func (c *conn) probeFunctions(ctx context.Context) error {
 	if c.d.lostProbes.Load() >= maxLostProbes {
 		return nil

@@ -114,8 +114,8 @@ func TestTokenOfAnotherCall(t *testing.T) {
 	})
 }
 
-// A caller that leaves while its request is under way leaves nothing: what the request takes is given
-// back after it, never before.
+// A caller that leaves while its request is under way leaves nothing: what the request takes is
+// given back after it, never before.
 func TestCallerLeavesDuringARequest(t *testing.T) {
 	for _, leaves := range []time.Duration{time.Millisecond, 30 * time.Millisecond, 120 * time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {

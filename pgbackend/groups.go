@@ -49,8 +49,8 @@ func (c *conn) sendGroup(ctx context.Context, some []*request) ([]reply, error) 
 	return replies, nil
 }
 
-// execGroup executes the statements of a group. No request is withdrawn while they are handed to the
-// session.
+// execGroup executes the statements of a group. No request is withdrawn while they are handed to
+// the session.
 func (c *conn) execGroup(ctx context.Context, some []*request) (*pgsession.Call, error) {
 	for _, r := range some {
 		r.mu.Lock()

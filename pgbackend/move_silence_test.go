@@ -46,8 +46,8 @@ func TestMoveOnASlowServer(t *testing.T) {
 	}
 }
 
-// A waiter that has to free a connection for itself keeps no lease from being renewed, though the shared
-// connection is silent.
+// A waiter that has to free a connection for itself keeps no lease from being renewed, though the
+// shared connection is silent.
 func TestFreeingAWaitersConnectionKeepsNoRenewalWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second

@@ -16,11 +16,11 @@ import (
 // What many locks do on the connection that they share: try for a lock together with its token, and
 // give it back. All of it goes through conn.request. A request that meets few others goes alone, by
 // function calls (functions.go). Under load many requests are joined in one statement (groups.go).
-// For the server, that is more work than a few function calls, because the statement has to be parsed
-// and planned. It is less work than many, because there is only one transaction: at the end of each
-// transaction the server looks through all locks of the session, which takes 30 ns for each lease.
-// Where no function calls get through (some poolers refuse them, or don't know them), single requests
-// are statements as well.
+// For the server, that is more work than a few function calls, because the statement has to be
+// parsed and planned. It is less work than many, because there is only one transaction: at the end
+// of each transaction the server looks through all locks of the session, which takes 30 ns for each
+// lease. Where no function calls get through (some poolers refuse them, or don't know them), single
+// requests are statements as well.
 
 // request is what one lock wants of the shared connection.
 type request struct {
@@ -61,7 +61,8 @@ const (
 	manyLeases  = 256 // from so many leases of the connection on, all requests go by statements
 )
 
-// makeLanes makes the lanes of the shared connection. The messages of both go on that one connection.
+// makeLanes makes the lanes of the shared connection. The messages of both go on that one
+// connection.
 func (c *conn) makeLanes() {
 	o := kit.LaneOptions{MaxWidth: mostLanes, Size: groupSize, Limit: maxCall, CallersSend: true}
 	c.calls = kit.NewLanes(c.sendSome, o)

@@ -93,9 +93,9 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 }
 
 // The protocols that this version can be used with. In a schema of protocol 1 there may be versions
-// that end a move with the lock in shared mode on the shared connection. A schema that was made with
-// protocol 2 must be used by this version and later ones only: the earlier ones don't know the column,
-// so nothing refuses them. All exclude each other as long as nobody asks for shared mode.
+// that end a move with the lock in shared mode on the shared connection. A schema that was made
+// with protocol 2 must be used by this version and later ones only: the earlier ones don't know the
+// column, so nothing refuses them. All exclude each other as long as nobody asks for shared mode.
 const (
 	oldestProtocol = 1
 	newestProtocol = 2

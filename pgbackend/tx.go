@@ -75,8 +75,8 @@ func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool
 		return 0, err
 	}
 	token, err := d.tokenFor(ctx, home)
-	// A transaction that has ended meanwhile had lost the lock before its token was taken: the token may
-	// be larger than the next holder's.
+	// A transaction that has ended meanwhile had lost the lock before its token was taken: the
+	// token may be larger than the next holder's.
 	if err == nil {
 		_, err = tx.Exec(ctx, "SELECT", pgx.QueryExecModeExec)
 		err = callerGaveUp(ctx, err)

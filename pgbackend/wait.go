@@ -72,8 +72,8 @@ func (l *lock) takeWaiter(ctx context.Context) (*conn, error) {
 	return c, err
 }
 
-// makeGrant makes a lease of a lock that was granted to a waiter. The server counts the TTL from the
-// grant, but nobody here knows when that was: what is known is when the statement was sent, and
+// makeGrant makes a lease of a lock that was granted to a waiter. The server counts the TTL from
+// the grant, but nobody here knows when that was: what is known is when the statement was sent, and
 // that may be long ago. Then the connection is asked once more, and also if this Locker has seen a
 // larger token since.
 func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (driver.Grant, error) {

@@ -103,9 +103,9 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	return grant, err
 }
 
-// requestContext returns the context of a request to acquire. Where the connection can't obey ctx, a
-// request that was sent is not given up when ctx ends: the caller doesn't wait for it, and its outcome
-// is worth something to the clean-up. The router limits requests by messageTimeout.
+// requestContext returns the context of a request to acquire. Where the connection can't obey ctx,
+// a request that was sent is not given up when ctx ends: the caller doesn't wait for it, and its
+// outcome is worth something to the clean-up. The router limits requests by messageTimeout.
 func (l *lock) requestContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	obeys := l.d.router.conn.ObeysContext()
 	switch {

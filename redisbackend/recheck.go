@@ -11,7 +11,7 @@ import (
 // When a queued acquisition asks about its place, in addition to its renewals.
 
 const (
-	stagger      = 20 * time.Millisecond // between those who ask when a lease is over; in queue.lua as well
+	stagger      = 20 * time.Millisecond // between waiters that ask when a lease is over; in queue.lua as well
 	maxStaggered = 4                     // Guarantees says how late a lock may be granted, and all that came before may be dead
 )
 

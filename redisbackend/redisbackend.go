@@ -70,10 +70,10 @@
 //
 // # Clients
 //
-// A Locker of one server that was opened by URL can interrupt a request when its caller gives up, so
-// it sends requests on the goroutines of their callers. With Sentinels, in a Cluster and with a
-// client that New is given it sends them on other goroutines, which costs some microseconds: nothing
-// interrupts a call of such a client.
+// A Locker of one server that was opened by URL can interrupt a request when its caller gives up,
+// so it sends requests on the goroutines of their callers. With Sentinels, in a Cluster and with a
+// client that New is given it sends them on other goroutines, which costs some microseconds:
+// nothing interrupts a call of such a client.
 //
 // A client that New is given keeps its settings, and other parts of a program may use it at the
 // same time. Its retries don't apply here: requests are repeated where the driver knows that it is

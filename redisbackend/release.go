@@ -17,7 +17,8 @@ var unsentLimit = messageTimeout + 3*time.Second
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	remains, granted := l.remains, l.token != 0
-	if l.removing && l.hasExpired() { // a first try costs less than the exact time
+	// The first call doesn't look: it is rarely so late, and each release would pay for driver.Now.
+	if l.removing && l.hasExpired() {
 		remains = none
 	}
 	l.removing = true

@@ -100,14 +100,14 @@ func (s *router) askAll(ctx context.Context, reqs []request, report func(i int, 
 
 // send sends requests in one message, and repeats those that may succeed. All scripts may be
 // repeated. It returns after messageTimeout, or when ctx ends where the connection can obey that.
-//   - NOSCRIPT: nothing was executed. It is sent again with the whole text. The answer may come late:
-//     from the new server of a slot.
-//   - A server that has just become a replica, or a slot on the move: refused. It is sent again a little
-//     later. Slots take their time: a request that is alone, and keeps no other waiting, goes on for
-//     three quarters of its time. It doesn't use all of its time, because a refusal says more than a
-//     timeout: that nothing was executed.
-//   - A broken connection: nobody knows. It is sent again at once, and the answer says that a copy may
-//     be in flight.
+//   - NOSCRIPT: nothing was executed. It is sent again with the whole text. The answer may come
+//     late: from the new server of a slot.
+//   - A server that has just become a replica, or a slot on the move: refused. It is sent again a
+//     little later. Slots take their time: a request that is alone, and keeps no other waiting,
+//     goes on for three quarters of its time. It doesn't use all of its time, because a refusal
+//     says more than a timeout: that nothing was executed.
+//   - A broken connection: nobody knows. It is sent again at once, and the answer says that a copy
+//     may be in flight.
 func (s *router) send(ctx context.Context, reqs []request) []answer {
 	began := time.Now()
 	end := began.Add(messageTimeout)
@@ -174,8 +174,8 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 	return answers
 }
 
-// exchange sends some of the requests in one message, once; nil: all. It returns the commands, which
-// have the results, or one error for all of them.
+// exchange sends some of the requests in one message, once; nil: all. It returns the commands,
+// which have the results, or one error for all of them.
 func (s *router) exchange(ctx context.Context, end time.Time, reqs []request, which []int, whole bool) ([]redis.Cmder, error) {
 	n := len(which)
 	if which == nil {
@@ -188,7 +188,7 @@ func (s *router) exchange(ctx context.Context, end time.Time, reqs []request, wh
 	return cmds, s.conn.SendUntil(ctx, end, cmds...)
 }
 
-// nth is which[n], where a nil list means all. A list of all would be an allocation for each message.
+// nth is which[n]. A nil list means all: that saves an allocation for each message.
 func nth(which []int, n int) int {
 	if which == nil {
 		return n

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's calls return
-// all the same.
+// The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's
+// calls return all the same.
 func TestCallsReturnInTime(t *testing.T) {
 	with := func(change func(*redis.Options)) func(*fake, *testing.T) driver.Driver {
 		return func(f *fake, t *testing.T) driver.Driver { return f.driver(t, change) }

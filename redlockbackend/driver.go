@@ -62,8 +62,8 @@ func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error
 // and the engine renews a lease that is that old before it hands it out.
 func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
 
-// spawn runs f in a goroutine, which Close waits for. An operation that has begun does so after Close
-// as well, because it needs the results.
+// spawn runs f in a goroutine, which Close waits for. An operation that has begun does so after
+// Close as well, because it needs the results.
 func (d *redlock) spawn(f func()) { d.workers.run(taskFunc(f), 0) }
 
 // Close ends the subscriptions. It waits for requests that are still to be answered, for as long as

@@ -68,7 +68,8 @@ func (c *cluster) lock(t *testing.T, noWait bool) driver.Lock {
 	return l
 }
 
-// released calls Release, and again when the servers have answered that were slower than the majority.
+// released calls Release, and again when the servers have answered that were slower than the
+// majority.
 func (c *cluster) released(t *testing.T, l driver.Lock) error {
 	t.Helper()
 	err := l.Release(t.Context())

@@ -105,7 +105,8 @@ func (a answers) afterAcquire() decision {
 	return split
 }
 
-// mostHeld takes the other owner that most servers name as the holder, and returns how many name it.
+// mostHeld takes the other owner that most servers name as the holder, and returns how many name
+// it.
 func (a answers) mostHeld() (most int) {
 	for _, r := range a {
 		if r.err != nil || r.verdict != held {
@@ -181,8 +182,8 @@ const maxAhead = 60_000_000
 // isOurs reports whether the server has granted the lock.
 func (r reply) isOurs() bool { return r.err == nil && (r.verdict == raised || r.verdict == granted) }
 
-// baseOf returns the base of a lease, from the moments at which the last requests were sent that its
-// servers have acknowledged; false if they are no majority. It sorts acked.
+// baseOf returns the base of a lease, from the moments at which the last requests were sent that
+// its servers have acknowledged; false if they are no majority. It sorts acked.
 func baseOf(acked []driver.Instant, quorum int) (driver.Instant, bool) {
 	if len(acked) < quorum {
 		return 0, false

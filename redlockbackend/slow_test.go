@@ -107,8 +107,8 @@ func TestAttemptsAreBounded(t *testing.T) {
 	}
 }
 
-// A server that hangs costs a bounded number of goroutines, though the others grant and release many
-// locks in the time that it has to answer.
+// A server that hangs costs a bounded number of goroutines, though the others grant and release
+// many locks in the time that it has to answer.
 func TestSilentServerCostsLittle(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)
 	c.answer("acquire", raised, raised)

@@ -6,13 +6,13 @@ import (
 )
 
 // Release returns when a majority has confirmed it, and Acquire when a majority has granted it.
-// Requests to the other servers are still under way then: they trail behind. The next acquisition of
-// this Locker asks each of those servers when the earlier requests have ended there. Without that, a
-// server would often say that the lock is still held, and the next lease would be attached to fewer
-// servers; and a release that overtakes the acquire would leave a tombstone.
+// Requests to the other servers are still under way then: they trail behind. The next acquisition
+// of this Locker asks each of those servers when the earlier requests have ended there. Without
+// that, a server would often say that the lock is still held, and the next lease would be attached
+// to fewer servers; and a release that overtakes the acquire would leave a tombstone.
 
-// trailing has, by key, the acquisition that was released last, while a request of it is still under
-// way.
+// trailing has, by key, the acquisition that was released last, while a request of it is still
+// under way.
 type trailing struct {
 	mu    sync.Mutex
 	byKey map[string]*lock

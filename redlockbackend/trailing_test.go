@@ -90,8 +90,8 @@ func TestReleaseDoesNotWaitForSlowServer(t *testing.T) {
 	}
 }
 
-// An acquisition that is over before its turn comes is not sent at all: or those that follow it would
-// wait for requests that nobody needs.
+// An acquisition that is over before its turn comes is not sent at all: or those that follow it
+// would wait for requests that nobody needs.
 func TestOverBeforeItsTurn(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)
 	c.answer("acquire", raised, raised, raised)

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// readInBackground is what the background goroutine of a session does until the connection has ended.
+// readInBackground is what the background goroutine of a session does until the connection has
+// ended.
 func (s *Session) readInBackground() {
 	tick := time.NewTimer(quiet)
 	defer tick.Stop()

@@ -89,8 +89,8 @@ func (c *Call) finish(err error) {
 	c.notify()
 }
 
-// notify wakes the caller if it is parked. The caller then looks what has changed, so a value that is
-// left in the channel from before does no harm.
+// notify wakes the caller if it is parked. The caller then looks what has changed, so a value that
+// is left in the channel from before does no harm.
 func (c *Call) notify() {
 	if !c.isParked {
 		return

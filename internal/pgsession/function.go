@@ -126,10 +126,10 @@ func (s *Session) CallFunctions(ctx context.Context, limit time.Duration, functi
 	return c, s.WaitFunctions(ctx, limit, c)
 }
 
-// mostFunctionCalls is how many Calls of functions may be under way. A caller that leaves doesn't take
-// its Call back. So without a bound, Calls to a server that says nothing would fill the buffers of the
-// connection until a write blocks; and a server that comes back would execute all of them before what
-// is sent then.
+// mostFunctionCalls is how many Calls of functions may be under way. A caller that leaves doesn't
+// take its Call back. So without a bound, Calls to a server that says nothing would fill the
+// buffers of the connection until a write blocks; and a server that comes back would execute all of
+// them before what is sent then.
 const mostFunctionCalls = 80
 
 // AwaitSlot waits until another Call of functions may be under way. Then the caller begins it, or

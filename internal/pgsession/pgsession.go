@@ -1,7 +1,7 @@
 // Package pgsession is a connection to a Postgres server: [Session]. A session executes statements,
 // one after the other, and function calls, which don't wait for each other's answers. It knows
-// nothing of what they are for. write.go says how calls are sent, read.go who reads the answers, and
-// receive.go what they are. session.go has the rest of what callers use, and function.go the
+// nothing of what they are for. write.go says how calls are sent, read.go who reads the answers,
+// and receive.go what they are. session.go has the rest of what callers use, and function.go the
 // functions.
 //
 // pgx makes the connection ([Dial]), and then hands its stream over, because of this behaviour of

@@ -97,9 +97,10 @@ func (s *Session) setAll(ctx context.Context, settings [][2]string) error {
 
 // CheckSettings ends the preparation: it bounds how long a statement may wait for a lock, and reads
 // back what decides when the server ends the session. In a session that doesn't Block, only nextval
-// waits for a lock from now on (while a client alters the sequence). Each of the calls under way may
-// wait for lock_timeout, one after the other, and a renewal comes after all of them. So lock_timeout
-// is very short. A statement that has to wait for a row or for its turn has a longer one (LockTimeout).
+// waits for a lock from now on (while a client alters the sequence). Each of the calls under way
+// may wait for lock_timeout, one after the other, and a renewal comes after all of them. So
+// lock_timeout is very short. A statement that has to wait for a row or for its turn has a longer
+// one (LockTimeout).
 func (s *Session) CheckSettings(ctx context.Context) error {
 	lockTimeout := min(max(s.IdleTimeout/1000, time.Millisecond), 25*time.Millisecond)
 	if s.Blocks {
@@ -118,8 +119,8 @@ func (s *Session) CheckSettings(ctx context.Context) error {
 	return s.CheckTCP(r.Int(0, 2))
 }
 
-// LockTimeout is SQL for the beginning of a message of several statements. They wait for locks for up
-// to a fraction of IdleTimeout.
+// LockTimeout is SQL for the beginning of a message of several statements. They wait for locks for
+// up to a fraction of IdleTimeout.
 func (s *Session) LockTimeout() string {
 	return "SET LOCAL lock_timeout = " + milliseconds(min(s.IdleTimeout/8, time.Second)) + "; "
 }

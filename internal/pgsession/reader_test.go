@@ -65,8 +65,8 @@ func TestCallersRead(t *testing.T) {
 	})
 }
 
-// A reader that has its answer passes the role on to the caller of the next one, and where there are
-// many, to the background.
+// A reader that has its answer passes the role on to the caller of the next one, and where there
+// are many, to the background.
 func TestRoleIsPassedOn(t *testing.T) {
 	for _, n := range []int{2, crowd + 1, crowd + 2} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,7 +22,8 @@ const (
 	readyForQuery    = 'Z' // the end of each answer
 )
 
-// buffer is what has been read of the server's stream, and not taken in yet. Only the reader uses it.
+// buffer is what has been read of the server's stream, and not taken in yet. Only the reader uses
+// it.
 type buffer struct {
 	bytes []byte
 	begin int

@@ -12,8 +12,8 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Session is a connection on which calls are executed, in the order in which they were sent, and the
-// server's session that it leads to. Statements take turns, and function calls don't.
+// Session is a connection on which calls are executed, in the order in which they were sent, and
+// the server's session that it leads to. Statements take turns, and function calls don't.
 type Session struct {
 	Settings
 

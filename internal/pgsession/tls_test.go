@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A TLS record whose first part has come when a reader's deadline passes goes on with the next read.
+// A TLS record whose first part has come when a reader's deadline passes goes on with the next
+// read.
 func TestTLSRecordInPieces(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 )
 
 // All calls of a session are sent on its one connection, without waiting for each other's answers.
-// Session.head is the first of the calls that have no answer, and the next answer belongs to it. One
-// goroutine at a time sends. A caller that comes in the meantime leaves its call in Session.unsent,
-// and the next write takes all calls from there.
+// Session.head is the first of the calls that have no answer, and the next answer belongs to it.
+// One goroutine at a time sends. A caller that comes in the meantime leaves its call in
+// Session.unsent, and the next write takes all calls from there.
 
-// maxWrite bounds one write. A write waits only if the kernel's buffer is full, because nothing has got
-// through for long.
+// maxWrite bounds one write. A write waits only if the kernel's buffer is full, because nothing has
+// got through for long.
 const maxWrite = 5 * time.Second
 
 // begin sends a call, or leaves it to the goroutine that is sending.
@@ -164,8 +164,8 @@ func (s *Session) pop() {
 }
 
 // leave is called when the caller of a call leaves without its outcome. A call that was not sent is
-// withdrawn, and that is its outcome. A call that was sent stays where it is: otherwise its late answer
-// would be taken for the answer to the next one.
+// withdrawn, and that is its outcome. A call that was sent stays where it is: otherwise its late
+// answer would be taken for the answer to the next one.
 func (s *Session) leave(c *Call) error {
 	if c.stage != unsent {
 		return kit.ErrNoAnswer

@@ -13,8 +13,8 @@ import (
 )
 
 // Pool is a pool of connections to one server, on which a call returns at once when its context
-// ends. Each connection belongs to a client of its own, which is closed to end the call: go-redis has
-// no other way to do that, and doesn't tell on which connection of its own pool a call waits.
+// ends. Each connection belongs to a client of its own, which is closed to end the call: go-redis
+// has no other way to do that, and doesn't tell on which connection of its own pool a call waits.
 type Pool struct {
 	options redis.Options
 	slots   chan struct{} // has a value for each connection that is busy

@@ -14,8 +14,8 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 )
 
-// A connection that the server has ended while nobody used it is replaced before the next request is
-// sent, so that the request is executed once.
+// A connection that the server has ended while nobody used it is replaced before the next request
+// is sent, so that the request is executed once.
 func TestPoolReplacesIdleConnections(t *testing.T) {
 	var sent atomic.Int32
 	var open net.Conn

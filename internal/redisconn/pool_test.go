@@ -131,7 +131,8 @@ func TestPoolObeysContextsWhileConnecting(t *testing.T) {
 	atOnce(t, "it returned", ended)
 }
 
-// No more connections than the client may have: other calls wait, and leave when their context ends.
+// No more connections than the client may have: other calls wait, and leave when their context
+// ends.
 func TestPoolIsLimited(t *testing.T) {
 	asked, answer := make(chan struct{}, 1), make(chan struct{})
 	c, connections := pooled(t, 1, func([]string) string { asked <- struct{}{}; <-answer; return ":1\r\n" })

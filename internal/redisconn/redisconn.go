@@ -66,10 +66,10 @@ func NewConn(client redis.UniversalClient, limit time.Duration) *Conn {
 	return c
 }
 
-// UsePool makes Send obey contexts if the client reaches one server, without Sentinels. Commands then
-// go through a [Pool], whose clients have the same settings. So the client must have been made with
-// the settings of [Target]: a caller's client may have hooks, which other clients don't have. UsePool
-// is called before the first call. Close closes the pool as well.
+// UsePool makes Send obey contexts if the client reaches one server, without Sentinels. Commands
+// then go through a [Pool], whose clients have the same settings. So the client must have been made
+// with the settings of [Target]: a caller's client may have hooks, which other clients don't have.
+// UsePool is called before the first call. Close closes the pool as well.
 func (c *Conn) UsePool() {
 	if client, ok := c.Client.(*redis.Client); ok && !UsesSentinels(client) {
 		c.pool = NewPool(client.Options())

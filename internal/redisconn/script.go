@@ -58,8 +58,8 @@ func NewCommand(ctx context.Context, words ...any) *Command {
 }
 
 // NewCommand makes a command of words. Some of them may be pointers to strings and to int64, which
-// saves allocations. Hooks of a caller's client would show pointers as addresses, so for such a client
-// the values take their place.
+// saves allocations. Hooks of a caller's client would show pointers as addresses, so for such a
+// client the values take their place.
 func (c *Conn) NewCommand(ctx context.Context, words []any) *Command {
 	if c.pool == nil {
 		for i, word := range words {

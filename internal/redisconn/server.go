@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// sentinelAddr is what a client that finds its server through Sentinels says is the server's address
-// (NewFailoverClient in sentinel.go).
+// sentinelAddr is what a client that finds its server through Sentinels says is the server's
+// address (NewFailoverClient in sentinel.go).
 const sentinelAddr = "FailoverClient"
 
 // UsesSentinels reports whether a client finds its server through Sentinels.
