@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -12,9 +13,9 @@ import (
 // To add a backend, add a row here and a file named for it, which has two things: a function that
 // starts the servers, and the libraries.
 var backends = []backend{
-	{"redis", 3 * time.Second, startRedis, redisLibraries},
+	{"redis", 3 * time.Second, startRedis, slices.Concat(redisLibraries, redisPlanted)},
 	{"postgres", 3 * time.Second, startPostgres, postgresLibraries},
-	{"etcd", 3 * time.Second, startEtcd, etcdLibraries},
+	{"etcd", 3 * time.Second, startEtcd, slices.Concat(etcdLibraries, etcdPlanted)},
 	{"zookeeper", 4 * time.Second, startZooKeeper, zooKeeperLibraries}, // the shortest session of the servers' default
 	{"redlock", 3 * time.Second, startRedlock, redlockLibraries},
 }

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,13 +13,12 @@ import (
 
 // campaign is what a run was asked for.
 type campaign struct {
-	backends, faults, libraries *regexp.Regexp
-	planted                     bool
-	rounds                      int
-	seed                        uint64
-	end                         time.Time // no round begins after it
-	log                         io.Writer
-	result                      *result
+	selection
+	rounds int
+	seed   uint64
+	end    time.Time // no round begins after it
+	log    io.Writer
+	result *result
 }
 
 // run runs all backends that match, one after the other.
@@ -41,7 +38,7 @@ func (c *campaign) run(ctx context.Context) error {
 }
 
 func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
-	libraries := c.selected(b)
+	libraries := c.of(b)
 	if len(libraries) == 0 {
 		return nil
 	}
@@ -61,19 +58,16 @@ func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
 				continue
 			}
 		}
-		if err := c.runFault(ctx, b, s, f, libraries); err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+		for _, w := range workloads {
+			if !c.workloads.MatchString(w.name) {
+				continue
+			}
+			if err := c.runFault(ctx, b, s, f, w, libraries); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
 		}
 	}
 	return nil
-}
-
-// selected returns the libraries that take part. Those with a planted mistake do so only if they
-// are asked for.
-func (c *campaign) selected(b backend) []library {
-	return slices.DeleteFunc(slices.Clone(b.libraries), func(l library) bool {
-		return l.planted != c.planted || !c.libraries.MatchString(l.name)
-	})
 }
 
 // entry is a row with what it needs to grow.
@@ -82,21 +76,22 @@ type entry struct {
 	library library
 }
 
-// runFault has all libraries meet one fault, in rounds: in each round all at the same time.
-func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault, libraries []library) error {
-	var entries []entry
-	for _, l := range libraries {
-		entries = append(entries, entry{&row{Backend: b.name, Fault: f.name, Library: l.name}, l})
-		if l.tokens {
-			entries = append(entries, entry{&row{Backend: b.name, Fault: f.name, Library: l.name, Fence: true}, l})
-		}
-	}
+// runFault has all libraries meet one fault, in rounds: in each round all at the same time. A
+// planted lock takes part until its mistake is found.
+func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault, w workload, libraries []library) error {
+	entries := entriesOf(b, f, w, libraries)
 	for round := range c.rounds {
 		if time.Now().After(c.end) {
-			c.result.Left = append(c.result.Left, fmt.Sprintf("%s, %s: %d rounds of %d, the time was over", b.name, f.name, round, c.rounds))
+			c.result.Left = append(c.result.Left, fmt.Sprintf("%s, %s, %s: %d rounds of %d, the time was over", b.name, f.name, w.name, round, c.rounds))
 			break
 		}
-		c.round(ctx, b, s, f, entries, round)
+		active := entries
+		if c.planted {
+			if active = unsettled(entries); len(active) == 0 {
+				break
+			}
+		}
+		c.round(ctx, b, s, f, w, active, round)
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
@@ -105,14 +100,29 @@ func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault,
 		if e.Rounds+e.Void == 0 {
 			continue
 		}
-		e.Fails = check(*e.row, e.library)
 		c.result.Rows = append(c.result.Rows, e.row)
 		fmt.Fprintln(c.log, e.summary())
 	}
 	return nil
 }
 
-func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, entries []entry, round int) {
+func entriesOf(b backend, f fault, w workload, libraries []library) (entries []entry) {
+	for _, l := range libraries {
+		if !l.meets(f.name) {
+			continue
+		}
+		r := row{Backend: b.name, Fault: f.name, Workload: w.name, Library: l.name}
+		entries = append(entries, entry{&r, l})
+		if l.tokens {
+			fenced := r
+			fenced.Fence = true
+			entries = append(entries, entry{&fenced, l})
+		}
+	}
+	return entries
+}
+
+func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, w workload, entries []entry, round int) {
 	plan := newSchedule(c.seed, b.name, f.name, round, b.ttl)
 	var g *gathered
 	if f.serviceFault != nil {
@@ -122,17 +132,18 @@ func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, en
 	errs := make([]error, len(entries))
 	var all sync.WaitGroup
 	for i, e := range entries {
-		name := fmt.Sprintf("campaign-%s-%d-%d", f.name, round, i)
+		name := fmt.Sprintf("campaign-%s-%s-%d-%d", f.name, w.name, round, i)
 		all.Go(func() {
-			histories[i], errs[i] = newMatch(b, s, e.library, e.Fence, f, plan, name, g).run(ctx)
+			histories[i], errs[i] = newMatch(b, s, e.library, w, e.Fence, f, plan, name, g).run(ctx)
 		})
 	}
 	all.Wait()
 	for i, e := range entries {
 		if errs[i] != nil {
 			e.void(errs[i].Error())
-			continue
+		} else {
+			e.add(judge(histories[i]), histories[i].Bound)
 		}
-		e.add(judge(histories[i]), histories[i].Bound)
+		e.Fails = check(*e.row, e.library)
 	}
 }

@@ -12,16 +12,25 @@ import (
 // contender is the process of one client of a library.
 type contender struct {
 	task
-	client *client
-	say    *json.Encoder
-	hear   *json.Decoder
+	workload workload
+	client   *client
+	say      *json.Encoder
+	hear     *json.Decoder
 
+	updates  int       // so far
 	sections []section // of this order
 }
 
 const (
 	releaseLimit = 3 * time.Second
 	retryPause   = 50 * time.Millisecond
+
+	// linger is for how long the victim's section goes on after its write, so that late renewals are
+	// sent and answered.
+	linger = 50 * time.Millisecond
+
+	// idsOfContender keeps the updates of the contenders apart.
+	idsOfContender = 1000
 )
 
 // contend is the main function of a contender's process.
@@ -36,6 +45,9 @@ func contend(text string, in io.Reader, out io.Writer) error {
 	}
 	l, err := b.library(c.Library)
 	if err != nil {
+		return err
+	}
+	if c.workload, err = findWorkload(c.Workload); err != nil {
 		return err
 	}
 	dial, err := c.dialer()
@@ -99,22 +111,22 @@ func (c *contender) execute(o order) error {
 
 // update reads, thinks and writes. A holder that knows that it has lost the lock doesn't write.
 func (c *contender) update(w *watch, think time.Duration) error {
-	value, refused, err := c.read(w)
-	if err != nil || refused {
+	u, read, err := c.read(w)
+	if err != nil || read.Refused {
 		return err
 	}
 	time.Sleep(think)
 	if !w.look() {
 		return nil
 	}
-	return c.write(w, value)
+	return c.write(w, u, read)
 }
 
 // hold is an update with a fault in it. If it is blind, it writes without another look, as a
 // process does that is stopped after its last look.
 func (c *contender) hold(w *watch, o order) error {
-	value, refused, err := c.read(w)
-	if err != nil || refused {
+	u, read, err := c.read(w)
+	if err != nil || read.Refused {
 		return err
 	}
 	time.Sleep(o.Thinks[0])
@@ -124,7 +136,7 @@ func (c *contender) hold(w *watch, o order) error {
 	}
 	if o.Blind || w.look() {
 		if held {
-			err = c.write(w, value)
+			err = c.write(w, u, read)
 		}
 	}
 	if err != nil {
@@ -132,17 +144,28 @@ func (c *contender) hold(w *watch, o order) error {
 	}
 	w.look()
 	_, err = c.ask(request{Say: sayOver})
+	time.Sleep(linger)
 	return err
 }
 
-func (c *contender) read(w *watch) (value int, refused bool, err error) {
-	r, err := c.ask(request{Say: sayRead, Token: c.claim(w)})
-	return r.Value, r.Refused, err
+// read begins the next update.
+func (c *contender) read(w *watch) (u update, read reply, err error) {
+	c.updates++
+	u = update{id: c.Number*idsOfContender + c.updates, seed: c.Seed}
+	read, err = c.ask(request{Say: sayRead, Token: c.claim(w), Update: u.id, Cells: c.cells(u)})
+	return u, read, err
 }
 
-func (c *contender) write(w *watch, seen int) error {
-	_, err := c.ask(request{Say: sayWrite, Token: c.claim(w), Value: seen + 1})
+func (c *contender) write(w *watch, u update, read reply) error {
+	_, err := c.ask(request{Say: sayWrite, Token: c.claim(w), Update: u.id, Cells: c.cells(u), Values: c.workload.change(read.Values, u)})
 	return err
+}
+
+func (c *contender) cells(u update) []int {
+	if c.workload.cells == nil {
+		return nil
+	}
+	return c.workload.cells(u)
 }
 
 // claim is the token that the store checks; 0: there is no fence.

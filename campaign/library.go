@@ -24,8 +24,9 @@ type library struct {
 	// proves nothing about such a library: nobody else gets the lock.
 	neverExpires bool
 
-	// planted: it has a mistake that the campaign must find. It runs only if it is asked for.
-	planted bool
+	// planted is its mistake, which the campaign must find; nil: it is a real library. Planted locks
+	// run only if they are asked for.
+	planted *mistake
 
 	open func(ctx context.Context, s site) (*client, error)
 }

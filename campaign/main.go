@@ -1,24 +1,28 @@
 // Campaign shows what distributed locks do when something goes wrong. It has real servers, real
 // processes and real faults, and runs this project and other libraries in the same rounds.
 //
-// A round of one library has two contenders in processes of their own, a victim and a rival, and one
-// counter, which each of them reads and writes while it has the lock. One fault happens to the
-// victim, or to the servers, at a random moment of the victim's critical section. Then the history
-// is judged: how many acknowledged updates are lost, whether both believed at the same time that
-// they had the lock, and more.
+// A round of one library has two contenders in processes of their own, a victim and a rival, and
+// data which each of them reads and writes while it has the lock: a counter, or what another
+// workload needs. One fault happens to the victim, or to the servers, at a random moment of the
+// victim's critical section. Then the history is judged: how many acknowledged updates are lost,
+// whether both believed at the same time that they had the lock, and more.
+//
+// Locks with a planted mistake show that the campaign finds mistakes.
 //
 // Chance depends on the seed alone, so a round can be repeated. What the machine does meanwhile
 // can't.
 //
 // In which order to read the files:
 //
-//  1. backend.go, library.go, fault.go: the tables of what can be run.
+//  1. backend.go, library.go, fault.go, workload.go: the tables of what can be run. selection.go:
+//     which rows of them are.
 //  2. match.go and rival.go: one round of one library. schedule.go: what chance decides in it.
 //  3. contender.go and watch.go: what a contender does; wire.go and process.go: how the program
-//     talks with it. store.go: the counter and its fence.
-//  4. verdict.go: from the history to findings. row.go and rules.go: from findings to a row, and
-//     when a row fails. report.go: docs/proof.md.
+//     talks with it. store.go: the data and its fence.
+//  4. workload_verdict.go: what is lost. verdict.go: from the history to findings. row.go and
+//     rules.go: from findings to a row, and when a row fails. report.go: docs/proof.md, with charts.
 //  5. redis.go, as an example of a backend: its servers and libraries. server.go: containers.
+//  6. planted.go: locks with a mistake.
 package main
 
 import (
@@ -29,7 +33,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/signal"
-	"regexp"
 	"slices"
 	"syscall"
 	"time"
@@ -57,13 +60,14 @@ var errFails = errors.New("rows break the rules")
 
 func run(ctx context.Context) error {
 	var c campaign
-	only := flag.String("backend", "", "run only the backends whose name matches this `regexp`")
-	faultNames := flag.String("fault", "", "run only the faults whose name matches this `regexp`; it is anchored")
-	libraryNames := flag.String("library", "", "run only the libraries whose name matches this `regexp`")
+	backendName := flag.String("backend", "", "run only the backends whose name matches this `regexp`")
+	faultName := flag.String("fault", "", "run only the faults whose name matches this `regexp`; it is anchored")
+	libraryName := flag.String("library", "", "run only the libraries whose name matches this `regexp`")
+	workloadName := flag.String("workload", counterWorkload, "run only the workloads whose name matches this `regexp`; it is anchored")
+	planted := flag.Bool("planted", false, "run locks with a mistake in place of libraries, until the campaign has found it: an error if it doesn't")
 	limit := flag.Duration("time", time.Hour, "begin no round after this time")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
 	report := flag.String("report", "", "run nothing; write this `file`, such as ../docs/proof.md, from the JSON files that are named as arguments")
-	flag.BoolVar(&c.planted, "planted", false, "run locks with a mistake in place of libraries: the campaign must find it")
 	flag.IntVar(&c.rounds, "rounds", 50, "run this many `rounds` of each fault")
 	flag.Uint64Var(&c.seed, "seed", rand.Uint64(), "repeat the schedules of a run with this `seed`")
 	flag.Parse()
@@ -73,33 +77,20 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("argument %q is invalid: want flags alone, such as -backend redis", flag.Arg(0))
 	}
-	for _, r := range []struct {
-		to   **regexp.Regexp
-		text string
-	}{{&c.backends, *only}, {&c.faults, anchored(*faultNames)}, {&c.libraries, *libraryNames}} {
-		var err error
-		if *r.to, err = regexp.Compile(r.text); err != nil {
-			return err
-		}
+	var err error
+	if c.selection, err = newSelection(*backendName, *faultName, *libraryName, *workloadName, *planted); err != nil {
+		return err
 	}
 	c.end, c.log, c.result = time.Now().Add(*limit), os.Stdout, newResult(ctx, c.seed)
 	fmt.Printf("seed %d\n", c.seed)
-	err := c.run(ctx)
+	err = c.run(ctx)
 	c.result.Seconds = int(time.Since(c.result.Started).Seconds())
 	err = errors.Join(err, c.result.write(*output))
 	if c.planted {
-		return errors.Join(err, unfound(c.result.Rows))
+		return errors.Join(err, c.unfound())
 	}
 	if slices.ContainsFunc(c.result.Rows, func(r *row) bool { return len(r.Fails) > 0 }) {
 		err = errors.Join(err, errFails)
 	}
 	return err
-}
-
-// anchored makes cut mean the cut in both directions, and not all cuts.
-func anchored(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "^(" + text + ")$"
 }

@@ -17,11 +17,12 @@ import (
 // has had its time, the victim's section goes on: the victim writes if it believes that it has the
 // lock, releases it, and at once wants it again. At last the rival releases it.
 type match struct {
-	backend backend
-	service *service
-	library library
-	fence   bool
-	fault   fault
+	backend  backend
+	service  *service
+	library  library
+	workload workload
+	fence    bool
+	fault    fault
 	schedule
 	name   string    // of the lock
 	gather *gathered // of a fault of the service
@@ -48,11 +49,11 @@ const (
 	matchLimit   = 3 * time.Minute
 )
 
-func newMatch(b backend, s *service, l library, fence bool, f fault, plan schedule, name string, g *gathered) *match {
+func newMatch(b backend, s *service, l library, w workload, fence bool, f fault, plan schedule, name string, g *gathered) *match {
 	made := func() chan struct{} { return make(chan struct{}) }
 	return &match{
-		backend: b, service: s, library: l, fence: fence, fault: f, schedule: plan, name: name, gather: g,
-		store: &store{name: name}, reading: made(), broken: made(), guarding: made(), freed: made(), finished: made(),
+		backend: b, service: s, library: l, workload: w, fence: fence, fault: f, schedule: plan, name: name, gather: g,
+		store: newStore(name, w.start), reading: made(), broken: made(), guarding: made(), freed: made(), finished: made(),
 	}
 }
 
@@ -101,16 +102,21 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 	}
 	h.Rival = append(h.Rival, rival...)
 	h.Struck, h.Away, h.Bound = m.struck, m.fault.away, m.bound()
-	h.Acknowledged, h.Refused, h.Final = m.store.acknowledged, m.store.refused, m.store.value
+	d := m.store.data()
+	h.Acknowledged, h.Refused, h.Lost = d.acknowledged(), m.store.refused, m.workload.lost(d)
 	return h, nil
 }
 
 // start starts both contenders.
 func (m *match) start(ctx context.Context) (err error) {
-	t := task{Backend: m.backend.name, Library: m.library.name, Addrs: m.service.addrs, TTL: m.backend.ttl, Name: m.name, Fence: m.fence}
+	t := task{
+		Backend: m.backend.name, Library: m.library.name, Workload: m.workload.name, Number: 1, Seed: m.Seed,
+		Addrs: m.service.addrs, TTL: m.backend.ttl, Name: m.name, Fence: m.fence,
+	}
 	if m.rival, err = startProcess(ctx, t); err != nil {
 		return err
 	}
+	t.Number++
 	if m.fault.packets {
 		if m.network, err = netns.New(processes(m.service.addrs, m.service.pid)); err != nil {
 			m.rival.quit()

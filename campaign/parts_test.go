@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,15 +12,19 @@ import (
 )
 
 func TestStore(t *testing.T) {
-	s := &store{name: "counter"}
+	s := newStore("counter", []int{5, 6, 7})
 	s.answer(request{Say: sayRead, Token: 2})
-	if r := s.answer(request{Say: sayWrite, Token: 1, Value: 9}); !r.Refused {
+	if r := s.answer(request{Say: sayWrite, Token: 1, Values: []int{9}}); !r.Refused {
 		t.Error("a write with an old token was not refused")
 	}
-	s.answer(request{Say: sayWrite, Token: 2, Value: 1})
-	s.answer(request{Say: sayWrite, Value: 2}) // without a fence
-	if s.value != 2 || s.acknowledged != 2 || s.refused != 1 {
-		t.Errorf("value %d, %d acknowledged, %d refused; want 2, 2 and 1", s.value, s.acknowledged, s.refused)
+	s.answer(request{Say: sayWrite, Token: 2, Update: 1, Cells: []int{2, 0}, Values: []int{3, 1}})
+	if r := s.answer(request{Say: sayRead, Cells: []int{0, 2}}); !slices.Equal(r.Values, []int{1, 3}) {
+		t.Errorf("cells 0 and 2 contain %v, want 1 and 3", r.Values)
+	}
+	s.answer(request{Say: sayWrite, Update: 2, Values: []int{4, 5}}) // without a fence, all cells
+	d := s.data()
+	if !slices.Equal(d.final, []int{4, 5}) || !slices.Equal(d.start, []int{5, 6, 7}) || d.acknowledged() != 2 || s.refused != 1 {
+		t.Errorf("%+v, %d refused; want 4 and 5 at the end, 2 acknowledged and 1 refused", d, s.refused)
 	}
 }
 
@@ -35,7 +40,6 @@ func TestWatch(t *testing.T) {
 	before := now()
 	lost.Store(true)
 	after := now()
-	<-w.stopped
 	s := w.end()
 	if s.Held == 0 || s.Held > after || s.Lost < before || s.Released < s.Lost {
 		t.Errorf("held %d, lost %d, released %d; want held ≤ %d, and %d ≤ lost ≤ released", s.Held, s.Lost, s.Released, after, before)
@@ -45,6 +49,11 @@ func TestWatch(t *testing.T) {
 	}
 
 	var looked moment
+	lost.Store(false)
+	if w.look(); !w.s.Returned || w.s.Held != s.Held || w.s.Lost != s.Lost {
+		t.Errorf("a lease that came back: %+v; want the same moments as before, and that it returned: %+v", w.s, s)
+	}
+
 	w = &watch{holding: &holding{held: func() bool { looked = now(); return true }}}
 	if w.look(); w.s.Held > looked {
 		t.Errorf("held at %d, after the look at %d", w.s.Held, looked)

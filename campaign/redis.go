@@ -67,8 +67,6 @@ var redisLibraries = []library{
 	{name: "redislock", setUp: "asks every 100 ms, as in its documentation; no renewal", open: openRedislock},
 	{name: "redsync", setUp: "one server; as many tries as needed; no renewal", looks: "Until", open: openRedsync},
 	{name: "rueidislock", setUp: "majority 1, NoLoopTracking, TryNextAfter 1 s", looks: "the context", open: openRueidislock},
-	{name: plantedReply, looks: "deadline", planted: true, open: openDeadlineFromReply},
-	{name: plantedRelease, looks: "deadline", planted: true, open: openReleaseOfAny},
 }
 
 func redisClient(s site, addr string) *redis.Client {

@@ -3,99 +3,69 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
-// The names of locks with a mistake that the campaign must find.
-const (
-	plantedReply   = "planted: deadline from the reply"
-	plantedRelease = "planted: release without its owner"
+// redisPlanted are locks on Redis with a mistake each, and one without.
+var redisPlanted = []library{
+	plantOnRedis(noMistake),
+	plantOnRedis(deadlineFromReply),
+	plantOnRedis(renewalOfAny),
+	plantOnRedis(releaseOfAny),
+	plantOnRedis(tokenBeforeGrant),
+}
+
+func plantOnRedis(m *mistake) library {
+	return plant(m, func(_ context.Context, s site) (func(name string) attempt, func(), error) {
+		c := redisClient(s, s.addrs[0])
+		return func(name string) attempt {
+			return &redisAttempt{c: c, mistake: m, name: name, owner: rand.Text(), ttl: s.ttl}
+		}, func() { _ = c.Close() }, nil
+	})
+}
+
+// redisAttempt sets a key with its owner, if it doesn't exist.
+type redisAttempt struct {
+	c           *redis.Client
+	mistake     *mistake
+	name, owner string
+	ttl         time.Duration
+	early       int64 // a token from before the grant
+}
+
+var (
+	takeScript = redis.NewScript(
+		`if redis.call("SET", KEYS[1], ARGV[1], "NX", "PX", ARGV[2]) then return redis.call("INCR", KEYS[2]) end return 0`)
+	extendScript = redis.NewScript(
+		`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end return 0`)
 )
 
-var extendScript = redis.NewScript(
-	`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("PEXPIRE", KEYS[1], ARGV[2]) end return 0`)
-
-// openDeadlineFromReply counts the TTL from the moment at which the answer arrives, and not from
-// before the request. The server counts from the moment at which the request arrives.
-func openDeadlineFromReply(_ context.Context, s site) (*client, error) {
-	c := redisClient(s, s.addrs[0])
-	return &client{
-		lock: func(ctx context.Context, name string) (*holding, error) {
-			owner := rand.Text()
-			if err := pollSetNX(ctx, c, name, owner, s.ttl); err != nil {
-				return nil, err
-			}
-			l := &replyLease{end: time.Now().Add(s.ttl)}
-			renewing, stop := context.WithCancel(context.Background())
-			go l.renew(renewing, s.ttl, func(ctx context.Context) error {
-				return extendScript.Run(ctx, c, []string{name}, owner, s.ttl.Milliseconds()).Err()
-			})
-			return &holding{
-				held:     func() bool { return time.Now().Before(l.deadline()) },
-				deadline: l.deadline,
-				release: func(ctx context.Context) error {
-					stop()
-					return compareAndDelete(ctx, c, name, owner)
-				},
-			}, nil
-		},
-		close: func() { _ = c.Close() },
-	}, nil
-}
-
-// replyLease is a lease with the wrong deadline.
-type replyLease struct {
-	mu  sync.Mutex
-	end time.Time
-}
-
-func (l *replyLease) deadline() time.Time {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.end
-}
-
-func (l *replyLease) renew(ctx context.Context, ttl time.Duration, extend func(context.Context) error) {
-	for ctx.Err() == nil {
-		select {
-		case <-time.After(ttl / 3):
-		case <-ctx.Done():
-			return
-		}
-		if extend(ctx) == nil {
-			l.mu.Lock()
-			l.end = time.Now().Add(ttl) // the mistake
-			l.mu.Unlock()
+func (a *redisAttempt) take(ctx context.Context) (token int64, err error) {
+	if a.mistake == tokenBeforeGrant && a.early == 0 {
+		if a.early, err = a.c.Incr(ctx, a.name+":token").Result(); err != nil {
+			return 0, err
 		}
 	}
+	token, err = takeScript.Run(ctx, a.c, []string{a.name, a.name + ":token"}, a.owner, a.ttl.Milliseconds()).Int64()
+	if token != 0 && a.mistake == tokenBeforeGrant {
+		token = a.early
+	}
+	return token, err
 }
 
-// openReleaseOfAny deletes the key without asking whose it is. Otherwise it is right: its holder
-// counts the TTL from before the last request.
-func openReleaseOfAny(_ context.Context, s site) (*client, error) {
-	c := redisClient(s, s.addrs[0])
-	return &client{
-		lock: func(ctx context.Context, name string) (*holding, error) {
-			for {
-				asked := time.Now()
-				err := c.SetArgs(ctx, name, rand.Text(), redis.SetArgs{Mode: "NX", TTL: s.ttl}).Err()
-				if err == nil {
-					return until(asked.Add(s.ttl), func(ctx context.Context) error { return c.Del(ctx, name).Err() }), nil
-				}
-				if !errors.Is(err, redis.Nil) {
-					return nil, err
-				}
-				select {
-				case <-time.After(20 * time.Millisecond):
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			}
-		},
-		close: func() { _ = c.Close() },
-	}, nil
+func (a *redisAttempt) extend(ctx context.Context) (held bool, err error) {
+	if a.mistake == renewalOfAny {
+		return a.c.PExpire(ctx, a.name, a.ttl).Result()
+	}
+	n, err := extendScript.Run(ctx, a.c, []string{a.name}, a.owner, a.ttl.Milliseconds()).Int()
+	return n == 1, err
+}
+
+func (a *redisAttempt) free(ctx context.Context) error {
+	if a.mistake == releaseOfAny {
+		return a.c.Del(ctx, a.name).Err()
+	}
+	return compareAndDelete(ctx, a.c, a.name, a.owner)
 }

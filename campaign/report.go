@@ -39,10 +39,13 @@ func reportOf(all []*result) (string, error) {
 	for _, f := range faults {
 		data.Faults = append(data.Faults, shownFault{f.name, f.what})
 	}
+	for _, w := range workloads {
+		data.Workloads = append(data.Workloads, shownWorkload{w.name, w.what, w.losses})
+	}
 	for _, b := range backends {
 		shown := shownBackend{Name: b.name, TTL: b.ttl}
 		for _, l := range b.libraries {
-			if !l.planted {
+			if l.planted == nil {
 				shown.Shown = append(shown.Shown, shownLibrary{l.name, l.setUp, l.looks})
 			}
 		}
@@ -57,15 +60,17 @@ func reportOf(all []*result) (string, error) {
 type reportData struct {
 	Runs        []*result
 	Faults      []shownFault
+	Workloads   []shownWorkload
 	Backends    []shownBackend
 	NotTried    []string
 	Rival, Warm int
 }
 
 type (
-	shownFault   struct{ Name, What string }
-	shownLibrary struct{ Name, SetUp, Looks string }
-	shownBackend struct {
+	shownFault    struct{ Name, What string }
+	shownWorkload struct{ Name, What, Losses string }
+	shownLibrary  struct{ Name, SetUp, Looks string }
+	shownBackend  struct {
 		Name  string
 		TTL   time.Duration
 		Shown []shownLibrary
@@ -79,7 +84,7 @@ var notTried = []string{
 	"servers that are killed, or that lose their data",
 	"a leader or primary that is stopped, isolated, killed or failed over; Sentinel, Cluster and Postgres with a replica",
 	"a disk that stalls, clocks that jump, a storm of connections, a reshard",
-	"workloads other than the counter: a register, a set, transfers between accounts",
+	"workloads with several locks, or with other data than a few numbers",
 	"more than two contenders for a lock, and more than one machine",
 }
 
@@ -111,19 +116,27 @@ func values(m map[string]string) string {
 	return strings.Join(words, "; ")
 }
 
-// backendRows returns the rows of a backend in a run, by fault in the order of the table.
+// backendRows returns the rows of a backend in a run, by fault and workload in the order of the
+// tables.
 func backendRows(r *result, backend string) []*row {
 	rows := slices.DeleteFunc(slices.Clone(r.Rows), func(r *row) bool { return r.Backend != backend })
 	place := func(r *row) int {
 		return slices.IndexFunc(faults, func(f fault) bool { return f.name == r.Fault })
 	}
-	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Compare(place(a), place(b)) })
+	work := func(r *row) int {
+		return slices.IndexFunc(workloads, func(w workload) bool { return w.name == r.Workload })
+	}
+	slices.SortStableFunc(rows, func(a, b *row) int { return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(work(a), work(b))) })
 	return rows
 }
 
 // repeat is the command that repeats the rounds of a row.
 func repeat(r *result, w *row) string {
-	return fmt.Sprintf("go run . -backend '^%s$' -fault %s -rounds %d -seed %d", w.Backend, w.Fault, w.Rounds+w.Void, r.Seed)
+	workload := ""
+	if w.Workload != counterWorkload {
+		workload = " -workload " + w.Workload
+	}
+	return fmt.Sprintf("go run . -backend '^%s$' -fault %s%s -rounds %d -seed %d", w.Backend, w.Fault, workload, w.Rounds+w.Void, r.Seed)
 }
 
 // remarks is what a row says besides its figures.
@@ -137,6 +150,8 @@ func (r *row) remarks() (all []string) {
 	count(r.Late, "grants more than a second after the bound")
 	count(r.Failed, "rounds in which a contender failed after the fault")
 	count(r.OutOfOrder, "tokens out of order")
+	count(r.Reversed, "tokens smaller than that of an earlier holder")
+	count(r.Returned, "lost leases that came back")
 	count(r.Void, "rounds that tell nothing ("+strings.Join(r.Why, "; ")+")")
 	for _, f := range r.Fails {
 		all = append(all, "**FAILS**: "+f)

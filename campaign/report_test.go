@@ -11,8 +11,8 @@ import (
 func TestReport(t *testing.T) {
 	r := &result{Commit: "abc", Seed: 7, Started: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 		Services: map[string]string{"redis": "Redis 8"}, Left: []string{"redis, cut: no iptables"}, Rows: []*row{
-			{Backend: "redis", Fault: "pause", Library: "locker", Fence: true, Rounds: 5, Acknowledged: 70, Margin: &spread{1, 2, 3}},
-			{Backend: "redis", Fault: "nothing", Library: "redsync", Rounds: 4, Void: 1, Why: []string{"a | b"}, Fails: []string{"no"}},
+			{Backend: "redis", Fault: "pause", Workload: "set", Library: "locker", Fence: true, Rounds: 5, Acknowledged: 70, Margin: &spread{1, 2, 3}},
+			{Backend: "redis", Fault: "nothing", Workload: "counter", Library: "redsync", Rounds: 4, Void: 1, Why: []string{"a | b"}, Fails: []string{"no"}},
 		}}
 	file, page := filepath.Join(t.TempDir(), "r.json"), filepath.Join(t.TempDir(), "proof.md")
 	if err := r.write(file); err != nil {
@@ -31,16 +31,16 @@ func TestReport(t *testing.T) {
 	}
 	for _, want := range []string{
 		"commit abc; seed 7", "servers: Redis 8", "left out: redis, cut: no iptables",
-		"| pause | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
-		"| nothing | redsync | no | 4 |", "**FAILS**: no", "(a / b)",
+		"| pause | set | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
+		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b)",
 		"go run . -backend '^redis$' -fault nothing -rounds 5 -seed 7",
-		"go run . -backend '^redis$' -fault pause -rounds 5 -seed 7",
+		"go run . -backend '^redis$' -fault pause -workload set -rounds 5 -seed 7",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if strings.Index(text, "| nothing | redsync") > strings.Index(text, "| pause | locker") {
+	if strings.Index(text, "| nothing | counter | redsync") > strings.Index(text, "| pause | set | locker") {
 		t.Error("the rows are not in the order of the faults")
 	}
 	if err := writeReport(page, []string{file}); err != nil {

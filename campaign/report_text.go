@@ -10,19 +10,23 @@ rounds. This page was written by the program, from the figures of {{len .Runs}} 
 
 ## What a round is
 
-A library gets two contenders in processes of their own, a *victim* and a *rival*, and one counter. Each update acquires
-the lock, reads the counter, thinks, writes the number plus one, and releases the lock. The counter is in a server of
-the program's own, which no fault reaches: a holder that is cut off from the lock service can still write. That is the
-worst case for a lock.
+A library gets two contenders in processes of their own, a *victim* and a *rival*, and data that the lock protects. Each
+update acquires the lock, reads, thinks, writes what follows from what it has read, and releases the lock. The data is in
+a server of the program's own, which no fault reaches: a holder that is cut off from the lock service can still write.
+That is the worst case for a lock.
 
 Both make {{.Warm}} updates together. Then the victim reads, and at a random moment of its critical section the fault happens. As
 soon as the rival is granted the lock, it makes {{.Rival}} updates, and then holds the lock. Only then the victim's section
 goes on. The victim writes if it believes that it has the lock. In a pause it writes without another look, because no
 program can look between its last look and its write.
 
-*Without the fence* the counter takes every write. *With the fence* it takes the tokens of the leases, and refuses a
+*Without the fence* the server takes every write. *With the fence* it takes the tokens of the leases, and refuses a
 write with a token that is smaller than one it has seen. There are rounds with the fence where the library has tokens.
 
+| workload | data and updates | what is counted as lost |
+|---|---|---|
+{{range .Workloads}}| {{.Name}} | {{.What}} | {{.Losses}} |
+{{end}}
 | fault | what happens |
 |---|---|
 {{range .Faults}}| {{.Name}} | {{.What}} |
@@ -44,7 +48,8 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
 
 - *rounds*: those that tell something. A row of a few rounds shows that the fault happens and is judged, and not how often
   something goes wrong.
-- *lost*: acknowledged updates that the counter doesn't contain at the end.
+- *updates*: those that were acknowledged.
+- *lost*: as the table of workloads says.
 - *refused*: reads and writes that the fence has refused.
 - *both believed*: rounds in which two holders believed at the same moment that they had the lock, by their own Err, Done
   or deadline; and the longest time of a round.
@@ -56,7 +61,10 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders who believed, a
-rival that was granted the lock before the holder knew, tokens out of order, a rival that is not granted the lock.
+rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than that of an
+earlier holder, a lost lease that comes back, a rival that is not granted the lock.
+
+Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
 {{range $run := .Runs}}
 ## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
 
@@ -68,12 +76,12 @@ rival that was granted the lock before the holder knew, tokens out of order, a r
 {{end}}{{range $b := $.Backends}}{{with section $run $b.Name}}
 ### {{$b.Name}}
 
-| fault | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | TTL + slack | remarks |
-|---|---|---|---|---|---|---|---|---|---|---|---|
-{{range .}}| {{.Fault}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
+| fault | workload | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | TTL + slack | remarks |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|
+{{range .}}| {{.Fault}} | {{.Workload}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
 {{end}}
 To repeat a row, run its command in ` + "`campaign`" + `:
-{{$last := ""}}{{range .}}{{if ne .Fault $last}}{{$last = .Fault}}
+{{$last := ""}}{{range .}}{{$row := print .Fault .Workload}}{{if ne $row $last}}{{$last = $row}}
     {{command $run .}}{{end}}{{end}}
 {{end}}{{end}}{{end}}
 ## What was not tried
@@ -84,7 +92,8 @@ To repeat a row, run its command in ` + "`campaign`" + `:
 
     make campaign                                                # everything, and this page
     cd campaign && go run . -backend postgres -fault cut -rounds 50 -seed 1
-    cd campaign && go run . -planted -backend redis -fault 'pause|slow-cut'   # locks with a mistake, which must be found
+    cd campaign && go run . -backend redis -fault pause -workload 'set|transfers'
+    cd campaign && go run . -planted -rounds 100                 # locks with a mistake, which must be found
     cd campaign && go run . -report ../docs/proof.md results.json
 
 It needs Docker; cuts need Linux, root and iptables, and are left out otherwise. The seed repeats what chance decides in

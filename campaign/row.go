@@ -8,22 +8,25 @@ import (
 // row is what a run found for one backend, fault and library, with the fence or without. Times are
 // in milliseconds.
 type row struct {
-	Backend string `json:"backend"`
-	Fault   string `json:"fault"`
-	Library string `json:"library"`
-	Fence   bool   `json:"fence"`
+	Backend  string `json:"backend"`
+	Fault    string `json:"fault"`
+	Workload string `json:"workload"`
+	Library  string `json:"library"`
+	Fence    bool   `json:"fence"`
 
 	Rounds int      `json:"rounds"` // that tell something
 	Void   int      `json:"void"`   // that tell nothing
 	Why    []string `json:"why_void,omitempty"`
 
 	Acknowledged int `json:"acknowledged"` // updates
-	Lost         int `json:"lost"`
-	Refused      int `json:"refused"` // writes and reads, by the fence
+	Lost         int `json:"lost"`         // as the workload counts it
+	Refused      int `json:"refused"`      // writes and reads, by the fence
 
 	Overlaps       int     `json:"overlaps"`           // rounds in which two holders both believed
 	LongestOverlap float64 `json:"longest_overlap_ms"` // in one round
 	OutOfOrder     int     `json:"tokens_out_of_order"`
+	Reversed       int     `json:"tokens_reversed"` // leases with a smaller token than an earlier holder
+	Returned       int     `json:"returned"`        // leases that came back after their loss
 
 	Margin *spread `json:"margin_ms,omitempty"` // from the holder's knowledge to the rival's grant
 	Grant  *spread `json:"grant_ms,omitempty"`  // from the fault to the rival's grant
@@ -63,6 +66,8 @@ func (r *row) add(f findings, bound time.Duration) {
 	r.Refused += f.Refused
 	r.LongestOverlap = max(r.LongestOverlap, ms(f.Overlap))
 	r.OutOfOrder += f.OutOfOrder
+	r.Reversed += f.Reversed
+	r.Returned += f.Returned
 	if f.Margin != nil {
 		r.margins = append(r.margins, *f.Margin)
 	}
@@ -78,6 +83,14 @@ func (r *row) add(f findings, bound time.Duration) {
 		}
 	}
 	r.Margin, r.Grant = spreadOf(r.margins), spreadOf(r.grants)
+}
+
+// chances is how much could be lost.
+func (r *row) chances() int {
+	if w, err := findWorkload(r.Workload); err == nil && w.perRound {
+		return r.Rounds
+	}
+	return r.Acknowledged
 }
 
 func spreadOf(values []time.Duration) *spread {

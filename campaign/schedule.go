@@ -16,6 +16,7 @@ type schedule struct {
 	Late   time.Duration      // otherwise: how much later the rival comes
 	Rival  []time.Duration    // thinks of the rival's updates after the fault
 	Victim time.Duration      // think of the victim's update after its section
+	Seed   uint64             // of what the updates do
 }
 
 const (
@@ -47,5 +48,6 @@ func newSchedule(seed uint64, backend, fault string, round int, ttl time.Duratio
 		Late:   upTo(longestDelay),
 		Rival:  thinks(rivalUpdates),
 		Victim: upTo(longestThink),
+		Seed:   r.Uint64(),
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // summary is a row in one line, for the terminal.
 func (r *row) summary() string {
-	parts := []string{fmt.Sprintf("%s, %s, %s%s: %d rounds", r.Backend, r.Fault, r.Library, fenceWord(r.Fence), r.Rounds)}
+	parts := []string{fmt.Sprintf("%s, %s, %s, %s%s: %d rounds", r.Backend, r.Fault, r.Workload, r.Library, fenceWord(r.Fence), r.Rounds)}
 	part := func(cond bool, format string, args ...any) {
 		if cond {
 			parts = append(parts, fmt.Sprintf(format, args...))
@@ -18,6 +18,8 @@ func (r *row) summary() string {
 	part(r.Refused > 0, "%d refused", r.Refused)
 	part(r.Overlaps > 0, "both believed in %d rounds, for up to %.2f ms", r.Overlaps, r.LongestOverlap)
 	part(r.OutOfOrder > 0, "%d tokens out of order", r.OutOfOrder)
+	part(r.Reversed > 0, "%d tokens smaller than that of an earlier holder", r.Reversed)
+	part(r.Returned > 0, "%d lost leases came back", r.Returned)
 	part(r.Margin != nil, "margin %v ms", r.Margin)
 	part(r.Grant != nil, "granted after %v ms (TTL + slack %.0f)", r.Grant, r.Bound)
 	part(r.Late > 0, "%d late", r.Late)

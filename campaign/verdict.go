@@ -18,8 +18,7 @@ type history struct {
 	RivalError  string        // the rival was not granted the lock, or failed later
 	VictimError string        // the same for the victim, after its section
 
-	Acknowledged, Refused int // writes
-	Final                 int // the counter
+	Acknowledged, Refused, Lost int // as the store and the workload say
 }
 
 // findings are the verdict on one match.
@@ -31,7 +30,9 @@ type findings struct {
 	Grant      *time.Duration // from the fault to the rival's grant, if the victim was away
 	Late       bool           // Grant was later than the bound, and a second for the machine
 	NotGranted bool           // the rival was not granted the lock in its time
-	OutOfOrder int            // tokens that are not larger than that of an earlier holder
+	OutOfOrder int            // tokens that are not larger than that of a lease from before the acquisition began
+	Reversed   int            // further tokens that are smaller than that of an earlier holder
+	Returned   int            // leases that came back after their loss
 	Failed     bool           // a contender failed after the fault: the lock was not available to it
 }
 
@@ -40,7 +41,7 @@ const machineTime = time.Second
 
 // judge reads the history of a match. It doesn't know which library it was.
 func judge(h history) findings {
-	f := findings{Acknowledged: h.Acknowledged, Lost: h.Acknowledged - h.Final, Refused: h.Refused}
+	f := findings{Acknowledged: h.Acknowledged, Lost: h.Lost, Refused: h.Refused}
 	victim := slices.Clone(h.Victim)
 	if h.Hold != nil {
 		victim = append(victim, *h.Hold)
@@ -50,7 +51,13 @@ func judge(h history) findings {
 			f.Overlap += max(0, overlap(v, r))
 		}
 	}
-	f.OutOfOrder = outOfOrder(slices.Concat(victim, h.Rival))
+	all := slices.Concat(victim, h.Rival)
+	f.OutOfOrder, f.Reversed = outOfOrder(all), reversed(all)
+	for _, s := range all {
+		if s.Returned {
+			f.Returned++
+		}
+	}
 
 	granted := firstGrant(h.Rival, h.Struck)
 	switch {
@@ -99,6 +106,20 @@ func outOfOrder(all []section) (n int) {
 	for _, s := range all {
 		if s.Token != 0 && slices.ContainsFunc(all, func(earlier section) bool {
 			return earlier.Granted < s.Asked && earlier.Token >= s.Token
+		}) {
+			n++
+		}
+	}
+	return n
+}
+
+// reversed counts the leases whose acquisition began before an earlier holder's grant, and whose
+// token is smaller nevertheless: the fence refuses them. Who was granted the lock later is clear if
+// the later lease was shown as held, because two leases at the same time are a failure by themselves.
+func reversed(all []section) (n int) {
+	for _, s := range all {
+		if s.Token != 0 && s.Held >= s.Granted && slices.ContainsFunc(all, func(earlier section) bool {
+			return s.Asked <= earlier.Granted && earlier.Granted < s.Granted && earlier.Token >= s.Token
 		}) {
 			n++
 		}

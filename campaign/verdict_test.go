@@ -18,6 +18,11 @@ func with(token int64, s section) section {
 	return s
 }
 
+func returned(s section) section {
+	s.Returned = true
+	return s
+}
+
 func duration(d time.Duration) *time.Duration {
 	d *= time.Millisecond
 	return &d
@@ -33,15 +38,15 @@ func TestJudge(t *testing.T) {
 	}{
 		{"nothing goes wrong", history{
 			Hold: hold(at(0, 10, 90, 0, 3000, 100)), Rival: []section{at(20, 101, 120, 0, 3100, 121)},
-			Struck: 50 * msec, Acknowledged: 2, Final: 2,
+			Struck: 50 * msec, Acknowledged: 2,
 		}, findings{Acknowledged: 2}},
 		{"a stopped holder writes without a fence", history{
 			Hold: hold(at(0, 10, 50, 4000, 3000, 4001)), Rival: []section{at(20, 3050, 3060, 0, 6050, 3061)},
-			Struck: 50 * msec, Away: true, Bound: 3 * time.Second, Acknowledged: 3, Final: 2,
+			Struck: 50 * msec, Away: true, Bound: 3 * time.Second, Acknowledged: 3, Lost: 1,
 		}, findings{Acknowledged: 3, Lost: 1, Margin: duration(50), Grant: duration(3000)}},
 		{"the fence refuses it", history{
 			Hold: hold(with(1, at(0, 10, 50, 4000, 3000, 4001))), Rival: []section{with(2, at(20, 3050, 3060, 0, 6050, 3061))},
-			Struck: 50 * msec, Away: true, Bound: 3 * time.Second, Acknowledged: 2, Final: 2, Refused: 1,
+			Struck: 50 * msec, Away: true, Bound: 3 * time.Second, Acknowledged: 2, Refused: 1,
 		}, findings{Acknowledged: 2, Refused: 1, Margin: duration(50), Grant: duration(3000)}},
 		{"a holder that has no means to know", history{
 			Hold: hold(at(0, 10, 4000, 0, 0, 4001)), Rival: []section{at(20, 3050, 5000, 0, 0, 5001)},
@@ -68,9 +73,16 @@ func TestJudge(t *testing.T) {
 			Victim: []section{with(7, at(0, 10, 20, 0, 0, 21))}, Hold: hold(with(8, at(100, 110, 120, 0, 0, 121))),
 			Rival: []section{with(8, at(130, 140, 150, 0, 0, 151))}, Struck: 50 * msec,
 		}, findings{OutOfOrder: 1}},
-		{"a smaller token is right if the acquisitions overlap", history{
+		{"planted: a token from before the grant", history{
 			Hold: hold(with(8, at(100, 110, 120, 0, 0, 121))), Rival: []section{with(7, at(90, 140, 150, 0, 0, 151))}, Struck: 50 * msec,
+		}, findings{Reversed: 1}},
+		{"a smaller token of a lease that was lost when its grant returned", history{
+			Hold: hold(with(8, at(100, 110, 120, 0, 0, 121))), Rival: []section{with(7, at(90, 140, 0, 141, 130, 151))}, Struck: 50 * msec,
 		}, findings{}},
+		{"planted: a renewal brings a lost lease back", history{
+			Hold: hold(returned(at(0, 10, 50, 4000, 3000, 4050))), Rival: []section{at(20, 3050, 4300, 0, 6050, 4301)},
+			Struck: 50 * msec, Away: true, Bound: 3 * time.Second,
+		}, findings{Returned: 1, Margin: duration(50), Grant: duration(3000)}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := judge(tc.h); !reflect.DeepEqual(got, tc.want) {

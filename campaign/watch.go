@@ -26,7 +26,8 @@ func startWatch(h *holding, s section) *watch {
 		defer close(w.stopped)
 		tick := time.NewTicker(lookInterval)
 		defer tick.Stop()
-		for w.look() {
+		for {
+			w.look()
 			select {
 			case <-tick.C:
 			case <-w.stop:
@@ -41,18 +42,19 @@ func startWatch(h *holding, s section) *watch {
 func (w *watch) look() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.s.Lost != 0 {
-		return false
-	}
 	before := now()
 	held := w.held == nil || w.held()
+	switch {
+	case w.s.Lost != 0:
+		w.s.Returned = w.s.Returned || held
+		return held
+	case held:
+		w.s.Held = before
+	default:
+		w.s.Lost = now()
+	}
 	if w.deadline != nil {
 		w.s.Deadline = momentOf(w.deadline())
-	}
-	if held {
-		w.s.Held = before
-	} else {
-		w.s.Lost = now()
 	}
 	return held
 }

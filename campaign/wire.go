@@ -15,6 +15,9 @@ const taskVariable = "LOCKER_CAMPAIGN_CONTENDER"
 // task says what a contender uses.
 type task struct {
 	Backend, Library string
+	Workload         string
+	Number           int    // of the contender in its round, from 1
+	Seed             uint64 // of what its updates do
 	Addrs            []string
 	TTL              time.Duration
 	Name             string // of the lock
@@ -34,7 +37,7 @@ type order struct {
 
 const (
 	doUpdate = "update" // acquire, read, think, write, release
-	doHold   = "hold"   // the same once, with the fault between read and write
+	doHold   = "hold"   // the same once, with the fault between read and write, and a little longer
 	doGuard  = "guard"  // acquire, hold until told otherwise, release
 	doQuit   = "quit"
 )
@@ -43,7 +46,9 @@ const (
 type request struct {
 	Say      string // one of the following
 	Token    int64
-	Value    int           // of write: what is written
+	Update   int           // of read and write: the id of the update
+	Cells    []int         // of read and write; nil: all
+	Values   []int         // of write: what is written to the cells
 	Sections []section     // of done
 	Slack    time.Duration // of ready
 	Error    string        // of done and ready: what failed
@@ -60,8 +65,8 @@ const (
 
 // reply is the answer to a request.
 type reply struct {
-	Value   int
-	Refused bool // by the fence
+	Values  []int // of the cells that were read
+	Refused bool  // by the fence
 }
 
 // section is what a contender knows of one critical section.
@@ -73,5 +78,6 @@ type section struct {
 	Lost     moment // after the first look that showed it as lost; 0: none did
 	Deadline moment // of the lease, as the last look showed it; 0: it has none
 	Released moment // before the release began; 0: it didn't
+	Returned bool   // a look showed it as held after one that showed it as lost
 	Error    string // of the release
 }
