@@ -10,7 +10,8 @@ import (
 type connection struct {
 	network   *Network
 	near, far net.Conn
-	lossy     bool // a reply was lost, and nothing more goes back; under the network's mutex
+	lossy     bool // a reply is lost, and nothing more goes back; under the network's mutex
+	lost      bool // that reply has come; under the network's mutex
 
 	once   sync.Once
 	broken chan struct{} // closed by reset

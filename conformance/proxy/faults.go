@@ -68,6 +68,14 @@ func (n *Network) DropReplyTo(text string) {
 	n.dropReplyTo = []byte(text)
 }
 
+// Lost returns how many connections have lost a reply because of Drop or DropReplyTo, since the
+// network was made.
+func (n *Network) Lost() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lost
+}
+
 // Delay makes what is sent from now on arrive later: requests by there, and replies by back. What
 // is on its way keeps its time, also when Heal ends the delay.
 func (n *Network) Delay(there, back time.Duration) {

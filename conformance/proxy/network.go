@@ -25,6 +25,7 @@ type Network struct {
 	there, back time.Duration
 	drop        int
 	dropReplyTo []byte // what the request contains whose reply gets lost
+	lost        int    // connections that have lost a reply
 }
 
 // T is the part of testing.TB that Start uses.
@@ -197,6 +198,10 @@ func (n *Network) admit(c *connection, reply bool, data []byte) (due time.Time, 
 	if n.drop > 0 && !c.lossy && len(data) > 0 {
 		n.drop--
 		c.lossy = true
+	}
+	if c.lossy && !c.lost && len(data) > 0 {
+		c.lost = true
+		n.lost++
 	}
 	return time.Now().Add(n.back), !c.lossy
 }

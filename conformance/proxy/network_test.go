@@ -136,10 +136,12 @@ func TestDrop(t *testing.T) {
 	n.Drop(1)
 	client.send("ask")
 	far.gets("ask")
+	wantLost(t, n, 0)
 	far.send("lost")
 	client.getsNothing()
 	far.send("lost as well: a stream has no gaps")
 	client.getsNothing()
+	wantLost(t, n, 1)
 	otherFar.send("one only")
 	other.gets("one only")
 	client.send("the way there works")
@@ -150,6 +152,13 @@ func TestDrop(t *testing.T) {
 	far.ends(syscall.ECONNRESET)
 	otherFar.send("stands")
 	other.gets("stands")
+}
+
+func wantLost(t *testing.T, n *proxy.Network, want int) {
+	t.Helper()
+	if lost := n.Lost(); lost != want {
+		t.Errorf("Lost = %d, want %d", lost, want)
+	}
 }
 
 func TestDropReplyTo(t *testing.T) {
@@ -163,8 +172,10 @@ func TestDropReplyTo(t *testing.T) {
 	client.gets("released")
 	chosen.send("please acquire this")
 	chosenFar.gets("please acquire this")
+	wantLost(t, n, 0)
 	chosenFar.send("granted")
 	chosen.getsNothing()
+	wantLost(t, n, 1)
 	client.send("acquire again")
 	far.gets("acquire again")
 	far.send("granted")
