@@ -18,7 +18,8 @@ import (
 const clockAhead = "LOCKER_CLOCK_AHEAD"
 
 // ClockAhead is what a program of [BuildSkewed] needs in its environment, for [exec.Cmd]: its wall
-// clock is ahead of the machine's by d, in whole seconds, or behind it if d is negative.
+// clock is ahead of the machine's by d, in whole seconds, or behind it if d is negative. The program
+// reads it whenever it reads the clock, so with [os.Setenv] its clock jumps.
 func ClockAhead(d time.Duration) string { return fmt.Sprintf("%s=%d", clockAhead, d/time.Second) }
 
 // skewSource is added to the package time of such a program.
@@ -26,11 +27,11 @@ const skewSource = `package time
 
 import "syscall"
 
-var clockAhead = func() int64 {
+func clockAhead() int64 {
 	text, _ := syscall.Getenv("` + clockAhead + `")
 	n, _ := atoi(text)
 	return int64(n)
-}()
+}
 `
 
 // readsClock is the line of time.Now that reads the clock.
@@ -75,7 +76,7 @@ func overlayTime(dir, goroot string) (overlay string, err error) {
 	if at == nil {
 		return "", errors.New("the function time.Now of this version of Go is not known")
 	}
-	changed := bytes.Join([][]byte{original[:at[1]], original[at[1]:]}, []byte("\tsec += clockAhead\n"))
+	changed := bytes.Join([][]byte{original[:at[1]], original[at[1]:]}, []byte("\tsec += clockAhead()\n"))
 	files := []struct {
 		name string
 		text []byte

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker/conformance/process"
 )
 
-// TestBuildSkewed: only the wall clock of the program is wrong.
+// TestBuildSkewed: only the wall clock of the program is wrong, and it jumps when the program says so.
 func TestBuildSkewed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds the standard library")
@@ -21,7 +21,8 @@ func TestBuildSkewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
-		cmd := exec.Command(program)
+		const jump = time.Minute
+		cmd := exec.Command(program, process.ClockAhead(ahead+jump))
 		cmd.Env = append(os.Environ(), process.ClockAhead(ahead))
 		before := time.Now().Unix()
 		out, err := cmd.Output()
@@ -29,12 +30,15 @@ func TestBuildSkewed(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := time.Now().Unix()
-		var clock, took int64
-		if _, err := fmt.Sscan(string(out), &clock, &took); err != nil {
+		var clock, took, jumped int64
+		if _, err := fmt.Sscan(string(out), &clock, &took, &jumped); err != nil {
 			t.Fatal(err)
 		}
 		if by := int64(ahead / time.Second); clock < before+by || clock > after+by {
 			t.Errorf("ahead by %v, the clock is %d, want %d to %d", ahead, clock, before+by, after+by)
+		}
+		if by := int64((ahead + jump) / time.Second); jumped < before+by || jumped > after+by {
+			t.Errorf("ahead by %v and then by %v more, the clock is %d, want %d to %d", ahead, jump, jumped, before+by, after+by)
 		}
 		if took < 50 || took > 10_000 {
 			t.Errorf("ahead by %v, 50 ms took %d ms", ahead, took)
