@@ -5,7 +5,15 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/etcdbackend"
+	"github.com/fencedlock/locker/pgbackend"
+	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/redlockbackend"
+	"github.com/fencedlock/locker/zkbackend"
 )
 
 // backends is the table of services.
@@ -13,11 +21,13 @@ import (
 // To add a backend, add a row here and a file named for it, which has two things: a function that
 // starts the servers, and the libraries.
 var backends = []backend{
-	{"redis", 3 * time.Second, startRedis, slices.Concat(redisLibraries, redisPlanted)},
-	{"postgres", 3 * time.Second, startPostgres, postgresLibraries},
-	{"etcd", 3 * time.Second, startEtcd, slices.Concat(etcdLibraries, etcdPlanted)},
-	{"zookeeper", 4 * time.Second, startZooKeeper, zooKeeperLibraries}, // the shortest session of the servers' default
-	{"redlock", 3 * time.Second, startRedlock, redlockLibraries},
+	{name: "redis", ttl: 3 * time.Second, start: startRedis, libraries: slices.Concat(redisLibraries, redisPlanted), promises: redisbackend.Guarantees()},
+	{name: "postgres", ttl: 3 * time.Second, start: startPostgres, libraries: postgresLibraries, promises: pgbackend.Guarantees(), nameless: true},
+	{name: "etcd", ttl: 3 * time.Second,
+		start: startEtcd, libraries: slices.Concat(etcdLibraries, etcdPlanted), promises: etcdbackend.Guarantees(), static: true},
+	{name: "zookeeper", ttl: 4 * time.Second, // the shortest session of the servers' default
+		start: startZooKeeper, libraries: zooKeeperLibraries, promises: zkbackend.Guarantees()},
+	{name: "redlock", ttl: 3 * time.Second, start: startRedlock, libraries: redlockLibraries, promises: redlockbackend.Guarantees(), independent: true},
 }
 
 // backend is a kind of service that keeps locks.
@@ -26,6 +36,11 @@ type backend struct {
 	ttl       time.Duration // of all leases and sessions
 	start     func(ctx context.Context) (*service, error)
 	libraries []library
+
+	promises    locker.Guarantees // of this project's backend
+	nameless    bool              // requests don't contain the name of the lock
+	independent bool              // requests go to all servers
+	static      bool              // the servers aren't linked with the system's library
 }
 
 func (b backend) library(name string) (library, error) {
@@ -51,6 +66,21 @@ func findBackend(name string) (backend, error) {
 // service is a running backend.
 type service struct {
 	*servers
-	version string   // such as "Redis 8.0.2"
-	addrs   []string // where clients connect, HOST:PORT
+	version string        // such as "Redis 8.0.2"
+	addrs   []string      // where clients connect, HOST:PORT
+	ttl     time.Duration // of all leases and sessions
+
+	// prepare returns nil when the servers serve requests and have all that clients need. Servers
+	// without data get it from prepare.
+	prepare func(ctx context.Context) error
+
+	// leader returns the number of the server that leads, or nobody. That isn't former, which may
+	// not know that it was deposed. It is nil if no server leads.
+	leader    func(ctx context.Context, former int) (int, error)
+	peerPorts [][]int // the ports for other servers, of each server with such ports
+
+	background sync.WaitGroup // what a fault does meanwhile
 }
+
+// ready returns when the servers serve requests.
+func (s *service) ready(ctx context.Context) error { return retry(ctx, s.prepare) }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/fencedlock/locker/integration/netns"
 )
 
 // campaign is what a run was asked for.
@@ -47,13 +45,14 @@ func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
+	s.ttl = b.ttl
 	c.result.Services[b.name] = s.version
 	for _, f := range faults {
-		if !c.faults.MatchString(f.name) {
+		if !c.faults.MatchString(f.name) || f.leader && s.leader == nil || f.preloads && b.static {
 			continue
 		}
-		if f.packets {
-			if err := netns.Usable(); err != nil {
+		if f.needs != nil {
+			if err := f.needs(ctx); err != nil {
 				c.result.Left = append(c.result.Left, fmt.Sprintf("%s, %s: %v", b.name, f.name, err))
 				continue
 			}
@@ -91,8 +90,24 @@ func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault,
 				break
 			}
 		}
+		if f.before != nil {
+			if err := f.before(ctx, s); err != nil {
+				return err
+			}
+		}
 		c.round(ctx, b, s, f, w, active, round)
 		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if f.serviceFault != nil {
+			s.background.Wait()
+			if err := s.ready(ctx); err != nil {
+				return fmt.Errorf("the servers after the fault: %w", err)
+			}
+		}
+	}
+	if f.after != nil {
+		if err := f.after(ctx, s); err != nil {
 			return err
 		}
 	}
@@ -126,7 +141,7 @@ func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, w 
 	plan := newSchedule(c.seed, b.name, f.name, round, b.ttl)
 	var g *gathered
 	if f.serviceFault != nil {
-		g = gatherAll(len(entries), func(ctx context.Context) error { return f.serviceFault(ctx, s) })
+		g = gatherAll(len(entries), func(ctx context.Context) error { return f.serviceFault(ctx, s, plan) })
 	}
 	histories := make([]history, len(entries))
 	errs := make([]error, len(entries))
@@ -144,6 +159,6 @@ func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, w 
 		} else {
 			e.add(judge(histories[i]), histories[i].Bound)
 		}
-		e.Fails = check(*e.row, e.library)
+		e.Fails, e.Excused = check(*e.row, e.library, f, b.promises)
 	}
 }

@@ -180,7 +180,9 @@ func (c *contender) ask(r request) (answer reply, err error) {
 	if err := c.say.Encode(r); err != nil {
 		return reply{}, err
 	}
-	err = c.hear.Decode(&answer)
+	if err = c.hear.Decode(&answer); err == nil {
+		err = jump(answer.Ahead)
+	}
 	return answer, err
 }
 

@@ -29,7 +29,8 @@ func startEtcd(ctx context.Context) (_ *service, err error) {
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	peer := func(i int) string { return fmt.Sprint("http://127.0.0.1:", 23800+i) } // in the servers' own network
+	peerPort := func(i int) int { return 23800 + i } // in the servers' own network
+	peer := func(i int) string { return fmt.Sprint("http://127.0.0.1:", peerPort(i)) }
 	var cluster []string
 	for i := range members {
 		cluster = append(cluster, fmt.Sprintf("m%d=%s", i, peer(i)))
@@ -43,22 +44,60 @@ func startEtcd(ctx context.Context) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	admin, err := etcdClient(site{addrs: addrs})
-	if err != nil {
-		return nil, err
+	v := &service{servers: s, addrs: addrs, leader: func(ctx context.Context, former int) (int, error) { return etcdLeader(ctx, addrs, former) }}
+	for i := range members {
+		v.peerPorts = append(v.peerPorts, []int{peerPort(i)})
 	}
-	defer admin.Close()
-	var status *clientv3.StatusResponse
-	err = retry(ctx, func(ctx context.Context) (err error) {
-		if _, err = admin.Get(ctx, "ready"); err == nil {
-			status, err = admin.Status(ctx, addrs[0])
-		}
+	v.prepare = func(ctx context.Context) (err error) {
+		v.version, err = prepareEtcd(ctx, addrs)
 		return err
-	})
+	}
+	return v, v.ready(ctx)
+}
+
+// prepareEtcd returns the version of the members when all serve requests.
+func prepareEtcd(ctx context.Context, addrs []string) (version string, err error) {
+	for _, addr := range addrs {
+		c, err := etcdClient(site{addrs: []string{addr}})
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		if _, err := c.Get(ctx, "ready"); err != nil {
+			return "", err
+		}
+		status, err := c.Status(ctx, addr)
+		if err != nil {
+			return "", err
+		}
+		version = "etcd " + status.Version + ", three members"
+	}
+	return version, nil
+}
+
+// etcdLeader returns the number of the member that leads by its own words, unless that is former.
+func etcdLeader(ctx context.Context, addrs []string, former int) (int, error) {
+	for i, addr := range addrs {
+		if i == former {
+			continue
+		}
+		status, err := etcdStatus(ctx, addr)
+		if err == nil && status.Leader != 0 && status.Leader == status.Header.MemberId {
+			return i, nil
+		}
+	}
+	return nobody, ctx.Err()
+}
+
+func etcdStatus(ctx context.Context, addr string) (*clientv3.StatusResponse, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusLimit)
+	defer cancel()
+	c, err := etcdClient(site{addrs: []string{addr}})
 	if err != nil {
 		return nil, err
 	}
-	return &service{servers: s, version: "etcd " + status.Version + ", three members", addrs: addrs}, nil
+	defer c.Close()
+	return c.Status(ctx, addr)
 }
 
 var etcdLibraries = []library{

@@ -15,7 +15,6 @@ type gathered struct {
 	missing int // victims that have not arrived
 	all     chan struct{}
 	once    sync.Once
-	began   moment
 	err     error
 }
 
@@ -35,16 +34,17 @@ func (g *gathered) leave() {
 	}
 }
 
-// arrive returns when the fault is over, and when it began.
-func (g *gathered) arrive(ctx context.Context) (began moment, err error) {
+// arrive returns when all victims are there or have left, or after a while.
+func (g *gathered) arrive() {
 	g.leave()
 	select {
 	case <-g.all:
 	case <-time.After(gatherLimit):
 	}
-	g.once.Do(func() {
-		g.began = now()
-		g.err = g.strike(ctx)
-	})
-	return g.began, g.err
+}
+
+// happen makes the fault happen, and returns when it is over.
+func (g *gathered) happen(ctx context.Context) error {
+	g.once.Do(func() { g.err = g.strike(ctx) })
+	return g.err
 }

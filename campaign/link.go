@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"time"
@@ -9,7 +10,7 @@ import (
 )
 
 // dialer makes the contender's connections: from an address of its own within the servers' network
-// if its packets may be dropped.
+// if its packets may be dropped, through relays if there are some.
 func (t task) dialer() (dialFunc, error) {
 	dial := new(net.Dialer).DialContext
 	if t.Network != 0 {
@@ -18,6 +19,12 @@ func (t task) dialer() (dialFunc, error) {
 			return nil, err
 		}
 		dial = n.Dial
+	}
+	if t.Via != nil {
+		direct := dial
+		dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return direct(ctx, network, cmp.Or(t.Via[addr], addr))
+		}
 	}
 	if t.Delay == 0 {
 		return dial, nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker/conformance/proxy"
 	"github.com/fencedlock/locker/integration/netns"
 )
 
@@ -29,16 +30,23 @@ type match struct {
 
 	store   *store
 	network *netns.Network // of the victim; nil: its packets aren't dropped
+	link    *proxy.Network // of the victim; nil: its connections don't lead through a relay
+	toLose  int            // replies that the link must lose
 
 	victim, rival *process
 	struck        moment // when the fault began
 	err           error  // of the fault
+
+	background sync.WaitGroup // what the fault does meanwhile
 
 	reading  chan struct{} // is closed when the victim has read
 	broken   chan struct{} // is closed when the fault has begun
 	guarding chan struct{} // is closed when the rival has made its updates, and holds the lock
 	freed    chan struct{} // is closed when the rival may release it
 	finished chan struct{} // is closed when the rival has done all, or can't
+
+	begin func() // closes broken; may be called again
+	free  func() // closes freed; may be called again
 }
 
 const (
@@ -51,10 +59,13 @@ const (
 
 func newMatch(b backend, s *service, l library, w workload, fence bool, f fault, plan schedule, name string, g *gathered) *match {
 	made := func() chan struct{} { return make(chan struct{}) }
-	return &match{
+	m := &match{
 		backend: b, service: s, library: l, workload: w, fence: fence, fault: f, schedule: plan, name: name, gather: g,
 		store: newStore(name, w.start), reading: made(), broken: made(), guarding: made(), freed: made(), finished: made(),
 	}
+	m.begin = sync.OnceFunc(func() { close(m.broken) })
+	m.free = sync.OnceFunc(func() { close(m.freed) })
+	return m
 }
 
 // run returns what happened. An error says that the round tells nothing.
@@ -73,6 +84,11 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 	if err := m.warm(&h); err != nil {
 		return history{}, err
 	}
+	if m.fault.arm != nil {
+		if err := m.fault.arm(ctx, m); err != nil {
+			return history{}, err
+		}
+	}
 
 	var rival []section
 	var rivalErr error
@@ -86,7 +102,10 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 		h.Hold = &sections[0]
 	}
 	h.Killed = m.fault.kills && m.struck != 0
-	if h.Killed {
+	if m.fault.arm != nil && err != nil {
+		h.VictimError = err.Error() // it wasn't granted the lock after the fault
+	}
+	if h.Killed || m.fault.arm != nil {
 		err = nil
 	}
 	m.again(&h)
@@ -97,11 +116,14 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 	if m.struck == 0 {
 		return history{}, errors.New("the victim had lost the lock before the fault")
 	}
+	if m.link != nil && m.link.Lost() < m.toLose {
+		return history{}, errNothingLost
+	}
 	if rivalErr != nil {
 		h.RivalError = rivalErr.Error()
 	}
 	h.Rival = append(h.Rival, rival...)
-	h.Struck, h.Away, h.Bound = m.struck, m.fault.away, m.bound()
+	h.Struck, h.Away, h.Bound = m.struck, m.fault.away || m.fault.timed, m.bound()
 	d := m.store.data()
 	h.Acknowledged, h.Refused, h.Lost = d.acknowledged(), m.store.refused, m.workload.lost(d)
 	return h, nil
@@ -122,19 +144,38 @@ func (m *match) start(ctx context.Context) (err error) {
 			m.rival.quit()
 			return err
 		}
-		t.Network, t.From, t.Delay = m.service.pid, m.network.Client(), m.fault.delay
+		t.Network, t.From = m.service.pid, m.network.Client()
 	}
-	if m.victim, err = startProcess(ctx, t); err != nil {
+	if m.fault.relayed {
+		if m.link, t.Via, err = relay(m.service.addrs); err != nil {
+			m.rival.quit()
+			return err
+		}
+	}
+	t.Delay = m.fault.delay
+	if m.fault.ahead != 0 {
+		t.program, err = skewed.program(ctx)
+	}
+	if err == nil {
+		m.victim, err = startProcess(ctx, t)
+	}
+	if err != nil {
 		m.rival.quit()
+		m.closeLink()
 	}
 	return err
 }
 
 // end leaves no rule and no process.
 func (m *match) end() {
+	m.background.Wait()
 	if m.network != nil {
 		_ = m.network.Heal(context.Background()) // the rules end with the network at the latest
 	}
+	if m.link != nil {
+		m.link.Heal()
+	}
+	defer m.closeLink()
 	var both sync.WaitGroup
 	for _, p := range []*process{m.victim, m.rival} {
 		both.Go(p.quit)
@@ -169,6 +210,9 @@ func (m *match) answerVictim(ctx context.Context, r request) reply {
 	switch r.Say {
 	case sayRead:
 		defer close(m.reading)
+		answer := m.store.answer(r)
+		answer.Ahead = m.fault.ahead
+		return answer
 	case sayHere:
 		m.err = m.happen(ctx)
 		return reply{}
@@ -179,28 +223,4 @@ func (m *match) answerVictim(ctx context.Context, r request) reply {
 		return reply{}
 	}
 	return m.store.answer(r)
-}
-
-// happen makes the fault happen, and returns when the section may go on.
-func (m *match) happen(ctx context.Context) (err error) {
-	m.struck = now()
-	switch {
-	case m.gather != nil:
-		m.struck, err = m.gather.arrive(ctx)
-	case m.fault.strike != nil:
-		err = m.fault.strike(ctx, m)
-	}
-	close(m.broken)
-	if m.fault.away && !m.fault.kills {
-		time.Sleep(m.backend.ttl * 5 / 4) // in any case longer than the TTL
-		select {
-		case <-m.guarding:
-		case <-m.finished:
-		case <-time.After(m.limit()):
-		}
-	}
-	if m.fault.mend != nil {
-		err = errors.Join(err, m.fault.mend(ctx, m))
-	}
-	return err
 }

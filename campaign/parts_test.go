@@ -82,9 +82,9 @@ func TestGather(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				began, err := g.arrive(t.Context())
-				if began == 0 || !errors.Is(err, broken) {
-					t.Errorf("arrive = %d, %v", began, err)
+				g.arrive()
+				if err := g.happen(t.Context()); !errors.Is(err, broken) {
+					t.Errorf("happen = %v, want the fault's error", err)
 				}
 			})
 		}

@@ -37,31 +37,38 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var version string
-	err = retry(ctx, func(ctx context.Context) error {
-		pool, err := pgxpool.New(ctx, postgresURL(addrs[0], "postgres"))
-		if err != nil {
-			return err
-		}
-		defer pool.Close()
-		if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
-			return err
-		}
-		_, err = pool.Exec(ctx, `CREATE ROLE locks LOGIN PASSWORD '`+postgresPassword+`';
-			GRANT CREATE ON DATABASE postgres TO locks; GRANT CREATE ON SCHEMA public TO locks`)
+	v := &service{servers: s, addrs: addrs}
+	v.prepare = func(ctx context.Context) (err error) {
+		v.version, err = preparePostgres(ctx, addrs)
 		return err
-	})
+	}
+	return v, v.ready(ctx)
+}
+
+// preparePostgres makes the role and the tables that the libraries need, unless they exist. It
+// returns the server's version.
+func preparePostgres(ctx context.Context, addrs []string) (version string, err error) {
+	pool, err := pgxpool.New(ctx, postgresURL(addrs[0], "postgres"))
 	if err != nil {
-		return nil, err
+		return "", err
+	}
+	defer pool.Close()
+	if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&version); err != nil {
+		return "", err
+	}
+	_, err = pool.Exec(ctx, `DO $$ BEGIN
+		IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'locks') THEN
+			CREATE ROLE locks LOGIN PASSWORD '`+postgresPassword+`';
+		END IF; END $$;
+		GRANT CREATE ON DATABASE postgres TO locks; GRANT CREATE ON SCHEMA public TO locks`)
+	if err != nil {
+		return "", err
 	}
 	db, l, err := pglockAt(site{addrs: addrs, ttl: time.Minute})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if err := errors.Join(l.TryCreateTable(), db.Close()); err != nil {
-		return nil, err
-	}
-	return &service{servers: s, version: "Postgres " + version, addrs: addrs}, nil
+	return "Postgres " + version, errors.Join(l.TryCreateTable(), db.Close())
 }
 
 var postgresLibraries = []library{

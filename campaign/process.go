@@ -29,11 +29,13 @@ func startProcess(ctx context.Context, t task) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
+	program := t.program
+	if program == "" {
+		if program, err = os.Executable(); err != nil {
+			return nil, err
+		}
 	}
-	p := &process{cmd: exec.CommandContext(ctx, self)}
+	p := &process{cmd: exec.CommandContext(ctx, program)}
 	p.cmd.Env = append(os.Environ(), taskVariable+"="+string(text))
 	p.cmd.Stderr = &p.stderr
 	in, err := p.cmd.StdinPipe()

@@ -35,7 +35,6 @@ func startRedisServers(ctx context.Context, n int) (_ *service, err error) {
 			err = errors.Join(err, s.stop())
 		}
 	}()
-	var version string
 	for _, addr := range addrs {
 		// The port is published on 127.0.0.1 of the host alone.
 		err := s.start(ctx, "redis", nil, "redis-server", "--port", portOf(addr), "--protected-mode", "no",
@@ -43,18 +42,27 @@ func startRedisServers(ctx context.Context, n int) (_ *service, err error) {
 		if err != nil {
 			return nil, err
 		}
-		c := redis.NewClient(&redis.Options{Addr: addr})
-		defer c.Close()
-		err = retry(ctx, func(ctx context.Context) error {
-			info, err := c.InfoMap(ctx, "server").Result()
-			version = info["Server"]["redis_version"]
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
 	}
-	return &service{servers: s, version: "Redis " + version, addrs: addrs}, nil
+	v := &service{servers: s, addrs: addrs}
+	v.prepare = func(ctx context.Context) error {
+		for _, addr := range addrs {
+			version, err := redisVersion(ctx, addr)
+			if err != nil {
+				return err
+			}
+			v.version = "Redis " + version
+		}
+		return nil
+	}
+	return v, v.ready(ctx)
+}
+
+// redisVersion returns the version of a server that serves requests.
+func redisVersion(ctx context.Context, addr string) (string, error) {
+	c := redis.NewClient(&redis.Options{Addr: addr})
+	defer c.Close()
+	info, err := c.InfoMap(ctx, "server").Result()
+	return info["Server"]["redis_version"], err
 }
 
 var redisLibraries = []library{

@@ -153,6 +153,9 @@ func (r *row) remarks() (all []string) {
 	count(r.Reversed, "tokens smaller than that of an earlier holder")
 	count(r.Returned, "lost leases that came back")
 	count(r.Void, "rounds that tell nothing ("+strings.Join(r.Why, "; ")+")")
+	for _, e := range r.Excused {
+		all = append(all, "not promised: "+e)
+	}
 	for _, f := range r.Fails {
 		all = append(all, "**FAILS**: "+f)
 	}

@@ -5,7 +5,7 @@ import "time"
 // compete is what the rival does after the victim has read.
 func (m *match) compete() (all []section, err error) {
 	begin := m.broken
-	if m.Waits {
+	if m.Waits && m.fault.arm == nil {
 		begin = m.reading
 	}
 	select {
@@ -49,7 +49,7 @@ func (m *match) again(h *history) {
 	case <-done:
 	case <-time.After(guardTime):
 	}
-	close(m.freed)
+	m.free()
 	<-done
 }
 
@@ -58,6 +58,9 @@ func (m *match) bound() time.Duration {
 	d := m.backend.ttl + m.rival.slack
 	if m.fault.renews {
 		d += m.backend.ttl
+	}
+	if m.fault.elects {
+		d *= 2
 	}
 	return d
 }

@@ -36,7 +36,8 @@ type row struct {
 	NotGranted int `json:"not_granted"` // rivals that were not granted the lock in their time
 	Failed     int `json:"failed"`      // rounds in which the lock was not available after the fault
 
-	Fails []string `json:"fails,omitempty"` // the rules that the row breaks
+	Fails   []string `json:"fails,omitempty"`   // the rules that the row breaks
+	Excused []string `json:"excused,omitempty"` // the same, where the guarantees exclude it, with the reason
 
 	margins, grants []time.Duration
 }

@@ -1,8 +1,16 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/etcdbackend"
+	"github.com/fencedlock/locker/pgbackend"
+	"github.com/fencedlock/locker/redisbackend"
+	"github.com/fencedlock/locker/redlockbackend"
+	"github.com/fencedlock/locker/zkbackend"
 )
 
 func TestRules(t *testing.T) {
@@ -41,9 +49,60 @@ func TestRules(t *testing.T) {
 		{"tokens", changed(func(r *row) { r.OutOfOrder = 1 }), ours, "out of order"},
 		{"not granted", changed(func(r *row) { r.NotGranted = 1 }), ours, "not granted"},
 	} {
-		got := strings.Join(check(tc.row, tc.l), "; ")
+		fails, _ := check(tc.row, tc.l, fault{}, locker.Guarantees{})
+		got := strings.Join(fails, "; ")
 		if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: check = %q, want %q", tc.name, got, tc.want)
+		}
+	}
+}
+
+// What the guarantees exclude is told, and doesn't fail.
+func TestExcluded(t *testing.T) {
+	fenced := row{Fence: true, Rounds: 1, Acknowledged: 9, Lost: 1, Overlaps: 1, OutOfOrder: 1, Margin: &spread{Least: -1}}
+	const lost, tokens, two, late = "lost with the fence", "out of order", "two holders", "before the holder knew"
+	for _, tc := range []struct {
+		name    string
+		hazard  hazard
+		g       locker.Guarantees
+		excused []string
+	}{
+		{"no hazard", noHazard, redisbackend.Guarantees(), nil},
+		{"crash, redis", crash, redisbackend.Guarantees(), []string{two, late}},
+		{"crash, postgres", crash, pgbackend.Guarantees(), nil},
+		{"crash, etcd", crash, etcdbackend.Guarantees(), nil},
+		{"data loss, redis", dataLoss, redisbackend.Guarantees(), []string{two, late}},
+		{"data loss, redlock", dataLoss, redlockbackend.Guarantees(), []string{two, late}},
+		{"data loss, zookeeper", dataLoss, zkbackend.Guarantees(), []string{lost, two, late, tokens}},
+		{"client's clock, redis", clientClock, redisbackend.Guarantees(), nil},
+		{"servers' clocks, redis", serverClock, redisbackend.Guarantees(), []string{two, late}},
+		{"servers' clocks, postgres", serverClock, pgbackend.Guarantees(), []string{two, late}},
+		{"servers' clocks, zookeeper", serverClock, zkbackend.Guarantees(), nil},
+		{"client's clock, redlock", clientClock, redlockbackend.Guarantees(), []string{two, late}},
+	} {
+		fails, excused := check(fenced, library{name: thisProject}, fault{hazard: tc.hazard}, tc.g)
+		for _, what := range []string{lost, tokens, two, late} {
+			said := func(all []string) bool { return strings.Contains(strings.Join(all, "; "), what) }
+			if want := slices.Contains(tc.excused, what); said(excused) != want || said(fails) == want {
+				t.Errorf("%s: %q is excluded: %v, want %v (fails: %q; excluded: %q)", tc.name, what, said(excused), want, fails, excused)
+			}
+		}
+	}
+	fails, excused := check(fenced, library{name: "a peer"}, fault{hazard: dataLoss}, locker.Guarantees{})
+	if len(fails)+len(excused) > 0 {
+		t.Errorf("a peer: check = %q, %q; want nothing, because it promises nothing", fails, excused)
+	}
+}
+
+// A fault that does no harm to a holder that renews must not cost an update.
+func TestHarmless(t *testing.T) {
+	for acknowledged, want := range map[int]int{allUpdates: 0, allUpdates - 1: 1} {
+		r := row{Rounds: 1, Acknowledged: acknowledged}
+		if fails, _ := check(r, library{name: thisProject}, fault{harmless: true}, locker.Guarantees{}); len(fails) != want {
+			t.Errorf("%d updates: check = %q, want %d rules", acknowledged, fails, want)
+		}
+		if fails, _ := check(r, library{name: "a peer"}, fault{harmless: true}, locker.Guarantees{}); len(fails) != 0 {
+			t.Errorf("%d updates of a peer: check = %q", acknowledged, fails)
 		}
 	}
 }

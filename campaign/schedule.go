@@ -17,6 +17,7 @@ type schedule struct {
 	Rival  []time.Duration    // thinks of the rival's updates after the fault
 	Victim time.Duration      // think of the victim's update after its section
 	Seed   uint64             // of what the updates do
+	Leader time.Duration      // from the silence of a holder to the failure of the leader
 }
 
 const (
@@ -49,5 +50,8 @@ func newSchedule(seed uint64, backend, fault string, round int, ttl time.Duratio
 		Rival:  thinks(rivalUpdates),
 		Victim: upTo(longestThink),
 		Seed:   r.Uint64(),
+		// The service has heard the last renewal up to a third of the TTL before the silence. So the
+		// lease ends in the last third of a TTL from the silence, or later.
+		Leader: ttl/2 + upTo(ttl/4),
 	}
 }

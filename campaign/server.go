@@ -21,7 +21,14 @@ import (
 type servers struct {
 	network string   // the container whose network they share
 	ids     []string // of the servers
+	specs   []spec   // with which they were started
 	pid     int      // a process in that network
+}
+
+// spec is what a server's container is started with.
+type spec struct {
+	image            string
+	options, command []string
 }
 
 // owner is the label of all containers. It names the host and the process of the run.
@@ -56,19 +63,12 @@ func newServers(ctx context.Context, n int) (s *servers, addrs []string, err err
 
 // start starts one more server, which keeps its files when it is stopped.
 func (s *servers) start(ctx context.Context, image string, options []string, command ...string) error {
-	id, err := runContainer(ctx, image, append(options, "--network", "container:"+s.network), command...)
+	options = append(options, "--network", "container:"+s.network, "--group-add", groupOf(len(s.ids)))
+	sp := spec{image, options, command}
+	id, err := runContainer(ctx, sp.image, sp.options, sp.command...)
 	if err == nil {
-		s.ids = append(s.ids, id)
+		s.ids, s.specs = append(s.ids, id), append(s.specs, sp)
 	}
-	return err
-}
-
-// restart stops all servers in good order, and starts them with their data.
-func (s *servers) restart(ctx context.Context) error {
-	if _, err := docker(ctx, append([]string{"stop", "--time", "20"}, s.ids...)...); err != nil {
-		return err
-	}
-	_, err := docker(ctx, append([]string{"start"}, s.ids...)...)
 	return err
 }
 
@@ -141,6 +141,9 @@ func portOf(addr string) string {
 	_, port, _ := net.SplitHostPort(addr)
 	return port
 }
+
+// statusLimit is for how long a server is asked for its role.
+const statusLimit = 500 * time.Millisecond
 
 // retry calls until there is no error, for up to 40 s.
 func retry(ctx context.Context, call func(context.Context) error) error {

@@ -25,6 +25,9 @@ func (r *row) summary() string {
 	part(r.Late > 0, "%d late", r.Late)
 	part(r.NotGranted > 0, "%d rivals not granted", r.NotGranted)
 	part(r.Failed > 0, "%d failed after the fault", r.Failed)
+	for _, e := range r.Excused {
+		parts = append(parts, "not promised: "+e)
+	}
 	for _, f := range r.Fails {
 		parts = append(parts, "FAILS: "+f)
 	}

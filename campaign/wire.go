@@ -24,7 +24,9 @@ type task struct {
 	Fence            bool   // tokens are given to the store
 	Network          int    // a process in the servers' network, if packets may be dropped; 0: none
 	From             netip.Addr
-	Delay            time.Duration // how much longer each answer of the servers takes
+	Delay            time.Duration     // how much longer each answer of the servers takes
+	Via              map[string]string // by address: the relay that leads there
+	program          string            // the contender's; empty: this one
 }
 
 // order is what the program tells a contender to do.
@@ -65,8 +67,9 @@ const (
 
 // reply is the answer to a request.
 type reply struct {
-	Values  []int // of the cells that were read
-	Refused bool  // by the fence
+	Values  []int         // of the cells that were read
+	Refused bool          // by the fence
+	Ahead   time.Duration // by which the wall clock is ahead from now on; 0: it stays as it is
 }
 
 // section is what a contender knows of one critical section.

@@ -39,42 +39,68 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 			return nil, err
 		}
 	}
-	var version string
-	for _, addr := range addrs {
-		err = retry(ctx, func(ctx context.Context) (err error) {
-			version, err = zooKeeperVersion(ctx, addr)
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
+	v := &service{servers: s, addrs: addrs, leader: func(ctx context.Context, former int) (int, error) { return zooKeeperLeader(ctx, addrs, former) }}
+	for i := range size {
+		v.peerPorts = append(v.peerPorts, []int{28880 + i, 38880 + i})
 	}
-	return &service{servers: s, version: "ZooKeeper " + version + ", three servers", addrs: addrs}, nil
+	v.prepare = func(ctx context.Context) error {
+		for _, addr := range addrs {
+			status, err := zooKeeperStatus(ctx, addr)
+			if err != nil {
+				return err
+			}
+			v.version = "ZooKeeper " + status.version + ", three servers"
+		}
+		return nil
+	}
+	return v, v.ready(ctx)
 }
 
-// zooKeeperVersion returns the version of a server that serves requests.
-func zooKeeperVersion(ctx context.Context, addr string) (string, error) {
+// zooKeeperLeader returns the number of the server that leads by its own words, unless that is
+// former.
+func zooKeeperLeader(ctx context.Context, addrs []string, former int) (int, error) {
+	for i, addr := range addrs {
+		if i == former {
+			continue
+		}
+		limited, cancel := context.WithTimeout(ctx, statusLimit)
+		status, err := zooKeeperStatus(limited, addr)
+		cancel()
+		if err == nil && status.mode == "leader" {
+			return i, nil
+		}
+	}
+	return nobody, ctx.Err()
+}
+
+// zooKeeperServer is what a server that serves requests says of itself.
+type zooKeeperServer struct{ version, mode string }
+
+func zooKeeperStatus(ctx context.Context, addr string) (server zooKeeperServer, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return "", err
+		return server, err
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
 	if _, err := io.WriteString(conn, "srvr"); err != nil {
-		return "", err
+		return server, err
 	}
 	text, err := io.ReadAll(conn)
 	if err != nil {
-		return "", err
+		return server, err
 	}
 	rest, found := strings.CutPrefix(string(text), "Zookeeper version: ") // 3.9.4-7246445ec281f3d3…, built on …
 	if !found {
-		return "", fmt.Errorf("the server at %s isn't ready: %q", addr, text)
+		return server, fmt.Errorf("the server at %s isn't ready: %q", addr, text)
 	}
-	version, _, _ := strings.Cut(rest, "-")
-	return version, nil
+	server.version, _, _ = strings.Cut(rest, "-")
+	if _, rest, found = strings.Cut(rest, "\nMode: "); found {
+		server.mode, _, _ = strings.Cut(rest, "\n")
+	}
+	return server, nil
 }
 
 var zooKeeperLibraries = []library{

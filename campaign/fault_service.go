@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+)
+
+// serviceFaults are faults of the servers. They happen once in a round, to all victims at the same
+// time.
+var serviceFaults = []fault{
+	{name: "restart", what: "all servers are stopped in good order and started with their data",
+		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.restart(ctx) }},
+	{name: "crash", what: "all servers are killed (SIGKILL) and started with the data that they have written",
+		lingers: true, hazard: crash,
+		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.crash(ctx) }},
+	{name: "data-loss", what: "all servers are killed (SIGKILL) and started without any data",
+		lingers: true, hazard: dataLoss,
+		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.recreate(ctx) }},
+	{name: "majority-stop", what: "a majority of the servers is stopped (SIGSTOP) for longer than the TTL, and then continues",
+		lingers: true, serviceFault: stopMajority},
+	{name: "connections", what: "500 clients connect and disconnect at once, again and again for longer than the TTL",
+		lasts: true, harmless: true, serviceFault: storm},
+}
+
+// stopMajority leaves no majority for longer than the TTL. Of one server that one is stopped.
+func stopMajority(ctx context.Context, s *service, _ schedule) error {
+	var majority []int
+	for i := range len(s.ids)/2 + 1 {
+		majority = append(majority, i)
+	}
+	return s.stopped(ctx, majority, func(ctx context.Context) error {
+		wait(ctx, time.After(s.ttl*5/4))
+		return nil
+	})
+}
+
+const (
+	stormClients = 500
+	stormAtOnce  = 50 // who are connected
+)
+
+// storm begins a storm of connections, which goes on in the background for as long as the sections
+// last. Its clients send nothing.
+func storm(ctx context.Context, s *service, _ schedule) error {
+	end := time.After(s.ttl * 5 / 4)
+	s.background.Go(func() {
+		for waves := 0; ; waves++ {
+			select {
+			case <-end:
+				return
+			case <-ctx.Done():
+				return
+			default:
+				connectAll(ctx, s.addrs)
+			}
+		}
+	})
+	return nil
+}
+
+func connectAll(ctx context.Context, addrs []string) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	places := make(chan struct{}, stormAtOnce)
+	var all sync.WaitGroup
+	for i := range stormClients {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			conn, err := new(net.Dialer).DialContext(ctx, "tcp", addrs[i%len(addrs)])
+			if err == nil { // a server may refuse some
+				_ = conn.Close()
+			}
+		})
+	}
+	all.Wait()
+}
