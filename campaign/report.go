@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,7 +13,8 @@ import (
 	"time"
 )
 
-// writeReport writes the page from the JSON of one or several runs. A row is repeated with one
+// writeReport writes the page from the JSON of one or several runs, and its charts to a folder with
+// the name of the page. A row is repeated with one
 // command, so each file must be of a run of this program.
 func writeReport(page string, files []string) error {
 	if len(files) == 0 {
@@ -27,15 +29,53 @@ func writeReport(page string, files []string) error {
 		all = append(all, r)
 	}
 	slices.SortStableFunc(all, func(a, b *result) int { return a.Started.Compare(b.Started) })
-	text, err := reportOf(all)
+	dir := strings.TrimSuffix(filepath.Clean(page), filepath.Ext(page))
+	charts := chartsOf(all, filepath.Base(dir))
+	text, err := reportOf(all, charts)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Clean(page), []byte(text), 0o644)
+	return errors.Join(os.WriteFile(filepath.Clean(page), []byte(text), 0o644), writeCharts(dir, charts))
 }
 
-func reportOf(all []*result) (string, error) {
-	data := reportData{Runs: all, NotTried: notTried, Rival: rivalUpdates, Warm: 2 * warmUpdates}
+// chartsOf returns the charts of all runs, whose files are in dir.
+func chartsOf(all []*result, dir string) (charts []map[string]*image) {
+	for i, r := range all {
+		prefix := ""
+		if i > 0 {
+			prefix = fmt.Sprintf("run%d-", i+1)
+		}
+		charts = append(charts, imagesOf(r, dir, prefix))
+	}
+	return charts
+}
+
+// writeCharts writes the files of all charts to dir, and removes those of an earlier report.
+func writeCharts(dir string, charts []map[string]*image) error {
+	old, err := filepath.Glob(filepath.Join(dir, "*.svg"))
+	if err != nil {
+		return err
+	}
+	for _, file := range old {
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, images := range charts {
+		for _, i := range images {
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(i.File)), []byte(i.svg), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func reportOf(all []*result, charts []map[string]*image) (string, error) {
+	data := reportData{Runs: all, Charts: charts, NotTried: notTried, Rival: rivalUpdates, Warm: 2 * warmUpdates}
 	for _, f := range faults {
 		data.Faults = append(data.Faults, shownFault{f.name, f.what})
 	}
@@ -59,6 +99,7 @@ func reportOf(all []*result) (string, error) {
 // reportData is what the page is made of.
 type reportData struct {
 	Runs        []*result
+	Charts      []map[string]*image // of each run
 	Faults      []shownFault
 	Workloads   []shownWorkload
 	Backends    []shownBackend

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,7 +26,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := reportOf([]*result{back})
+	charts := chartsOf([]*result{back}, "proof")
+	text, err := reportOf([]*result{back}, charts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +35,7 @@ func TestReport(t *testing.T) {
 		"commit abc; seed 7", "servers: Redis 8", "left out: redis, cut: no iptables",
 		"| pause | set | locker | yes | 5 | 70 | 0 | 0 | 0 | 1.0 / 2.0 / 3.0 | – |",
 		"| nothing | counter | redsync | no | 4 |", "**FAILS**: no", "(a / b)",
+		"![Margin between the holder's knowledge and the rival's grant, redis. No margin is below zero.](proof/margin-redis.svg)",
 		"go run . -backend '^redis$' -fault nothing -rounds 5 -seed 7",
 		"go run . -backend '^redis$' -fault pause -workload set -rounds 5 -seed 7",
 	} {
@@ -44,6 +47,9 @@ func TestReport(t *testing.T) {
 		t.Error("the rows are not in the order of the faults")
 	}
 	if err := writeReport(page, []string{file}); err != nil {
-		t.Error(err)
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(page), charts[0]["redis"].File)); err != nil {
+		t.Errorf("the page has a chart that wasn't written: %v", err)
 	}
 }

@@ -57,6 +57,8 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
   negative margin means that the rival was granted the lock before the victim knew. A deadline is knowledge.
 - *grant*: from the fault to the rival's grant, in ms, where the service hears nothing of the victim. It should be at most
   TTL + slack.
+- The charts of margins have a bar from the least to the greatest margin of all rounds of a library, with the least one as
+  a number. A library whose holder can't learn of a loss has no bar.
 - All processes are on one machine, so their moments are on one clock (CLOCK_MONOTONIC).
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
@@ -65,7 +67,7 @@ rival that was granted the lock before the holder knew, tokens out of order, a t
 earlier holder, a lost lease that comes back, a rival that is not granted the lock.
 
 Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
-{{range $run := .Runs}}
+{{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}
 ## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
 
 - this library: commit {{or $run.Commit "unknown"}}; seed {{$run.Seed}}; {{$run.Seconds}} s
@@ -73,9 +75,13 @@ Locks with a planted mistake pass through the same rounds in a run of their own,
 - servers: {{values $run.Services}}
 - libraries: {{versions $run.Libraries}}
 {{range $run.Left}}- left out: {{.}}
+{{end}}{{with index $charts "lost"}}
+![{{.Alt}}]({{.File}})
 {{end}}{{range $b := $.Backends}}{{with section $run $b.Name}}
 ### {{$b.Name}}
-
+{{with index $charts $b.Name}}
+![{{.Alt}}]({{.File}})
+{{end}}
 | fault | workload | library | fence | rounds | updates | lost | refused | both believed | margin, ms | grant, ms | TTL + slack | remarks |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
 {{range .}}| {{.Fault}} | {{.Workload}} | {{.Library}} | {{if .Fence}}yes{{else}}no{{end}} | {{.Rounds}} | {{.Acknowledged}} | {{.Lost}} | {{.Refused}} | {{if .Overlaps}}{{.Overlaps}}, up to {{printf "%.1f" .LongestOverlap}} ms{{else}}0{{end}} | {{figure .Margin}} | {{figure .Grant}} | {{if .Bound}}{{printf "%.0f" .Bound}}{{else}}–{{end}} | {{mark .}} |
