@@ -36,8 +36,7 @@ func (c *campaign) run(ctx context.Context) error {
 }
 
 func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
-	libraries := c.of(b)
-	if len(libraries) == 0 {
+	if len(c.of(b)) == 0 {
 		return nil
 	}
 	s, err := b.start(ctx)
@@ -47,8 +46,14 @@ func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
 	defer func() { err = errors.Join(err, s.stop()) }()
 	s.ttl = b.ttl
 	c.result.Services[b.name] = s.version
+	return c.runFaults(ctx, b, s)
+}
+
+// runFaults runs all faults that match, one after the other.
+func (c *campaign) runFaults(ctx context.Context, b backend, s *service) error {
 	for _, f := range faults {
-		if !c.faults.MatchString(f.name) || f.leader && s.leader == nil || f.preloads && b.static {
+		libraries := meeting(f.name, c.of(b))
+		if !c.faults.MatchString(f.name) || len(libraries) == 0 || f.leader && s.leader == nil || f.preloads && b.static {
 			continue
 		}
 		if f.needs != nil {
@@ -123,9 +128,6 @@ func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault,
 
 func entriesOf(b backend, f fault, w workload, libraries []library) (entries []entry) {
 	for _, l := range libraries {
-		if !l.meets(f.name) {
-			continue
-		}
 		r := row{Backend: b.name, Fault: f.name, Workload: w.name, Library: l.name}
 		entries = append(entries, entry{&r, l})
 		if l.tokens {

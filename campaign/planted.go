@@ -137,9 +137,18 @@ func (l *plantedLease) deadline() time.Time {
 	return l.end
 }
 
-// meets reports whether a library takes part in the rounds of a fault.
-func (l library) meets(fault string) bool {
-	return l.planted == nil || l.planted == noMistake || l.planted.fault == fault
+// meeting returns the libraries that take part in the rounds of a fault: a lock with a mistake in
+// those that must find it, and one without a mistake next to such locks.
+func meeting(fault string, libraries []library) (all []library) {
+	for _, l := range libraries {
+		if l.planted == nil || l.planted == noMistake || l.planted.fault == fault {
+			all = append(all, l)
+		}
+	}
+	if !slices.ContainsFunc(all, func(l library) bool { return l.planted != noMistake }) {
+		return nil
+	}
+	return all
 }
 
 // found reports whether rounds with a planted lock have found its mistake.

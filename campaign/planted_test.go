@@ -12,7 +12,10 @@ func TestUnsettled(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := workloads[0]
-	entries := entriesOf(b, fault{name: "pause"}, w, redisPlanted)
+	entries := entriesOf(b, fault{name: "pause"}, w, meeting("pause", redisPlanted))
+	if all := meeting("kill", redisPlanted); len(all) != 0 {
+		t.Errorf("%d planted locks take part in a fault that must find none", len(all))
+	}
 	if len(entries) != 6 {
 		t.Fatalf("%d entries, want two mistakes and none, each without and with the fence", len(entries))
 	}

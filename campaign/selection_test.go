@@ -45,7 +45,14 @@ func TestSelected(t *testing.T) {
 	if s.faults.MatchString("cut-replies") || !s.faults.MatchString("cut") {
 		t.Errorf("-fault cut means %v", s.faults)
 	}
+	one, err := newSelection("", "", "redsync", "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, b := range backends {
+		if slices.ContainsFunc(one.of(b), func(l library) bool { return l.name != "redsync" }) {
+			t.Errorf("-library redsync: others take part on %s", b.name)
+		}
 		for _, l := range s.of(b) {
 			if l.planted != nil {
 				t.Errorf("%s, %s takes part without being asked for", b.name, l.name)
