@@ -49,3 +49,22 @@ func excluded(h hazard, g locker.Guarantees) (e exclusions) {
 	}
 	return e
 }
+
+// shownExclusion is a row of the page's table.
+type shownExclusion struct{ Fault, Backend, What, Why string }
+
+// exclusionTable has all that the guarantees exclude under the faults of the campaign.
+func exclusionTable() (all []shownExclusion) {
+	for _, f := range faults {
+		for _, b := range backends {
+			e := excluded(f.hazard, b.promises)
+			if e.holders != "" {
+				all = append(all, shownExclusion{f.name, b.name, "that a holder is alone", e.holders})
+			}
+			if e.tokens != "" {
+				all = append(all, shownExclusion{f.name, b.name, "that tokens rise, and so the fence", e.tokens})
+			}
+		}
+	}
+	return all
+}

@@ -120,11 +120,10 @@ type (
 
 // notTried is what the campaign doesn't have yet, so that nobody takes its absence for a result.
 var notTried = []string{
-	"faults for less than the TTL: a short cut, a slow link that stays",
-	"a lost reply and a late request, each alone",
-	"servers that are killed, or that lose their data",
-	"a leader or primary that is stopped, isolated, killed or failed over; Sentinel, Cluster and Postgres with a replica",
-	"a disk that stalls, clocks that jump, a storm of connections, a reshard",
+	"cuts for less than the TTL",
+	"a failover to a replica: Sentinel, Cluster, Postgres with a replica; a reshard",
+	"a disk that stalls",
+	"clocks of etcd's members: they read the machine's clock, which stays as it is",
 	"workloads with several locks, or with other data than a few numbers",
 	"more than two contenders for a lock, and more than one machine",
 }
@@ -136,6 +135,7 @@ var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"section":  backendRows,
 	"command":  repeat,
 	"mark":     mark,
+	"excluded": exclusionTable,
 	"figure":   func(s *spread) string { return s.String() },
 }).Parse(reportText))
 

@@ -18,7 +18,8 @@ That is the worst case for a lock.
 Both make {{.Warm}} updates together. Then the victim reads, and at a random moment of its critical section the fault happens. As
 soon as the rival is granted the lock, it makes {{.Rival}} updates, and then holds the lock. Only then the victim's section
 goes on. The victim writes if it believes that it has the lock. In a pause it writes without another look, because no
-program can look between its last look and its write.
+program can look between its last look and its write. Where a request comes late or a reply is lost, the fault is in the
+victim's acquisition, its renewals or its release, and so happens there. A clock of the victim jumps after its read.
 
 *Without the fence* the server takes every write. *With the fence* it takes the tokens of the leases, and refuses a
 write with a token that is smaller than one it has seen. There are rounds with the fence where the library has tokens.
@@ -66,6 +67,13 @@ such rounds prove nothing. For this library more is a failure: a lost update wit
 rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than that of an
 earlier holder, a lost lease that comes back, a rival that is not granted the lock.
 
+What the [guarantees](guarantees.md) of this library's backend exclude under a fault isn't a failure. The remark says "not
+promised" then, with the reason:
+
+| fault | backend | what isn't promised | why |
+|---|---|---|---|
+{{range excluded}}| {{.Fault}} | {{.Backend}} | {{.What}} | {{.Why}} |
+{{end}}
 Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
 {{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}
 ## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
