@@ -12,7 +12,7 @@ import (
 // TestMain makes the test binary a contender, too.
 func TestMain(m *testing.M) {
 	defer skewed.remove()
-	defer clockLibrary.remove()
+	defer preload.remove()
 	if text := os.Getenv(taskVariable); text != "" {
 		if err := contend(text, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "contender:", err)

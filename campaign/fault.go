@@ -10,7 +10,7 @@ import (
 
 // faults is the table of what happens in the victim's critical section, between its read and its
 // write. A fault is something that is done to the victim, or to the service once in a round.
-var faults = slices.Concat(victimFaults, linkFaults, clockFaults, serverClockFaults, serviceFaults, leaderFaults)
+var faults = slices.Concat(victimFaults, linkFaults, clockFaults, preloadFaults, serviceFaults, leaderFaults)
 
 var victimFaults = []fault{
 	{name: "nothing", what: "nothing: the control"},

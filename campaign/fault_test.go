@@ -40,23 +40,14 @@ func TestLeaderFailsBeforeTheExpiry(t *testing.T) {
 }
 
 // A program that has loaded the library reads another wall clock, and sees it jump.
-func TestServerClock(t *testing.T) {
-	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip(err)
-	}
-	var p preloaded
-	if err := p.make(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	defer p.remove()
+func TestPreloadClock(t *testing.T) {
+	p, run := preloadFor(t)
 	for _, ahead := range []time.Duration{0, time.Minute, -time.Minute} {
-		if err := p.set(ahead); err != nil {
+		if err := p.set(ahead, false); err != nil {
 			t.Fatal(err)
 		}
-		cmd := exec.CommandContext(t.Context(), "date", "+%s")
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(p.dir, "clock.so"), clockVariable+"="+filepath.Join(p.dir, "ahead"))
 		before := time.Now().Add(ahead).Unix()
-		out, err := cmd.Output()
+		out, err := run("date", "+%s").Output()
 		after := time.Now().Add(ahead).Unix()
 		if err != nil {
 			t.Fatal(err)
@@ -64,6 +55,45 @@ func TestServerClock(t *testing.T) {
 		if clock, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64); err != nil || clock < before || clock > after {
 			t.Errorf("ahead by %v, the clock is %s, want %d to %d", ahead, out, before, after)
 		}
+	}
+}
+
+// A program that has loaded the library waits for the disk as long as the disk stalls.
+func TestPreloadDisk(t *testing.T) {
+	p, run := preloadFor(t)
+	if err := p.set(0, true); err != nil {
+		t.Fatal(err)
+	}
+	cmd := run("sync", filepath.Join(p.dir, preloadState))
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Run() }()
+	select {
+	case err := <-ended:
+		t.Fatalf("sync = %v while the disk stalls, want no answer", err)
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := p.set(0, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("sync = %v when the disk works again", err)
+	}
+}
+
+func preloadFor(t *testing.T) (p *preloaded, run func(name string, args ...string) *exec.Cmd) {
+	t.Helper()
+	if _, err := exec.LookPath("cc"); err != nil {
+		t.Skip(err)
+	}
+	p = new(preloaded)
+	if err := p.make(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.remove)
+	return p, func(name string, args ...string) *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(p.dir, preloadLibrary), preloadVariable+"="+filepath.Join(p.dir, preloadState))
+		return cmd
 	}
 }
 

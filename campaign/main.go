@@ -15,7 +15,7 @@
 // In which order to read the files:
 //
 //  1. backend.go, library.go, fault.go, workload.go: the tables of what can be run. selection.go:
-//     which rows of them are. fault_link.go, fault_clock.go, fault_server_clock.go,
+//     which rows of them are. fault_link.go, fault_clock.go, fault_preload.go,
 //     fault_service.go and fault_leader.go: more faults.
 //  2. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance decides in it.
 //  3. contender.go and watch.go: what a contender does; wire.go and process.go: how the program
@@ -85,7 +85,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer skewed.remove()
-	defer clockLibrary.remove()
+	defer preload.remove()
 	c.end, c.log, c.result = time.Now().Add(*limit), os.Stdout, newResult(ctx, c.seed)
 	fmt.Printf("seed %d\n", c.seed)
 	err = c.run(ctx)

@@ -122,8 +122,7 @@ type (
 var notTried = []string{
 	"cuts for less than the TTL",
 	"a failover to a replica: Sentinel, Cluster, Postgres with a replica; a reshard",
-	"a disk that stalls",
-	"clocks of etcd's members: they read the machine's clock, which stays as it is",
+	"clocks and disks of etcd's members: its program isn't linked with the system's library",
 	"workloads with several locks, or with other data than a few numbers",
 	"more than two contenders for a lock, and more than one machine",
 }
