@@ -52,6 +52,9 @@ func imagesOf(r *result, dir, prefix string) map[string]*image {
 	return all
 }
 
+// longestMargin is how far a bar reaches, in ms: what a chart is for is near zero.
+const longestMargin = 6000
+
 // chartOfMargins has a bar for each library and fault: from the least margin to the greatest, of all
 // rounds.
 func chartOfMargins(r *result, backend string) chart {
@@ -69,13 +72,15 @@ func chartOfMargins(r *result, backend string) chart {
 		}
 		b := &g.bars[at]
 		b.from, b.to = min(b.from, w.Margin.Least), max(b.to, w.Margin.Greatest)
-		b.bad, b.text = b.from < 0, fmt.Sprintf("%.0f", b.from)
 	}
 	for _, g := range c.groups {
-		for _, b := range g.bars {
-			if b.bad {
-				below = append(below, fmt.Sprintf("%s in %s (%s ms)", b.label, g.name, b.text))
+		for i, b := range g.bars {
+			text := fmt.Sprintf("%.0f", b.from)
+			if b.from < 0 {
+				below = append(below, fmt.Sprintf("%s in %s (%s ms)", b.label, g.name, text))
 			}
+			within := func(v float64) float64 { return max(-longestMargin, min(v, longestMargin)) }
+			g.bars[i] = bar{label: b.label, from: within(b.from), to: within(b.to), text: text, bad: b.from < 0}
 		}
 	}
 	c.short = "No margin is below zero."

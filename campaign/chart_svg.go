@@ -8,15 +8,19 @@ import (
 	"text/template"
 )
 
-// The layout of a chart, in pixels: labels, then the plot, then the texts of the bars.
+// The layout of a chart, in pixels. Its columns are the names of the groups, the labels of the bars,
+// the plot, and the texts of the bars.
 const (
-	labelWidth = 190
-	plotWidth  = 430
-	textWidth  = 70
-	chartWidth = labelWidth + plotWidth + textWidth
-	rowHeight  = 18
+	groupWidth = 125
+	labelWidth = 140
+	plotBegin  = groupWidth + labelWidth
+	plotWidth  = 370
+	textWidth  = 65
+	chartWidth = plotBegin + plotWidth + textWidth
+	rowHeight  = 15
+	groupGap   = 6
 	topMargin  = 34
-	axisHeight = 40
+	axisHeight = 30
 )
 
 // drawing is a chart as its elements, from top to bottom.
@@ -52,24 +56,24 @@ func (c chart) svg() string {
 	d := drawing{Width: chartWidth, Title: c.title, Short: c.short}
 	y := topMargin
 	text := func(x int, class, words string) {
-		d.Texts = append(d.Texts, drawnText{float64(x), float64(y) + 13, class, words})
+		d.Texts = append(d.Texts, drawnText{float64(x), float64(y) + 11, class, words})
 	}
 	for _, g := range c.groups {
 		text(8, "group", g.name)
-		y += rowHeight
 		for _, b := range g.bars {
 			class := "good"
 			if b.bad {
 				class = "bad"
 			}
 			x, end := s.x(b.from), s.x(b.to)
-			d.Bars = append(d.Bars, drawnBar{x, float64(y) + 4, max(end-x, 3), class})
-			text(20, "label", b.label)
+			d.Bars = append(d.Bars, drawnBar{x, float64(y) + 3, max(end-x, 3), class})
+			text(groupWidth, "label", b.label)
 			text(chartWidth-8, "value", b.text)
 			y += rowHeight
 		}
+		y += groupGap
 	}
-	d.Bottom = y + 4
+	d.Bottom = y
 	d.Height = y + axisHeight
 	for i, v := range s.ticks() {
 		words := strconv.FormatFloat(v, 'f', -1, 64)
@@ -111,7 +115,7 @@ func (c chart) scale() scale {
 }
 
 func (s scale) x(v float64) float64 {
-	return math.Round(10*(labelWidth+plotWidth*(v-s.least)/(s.greatest-s.least))) / 10
+	return math.Round(10*(plotBegin+plotWidth*(v-s.least)/(s.greatest-s.least))) / 10
 }
 
 func (s scale) ticks() (all []float64) {
@@ -135,7 +139,7 @@ var svgText = template.Must(template.New("").Funcs(template.FuncMap{"escaped": e
 <desc id="short">{{escaped .Short}}</desc>
 <style>
 .page { fill: #ffffff } .grid { stroke: #d0d7de } .zero { stroke: #57606a } .good { fill: #0969da } .bad { fill: #cf222e }
-text { font: 12px system-ui, sans-serif; fill: #24292f } .title, .group { font-weight: 600 } .value { text-anchor: end } .tick { text-anchor: middle }
+text { font: 11px system-ui, sans-serif; fill: #24292f } .title, .group { font-weight: 600 } .value { text-anchor: end } .tick { text-anchor: middle }
 @media (prefers-color-scheme: dark) {
 .page { fill: #0d1117 } .grid { stroke: #30363d } .zero { stroke: #8b949e } .good { fill: #58a6ff } .bad { fill: #ff7b72 } text { fill: #e6edf3 }
 }
@@ -144,7 +148,7 @@ text { font: 12px system-ui, sans-serif; fill: #24292f } .title, .group { font-w
 <text class="title" x="8" y="20">{{escaped .Title}}</text>
 {{range .Ticks}}<line class="{{if .Zero}}zero{{else}}grid{{end}}" x1="{{.X}}" y1="` + strconv.Itoa(topMargin) + `" x2="{{.X}}" y2="{{$.Bottom}}"/>
 <text class="tick" x="{{.X}}" y="{{$.Bottom}}" dy="18">{{escaped .Text}}</text>
-{{end}}{{range .Bars}}<rect class="{{.Class}}" x="{{.X}}" y="{{.Y}}" width="{{.Width}}" height="10" rx="2"/>
+{{end}}{{range .Bars}}<rect class="{{.Class}}" x="{{.X}}" y="{{.Y}}" width="{{.Width}}" height="9" rx="2"/>
 {{end}}{{range .Texts}}<text class="{{.Class}}" x="{{.X}}" y="{{.Y}}">{{escaped .Text}}</text>
 {{end}}</svg>
 `))

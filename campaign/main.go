@@ -17,12 +17,13 @@
 //  1. backend.go, library.go, fault.go, workload.go: the tables of what can be run. selection.go:
 //     which rows of them are. fault_link.go, fault_clock.go, fault_preload.go,
 //     fault_service.go and fault_leader.go: more faults.
-//  2. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance decides in it.
-//  3. contender.go and watch.go: what a contender does; wire.go and process.go: how the program
+//  2. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance
+//     decides in it.
+//  3. contender.go, section.go and watch.go: what a contender does; wire.go and process.go: how the program
 //     talks with it. store.go: the data and its fence.
 //  4. workload_verdict.go: what is lost. verdict.go: from the history to findings. row.go and
 //     rules.go: from findings to a row, and when a row fails. hazard.go: what the guarantees exclude.
-//     report.go: docs/proof.md, with charts.
+//     report.go and chart.go: docs/proof.md, with charts.
 //  5. redis.go, as an example of a backend: its servers and libraries. server.go: containers.
 //     server_faults.go and server_isolate.go: what can be done to servers.
 //  6. planted.go: locks with a mistake.

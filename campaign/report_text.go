@@ -59,7 +59,7 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
 - *grant*: from the fault to the rival's grant, in ms, where the service hears nothing of the victim. It should be at most
   TTL + slack.
 - The charts of margins have a bar from the least to the greatest margin of all rounds of a library, with the least one as
-  a number. A library whose holder can't learn of a loss has no bar.
+  a number. They end at 6 s. A library whose holder can't learn of a loss has no bar.
 - All processes are on one machine, so their moments are on one clock (CLOCK_MONOTONIC).
 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
