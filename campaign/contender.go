@@ -22,8 +22,8 @@ type contender struct {
 }
 
 const (
-	// linger is for how long the victim's section goes on after its write, so that late renewals are
-	// sent and answered.
+	// linger is for how long the victim's section goes on after its write, so that renewals that are
+	// late are sent and answered.
 	linger = 50 * time.Millisecond
 
 	// idsOfContender keeps the updates of the contenders apart.
@@ -139,9 +139,9 @@ func (c *contender) hold(w *watch, o order) error {
 	if err != nil {
 		return err
 	}
+	time.Sleep(linger)
 	w.look()
 	_, err = c.ask(request{Say: sayOver})
-	time.Sleep(linger)
 	return err
 }
 

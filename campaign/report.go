@@ -123,6 +123,7 @@ var notTried = []string{
 	"cuts for less than the TTL",
 	"a failover to a replica: Sentinel, Cluster, Postgres with a replica; a reshard",
 	"clocks and disks of etcd's members: its program isn't linked with the system's library",
+	"faults that come together",
 	"workloads with several locks, or with other data than a few numbers",
 	"more than two contenders for a lock, and more than one machine",
 }

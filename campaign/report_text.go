@@ -17,9 +17,10 @@ That is the worst case for a lock.
 
 Both make {{.Warm}} updates together. Then the victim reads, and at a random moment of its critical section the fault happens. As
 soon as the rival is granted the lock, it makes {{.Rival}} updates, and then holds the lock. Only then the victim's section
-goes on. The victim writes if it believes that it has the lock. In a pause it writes without another look, because no
-program can look between its last look and its write. Where a request comes late or a reply is lost, the fault is in the
-victim's acquisition, its renewals or its release, and so happens there. A clock of the victim jumps after its read.
+goes on; where the holder should keep the lock, it goes on when the fault has lasted for as long as the table says. The
+victim writes if it believes that it has the lock. In a pause it writes without another look, because no program can look
+between its last look and its write. Where a request comes late or a reply is lost, the fault is in the victim's
+acquisition, its renewals or its release, and so happens there. A clock of the victim jumps after its read.
 
 *Without the fence* the server takes every write. *With the fence* it takes the tokens of the leases, and refuses a
 write with a token that is smaller than one it has seen. There are rounds with the fence where the library has tokens.
@@ -65,7 +66,8 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
 such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders who believed, a
 rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than that of an
-earlier holder, a lost lease that comes back, a rival that is not granted the lock.
+earlier holder, a lost lease that comes back, a rival that is not granted the lock, and a lock that is lost although the
+holder should keep it.
 
 What the [guarantees](guarantees.md) of this library's backend exclude under a fault isn't a failure. The remark says "not
 promised" then, with the reason:
@@ -110,7 +112,7 @@ To repeat a row, run its command in ` + "`campaign`" + `:
     cd campaign && go run . -planted -rounds 100                 # locks with a mistake, which must be found
     cd campaign && go run . -report ../docs/proof.md results.json
 
-It needs Docker; cuts need Linux, root and iptables, and are left out otherwise. The seed repeats what chance decides in
-a round, and not what the machine does meanwhile. Containers are removed at the end, also after an interrupt; those of a
-run that was killed are removed by the next run.
+It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out
+otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile. Containers are
+removed at the end, also after an interrupt; those of a run that was killed are removed by the next run.
 `

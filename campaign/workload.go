@@ -79,6 +79,6 @@ type update struct {
 func (u update) accounts(n int) []int { return u.chance().Perm(n)[:2] }
 
 // amount is what a transfer moves.
-func (u update) amount() int { return 1 + u.id%7 + u.chance().IntN(90) }
+func (u update) amount() int { return 1 + u.chance().IntN(99) }
 
 func (u update) chance() *rand.Rand { return rand.New(rand.NewPCG(u.seed, uint64(u.id))) }
