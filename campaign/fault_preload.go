@@ -19,10 +19,14 @@ import (
 var preloadFaults = []fault{
 	preloading(fault{name: "server-clock-ahead", what: "the wall clocks of all servers jump ahead by a minute, and the section lasts longer than the TTL",
 		lasts: true, harmless: true, hazard: serverClock,
-		serviceFault: func(context.Context, *service, schedule) error { return preload.set(time.Minute, false) }}),
+		serviceFault: func(_ context.Context, s *service, _ schedule) error {
+			return preload.set(s.state(), time.Minute, false)
+		}}),
 	preloading(fault{name: "server-clock-back", what: "the wall clocks of all servers jump back by a minute, and the section lasts longer than the TTL",
 		lasts: true, harmless: true, hazard: serverClock,
-		serviceFault: func(context.Context, *service, schedule) error { return preload.set(-time.Minute, false) }}),
+		serviceFault: func(_ context.Context, s *service, _ schedule) error {
+			return preload.set(s.state(), -time.Minute, false)
+		}}),
 	preloading(fault{name: "disk-stall", what: "for longer than the TTL, no call of the servers returns that waits for the disk (fsync, fdatasync)",
 		lingers: true, serviceFault: stallDisks}),
 }
@@ -33,35 +37,34 @@ func preloading(f fault) fault {
 	f.preloads = true
 	f.needs = func(ctx context.Context) error { return preload.make(ctx) }
 	f.before = func(ctx context.Context, s *service) error {
-		if err := preload.set(0, false); err != nil {
+		if err := preload.set(s.state(), 0, false); err != nil {
 			return err
 		}
 		return s.recreate(ctx, "--volume", preload.dir+":"+preloadDir+":ro",
-			"--env", "LD_PRELOAD="+preloadDir+"/"+preloadLibrary, "--env", preloadVariable+"="+preloadDir+"/"+preloadState)
+			"--env", "LD_PRELOAD="+preloadDir+"/"+preloadLibrary, "--env", preloadVariable+"="+preloadDir+"/"+s.state())
 	}
 	f.after = func(ctx context.Context, s *service) error { return s.recreate(ctx) }
 	return f
 }
 
 func stallDisks(ctx context.Context, s *service, _ schedule) error {
-	if err := preload.set(0, true); err != nil {
+	if err := preload.set(s.state(), 0, true); err != nil {
 		return err
 	}
 	wait(ctx, time.After(s.ttl*5/4))
-	return preload.set(0, false)
+	return preload.set(s.state(), 0, false)
 }
 
 const (
-	preloadDir      = "/campaign-preload" // where the servers find the library and its state
+	preloadDir      = "/campaign-preload" // where the servers find the library and its states
 	preloadLibrary  = "preload.so"
-	preloadState    = "state"
 	preloadVariable = "CAMPAIGN_PRELOAD" // names the state in the servers' environment
 )
 
 //go:embed preload/preload.c
 var preloadSource []byte
 
-// preloaded is the library and its state, in a directory of the machine that is shared with the
+// preloaded is the library and its states, in a directory of the machine that is shared with the
 // servers.
 type preloaded struct {
 	mu  sync.Mutex
@@ -102,22 +105,25 @@ func (p *preloaded) make(ctx context.Context) (err error) {
 		return err
 	}
 	p.dir = dir
-	return p.set(0, false)
+	return nil
 }
 
-// set changes the state of all processes that have loaded the library, at once: they have the file
-// in their memory.
-func (p *preloaded) set(ahead time.Duration, stalled bool) error {
-	state := binary.NativeEndian.AppendUint64(nil, uint64(int64(ahead/time.Second)))
+// state is the file of a service, because services run side by side in tests.
+func (s *service) state() string { return "state-" + s.network }
+
+// set changes the state of all processes that have loaded the library with that file, at once: they
+// have the file in their memory.
+func (p *preloaded) set(state string, ahead time.Duration, stalled bool) error {
+	content := binary.NativeEndian.AppendUint64(nil, uint64(int64(ahead/time.Second)))
 	flag := uint64(0)
 	if stalled {
 		flag = 1
 	}
-	file, err := os.OpenFile(filepath.Join(p.dir, preloadState), os.O_CREATE|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(filepath.Join(p.dir, state), os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(state, flag), 0); err != nil {
+	if _, err := file.WriteAt(binary.NativeEndian.AppendUint64(content, flag), 0); err != nil {
 		_ = file.Close()
 		return err
 	}

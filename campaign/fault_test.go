@@ -43,7 +43,7 @@ func TestLeaderFailsBeforeTheExpiry(t *testing.T) {
 func TestPreloadClock(t *testing.T) {
 	p, run := preloadFor(t)
 	for _, ahead := range []time.Duration{0, time.Minute, -time.Minute} {
-		if err := p.set(ahead, false); err != nil {
+		if err := p.set(testState, ahead, false); err != nil {
 			t.Fatal(err)
 		}
 		before := time.Now().Add(ahead).Unix()
@@ -61,10 +61,10 @@ func TestPreloadClock(t *testing.T) {
 // A program that has loaded the library waits for the disk as long as the disk stalls.
 func TestPreloadDisk(t *testing.T) {
 	p, run := preloadFor(t)
-	if err := p.set(0, true); err != nil {
+	if err := p.set(testState, 0, true); err != nil {
 		t.Fatal(err)
 	}
-	cmd := run("sync", filepath.Join(p.dir, preloadState))
+	cmd := run("sync", filepath.Join(p.dir, testState))
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Run() }()
 	select {
@@ -72,13 +72,15 @@ func TestPreloadDisk(t *testing.T) {
 		t.Fatalf("sync = %v while the disk stalls, want no answer", err)
 	case <-time.After(300 * time.Millisecond):
 	}
-	if err := p.set(0, false); err != nil {
+	if err := p.set(testState, 0, false); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-ended; err != nil {
 		t.Errorf("sync = %v when the disk works again", err)
 	}
 }
+
+const testState = "state"
 
 func preloadFor(t *testing.T) (p *preloaded, run func(name string, args ...string) *exec.Cmd) {
 	t.Helper()
@@ -89,10 +91,13 @@ func preloadFor(t *testing.T) (p *preloaded, run func(name string, args ...strin
 	if err := p.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if err := p.set(testState, 0, false); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(p.remove)
 	return p, func(name string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(p.dir, preloadLibrary), preloadVariable+"="+filepath.Join(p.dir, preloadState))
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(p.dir, preloadLibrary), preloadVariable+"="+filepath.Join(p.dir, testState))
 		return cmd
 	}
 }
