@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -22,6 +23,8 @@ var victimFaults = []fault{
 	cut("cut", "all packets between the holder and the servers are dropped, below TCP", netns.Both),
 	cut("cut-requests", "the holder's packets to the servers are dropped, below TCP", netns.Requests),
 	slow(cut("slow-cut", "each answer takes 100 ms longer from the start; then all packets are dropped", netns.Both)),
+	{name: "short-cut", what: "all packets between the holder and the servers are dropped for a third of the TTL, and the section lasts longer than the TTL",
+		lasts: true, packets: true, needs: packetsUsable, strike: shortCut},
 	renewed(cut("cut-replies", "the servers' packets to the holder are dropped, below TCP", netns.Replies)),
 }
 
@@ -70,6 +73,12 @@ func cut(name, what string, d netns.Direction) fault {
 		strike: func(ctx context.Context, m *match) error { return m.network.Cut(ctx, d) },
 		heal:   func(ctx context.Context, m *match) error { return m.network.Heal(ctx) },
 	}
+}
+
+func shortCut(ctx context.Context, m *match) error {
+	err := m.network.Cut(ctx, netns.Both)
+	wait(ctx, time.After(m.backend.ttl/3))
+	return errors.Join(err, m.network.Heal(ctx))
 }
 
 func packetsUsable(context.Context) error { return netns.Usable() }

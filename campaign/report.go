@@ -120,7 +120,6 @@ type (
 
 // notTried is what the campaign doesn't have yet, so that nobody takes its absence for a result.
 var notTried = []string{
-	"cuts for less than the TTL",
 	"a failover to a replica: Sentinel, Cluster, Postgres with a replica; a reshard",
 	"clocks and disks of etcd's members: its program isn't linked with the system's library",
 	"faults that come together",
