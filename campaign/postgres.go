@@ -64,6 +64,15 @@ func preparePostgres(ctx context.Context, addrs []string) (version string, err e
 	if err != nil {
 		return "", err
 	}
+	own, err := pgxpool.New(ctx, postgresURL(addrs[0], "locks"))
+	if err != nil {
+		return "", err
+	}
+	defer own.Close()
+	// What an operator does who starts again without data. A Locker that is open doesn't.
+	if _, err := own.Exec(ctx, pgbackend.Migration("locker")); err != nil {
+		return "", err
+	}
 	db, l, err := pglockAt(site{addrs: addrs, ttl: time.Minute})
 	if err != nil {
 		return "", err
