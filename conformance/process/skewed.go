@@ -19,18 +19,37 @@ const clockAhead = "LOCKER_CLOCK_AHEAD"
 
 // ClockAhead is what a program of [BuildSkewed] needs in its environment, for [exec.Cmd]: its wall
 // clock is ahead of the machine's by d, in whole seconds, or behind it if d is negative. The program
-// reads it whenever it reads the clock, so with [os.Setenv] its clock jumps.
+// looks at the variable every millisecond if it has it from the start, so with [os.Setenv] its clock
+// jumps a moment later.
 func ClockAhead(d time.Duration) string { return fmt.Sprintf("%s=%d", clockAhead, d/time.Second) }
 
-// skewSource is added to the package time of such a program.
+// skewSource is added to the package time of such a program. The scheduler reads the clock, too, where
+// nothing may wait for a lock. So the environment is read by a goroutine.
 const skewSource = `package time
 
-import "syscall"
+import (
+	"sync/atomic"
+	"syscall"
+)
 
-func clockAhead() int64 {
-	text, _ := syscall.Getenv("` + clockAhead + `")
+var clockAhead atomic.Int64
+
+func init() {
+	if readClockAhead() {
+		go func() {
+			for {
+				Sleep(Millisecond)
+				readClockAhead()
+			}
+		}()
+	}
+}
+
+func readClockAhead() bool {
+	text, found := syscall.Getenv("` + clockAhead + `")
 	n, _ := atoi(text)
-	return int64(n)
+	clockAhead.Store(int64(n))
+	return found
 }
 `
 
@@ -76,7 +95,7 @@ func overlayTime(dir, goroot string) (overlay string, err error) {
 	if at == nil {
 		return "", errors.New("the function time.Now of this version of Go is not known")
 	}
-	changed := bytes.Join([][]byte{original[:at[1]], original[at[1]:]}, []byte("\tsec += clockAhead()\n"))
+	changed := bytes.Join([][]byte{original[:at[1]], original[at[1]:]}, []byte("\tsec += clockAhead.Load()\n"))
 	files := []struct {
 		name string
 		text []byte
