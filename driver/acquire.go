@@ -19,6 +19,13 @@ func (e *engine) Acquire(ctx context.Context, name string, opts ...locker.Option
 	return lease, nil
 }
 
+// origin is the call of Acquire that an acquisition belongs to, for events and statistics.
+type origin struct {
+	id     uint64
+	began  Instant
+	values context.Context //nolint:containedctx // of the caller's context; nil: nobody observed
+}
+
 func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option) (*lease, error) {
 	req, err := e.resolve(name, opts)
 	if err != nil {
@@ -30,22 +37,31 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if e.heldByCaller(ctx, name) {
 		return nil, locker.ErrHeldByCaller
 	}
-	if !e.enter() {
+	w := &waiter{e: e, ctx: e.trace(ctx, req), req: req}
+	lease, err := w.acquire()
+	if err != nil {
+		e.countRefused(err)
+	}
+	return lease, err
+}
+
+// acquire is Acquire once the arguments are known to be good.
+func (w *waiter) acquire() (*lease, error) {
+	e := w.e
+	if !w.enter() {
 		return nil, locker.ErrClosed
 	}
-	first, err := e.prepare(req)
-	w := &waiter{e: e, ctx: ctx, req: req}
+	first, err := e.prepare(w.req)
 	if err == nil {
 		err = e.join(w)
 	}
 	if err != nil {
-		e.leave()
-		return nil, err
+		return nil, w.refuse(err)
 	}
 	if w.turn != nil {
 		select {
 		case <-w.turn:
-		case <-ctx.Done():
+		case <-w.ctx.Done():
 			defer e.leave()
 			return w.giveUp(nil)
 		case <-e.closing:
@@ -53,7 +69,38 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 			return w.giveUp(locker.ErrClosed)
 		}
 	}
-	return w.await(first) //nolint:contextcheck // the waiter has the context
+	return w.await(first)
+}
+
+// enter counts the call among those that may call the driver. It returns false once the locker is
+// closed.
+func (w *waiter) enter() bool {
+	e := w.e
+	began := Stamp()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls++
+	w.origin.id, w.origin.began = e.calls, began
+	if e.recorder.wants != 0 {
+		w.origin.values = context.WithoutCancel(w.ctx)
+	}
+	if e.closed {
+		e.noteRefused(w, locker.ErrClosed)
+		return false
+	}
+	e.busy++
+	return true
+}
+
+// refuse ends a call before it has a place in a queue, and returns err.
+func (w *waiter) refuse(err error) error {
+	e := w.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.noteRefused(w, err)
+	e.busy--
+	e.checkDrained()
+	return err
 }
 
 // heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock
@@ -87,10 +134,14 @@ func (w *waiter) giveUp(reason error) (*lease, error) {
 		reason = w.e.giveUpError(w, callerErr)
 	}
 	w.left = true
-	if w.current != nil {
-		w.e.unqueue(w.current) // nobody waits for it, so it may expire
+	if l := w.current; l != nil {
+		w.e.unqueue(l) // nobody waits for it, so it may expire
+		if l.endedAt == Never {
+			l.endedAt = Stamp()
+		}
 	}
 	w.e.leaveQueue(w)
+	w.e.noteRefused(w, reason)
 	return nil, reason
 }
 
@@ -101,6 +152,9 @@ func (w *waiter) decide(l *lease, err error) {
 	}
 	w.lease, w.err, w.decided = l, err, true
 	w.e.leaveQueue(w)
+	if err != nil {
+		w.e.noteRefused(w, err)
+	}
 	if w.answered != nil {
 		close(w.answered)
 	}
@@ -109,7 +163,7 @@ func (w *waiter) decide(l *lease, err error) {
 // prepare makes a lease that has sent nothing yet.
 func (e *engine) prepare(req locker.Request) (*lease, error) {
 	l := &lease{
-		e: e, req: req, done: make(chan struct{}), heapPos: -1,
+		e: e, req: req, done: make(chan struct{}), heapPos: -1, heldSince: Never, endedAt: Never,
 		validity: validity{ttl: req.TTL, limit: Never},
 	}
 	lock, err := e.driver.Lock(req, l.lost)
@@ -130,6 +184,7 @@ func (w *waiter) run(a *attempt, err error) {
 		if !errors.Is(err, errRestart) {
 			break
 		}
+		w.e.noteRequeued(w, err)
 		w.e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
 		a, err = w.beginNew()
 	}

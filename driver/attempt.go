@@ -57,7 +57,7 @@ func (a *attempt) register() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.leases[l] = struct{}{}
-	w.current, l.call = l, &a.call
+	w.current, l.call, l.origin = l, &a.call, w.origin
 	if e.closed {
 		l.cause = locker.ErrClosed
 	}
@@ -160,6 +160,7 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 		return locker.ErrHeld
 	case held:
 		w.waited = true
+		e.noteWaiting(w, 0)
 		if !isQueued(answer) {
 			e.unqueue(l)
 		} else if l.phase == asking {
@@ -229,6 +230,9 @@ func (a *attempt) granted() error {
 	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if failure == nil && l.cause == nil && (w.left || callerErr != nil) {
+		e.noteAbandoned(l)
+	}
 	if err := e.removeIfOver(w, l, callerErr); err != nil {
 		return err
 	}
@@ -242,8 +246,9 @@ func (a *attempt) granted() error {
 	if w.req.MaxHold > 0 {
 		valid.limit = now.Add(w.req.MaxHold)
 	}
-	e.hold(l, valid)
+	e.hold(l, valid, now)
 	w.decide(l, nil)
+	e.noteGranted(w, l)
 	return nil
 }
 

@@ -82,6 +82,7 @@ func (w *waiter) abandon(l *lease) {
 		call.end(nil)
 	}
 	w.finish(errPanicked)
+	e.countRefused(errPanicked)
 }
 
 // awaitBackground waits for the outcome of run in a goroutine, which goes on when the caller gives

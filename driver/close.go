@@ -15,7 +15,7 @@ const closeGrace = time.Second
 
 // Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls
 // under way. What isn't confirmed after callLimit is given up, and Close's error says so. It ends
-// by itself where the backend has a TTL.
+// by itself where the backend has a TTL. Observers have closeGrace for the events that are left.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
@@ -28,6 +28,8 @@ func (e *engine) Close() error {
 	e.unlock()
 	if first {
 		e.closeErr = e.shutDown()
+		e.noteClosed(e.closeErr)
+		e.waitDelivered(closeGrace)
 		close(e.down)
 	}
 	<-e.down
@@ -41,7 +43,7 @@ func (e *engine) endAll() {
 			e.lose(l, locker.ErrClosed)
 		case holding:
 			if !e.checkDeadline(l, Now()) {
-				e.end(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed))
+				e.endByHolder(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed), Stamp())
 				e.startRemoval(l)
 			}
 		case removing: // not at its next moment, but now

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -39,6 +40,7 @@ func New(d Driver, cfg Config) locker.Locker {
 		cfg:     cfg,
 		queues:  make(map[string]*queue),
 		leases:  make(map[*lease]struct{}),
+		counts:  newCounts(),
 		fires:   unarmed,
 		closing: make(chan struct{}),
 		drained: make(chan struct{}),
@@ -48,11 +50,13 @@ func New(d Driver, cfg Config) locker.Locker {
 
 // engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go and attempt.go get
 // leases, timer.go and renewal.go keep them, removal.go removes what they leave, and close.go ends
-// it all. calls.go decides how the driver is called.
+// it all. calls.go decides how the driver is called. events.go notes what happens, observe.go delivers
+// it, and stats.go counts it.
 type engine struct {
 	driver  Driver
-	backend string // its name, for errors
+	backend string // its name, for errors and events
 	cfg     Config
+	tracers atomic.Pointer[[]*observer] // nil: there are none
 
 	mu     sync.Mutex // guards everything below and the leases; not held during a call of the driver
 	queues map[string]*queue
@@ -66,6 +70,10 @@ type engine struct {
 	removers int      // goroutines that make the calls of Release
 
 	cancels []func() // for unlock to call
+
+	calls    uint64 // of Acquire so far: the id of the last one
+	counts   counts
+	recorder recorder
 
 	closed      bool
 	closeBy     time.Time     // when the time for closing is up

@@ -18,6 +18,7 @@ type lease struct {
 	req  locker.Request
 	lock Lock
 
+	origin   origin
 	token    locker.Token // from the grant on
 	deadline deadline
 	endErr   atomic.Pointer[locker.Error] // why the lease has ended: set once, before done is closed
@@ -30,6 +31,9 @@ type lease struct {
 
 	call  *callContext // of Acquire; nil: that has returned
 	cause error        // why the acquisition died before it was granted
+
+	heldSince Instant // when the lease was granted; Never: it is none yet
+	endedAt   Instant // when the lease ended, or nobody wanted the acquisition any more; Never: not yet
 
 	validity validity
 	renewal  renewal
@@ -95,10 +99,10 @@ func (l *lease) Renew(ctx context.Context) error {
 	go func() {
 		defer e.leave()
 		var err error
-		call := context.WithoutCancel(ctx)
+		call, sent := context.WithoutCancel(ctx), Stamp()
 		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
 			err = renewErr
-			e.renewed(l, base, renewErr, false)
+			e.renewed(l, sent, base, renewErr, false)
 		})
 		result <- err
 	}()
@@ -125,9 +129,10 @@ func (l *lease) Renew(ctx context.Context) error {
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
 	e.mu.Lock()
-	e.checkDeadline(l, Now())
+	now := Now()
+	e.checkDeadline(l, now)
 	if l.phase == holding {
-		e.end(l, locker.ErrReleased)
+		e.endByHolder(l, locker.ErrReleased, now)
 		l.become(removing)
 	}
 	if err := l.err(); errors.Is(err, locker.ErrLost) || l.removal.confirmedFree {
@@ -164,9 +169,10 @@ func (l *lease) extend(v validity) {
 }
 
 // hold makes a lease of a grant.
-func (e *engine) hold(l *lease, v validity) {
+func (e *engine) hold(l *lease, v validity, now Instant) {
 	l.become(holding)
 	l.call = nil
+	l.heldSince = now
 	l.renewal.hold(v.base)
 	l.extend(v)
 	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
@@ -183,25 +189,6 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 		e.lose(l, l.whyNotRenewed(now))
 	}
 	return true
-}
-
-// whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
-// fails from a silent one, and both from a process that did not run.
-func (l *lease) whyNotRenewed(now Instant) error {
-	const what = "not renewed before its deadline"
-	switch r, v := &l.renewal, l.validity; {
-	case r.lastErr != nil:
-		return fmt.Errorf(what+": %w", r.lastErr)
-	case r.running:
-		return fmt.Errorf(what+": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))
-	case l.req.NoRenewal:
-		return errors.New(what + ", by the caller")
-	case r.startedAt > v.base:
-		return errors.New(what + ": the service's answers prove no renewal that is new enough")
-	default:
-		late := now.Sub(v.nextRenewal(v.base)).Round(time.Millisecond)
-		return fmt.Errorf(what+": this process was late by %v to ask", late)
-	}
 }
 
 // lost is what the driver calls when an acquisition is dead.
@@ -230,13 +217,21 @@ func (e *engine) lose(l *lease, cause error) {
 		if !errors.Is(cause, locker.ErrLost) {
 			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
 		}
-		e.end(l, cause)
+		e.end(l, cause, Stamp())
+		e.noteLost(l, cause)
 		e.startRemoval(l)
 	}
 }
 
+// endByHolder ends a lease that its holder has released, or that Close has.
+func (e *engine) endByHolder(l *lease, why error, at Instant) {
+	l.removal.ofRelease = true
+	e.end(l, why, at)
+}
+
 // end makes the end of a lease known. The caller begins its removal.
-func (e *engine) end(l *lease, why error) {
+func (e *engine) end(l *lease, why error, at Instant) {
 	l.endErr.Store(e.fail("lease", l.req.Name, why))
+	l.endedAt = at
 	close(l.done)
 }

@@ -16,13 +16,15 @@ type queue struct {
 	head, tail *waiter
 	held       bool    // the service's last answer about this name was that somebody has the lock
 	askedAt    Instant // when the head sent a request that has no answer yet; Never: there is none
+	length     int
 }
 
 // waiter is one call of Acquire.
 type waiter struct {
-	e   *engine
-	ctx context.Context // the caller's
-	req locker.Request
+	e      *engine
+	ctx    context.Context // the caller's
+	req    locker.Request
+	origin origin
 
 	q          *queue // nil with NoWait, which never queues
 	own        queue  // the storage of q, in the waiter that began it
@@ -31,6 +33,7 @@ type waiter struct {
 
 	current *lease // the acquisition under way
 	waited  bool   // the service has said that the lock is held
+	behind  bool   // somebody else came first: another waiter, or another holder as the service has said
 
 	left     bool          // the caller has gone, and nobody wants an outcome
 	answered chan struct{} // closed when there is an outcome; nil: the caller makes the requests itself
@@ -41,7 +44,12 @@ type waiter struct {
 
 // callerErr is the error of the caller's context; nil: it isn't over. It must not be called under
 // the engine's mutex.
-func (w *waiter) callerErr() error { return ContextError(w.ctx) }
+func (w *waiter) callerErr() error {
+	if traced, ok := w.ctx.(*tracedContext); ok {
+		return ContextError(traced.Context) // the cause is a value of the context
+	}
+	return ContextError(w.ctx)
+}
 
 // isHead is true for a waiter that runs and has not left: the others in its queue rely on its
 // answers.
@@ -78,7 +86,7 @@ func (e *engine) join(w *waiter) error {
 		return nil
 	}
 	if q == nil {
-		w.own = queue{head: w, tail: w, askedAt: Stamp()}
+		w.own = queue{head: w, tail: w, askedAt: Stamp(), length: 1}
 		w.q = &w.own
 		e.queues[w.req.Name] = w.q
 		return nil
@@ -87,6 +95,8 @@ func (e *engine) join(w *waiter) error {
 	q.tail.next = w
 	q.tail = w
 	w.turn = make(chan struct{})
+	e.noteWaiting(w, q.length)
+	q.length++
 	return nil
 }
 
@@ -96,6 +106,7 @@ func (e *engine) leaveQueue(w *waiter) {
 	if q == nil {
 		return
 	}
+	q.length--
 	if w.prev != nil {
 		w.prev.next = w.next
 	} else {

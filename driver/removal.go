@@ -19,6 +19,8 @@ type removal struct {
 	lastErr       error         // what the last call returned
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
+	failures      int           // calls in a row that have confirmed less than all
+	ofRelease     bool          // the lease was released by its holder, or by Close
 }
 
 // called notes the result of the call of Release.
@@ -57,6 +59,9 @@ func (e *engine) maxRemovalPause() time.Duration {
 func (e *engine) startRemoval(l *lease) {
 	e.moments.remove(l)
 	l.call = nil
+	if l.endedAt == Never {
+		l.endedAt = Stamp()
+	}
 	if l.phase == prepared {
 		e.finish(l)
 		return
@@ -159,7 +164,9 @@ func (e *engine) removeCalled(l *lease, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--
+	wasFree := l.removal.confirmedFree
 	l.removal.called(err)
+	e.noteRemoval(l, wasFree, err)
 	switch {
 	case err == nil:
 		e.finish(l)

@@ -14,6 +14,7 @@ type renewal struct {
 	running       bool  // a renewal in the background is due or under way
 	predatesGrant bool  // that one began before the grant
 	lastErr       error // of the last one; nil: it succeeded
+	failures      int   // of a lease, in a row, with those by hand
 
 	// startedAt is when the renewal under way began, or the first one in an unbroken row of
 	// failures. Before the first renewal it is the base of the grant.
@@ -68,8 +69,9 @@ func (e *engine) renewBatch(ttl time.Duration, leases []*lease) {
 	if leases = e.stillRenewable(leases); len(leases) == 0 {
 		return
 	}
+	sent := Stamp()
 	e.callRenew(context.Background(), ttl, leases, func(l *lease, base Instant, err error) {
-		e.renewed(l, base, err, true)
+		e.renewed(l, sent, base, err, true)
 	})
 }
 
@@ -88,8 +90,8 @@ func (e *engine) stillRenewable(leases []*lease) []*lease {
 }
 
 // renewed processes what the service said about one lock. An answer that comes after the end of the
-// lease has no effect.
-func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
+// lease has no effect. sent is when the call of Renew was made.
+func (e *engine) renewed(l *lease, sent, base Instant, err error, background bool) {
 	e.mu.Lock()
 	defer e.unlock()
 	countsForLease := true
@@ -103,6 +105,9 @@ func (e *engine) renewed(l *lease, base Instant, err error, background bool) {
 	if errors.Is(err, locker.ErrLost) {
 		e.lose(l, err)
 		return
+	}
+	if l.phase == holding && (err != nil || countsForLease) {
+		e.noteRenewal(l, sent, err)
 	}
 	if err != nil && !background {
 		return // a caller with a short time limit must not delay the next renewal

@@ -119,6 +119,9 @@ type Locker struct {
 	d *pgDriver
 }
 
+// Unwrap leads [locker.AsLocker] to what the engine offers.
+func (l *Locker) Unwrap() locker.Locker { return l.Locker }
+
 // New makes a Locker with connections of its own, made as those of a pool with this configuration:
 // of it, ConnConfig, BeforeConnect and AfterConnect are used. It connects, and asks the server
 // whether it fits (see the package comment), for up to 10 s.

@@ -1,0 +1,201 @@
+package driver
+
+import (
+	"context"
+
+	"github.com/fencedlock/locker"
+)
+
+// The methods note… are called where a fact changes. They count it, and have an event made if an
+// observer wants it. The engine's mutex is held.
+//
+// An Event is large. Made inline it would enlarge the stack frames of the functions around it, and
+// the stacks of new goroutines would have to grow, also where nobody observes. So each is made in a
+// method of its own that isn't inlined.
+
+func (e *engine) noteWaiting(w *waiter, ahead int) {
+	if w.behind {
+		return
+	}
+	w.behind = true
+	if e.recorder.wants&locker.EventWaiting != 0 {
+		e.tellWaiting(w, ahead)
+	}
+}
+
+//go:noinline
+func (e *engine) tellWaiting(w *waiter, ahead int) {
+	event := w.event(locker.EventWaiting)
+	event.Ahead = ahead
+	e.record(w.origin.values, &event)
+}
+
+func (e *engine) noteGranted(w *waiter, l *lease) {
+	e.counts.granted++
+	if w.behind {
+		e.counts.contended++
+	}
+	if e.recorder.wants&locker.EventGranted != 0 {
+		e.tellGranted(w, l)
+	}
+}
+
+//go:noinline
+func (e *engine) tellGranted(w *waiter, l *lease) {
+	event := l.event(locker.EventGranted)
+	event.Took, event.Contended = l.heldSince.Sub(w.origin.began), w.behind
+	e.record(w.origin.values, &event)
+}
+
+// noteRefused doesn't count: see countRefused.
+func (e *engine) noteRefused(w *waiter, err error) {
+	if e.recorder.wants&locker.EventRefused != 0 {
+		e.tellRefused(w, err)
+	}
+}
+
+//go:noinline
+func (e *engine) tellRefused(w *waiter, err error) {
+	event := w.event(locker.EventRefused)
+	event.Took, event.Cause = Stamp().Sub(w.origin.began), err
+	e.record(w.origin.values, &event)
+}
+
+// noteRequeued is called without the mutex.
+func (e *engine) noteRequeued(w *waiter, cause error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w.left {
+		return
+	}
+	e.counts.requeued++
+	if e.recorder.wants&locker.EventRequeued != 0 {
+		e.tellRequeued(w, cause)
+	}
+}
+
+//go:noinline
+func (e *engine) tellRequeued(w *waiter, cause error) {
+	event := w.event(locker.EventRequeued)
+	event.Cause = cause
+	e.record(w.origin.values, &event)
+}
+
+func (e *engine) noteAbandoned(l *lease) {
+	e.counts.abandoned++
+	if e.recorder.wants&locker.EventAbandoned != 0 {
+		e.tellAbandoned(l)
+	}
+}
+
+//go:noinline
+func (e *engine) tellAbandoned(l *lease) {
+	event := l.event(locker.EventAbandoned)
+	event.Token = l.token
+	e.record(l.origin.values, &event)
+}
+
+// noteRenewal is called before the deadline moves. sent is when the renewal was asked for.
+func (e *engine) noteRenewal(l *lease, sent Instant, err error) {
+	kind := locker.EventRenewed
+	if err == nil {
+		e.counts.renewed++
+		l.renewal.failures = 0
+	} else {
+		e.counts.renewalsFailed++
+		l.renewal.failures++
+		kind = locker.EventRenewalFailed
+	}
+	if e.recorder.wants&kind != 0 {
+		e.tellRenewal(l, kind, sent, err)
+	}
+}
+
+//go:noinline
+func (e *engine) tellRenewal(l *lease, kind locker.EventKind, sent Instant, err error) {
+	event, now := l.event(kind), Stamp()
+	event.Took, event.Tries, event.Cause = now.Sub(sent), l.renewal.failures, err
+	if deadline := l.deadline.instant(); deadline != Never {
+		event.Left = deadline.Sub(now)
+	}
+	e.record(l.origin.values, &event)
+}
+
+func (e *engine) noteLost(l *lease, cause error) {
+	e.counts.lost[locker.LossOf(cause)]++
+	if e.recorder.wants&locker.EventLost != 0 {
+		e.tellLost(l, cause)
+	}
+}
+
+//go:noinline
+func (e *engine) tellLost(l *lease, cause error) {
+	event := l.event(locker.EventLost)
+	event.Held, event.Cause = l.endedAt.Sub(l.heldSince), cause
+	e.record(l.origin.values, &event)
+}
+
+// noteRemoval is called when a call of Release has returned err. wasFree: an earlier one had
+// confirmed that the lock is free for others.
+func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
+	released := l.removal.ofRelease && !wasFree && l.removal.confirmedFree
+	if released {
+		e.counts.released++
+		if e.recorder.wants&locker.EventReleased != 0 {
+			e.tellReleased(l)
+		}
+	}
+	switch {
+	case err != nil:
+		e.counts.removalsFailed++
+		l.removal.failures++
+		if e.recorder.wants&locker.EventRemoving != 0 {
+			e.tellRemoving(l, err)
+		}
+	case !released && l.removal.failures > 0 && e.recorder.wants&locker.EventRemoved != 0:
+		e.tellRemoved(l)
+	}
+}
+
+//go:noinline
+func (e *engine) tellReleased(l *lease) {
+	event := l.event(locker.EventReleased)
+	event.Took, event.Held = Stamp().Sub(l.endedAt), l.endedAt.Sub(l.heldSince)
+	e.record(l.origin.values, &event)
+}
+
+//go:noinline
+func (e *engine) tellRemoving(l *lease, err error) {
+	event := l.event(locker.EventRemoving)
+	event.Tries, event.Cause = l.removal.failures, err
+	e.record(l.origin.values, &event)
+}
+
+//go:noinline
+func (e *engine) tellRemoved(l *lease) {
+	event := l.event(locker.EventRemoved)
+	event.Took = Stamp().Sub(l.endedAt)
+	e.record(l.origin.values, &event)
+}
+
+// noteClosed is called without the mutex.
+func (e *engine) noteClosed(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.recorder.wants&locker.EventClosed != 0 {
+		e.record(context.Background(), &locker.Event{Kind: locker.EventClosed, Cause: err})
+	}
+}
+
+func (w *waiter) event(kind locker.EventKind) locker.Event {
+	return locker.Event{Kind: kind, Name: w.req.Name, ID: w.origin.id}
+}
+
+// event has the token and the TTL only if the acquisition became a lease.
+func (l *lease) event(kind locker.EventKind) locker.Event {
+	event := locker.Event{Kind: kind, Name: l.req.Name, ID: l.origin.id}
+	if l.heldSince != Never {
+		event.Token, event.TTL = l.token, l.validity.ttl
+	}
+	return event
+}

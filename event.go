@@ -1,0 +1,67 @@
+package locker
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Event is something that happened to a call of Acquire, to the lease that the call returned, or to a [Locker].
+// Fields that a kind doesn't name are zero. Times are exact to the moment at which the engine noticed.
+type Event struct {
+	Kind    EventKind
+	Time    time.Time // when it happened, by the wall clock
+	Backend string    // "redis", "etcd", …
+	Name    string    // the lock's whole name, with all prefixes; empty for EventClosed
+	ID      uint64    // of the call of Acquire: the same in all events of a call and of its lease, unique in a Locker; from 1
+
+	Token     Token         // Granted, Abandoned, and everything of a lease
+	TTL       time.Duration // Granted, and everything of a lease: the TTL in force; 0: it never ends by time
+	Took      time.Duration // Granted, Refused: since Acquire was called; Renewed, RenewalFailed: of the request; Released, Removed: since the lease or the acquisition ended
+	Held      time.Duration // Lost, Released: from the grant to the end
+	Left      time.Duration // Renewed, RenewalFailed: until the deadline, as it was before the answer; 0 without one
+	Ahead     int           // Waiting: how many calls of this Locker for this lock came before
+	Tries     int           // RenewalFailed, Removing: how many have failed in a row, with this one
+	Contended bool          // Granted: the call had to wait for somebody else
+	Cause     error         // Refused, Requeued, RenewalFailed, Lost, Removing: why; Closed: what Close returns
+}
+
+// EventKind is a set of kinds of events. An [Event] has one.
+type EventKind uint32
+
+// The kinds. A call of Acquire has EventWaiting at most once, and then EventGranted or EventRefused. A lease has any
+// number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased.
+const (
+	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
+	EventGranted                             // Acquire returns a lease
+	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments and contexts that have ended before are no event
+	EventRequeued                            // the acquisition was lost before it was granted, or its grant was too old; the wait goes on with a new one
+	EventAbandoned                           // the lock was granted after the caller had given up, and is being removed; Refused comes just before or after
+	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew
+	EventRenewalFailed                       // a renewal has failed; the lease may still be held
+	EventLost                                // LossOf(Cause) is its class
+	EventReleased                            // the holder, or Close, has ended the lease, and the service has confirmed that the lock is free
+	EventRemoving                            // a try to remove what a lease or an acquisition left isn't confirmed; the next one follows
+	EventRemoved                             // after that, and where it isn't Released: the removal is confirmed
+	EventClosed                              // Close is done. Only calls of Acquire that come later, and calls of the driver that have hung, have later events
+)
+
+var eventNames = [...]string{
+	"waiting", "granted", "refused", "requeued", "abandoned", "renewed", "renewal failed", "lost", "released", "removing",
+	"removed", "closed",
+}
+
+// String names the kinds, as in "lost" or "granted, released".
+func (k EventKind) String() string {
+	var names []string
+	for i, name := range eventNames {
+		if bit := EventKind(1) << i; k&bit != 0 {
+			names = append(names, name)
+			k &^= bit
+		}
+	}
+	if k != 0 {
+		names = append(names, fmt.Sprintf("kinds %#x", uint32(k)))
+	}
+	return strings.Join(names, ", ")
+}

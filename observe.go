@@ -1,0 +1,65 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Observer gets to know what a [Locker] does, for logs, metrics and traces. [Observe] attaches it.
+type Observer interface {
+	// Observe is called for each event, one at a time and in the order of the events, on a goroutine that holds no
+	// mutex of this module. So it may call any method of a locker or a lease, Close as well. Nobody waits for it: a
+	// slow Observer delays no lock. While it is late, events wait, and when 8,192 wait, further ones are dropped and
+	// counted ([Stats]). It must not panic.
+	//
+	// ctx has the values of the context of the Acquire that the event belongs to, or no values if the Observer was
+	// attached after that call. It never ends.
+	Observe(ctx context.Context, e Event)
+}
+
+// Tracer is an [Observer] that is called when an acquisition begins, too.
+type Tracer interface {
+	Observer
+
+	// Begin is called on the goroutine of each caller of Acquire, before anything is queued or sent. It isn't called
+	// for bad arguments, nor for a context that has ended. [EventGranted] or [EventRefused] follows.
+	//
+	// What Acquire does from then on has the values of the context that Begin returns, which should come from ctx. Its
+	// end has no effect: the call ends with ctx. Each of several Tracers gets the context of the one before. Acquire
+	// waits for Begin, so that must be quick. It must not panic.
+	Begin(ctx context.Context, r Request) context.Context
+}
+
+// Observable is a [Locker] that can say what it does. The functions [Observe], [StatsOf] and [Leases] call its methods.
+// Every backend is one; a decorator passes the calls on, or has the method Unwrap that [AsLocker] looks for.
+type Observable interface {
+	// Observe does what the function [Observe] does.
+	Observe(o Observer, kinds EventKind) (stop func(), err error)
+
+	// Stats returns what the function [StatsOf] returns.
+	Stats() (Stats, bool)
+
+	// Leases returns what the function [Leases] returns.
+	Leases() ([]LeaseInfo, bool)
+}
+
+// Observe attaches o to l: from now on, o gets the events of these kinds; 0 means all kinds. It may be called at any
+// time. Several observers get each event one after the other. stop ends it: when it has returned, at most the call of
+// Observe that is under way goes on. It may be called twice, and from o itself.
+//
+// A decorator and what is below it are one locker here: behind a prefix, o gets the events of all locks of the locker
+// below, with their whole names. Tokens are the ones that l gives out.
+//
+// An idle locker with an observer has no goroutine more than one without. Close waits up to a second for the delivery
+// of what has happened.
+//
+// The error matches [errors.ErrUnsupported] when l is not [Observable].
+func Observe(l Locker, o Observer, kinds EventKind) (stop func(), err error) {
+	if x, ok := AsLocker[Observable](l); ok {
+		return x.Observe(o, kinds)
+	}
+	return nil, &Error{Op: "observe", Backend: l.Guarantees().Backend, Err: errNotObservable}
+}
+
+var errNotObservable = fmt.Errorf("%w here: this locker doesn't say what it does", errors.ErrUnsupported)

@@ -1,0 +1,59 @@
+package locker
+
+import (
+	"context"
+	"errors"
+)
+
+// Outcome says what became of a call of Acquire, by its error. It is one of few words, for the labels of metrics:
+//
+//	granted    nil: there is a lease
+//	held       another holder has the lock, and the caller didn't want to wait
+//	timeout    the caller's time ran out while another holder had the lock
+//	canceled   the caller gave up
+//	closed     the locker was closed
+//	invalid    the program's mistake: a name, an option, or a lock that the caller itself has
+//	error      the service failed, or hadn't answered when the caller's time ran out
+func Outcome(err error) string {
+	switch held := errors.Is(err, ErrHeld); {
+	case err == nil:
+		return "granted"
+	case errors.Is(err, ErrClosed):
+		return "closed"
+	case errors.Is(err, ErrName), errors.Is(err, ErrOption), errors.Is(err, errors.ErrUnsupported), errors.Is(err, ErrHeldByCaller):
+		return "invalid"
+	case held && errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case held:
+		return "held"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	}
+	return "error"
+}
+
+// LossOf says why a lease was lost, by its Err or by what its Release returned. It is one of few words, for the labels
+// of metrics:
+//
+//	service_failed   the service answered the last renewals with errors; the cause has the last one
+//	service_silent   the service didn't answer a renewal before the deadline
+//	process_late     this process, or its machine, didn't run in time to ask for a renewal
+//	unproven         the service answered, but its answers proved no renewal that was new enough
+//	not_renewed      the lease was acquired with WithoutRenewal, and its holder didn't renew it
+//	revoked          the service said that the lease is over: it expired there, or somebody removed the lock
+//	max_hold         the longest hold was over
+//
+// It is empty for an error that doesn't match [ErrLost].
+func LossOf(err error) string {
+	if !errors.Is(err, ErrLost) {
+		return ""
+	}
+	if errors.Is(err, ErrMaxHold) {
+		return "max_hold"
+	}
+	var missed interface{ Loss() string } // of the engine, for a deadline that was missed
+	if errors.As(err, &missed) {
+		return missed.Loss()
+	}
+	return "revoked"
+}
