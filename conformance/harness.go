@@ -43,6 +43,11 @@ type Harness struct {
 	// network waits for nothing.
 	Wrap func(t *testing.T, run func(t *testing.T))
 
+	// Observe attaches an observer to each Locker that Open and the hook Linked return. It checks that
+	// the events of each call of Acquire follow each other as package locker promises, and that the
+	// counts of [locker.StatsOf] are those of the events.
+	Observe bool
+
 	// Strict makes two things failures: a missing hook without a reason in Absent, and a guarantee
 	// that is seen but not claimed. Set it when the harness is complete.
 	Strict bool
@@ -61,6 +66,9 @@ func (h Harness) prepare(t T, g locker.Guarantees) *Harness {
 	if h.Setup != nil {
 		h.Setup(t, &h)
 	}
+	if h.Observe {
+		h.observe()
+	}
 	if h.Slack == 0 {
 		h.Slack = 5 * time.Second
 	}
@@ -69,6 +77,22 @@ func (h Harness) prepare(t T, g locker.Guarantees) *Harness {
 	}
 	h.guarantees = g
 	return &h
+}
+
+// observe has the Lockers of the harness observed.
+func (h *Harness) observe() {
+	h.Open = observed(h.Open)
+	if linked := h.Linked; linked != nil {
+		h.Linked = func(t T) (locker.Locker, Link) {
+			t.Helper()
+			var link Link
+			l := observed(func(t T) (l locker.Locker) {
+				l, link = linked(t)
+				return l
+			})(t)
+			return l, link
+		}
+	}
 }
 
 // manifest reads the guarantees of the backend.
