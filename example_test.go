@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -68,4 +69,35 @@ func ExampleLeaseFrom() {
 	// Output:
 	// working under invoices/42
 	// <nil>
+}
+
+// An observer gets to know what a locker does. Package observe has observers for logs and statistics.
+func ExampleObserve() {
+	ctx := context.Background()
+	l := membackend.New()
+	stop, err := locker.Observe(l, printer{}, locker.EventGranted|locker.EventReleased|locker.EventLost)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer stop()
+
+	lease, err := l.Acquire(ctx, "invoices/42", locker.WithMaxHold(time.Millisecond))
+	if err != nil {
+		log.Fatal(err)
+	}
+	<-lease.Done()
+	l.Close() // waits until the events are delivered
+
+	s, _ := locker.StatsOf(l)
+	fmt.Println(s.Granted, s.Held, s.Lost)
+	// Output:
+	// invoices/42 granted
+	// invoices/42 lost max_hold
+	// 1 0 map[max_hold:1]
+}
+
+type printer struct{}
+
+func (printer) Observe(_ context.Context, e locker.Event) {
+	fmt.Println(strings.TrimSpace(fmt.Sprint(e.Name, " ", e.Kind, " ", locker.LossOf(e.Cause))))
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// observableLocker tells its observer what a test says.
+// observableLocker gives its observer the events that a test makes.
 type observableLocker struct {
 	fakeLocker
 	observer locker.Observer

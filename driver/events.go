@@ -19,12 +19,12 @@ func (e *engine) noteWaiting(w *waiter, ahead int) {
 	}
 	w.behind = true
 	if e.recorder.wants&locker.EventWaiting != 0 {
-		e.tellWaiting(w, ahead)
+		e.recordWaiting(w, ahead)
 	}
 }
 
 //go:noinline
-func (e *engine) tellWaiting(w *waiter, ahead int) {
+func (e *engine) recordWaiting(w *waiter, ahead int) {
 	event := w.event(locker.EventWaiting)
 	event.Ahead = ahead
 	e.record(w.origin.values, &event)
@@ -36,12 +36,12 @@ func (e *engine) noteGranted(w *waiter, l *lease) {
 		e.counts.contended++
 	}
 	if e.recorder.wants&locker.EventGranted != 0 {
-		e.tellGranted(w, l)
+		e.recordGranted(w, l)
 	}
 }
 
 //go:noinline
-func (e *engine) tellGranted(w *waiter, l *lease) {
+func (e *engine) recordGranted(w *waiter, l *lease) {
 	event := l.event(locker.EventGranted)
 	event.Took, event.Contended = l.heldSince.Sub(w.origin.began), w.behind
 	e.record(w.origin.values, &event)
@@ -50,12 +50,12 @@ func (e *engine) tellGranted(w *waiter, l *lease) {
 // noteRefused doesn't count: see countRefused.
 func (e *engine) noteRefused(w *waiter, err error) {
 	if e.recorder.wants&locker.EventRefused != 0 {
-		e.tellRefused(w, err)
+		e.recordRefused(w, err)
 	}
 }
 
 //go:noinline
-func (e *engine) tellRefused(w *waiter, err error) {
+func (e *engine) recordRefused(w *waiter, err error) {
 	event := w.event(locker.EventRefused)
 	event.Took, event.Cause = Stamp().Sub(w.origin.began), err
 	e.record(w.origin.values, &event)
@@ -70,12 +70,12 @@ func (e *engine) noteRequeued(w *waiter, cause error) {
 	}
 	e.counts.requeued++
 	if e.recorder.wants&locker.EventRequeued != 0 {
-		e.tellRequeued(w, cause)
+		e.recordRequeued(w, cause)
 	}
 }
 
 //go:noinline
-func (e *engine) tellRequeued(w *waiter, cause error) {
+func (e *engine) recordRequeued(w *waiter, cause error) {
 	event := w.event(locker.EventRequeued)
 	event.Cause = cause
 	e.record(w.origin.values, &event)
@@ -84,12 +84,12 @@ func (e *engine) tellRequeued(w *waiter, cause error) {
 func (e *engine) noteAbandoned(l *lease) {
 	e.counts.abandoned++
 	if e.recorder.wants&locker.EventAbandoned != 0 {
-		e.tellAbandoned(l)
+		e.recordAbandoned(l)
 	}
 }
 
 //go:noinline
-func (e *engine) tellAbandoned(l *lease) {
+func (e *engine) recordAbandoned(l *lease) {
 	event := l.event(locker.EventAbandoned)
 	event.Token = l.token
 	e.record(l.origin.values, &event)
@@ -107,12 +107,12 @@ func (e *engine) noteRenewal(l *lease, sent Instant, err error) {
 		kind = locker.EventRenewalFailed
 	}
 	if e.recorder.wants&kind != 0 {
-		e.tellRenewal(l, kind, sent, err)
+		e.recordRenewal(l, kind, sent, err)
 	}
 }
 
 //go:noinline
-func (e *engine) tellRenewal(l *lease, kind locker.EventKind, sent Instant, err error) {
+func (e *engine) recordRenewal(l *lease, kind locker.EventKind, sent Instant, err error) {
 	event, now := l.event(kind), Stamp()
 	event.Took, event.Tries, event.Cause = now.Sub(sent), l.renewal.failures, err
 	if deadline := l.deadline.instant(); deadline != Never {
@@ -124,12 +124,12 @@ func (e *engine) tellRenewal(l *lease, kind locker.EventKind, sent Instant, err 
 func (e *engine) noteLost(l *lease, cause error) {
 	e.counts.lost[locker.LossOf(cause)]++
 	if e.recorder.wants&locker.EventLost != 0 {
-		e.tellLost(l, cause)
+		e.recordLost(l, cause)
 	}
 }
 
 //go:noinline
-func (e *engine) tellLost(l *lease, cause error) {
+func (e *engine) recordLost(l *lease, cause error) {
 	event := l.event(locker.EventLost)
 	event.Held, event.Cause = l.endedAt.Sub(l.heldSince), cause
 	e.record(l.origin.values, &event)
@@ -142,7 +142,7 @@ func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
 	if released {
 		e.counts.released++
 		if e.recorder.wants&locker.EventReleased != 0 {
-			e.tellReleased(l)
+			e.recordReleased(l)
 		}
 	}
 	switch {
@@ -150,29 +150,29 @@ func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
 		e.counts.removalsFailed++
 		l.removal.failures++
 		if e.recorder.wants&locker.EventRemoving != 0 {
-			e.tellRemoving(l, err)
+			e.recordRemoving(l, err)
 		}
 	case !released && l.removal.failures > 0 && e.recorder.wants&locker.EventRemoved != 0:
-		e.tellRemoved(l)
+		e.recordRemoved(l)
 	}
 }
 
 //go:noinline
-func (e *engine) tellReleased(l *lease) {
+func (e *engine) recordReleased(l *lease) {
 	event := l.event(locker.EventReleased)
 	event.Took, event.Held = Stamp().Sub(l.endedAt), l.endedAt.Sub(l.heldSince)
 	e.record(l.origin.values, &event)
 }
 
 //go:noinline
-func (e *engine) tellRemoving(l *lease, err error) {
+func (e *engine) recordRemoving(l *lease, err error) {
 	event := l.event(locker.EventRemoving)
 	event.Tries, event.Cause = l.removal.failures, err
 	e.record(l.origin.values, &event)
 }
 
 //go:noinline
-func (e *engine) tellRemoved(l *lease) {
+func (e *engine) recordRemoved(l *lease) {
 	event := l.event(locker.EventRemoved)
 	event.Took = Stamp().Sub(l.endedAt)
 	e.record(l.origin.values, &event)

@@ -58,7 +58,7 @@ func TestObserveWaiting(t *testing.T) {
 	})
 }
 
-// A waiter that polls is told to wait once. A waiter that has left is not ahead of anybody.
+// A waiter that polls has one event of waiting. A waiter that has left is not ahead of anybody.
 func TestObserveWaitingOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		acquire, _ := polls(t, locker.ErrHeld)

@@ -30,8 +30,8 @@ type observer struct {
 	stopped atomic.Bool
 }
 
-// told is an event on its way to those that were attached when it happened.
-type told struct {
+// pendingEvent is one on its way to those that were attached when it happened.
+type pendingEvent struct {
 	ctx   context.Context //nolint:containedctx // an argument of Observe
 	event locker.Event
 	to    []*observer
@@ -41,8 +41,8 @@ type told struct {
 type recorder struct {
 	observers  []*observer      // replaced, and never changed
 	wants      locker.EventKind // what one of them wants
-	events     []told
-	spare      []told // storage for the next events
+	events     []pendingEvent
+	spare      []pendingEvent // storage for the next events
 	dropped    uint64
 	delivering bool          // there is a goroutine that delivers
 	delivered  chan struct{} // closed when it ends; nil: nobody waits for that
@@ -130,7 +130,7 @@ func (e *engine) record(values context.Context, event *locker.Event) {
 		values = context.Background()
 	}
 	event.Time, event.Backend = time.Now(), e.backend
-	r.events = append(r.events, told{values, *event, r.observers})
+	r.events = append(r.events, pendingEvent{values, *event, r.observers})
 	if !r.delivering {
 		r.delivering = true
 		go e.deliver()
@@ -139,7 +139,7 @@ func (e *engine) record(values context.Context, event *locker.Event) {
 
 // deliver calls the observers until no event is left.
 func (e *engine) deliver() {
-	var batch []told
+	var batch []pendingEvent
 	for e.takeEvents(&batch) {
 		for i := range batch {
 			t := &batch[i]
@@ -155,7 +155,7 @@ func (e *engine) deliver() {
 
 // takeEvents replaces a batch that was delivered by the next one. It returns false when there is
 // none, and the delivery ends.
-func (e *engine) takeEvents(batch *[]told) bool {
+func (e *engine) takeEvents(batch *[]pendingEvent) bool {
 	clear(*batch)
 	e.mu.Lock()
 	defer e.mu.Unlock()

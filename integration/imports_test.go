@@ -56,6 +56,7 @@ func TestImports(t *testing.T) {
 		{driver, []string{root}, ""},
 		{kit, []string{root, driver}, ""},
 		{module + "/middleware", []string{root}, ""},
+		{module + "/observe", []string{root}, ""},
 		{module + "/membackend", []string{root, driver, kit}, ""},
 		{module + "/filebackend", []string{root, driver, kit}, ""},
 		{module + "/redisbackend", []string{root, driver, kit, redisconn}, redisClient},
@@ -114,7 +115,7 @@ func TestContainersStayHere(t *testing.T) {
 // Only the command, the examples and the tests of the suite see several backends.
 func TestBackendsAreApart(t *testing.T) {
 	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/redlockbackend", module + "/etcdbackend", module + "/pgbackend", module + "/zkbackend"}
-	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/conformance") {
+	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/observe", module+"/conformance") {
 		for _, dep := range imports(t, pkg) {
 			if slices.Contains(backends, dep) {
 				t.Errorf("%s depends on %s", pkg, dep)
