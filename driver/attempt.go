@@ -230,7 +230,7 @@ func (a *attempt) granted() error {
 	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if failure == nil && l.cause == nil && (w.left || callerErr != nil) {
+	if failure == nil && l.cause == nil && callerErr != nil {
 		e.noteAbandoned(l)
 	}
 	if err := e.removeIfOver(w, l, callerErr); err != nil {

@@ -41,17 +41,37 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		b.Run(fmt.Sprintf("obeys=%v", obeys), func(b *testing.B) {
 			l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second, ObeysContext: obeys})
 			defer l.Close()
-			ctx, cancel := context.WithCancel(b.Context())
-			defer cancel()
-			b.ReportAllocs()
-			for b.Loop() {
-				lease, err := l.Acquire(ctx, "name")
-				if err != nil {
-					b.Fatal(err)
-				}
-				if err := lease.Release(ctx); err != nil {
-					b.Fatal(err)
-				}
+			acquireRelease(b, l)
+		})
+	}
+}
+
+func acquireRelease(b *testing.B, l locker.Locker) {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	b.ReportAllocs()
+	for b.Loop() {
+		lease, err := l.Acquire(ctx, "name")
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := lease.Release(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkObserved is BenchmarkAcquireRelease with an observer, which gets two events for each.
+func BenchmarkObserved(b *testing.B) {
+	for _, obeys := range []bool{false, true} {
+		b.Run(fmt.Sprintf("obeys=%v", obeys), func(b *testing.B) {
+			l := driver.New(&trivial{}, driver.Config{TTL: 30 * time.Second, ObeysContext: obeys})
+			defer l.Close()
+			var events atomic.Int64
+			attach(b, l, observerFunc(func(context.Context, locker.Event) { events.Add(1) }), 0)
+			acquireRelease(b, l)
+			if s, _ := locker.StatsOf(l); s.EventsDropped > 0 {
+				b.ReportMetric(float64(s.EventsDropped)/float64(b.N), "dropped/op")
 			}
 		})
 	}

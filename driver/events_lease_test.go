@@ -76,6 +76,36 @@ func TestObserveNoRenewalsOfAWaiter(t *testing.T) {
 	})
 }
 
+// A renewal that began while the lock was queued moves no deadline of the lease. But it may have failed.
+func TestObserveARenewalThatPredatesTheGrant(t *testing.T) {
+	for _, answer := range []error{nil, errService} {
+		bubble(t, func(t *testing.T) {
+			grants := make(chan func(*fakeLock) driver.Grant)
+			f := &fake{acquire: queues(grants), renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+				base := driver.Stamp()
+				time.Sleep(2 * time.Second)
+				return base, answer
+			}}
+			l := open(t, f)
+			w := new(watcher)
+			attach(t, l, w, locker.EventRenewed|locker.EventRenewalFailed)
+			p := start(t, l, "name")
+			p.waits()
+			for len(f.renewed()) == 0 {
+				time.Sleep(time.Second / 10)
+			}
+			time.Sleep(time.Second)
+			grants <- grant
+			_ = p.granted()
+			time.Sleep(time.Second)
+			events := w.take()
+			if answer == nil && len(events) != 0 || answer != nil && (len(events) != 1 || events[0].Tries != 1) {
+				t.Errorf("the renewal returned %v, and the events are %+v", answer, events)
+			}
+		})
+	}
+}
+
 func TestObserveLosses(t *testing.T) {
 	fails := func(context.Context, *fakeLock) (driver.Instant, error) { return 0, errService }
 	proves := func(context.Context, *fakeLock) (driver.Instant, error) { return driver.Stamp().Add(-time.Hour), nil }

@@ -15,8 +15,9 @@ func TestObserveALeaseFromGrantToRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{
 			acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+				g := grant(l) // its base is the beginning of the request
 				time.Sleep(time.Second)
-				return grant(l), nil
+				return g, nil
 			},
 			release: func(context.Context, *fakeLock) error {
 				time.Sleep(3 * time.Second)
@@ -33,9 +34,9 @@ func TestObserveALeaseFromGrantToRelease(t *testing.T) {
 		if v := granted[0].ctx.Value(byCaller{}); v != true {
 			t.Errorf("the context of the event has the value %v, want the caller's", v)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(time.Second)
 		lease.Release(t.Context())
-		w.wants(t, ofLease(locker.EventReleased, 1, took(3*time.Second), held(2*time.Second)))
+		w.wants(t, ofLease(locker.EventReleased, 1, took(3*time.Second), held(time.Second)))
 	})
 }
 
@@ -195,6 +196,42 @@ func TestObserveAbandoned(t *testing.T) {
 			t.Errorf("Stats = %+v", s)
 		}
 	})
+}
+
+// Only a grant that the caller would have got is abandoned.
+func TestObserveAbandonedOnly(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		grant func(l *fakeLock) driver.Grant
+		loses bool
+		want  int
+	}{
+		{"a good grant", grant, false, 1},
+		{"a grant that is lost again", grant, true, 0},
+		{"a grant that breaks the contract", func(*fakeLock) driver.Grant { return driver.Grant{} }, false, 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(callerContext(t))
+				defer cancel()
+				f := &fake{acquire: func(_ context.Context, l *fakeLock) (driver.Grant, error) {
+					if tc.loses {
+						l.lost(errRevoked)
+					}
+					cancel() // at the last moment
+					return tc.grant(l), nil
+				}}
+				l := open(t, f)
+				w := new(watcher)
+				attach(t, l, w, locker.EventAbandoned|locker.EventGranted)
+				_, err := l.Acquire(ctx, "name")
+				matches(t, "Acquire", err, context.Canceled)
+				if events := w.take(); len(events) != tc.want {
+					t.Errorf("the events are %+v, want %d", events, tc.want)
+				}
+			})
+		})
+	}
 }
 
 // IDs are unique in a Locker, and tell the acquisitions of one name apart.

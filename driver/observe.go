@@ -109,9 +109,7 @@ func (e *engine) trace(ctx context.Context, req locker.Request) context.Context 
 func beginTrace(ctx context.Context, req locker.Request, tracers []*observer) context.Context {
 	values := ctx
 	for _, o := range tracers {
-		if !o.stopped.Load() {
-			values = o.tracer.Begin(values, req)
-		}
+		values = o.tracer.Begin(values, req)
 	}
 	return &tracedContext{ctx, values}
 }

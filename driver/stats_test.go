@@ -109,10 +109,19 @@ func TestStatsWithoutTTL(t *testing.T) {
 func TestStatsOfACallerThatHasLeft(t *testing.T) {
 	ignoringBubble(t, func(t *testing.T) {
 		for _, opts := range [][]locker.Option{nil, {locker.NoWait()}} {
-			f := &fake{acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
-				time.Sleep(ttl) // ignores its context
-				return driver.Grant{}, errService
-			}}
+			down := true
+			f := &fake{
+				acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
+					time.Sleep(ttl) // ignores its context
+					return driver.Grant{}, errService
+				},
+				release: func(context.Context, *fakeLock) error {
+					if down {
+						return errService
+					}
+					return nil
+				},
+			}
 			l := open(t, f)
 			p := start(t, l, "name", opts...)
 			time.Sleep(time.Second)
@@ -124,9 +133,31 @@ func TestStatsOfACallerThatHasLeft(t *testing.T) {
 				t.Errorf("Stats = %+v", s)
 			}
 			time.Sleep(ttl)
+			if s := statsOf(t, l); s.OldestRemoving != ttl+time.Second {
+				t.Errorf("Stats = %+v, want it counted from when the caller left", s)
+			}
+			down = false
+			time.Sleep(time.Minute)
 			if s := statsOf(t, l); s.Removing != 0 {
 				t.Errorf("Stats = %+v after the removal", s)
 			}
+		}
+	})
+}
+
+// What a failed acquisition has left is to be removed since its failure.
+func TestStatsOfWhatAFailureLeft(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{
+			acquire: func(context.Context, *fakeLock) (driver.Grant, error) { return driver.Grant{}, errService },
+			release: func(context.Context, *fakeLock) error { return errService },
+			leaves:  true,
+		}
+		l := open(t, f)
+		_, _ = l.Acquire(t.Context(), "name")
+		time.Sleep(time.Second)
+		if s := statsOf(t, l); s.Removing != 1 || s.OldestRemoving != time.Second {
+			t.Errorf("Stats = %+v", s)
 		}
 	})
 }
@@ -150,31 +181,24 @@ func TestStatsOfAPanic(t *testing.T) {
 	})
 }
 
-// A caller's error may have methods that look at a lease.
+// A caller's error may have methods that call the Locker. So it isn't compared under the mutex.
 func TestStatsAndANosyCause(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		l := open(t, &fake{acquire: func(ctx context.Context, l *fakeLock) (driver.Grant, error) {
-			if l.n == 0 {
-				return grant(l), nil
-			}
-			return queues(nil)(ctx, l)
-		}})
+		l := open(t, &fake{acquire: queues(nil)})
 		watch(t, l)
-		lease := mustAcquire(t, l, "held", locker.WithoutRenewal())
 		p := start(t, l, "name")
 		p.waits()
-		driver.Suspend(time.Hour) // the deadline is over, and nobody has noticed
-		p.cancel(nosyError{lease})
+		p.cancel(nosyError{l})
 		matches(t, "Acquire", p.failed(), context.Canceled)
 	})
 }
 
-// nosyError looks at a lease when it is compared.
-type nosyError struct{ lease locker.Lease }
+// nosyError calls its Locker when it is compared.
+type nosyError struct{ l locker.Locker }
 
 func (nosyError) Error() string { return "nosy" }
 
 func (n nosyError) Is(error) bool {
-	_ = n.lease.Err()
+	driver.TouchMutex(n.l)
 	return false
 }

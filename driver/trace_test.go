@@ -39,7 +39,7 @@ func TestTracer(t *testing.T) {
 			return context.WithValue(ctx, spanKey{}, ctx.Value(spanKey{}).(string)+", twice")
 		}}
 		stop := attach(t, l, first, 0)
-		attach(t, l, second, 0)
+		stopSecond := attach(t, l, second, 0)
 		lease := mustAcquire(t, l, "name", locker.WithMaxHold(time.Hour))
 		_ = lease.Release(t.Context())
 		events := first.take()
@@ -56,6 +56,13 @@ func TestTracer(t *testing.T) {
 			return context.WithValue(ctx, spanKey{}, "name, twice")
 		}
 		mustAcquire(t, l, "name", locker.WithMaxHold(time.Minute)) // the first would complain
+		stopSecond()
+		second.begin = func(ctx context.Context, _ locker.Request) context.Context {
+			t.Error("Begin is called after stop")
+			return ctx
+		}
+		f.acquire = nil
+		mustAcquire(t, l, "name")
 	})
 }
 
