@@ -2,6 +2,7 @@ package driver_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -11,11 +12,11 @@ import (
 
 func TestObserveRenewals(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		fails := false
+		var fails atomic.Bool
 		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
 			base := driver.Stamp()
 			time.Sleep(time.Second)
-			if fails {
+			if fails.Load() {
 				return 0, errService
 			}
 			return base, nil
@@ -30,7 +31,7 @@ func TestObserveRenewals(t *testing.T) {
 		}
 		w.wants(t, ofLease(locker.EventRenewed, 1, took(time.Second), left(validity-2*time.Second)))
 
-		fails = true
+		fails.Store(true)
 		_ = lease.Renew(callerContext(t))
 		_ = lease.Renew(callerContext(t))
 		failed := func(n int, leaves time.Duration) locker.Event {
@@ -39,7 +40,7 @@ func TestObserveRenewals(t *testing.T) {
 		base := validity - time.Second // since the renewal was sent, which is the new base
 		w.wants(t, failed(1, base-time.Second), failed(2, base-2*time.Second))
 
-		fails = false
+		fails.Store(false)
 		for {
 			time.Sleep(time.Second)
 			if events := w.take(); len(events) > 0 { // one in the background
@@ -50,7 +51,7 @@ func TestObserveRenewals(t *testing.T) {
 				break
 			}
 		}
-		fails = true
+		fails.Store(true)
 		_ = lease.Renew(callerContext(t))
 		if events := w.take(); len(events) == 0 || events[len(events)-1].Tries != 1 {
 			t.Errorf("the events are %+v, want one of a first failure", events)

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,9 +30,9 @@ func blocked(t testing.TB, l locker.Locker) {
 // Nothing waits for an observer: acquisitions, renewals, the deadline, Release and Close are as without.
 func TestObserverThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		silent := false
+		var silent atomic.Bool
 		f := &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
-			if silent {
+			if silent.Load() {
 				return 0, hang(ctx)
 			}
 			return driver.Stamp(), nil
@@ -50,7 +51,7 @@ func TestObserverThatHangs(t *testing.T) {
 		if err := lease.Err(); err != nil {
 			t.Fatalf("Err = %v, want that it was renewed", err)
 		}
-		silent = true
+		silent.Store(true)
 		<-lease.Done()
 		if late := time.Since(lease.Deadline()); late != 0 {
 			t.Errorf("Done closed %v after the deadline", late)
@@ -149,16 +150,16 @@ func TestObserverCallsBack(t *testing.T) {
 				l := open(t, &fake{})
 				lease := mustAcquire(t, l, "name")
 				var stop func()
-				called := 0
+				var called atomic.Int32
 				stop = attach(t, l, observerFunc(func(context.Context, locker.Event) {
-					if called++; called == 1 {
+					if called.Add(1) == 1 {
 						call(l, lease, stop)
-						called++
+						called.Add(1)
 					}
 				}), locker.EventGranted)
 				_ = start(t, l, "another")
 				time.Sleep(time.Minute)
-				if called < 2 {
+				if called.Load() < 2 {
 					t.Error("the observer hangs")
 				}
 			})

@@ -86,7 +86,7 @@ func (e *engine) join(w *waiter) error {
 		return nil
 	}
 	if q == nil {
-		w.own = queue{head: w, tail: w, askedAt: Stamp(), length: 1}
+		w.own = queue{head: w, tail: w, askedAt: w.origin.began, length: 1}
 		w.q = &w.own
 		e.queues[w.req.Name] = w.q
 		return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -109,14 +110,14 @@ func TestStatsWithoutTTL(t *testing.T) {
 func TestStatsOfACallerThatHasLeft(t *testing.T) {
 	ignoringBubble(t, func(t *testing.T) {
 		for _, opts := range [][]locker.Option{nil, {locker.NoWait()}} {
-			down := true
+			var up atomic.Bool
 			f := &fake{
 				acquire: func(context.Context, *fakeLock) (driver.Grant, error) {
 					time.Sleep(ttl) // ignores its context
 					return driver.Grant{}, errService
 				},
 				release: func(context.Context, *fakeLock) error {
-					if down {
+					if !up.Load() {
 						return errService
 					}
 					return nil
@@ -136,7 +137,7 @@ func TestStatsOfACallerThatHasLeft(t *testing.T) {
 			if s := statsOf(t, l); s.OldestRemoving != ttl+time.Second {
 				t.Errorf("Stats = %+v, want it counted from when the caller left", s)
 			}
-			down = false
+			up.Store(true)
 			time.Sleep(time.Minute)
 			if s := statsOf(t, l); s.Removing != 0 {
 				t.Errorf("Stats = %+v after the removal", s)
