@@ -23,6 +23,7 @@ type Guarantees struct {
 	Expiry     Expiry     // what ends the lease of a dead or silent holder
 	Revocation Revocation // how a holder learns that the service took its lock away
 	Restart    Restart    // what a restart of the service leaves
+	Inspection Inspection // what can be asked about a lock: [Inspect] and [List]
 	RoundTrips int        // round trips of an acquisition without contention; 0: no network is involved
 	Cost       Cost       // what it takes to run the service
 
@@ -119,6 +120,15 @@ const (
 	RestartLeases                         // leases and tokens
 )
 
+// Inspection is what [Inspect] and [List] tell of a lock.
+type Inspection int
+
+const (
+	InspectionNone   Inspection = iota + 1 // nothing: they return [ErrNoInspector]
+	InspectionHolder                       // who holds it
+	InspectionQueue                        // who holds it, and who waits for it on the service, in the service's order
+)
+
 // Cost is what it takes to run the service.
 type Cost int
 
@@ -184,6 +194,9 @@ func (v Revocation) String() string {
 func (v Restart) String() string {
 	return word(v, "nothing", "as persisted", "tokens", "leases and tokens")
 }
+func (v Inspection) String() string {
+	return word(v, "none", "holder", "holder and queue")
+}
 func (v Cost) String() string {
 	return word(v, "none", "low", "medium", "high")
 }
@@ -215,9 +228,9 @@ func word[T ~int](v T, words ...string) string {
 // String is one line with all guarantees, and the reason where a locker promises less than its backend usually does.
 func (g Guarantees) String() string {
 	s := fmt.Sprintf("%s: scope: %v; fault tolerance: %v; mutual exclusion: %v; fencing: %v; clocks assumed: %v; order: %v; waiting: %v; "+
-		"dead holder ends by: %v; revocation: %v; restart leaves: %v; round trips: %d; operational cost: %v",
+		"dead holder ends by: %v; revocation: %v; restart leaves: %v; inspection: %v; round trips: %d; operational cost: %v",
 		g.Backend, g.Scope, g.Tolerance, g.Exclusion, g.Fencing, g.Clocks, g.Order, g.Waiting,
-		g.Expiry, g.Revocation, g.Restart, g.RoundTrips, g.Cost)
+		g.Expiry, g.Revocation, g.Restart, g.Inspection, g.RoundTrips, g.Cost)
 	if g.Because != "" {
 		s += " (" + g.Because + ")"
 	}

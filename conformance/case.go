@@ -36,7 +36,7 @@ func (c Case) String() string { return c.ID + "-" + c.Name }
 // Cases returns the suite, in order.
 func Cases() []Case {
 	return slices.Concat(coreCases, silenceCases, waitingCases, queueCases, ttlCases, ownershipCases, ghostCases, tokenCases, restartCases,
-		fencingCases, lossCases, stressCases, nameCases, configCases, manifestCases)
+		fencingCases, lossCases, stressCases, nameCases, configCases, inspectionCases, manifestCases)
 }
 
 // all requires each of reqs.

@@ -24,7 +24,7 @@ func plain() func(locker.Locker) locker.Locker {
 
 // acquirer is a Locker whose Acquire is replaced.
 type acquirer struct {
-	locker.Locker
+	forwards
 	acquire func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error)
 }
 
@@ -36,7 +36,7 @@ func (a acquirer) Acquire(ctx context.Context, name string, opts ...locker.Optio
 func onAcquire(f func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error)) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker {
-			return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			return acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 				return f(l, ctx, name, opts)
 			}}
 		}
@@ -103,7 +103,7 @@ func rereadToken() func(locker.Locker) locker.Locker {
 	var mu sync.Mutex
 	last := make(map[string]locker.Token)
 	return func(l locker.Locker) locker.Locker {
-		return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+		return acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 			lease, err := l.Acquire(ctx, name, opts...)
 			if err != nil {
 				return nil, err

@@ -27,7 +27,7 @@ func oneConnection() func(locker.Locker) locker.Locker {
 				return &locker.Error{Op: "connect", Err: fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))}
 			}
 		}
-		return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+		return acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 			if err := take(ctx); err != nil {
 				return nil, err
 			}
@@ -71,7 +71,7 @@ func inTurn(newest bool) decorator {
 			return waiting[0] == id
 		}
 		return func(l locker.Locker) locker.Locker {
-			return acquirer{l, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
+			return acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {
 				if req, err := locker.Resolve(name, opts...); err != nil || req.NoWait {
 					return l.Acquire(ctx, name, opts...)
 				}

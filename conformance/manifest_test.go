@@ -13,12 +13,12 @@ import (
 // claiming makes Lockers change what they claim.
 func claiming(change func(*locker.Guarantees)) decorator {
 	return func() func(locker.Locker) locker.Locker {
-		return func(l locker.Locker) locker.Locker { return claimant{l, change} }
+		return func(l locker.Locker) locker.Locker { return claimant{forwards{l}, change} }
 	}
 }
 
 type claimant struct {
-	locker.Locker
+	forwards
 	change func(*locker.Guarantees)
 }
 
@@ -53,6 +53,9 @@ func claims() []claim {
 		{"too much: order", toy, func(g *locker.Guarantees) { g.Order = locker.OrderFIFO }, "B22.3", conformance.Failed},
 		{"too much: notices", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingNotify }, "B12.1", conformance.Failed},
 		{"too much: hand-off", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingHandOff }, "B21", conformance.Failed},
+		{"too little: holder", mem, func(g *locker.Guarantees) { g.Inspection = locker.InspectionNone }, "J64", conformance.Unclaimed},
+		{"too little: queue", mem, func(g *locker.Guarantees) { g.Inspection = locker.InspectionHolder }, "J65", conformance.Unclaimed},
+		{"too much: inspection", toy, func(g *locker.Guarantees) { g.Inspection = locker.InspectionHolder }, "J64", conformance.Failed},
 		{"rightly nothing", toy, func(*locker.Guarantees) {}, "D37.1", conformance.Skipped},
 	}
 }

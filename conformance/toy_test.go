@@ -190,7 +190,7 @@ func (s *toy) guarantees() locker.Guarantees {
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		// The slack is the longest pause of a poll.
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond},
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, RoundTrips: 1, Cost: locker.CostNone,
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, RoundTrips: 1, Cost: locker.CostNone,
 	}
 	if s.flaws.noTTL {
 		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection}, locker.RevocationUnseen

@@ -2,8 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/fencedlock/locker"
 )
@@ -27,23 +25,13 @@ func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, e
 	if !ok {
 		return 0, e.fail("read token", name, locker.ErrNoTokenReader)
 	}
-	if err := ContextError(ctx); err != nil {
+	var token locker.Token
+	err := e.look(ctx, func(ctx context.Context) (err error) {
+		token, err = r.CurrentToken(ctx, name)
+		return err
+	})
+	if err != nil {
 		return 0, e.fail("read token", name, err)
 	}
-	if !e.enter() {
-		return 0, e.fail("read token", name, locker.ErrClosed)
-	}
-	defer e.leave()
-	limited, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	token, err := r.CurrentToken(limited, name)
-	if err == nil {
-		return token, nil
-	}
-	if over := ContextError(ctx); over != nil {
-		err = fmt.Errorf("%w: %w", errNoAnswer, over)
-	} else if errors.Is(err, context.DeadlineExceeded) { // by the limit above, not by the caller's
-		err = errNoAnswer
-	}
-	return 0, e.fail("read token", name, err)
+	return token, nil
 }

@@ -168,6 +168,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

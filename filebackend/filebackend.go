@@ -120,6 +120,7 @@ func Guarantees() locker.Guarantees {
 		Expiry:     locker.Expiry{By: locker.ExpiryProcess},
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartTokens,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

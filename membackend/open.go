@@ -117,6 +117,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartNothing,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

@@ -3,6 +3,8 @@ package middleware
 
 import (
 	"context"
+	"iter"
+	"strings"
 
 	"github.com/fencedlock/locker"
 )
@@ -43,6 +45,33 @@ func (p prefixed) CurrentToken(ctx context.Context, name string) (locker.Token, 
 		return 0, &locker.Error{Op: "read token", Backend: p.Guarantees().Backend, Name: name, Err: err}
 	}
 	return locker.CurrentToken(ctx, p.Locker, p.prefix+name)
+}
+
+// Inspect is the lock's below the prefix, with the name that was asked for.
+func (p prefixed) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	if err := locker.ValidName(name); err != nil {
+		return locker.Status{}, &locker.Error{Op: "inspect", Backend: p.Guarantees().Backend, Name: name, Err: err}
+	}
+	s, err := locker.Inspect(ctx, p.Locker, p.prefix+name, waiters)
+	s.Name = strings.TrimPrefix(s.Name, p.prefix)
+	return s, err
+}
+
+// List is of the locks below the prefix. It leaves out a lock that has the prefix as its name: no name below the
+// prefix is empty.
+func (p prefixed) List(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
+	return func(yield func(locker.Status, error) bool) {
+		for s, err := range locker.List(ctx, p.Locker, p.prefix+prefix, waiters) {
+			name, below := strings.CutPrefix(s.Name, p.prefix)
+			if err == nil && (!below || name == "") {
+				continue
+			}
+			s.Name = name
+			if !yield(s, err) {
+				return
+			}
+		}
+	}
 }
 
 type prefixedLease struct {

@@ -150,6 +150,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartTokens,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

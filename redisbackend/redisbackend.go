@@ -205,6 +205,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartAsPersisted,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

@@ -160,6 +160,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartNothing,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostMedium,
 	}

@@ -39,6 +39,7 @@ func guaranteesAt(tick time.Duration) locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

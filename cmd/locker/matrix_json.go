@@ -20,6 +20,7 @@ type matrixRow struct {
 	DeadHolderEndsBy endsByRow `json:"dead_holder_ends_by"`
 	Revocation       string    `json:"revocation"`
 	RestartLeaves    string    `json:"restart_leaves"`
+	Inspection       string    `json:"inspection"`
 	RoundTrips       int       `json:"round_trips"`
 	OperationalCost  string    `json:"operational_cost"`
 }
@@ -50,6 +51,7 @@ func matrixJSON(rows []locker.Guarantees) string {
 			},
 			Revocation:      valueOf(g.Revocation, "unseen", "renewal", "at-once"),
 			RestartLeaves:   valueOf(g.Restart, "nothing", "as-persisted", "tokens", "leases"),
+			Inspection:      valueOf(g.Inspection, "none", "holder", "queue"),
 			RoundTrips:      g.RoundTrips,
 			OperationalCost: valueOf(g.Cost, "none", "low", "medium", "high"),
 		}

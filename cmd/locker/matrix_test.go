@@ -30,6 +30,7 @@ func sample() []locker.Guarantees {
 		Expiry:     locker.Expiry{By: locker.ExpiryProcess},
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartNothing,
+		Inspection: locker.InspectionNone,
 		Cost:       locker.CostNone,
 	}
 	high := locker.Guarantees{
@@ -44,6 +45,7 @@ func sample() []locker.Guarantees {
 		Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 1500 * time.Millisecond},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}
@@ -123,7 +125,7 @@ func TestMatrixJSONHasTheNamesOfRequirements(t *testing.T) {
 			have, known := map[string]string{
 				"scope": rows[0].Scope, "tolerance": rows[0].FaultTolerance, "exclusion": rows[0].MutualExclusion, "fencing": rows[0].Fencing,
 				"clocks": rows[0].ClocksAssumed, "order": rows[0].Order, "waiting": rows[0].Waiting, "revocation": rows[0].Revocation,
-				"restart": rows[0].RestartLeaves,
+				"restart": rows[0].RestartLeaves, "inspection": rows[0].Inspection,
 			}[field]
 			if known && !met && have != value {
 				t.Errorf("--require %s: the first value that meets it is %q in JSON", r.name, have)
@@ -140,6 +142,7 @@ func everyValue() []locker.Guarantees {
 		rows = append(rows, locker.Guarantees{
 			Scope: locker.Scope(n), Tolerance: locker.Tolerance(n), Exclusion: locker.Exclusion(n), Fencing: locker.Fencing(n), Clocks: locker.Clocks(n),
 			Order: locker.Order(n), Waiting: locker.Waiting(n), Revocation: locker.Revocation(n), Restart: locker.Restart(n),
+			Inspection: locker.Inspection(n),
 		})
 	}
 	return rows

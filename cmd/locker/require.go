@@ -39,6 +39,8 @@ var requirements = []struct {
 	{"restart-as-persisted", locker.RestartAsPersisted},
 	{"restart-tokens", locker.RestartTokens},
 	{"restart-leases", locker.RestartLeases},
+	{"inspection-holder", locker.InspectionHolder},
+	{"inspection-queue", locker.InspectionQueue},
 }
 
 func requirementNames() []string {

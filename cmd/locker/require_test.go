@@ -21,6 +21,7 @@ func TestRequirements(t *testing.T) {
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: time.Second},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
+		Inspection: locker.InspectionQueue,
 	}
 	lowest := locker.Guarantees{
 		Scope:      locker.ScopeProcess,
@@ -32,6 +33,7 @@ func TestRequirements(t *testing.T) {
 		Waiting:    locker.WaitingPolled,
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartNothing,
+		Inspection: locker.InspectionNone,
 	}
 	names := requirementNames()
 	reqs, err := parseRequirements(names)

@@ -26,6 +26,7 @@ func Fields(g locker.Guarantees) []Field {
 		{"dead holder ends by", g.Expiry.String()},
 		{"revocation", g.Revocation.String()},
 		{"restart leaves", g.Restart.String()},
+		{"inspection", g.Inspection.String()},
 		{"round trips", fmt.Sprint(g.RoundTrips)},
 		{"operational cost", g.Cost.String()},
 	}

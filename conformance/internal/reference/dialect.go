@@ -30,6 +30,7 @@ func (d Dialect) guarantees() locker.Guarantees {
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
+		Inspection: locker.InspectionNone,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

@@ -1,0 +1,92 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance/step"
+)
+
+// looks are Inspect and List as functions that return the first error.
+var looks = map[string]func(ctx context.Context, l locker.Locker, name string, waiters int) error{
+	"Inspect": func(ctx context.Context, l locker.Locker, name string, waiters int) error {
+		_, err := locker.Inspect(ctx, l, name, waiters)
+		return err
+	},
+	"List": func(ctx context.Context, l locker.Locker, _ string, waiters int) error {
+		for _, err := range locker.List(ctx, l, "", waiters) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+func inspectionEnds(t T, h *Harness) {
+	l, looker, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	lease, second := step.Acquire(t, l, name), step.Acquire(t, l, name+"2")
+	cause := errors.New("nobody looks any more")
+	over, cancel := context.WithCancelCause(t.Context())
+	cancel(cause)
+	for what, call := range looks {
+		err := step.MustReturn(t, h.Slack, what, func() error { return call(over, looker, name, 1) })
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, cause) {
+			t.Errorf("%s with a context that is over = %v, want its error and cause", what, err)
+		}
+		if err := call(t.Context(), looker, name, -1); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("%s with -1 waiters = %v, want ErrOption", what, err)
+		}
+	}
+	for _, bad := range []string{"", "a\n", strings.Repeat("x", locker.MaxName+1)} {
+		if _, err := locker.Inspect(t.Context(), looker, bad, 0); !errors.Is(err, locker.ErrName) {
+			t.Errorf("Inspect(%q) = %v, want ErrName", bad, err)
+		}
+		for _, err := range locker.List(t.Context(), looker, bad, 0) {
+			if bad != "" && !errors.Is(err, locker.ErrName) {
+				t.Errorf("List(%q) = %v, want ErrName", bad, err)
+			}
+		}
+	}
+	for range locker.List(t.Context(), looker, "", 0) {
+		break // a list that is left has nothing to free
+	}
+	step.Close(t, looker)
+	for what, call := range looks {
+		if err := call(t.Context(), looker, name, 0); !errors.Is(err, locker.ErrClosed) {
+			t.Errorf("%s of a Locker that is closed = %v, want ErrClosed", what, err)
+		}
+	}
+	step.Release(t, lease)
+	step.Release(t, second)
+}
+
+func inspectionOfSilence(t T, h *Harness) {
+	looker, name := h.OpenLocker(t), step.LockName(t)
+	wantUnheld(t, looker, name, "before the silence") // and connects
+	resume := h.PauseService(t)
+	for what, call := range looks {
+		ctx, cancel := context.WithTimeout(t.Context(), h.short())
+		err := step.MustReturn(t, h.short()+h.Slack+time.Second, what, func() error { return call(ctx, looker, name, 1) })
+		cancel()
+		var e *locker.Error
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &e) {
+			t.Errorf("%s of a silent service = %v, want its context's error", what, err)
+		}
+		before := time.Now()
+		if err := call(t.Context(), looker, name, 1); err == nil || errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s of a silent service = %v, want an error that isn't the caller's", what, err)
+		}
+		if took := time.Since(before); took > 6*time.Second+h.Slack {
+			t.Errorf("%s of a silent service took %v, want about 5 s", what, took)
+		}
+	}
+	resume()
+	step.Eventually(t, h.RemovalLimit(), func() error {
+		_, err := locker.Inspect(t.Context(), looker, name, 0)
+		return err
+	})
+}

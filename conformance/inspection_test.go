@@ -1,0 +1,230 @@
+package conformance_test
+
+import (
+	"context"
+	"iter"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// forwards passes inspection on to the Locker that a decorator is around.
+type forwards struct{ locker.Locker }
+
+func (f forwards) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	return locker.Inspect(ctx, f.Locker, name, waiters)
+}
+
+func (f forwards) List(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
+	return locker.List(ctx, f.Locker, prefix, waiters)
+}
+
+// looker is a Locker whose inspection is replaced.
+type looker struct {
+	forwards
+	inspect func(ctx context.Context, name string, waiters int) (locker.Status, error)            // nil: as below
+	list    func(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] // nil: as below
+}
+
+func (l looker) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	if l.inspect == nil {
+		return l.forwards.Inspect(ctx, name, waiters)
+	}
+	return l.inspect(ctx, name, waiters)
+}
+
+func (l looker) List(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
+	if l.list == nil {
+		return l.forwards.List(ctx, prefix, waiters)
+	}
+	return l.list(ctx, prefix, waiters)
+}
+
+// onStatus makes a decorator that changes what Inspect shows.
+func onStatus(change func(*locker.Status)) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker {
+			return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+				s, err := locker.Inspect(ctx, l, name, waiters)
+				change(&s)
+				return s, err
+			}}
+		}
+	}
+}
+
+// onList makes a decorator that replaces what List shows.
+func onList(list func(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker {
+			return looker{forwards: forwards{l}, list: func(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
+				for _, err := range locker.List(ctx, l, prefix, waiters) {
+					if err != nil {
+						return locker.List(ctx, l, prefix, waiters)
+					}
+				}
+				return func(yield func(locker.Status, error) bool) {
+					for _, s := range list(ctx, l, prefix, waiters) {
+						if !yield(s, nil) {
+							return
+						}
+					}
+				}
+			}}
+		}
+	}
+}
+
+func statuses(ctx context.Context, l locker.Locker, prefix string, waiters int) (all []locker.Status) {
+	for s, err := range locker.List(ctx, l, prefix, waiters) {
+		if err == nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// inspectionSabotages are mistakes of a program that looks into a service.
+func inspectionSabotages() []sabotage {
+	mem := memHarness
+	return []sabotage{
+		{bug: "former holder is shown", harness: mem(remembersHolder(false)), named: "J64", others: "J65", perhaps: "J67"},
+		{bug: "dead holder is shown", harness: mem(remembersHolder(true)), named: "J67"},
+		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J65 J70"},
+		{bug: "last waiter is shown first", harness: mem(onStatus(func(s *locker.Status) { slices.Reverse(s.Waiters) })), named: "J65"},
+		{bug: "waiters that are not shown are not counted", harness: mem(onStatus(func(s *locker.Status) { s.Waiting = len(s.Waiters) })), named: "J65"},
+		{bug: "look by a trial", harness: mem(trial), named: "J66"},
+		{bug: "names with braces are not listed", harness: mem(onList(withoutBraces)), named: "J68"},
+		{bug: "names are shown as they are stored", harness: mem(onList(escaped)), named: "J68", others: "J70"},
+		{bug: "prefix of a list is a pattern", harness: mem(onList(byPattern)), named: "J68"},
+		{bug: "a lock is listed twice", harness: mem(onList(twice)), named: "J69", others: "J68 J70"},
+		{bug: "names that came since the last list are shown only", harness: mem(newestOnly), named: "J69", others: "J68 J70"},
+		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J65"},
+		{bug: "a look ignores its context", harness: mem(unending), named: "J71", others: "J71.1"},
+		{bug: "a look times out as its caller", harness: mem(impatientLook), named: "J71.1"},
+	}
+}
+
+// remembersHolder shows a holder until it sees another one: a former holder, or, if by is true, one
+// whose lease has ended by time.
+func remembersHolder(byTime bool) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		var mu sync.Mutex
+		last := make(map[string]*locker.Party)
+		at := make(map[string]time.Time)
+		return onStatus(func(s *locker.Status) {
+			mu.Lock()
+			defer mu.Unlock()
+			before := last[s.Name]
+			switch {
+			case s.Holder != nil:
+				last[s.Name], at[s.Name] = s.Holder, time.Now()
+			case before != nil && (!byTime || time.Since(at[s.Name]) > 0):
+				s.Holder = before
+			}
+		})()
+	}
+}
+
+func inSeconds(s *locker.Status) {
+	if s.Holder != nil {
+		s.Holder.Expires /= 1000
+	}
+}
+
+// trial tells whether a lock is held by trying to acquire it.
+func trial() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+			if lease, err := locker.TryAcquire(ctx, l, name); err == nil {
+				time.Sleep(time.Millisecond)
+				return locker.Status{Name: name, Key: name}, lease.Release(ctx)
+			}
+			return locker.Inspect(ctx, l, name, waiters)
+		}}
+	}
+}
+
+func withoutBraces(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status {
+	return slices.DeleteFunc(statuses(ctx, l, prefix, waiters), func(s locker.Status) bool { return strings.Contains(s.Name, "}") })
+}
+
+func escaped(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status {
+	all := statuses(ctx, l, prefix, waiters)
+	for i := range all {
+		all[i].Name = url.PathEscape(all[i].Name)
+	}
+	return all
+}
+
+func byPattern(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status {
+	head, _, _ := strings.Cut(prefix, "[")
+	return statuses(ctx, l, strings.TrimRight(head, "/"), waiters)
+}
+
+func twice(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status {
+	all := statuses(ctx, l, prefix, waiters)
+	return append(all, all...)
+}
+
+// newestOnly leaves out what the list before has shown.
+func newestOnly() func(locker.Locker) locker.Locker {
+	var mu sync.Mutex
+	seen := make(map[string]bool)
+	return onList(func(ctx context.Context, l locker.Locker, prefix string, waiters int) []locker.Status {
+		mu.Lock()
+		defer mu.Unlock()
+		var all []locker.Status
+		now := make(map[string]bool)
+		for _, s := range statuses(ctx, l, prefix, waiters) {
+			if now[s.Key] = true; !seen[s.Key] {
+				all = append(all, s)
+			}
+		}
+		maps.Copy(seen, now)
+		return all
+	})()
+}
+
+// baseless shows tokens as the storage has them, with a base that Acquire puts on and Inspect
+// doesn't.
+func baseless() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		based, err := locker.TokenBase(l, 7)
+		if err != nil {
+			panic(err)
+		}
+		return looker{forwards: forwards{based}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+			return locker.Inspect(ctx, l, name, waiters)
+		}}
+	}
+}
+
+func unending() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{
+			forwards: forwards{l},
+			inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+				return locker.Inspect(context.WithoutCancel(ctx), l, name, waiters)
+			},
+			list: func(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
+				return locker.List(context.WithoutCancel(ctx), l, prefix, waiters)
+			},
+		}
+	}
+}
+
+func impatientLook() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			return locker.Inspect(ctx, l, name, waiters)
+		}}
+	}
+}

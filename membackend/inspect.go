@@ -1,0 +1,80 @@
+package membackend
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+var _ driver.Inspector = (*memDriver)(nil)
+
+// Inspect is one request.
+func (d *memDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	var status locker.Status // only for an answer that came, as in CurrentToken
+	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
+		status, _ = d.client.server.inspect(name, waiters, now)
+	}}); err != nil {
+		return locker.Status{}, err
+	}
+	return status, nil
+}
+
+// List is one request, and so one moment for all locks.
+func (d *memDriver) List(prefix string, waiters int) driver.Pages {
+	return func(ctx context.Context) ([]locker.Status, bool, error) {
+		var page []locker.Status
+		if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
+			page = d.client.server.list(prefix, waiters, now)
+		}}); err != nil {
+			return nil, false, err
+		}
+		return page, false, nil
+	}
+}
+
+// inspect describes a lock, and reports whether it is held or waited for. It doesn't advance the
+// queue: that is for those who want the lock.
+func (s *Server) inspect(name string, waiters int, now driver.Instant) (locker.Status, bool) {
+	status := locker.Status{Name: name, Key: name}
+	e := s.locks[name]
+	if e == nil {
+		return status, false
+	}
+	if e.holder != nil && now < e.expires {
+		status.Holder = &locker.Party{Owner: e.holder.owner, Token: e.token, Since: since(e.token), Expires: e.expires.Sub(now)}
+	}
+	for _, w := range e.queue {
+		if now >= w.expires {
+			continue
+		}
+		if status.Waiting++; len(status.Waiters) < waiters {
+			status.Waiters = append(status.Waiters, locker.Party{Owner: w.owner})
+		}
+	}
+	return status, status.Holder != nil || status.Waiting > 0
+}
+
+func (s *Server) list(prefix string, waiters int, now driver.Instant) []locker.Status {
+	var all []locker.Status
+	for name := range s.locks {
+		if !strings.HasPrefix(name, prefix) {
+			continue
+		}
+		if status, busy := s.inspect(name, waiters, now); busy {
+			all = append(all, status)
+		}
+	}
+	return all
+}
+
+// since is when a lock was granted, by its token; see mint. It is zero for a token that is ahead of
+// the clock.
+func since(token locker.Token) time.Time {
+	if token > clock() {
+		return time.Time{}
+	}
+	return time.UnixMicro(int64(token))
+}
