@@ -38,6 +38,7 @@ func (d *redisDriver) open(ctx context.Context) error {
 		channel, d.grants = "", nil
 		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
 		d.guarantees.Expiry.Slack = pollSlack
+		d.guarantees.Inspection = locker.InspectionHolder
 	}
 	nobody := driver.NewOwner()
 	r := request{script: probeScript, key: lockKey(d.prefix, "probe "+nobody), owner: nobody, ttl: time.Second, channel: channel}

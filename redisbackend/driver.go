@@ -16,6 +16,7 @@ type redisDriver struct {
 	config
 	router     *router
 	grants     *grantListener // nil: waiters poll
+	inspector  inspector
 	guarantees locker.Guarantees
 	done       func() error // called when the driver is closed; nil: nothing
 }

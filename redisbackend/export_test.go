@@ -22,6 +22,8 @@ var (
 	LockKey   = lockKey
 	KeysOf    = keysOf
 	StaggerOf = staggerOf
+
+	ScanPattern = scanPattern
 )
 
 // Scripts are the texts of the scripts, by name.
@@ -29,6 +31,7 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
 		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "tombstone_one": tombstoneOneScript.Text, "keep_one": keepOneScript.Text,
+		"inspect": inspectScript.Text,
 	}
 }
 

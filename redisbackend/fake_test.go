@@ -50,7 +50,7 @@ func newFake(t *testing.T) *fake {
 
 func (f *fake) reply(command []string) string {
 	switch strings.ToLower(command[0]) {
-	case "eval", "evalsha":
+	case "eval", "evalsha", "eval_ro", "evalsha_ro", "scan":
 		f.mu.Lock()
 		f.calls = append(f.calls, command)
 		script := f.script

@@ -186,8 +186,8 @@ func hint(err error, usesTLS bool) error {
 }
 
 // Guarantees is what a Locker of one Redis server promises. With Sentinels it survives failovers
-// ([locker.ToleranceFailover]). So does a Locker of a Cluster, where waiters poll and have no order
-// ([locker.WaitingPolled], [locker.OrderNone]).
+// ([locker.ToleranceFailover]). So does a Locker of a Cluster, where waiters poll, have no order, and
+// aren't known ([locker.WaitingPolled], [locker.OrderNone], [locker.InspectionHolder]).
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,
@@ -205,7 +205,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartAsPersisted,
-		Inspection: locker.InspectionNone,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

@@ -150,12 +150,30 @@ func parseReply(answer any) (reply, error) {
 	return r, nil
 }
 
-// parseLease reads the token from the value of a lock's key.
-func parseLease(value string) (locker.Token, error) {
-	_, text, _ := strings.Cut(value, " ")
-	token, err := strconv.ParseInt(text, 10, 64)
+// parseLease reads the value of a lock's key.
+func parseLease(value string) (owner string, token locker.Token, err error) {
+	owner, text, _ := strings.Cut(value, " ")
+	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %q", value)
+		return "", 0, fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %q", value)
 	}
-	return locker.Token(token), nil
+	return owner, locker.Token(n), nil
+}
+
+// parseScan reads the answer to SCAN.
+func parseScan(answer any) (keys []string, cursor uint64, err error) {
+	values, _ := answer.([]any)
+	if len(values) == 2 {
+		text, _ := values[0].(string)
+		list, ok := values[1].([]any)
+		cursor, err = strconv.ParseUint(text, 10, 64)
+		for _, value := range list {
+			key, _ := value.(string)
+			keys = append(keys, key)
+		}
+		if ok && err == nil {
+			return keys, cursor, nil
+		}
+	}
+	return nil, 0, fmt.Errorf("invalid answer to SCAN: %.100v", answer)
 }

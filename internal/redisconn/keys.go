@@ -17,6 +17,16 @@ var escape = strings.NewReplacer("%", "%25", "{", "%7B", "}", "%7D").Replace
 // Key is the key of a name.
 func Key(prefix, name string) string { return prefix + "{" + escape(name) + "}" }
 
+var unescape = strings.NewReplacer("%25", "%", "%7B", "{", "%7D", "}").Replace
+
+// NameOf is the name whose key is key, and false if key is no key of a name.
+func NameOf(prefix, key string) (string, bool) {
+	text, ok1 := strings.CutPrefix(key, prefix+"{")
+	text, ok2 := strings.CutSuffix(text, "}")
+	name := unescape(text)
+	return name, ok1 && ok2 && escape(name) == text
+}
+
 // CheckPrefix refuses a prefix that would make keys ambiguous or unreadable.
 func CheckPrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {

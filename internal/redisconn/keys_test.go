@@ -14,6 +14,14 @@ func TestKey(t *testing.T) {
 		if got := redisconn.Key("p:", name); got != want {
 			t.Errorf("Key(%q) = %q, want %q", name, got, want)
 		}
+		if got, ok := redisconn.NameOf("p:", want); got != name || !ok {
+			t.Errorf("NameOf(%q) = %q, %v, want %q", want, got, ok, name)
+		}
+	}
+	for _, foreign := range []string{"", "p:", "a", "p:a", "p:{a", "p:a}", "q:{a}", "p:{a}:token", "p:{a%7b}", "p:{a%}", "p:{a}}"} {
+		if got, ok := redisconn.NameOf("p:", foreign); ok {
+			t.Errorf("NameOf(%q) = %q, want none: no name has that key", foreign, got)
+		}
 	}
 }
 

@@ -1,0 +1,142 @@
+package redisbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+var _ driver.Inspector = (*redisDriver)(nil)
+
+var inspectScript = redisconn.LoadScript(files, "inspect.lua")
+
+// Inspect is one request.
+func (d *redisDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	all, err := d.inspector.inspect(ctx, d, []string{name}, waiters)
+	if err != nil {
+		return locker.Status{}, d.router.conn.NameServer(ctx, err, lockKey(d.prefix, name))
+	}
+	return all[0], nil
+}
+
+// inspector knows how the servers execute the script.
+type inspector struct {
+	writes atomic.Bool // they don't know EVALSHA_RO (before Redis 7), or don't permit it
+}
+
+// inspect asks for several locks in one message. The requests change nothing, so they are repeated
+// when the script or the command isn't known, and when a connection has ended.
+func (i *inspector) inspect(ctx context.Context, d *redisDriver, names []string, waiters int) ([]locker.Status, error) {
+	conn := d.router.conn
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	whole := false
+	for try := 1; ; try++ {
+		// A client that may read from replicas sends them what is marked as reading.
+		readOnly := !i.writes.Load() && (conn.Cluster == nil || !conn.Cluster.Options().ReadOnly)
+		cmds := make([]redis.Cmder, len(names))
+		for j, name := range names {
+			cmds[j] = conn.NewCommand(ctx, inspectWords(lockKey(d.prefix, name), waiters, conn.Cluster != nil, readOnly, whole))
+		}
+		err := conn.Send(ctx, cmds...)
+		all := make([]locker.Status, len(names))
+		for j, cmd := range cmds {
+			if err != nil {
+				break
+			}
+			var result any
+			if result, err = cmd.(*redisconn.Command).Result(); err == nil {
+				all[j], err = parseStatus(names[j], lockKey(d.prefix, names[j]), result)
+			}
+		}
+		switch {
+		case err == nil:
+			return all, nil
+		case try >= maxTries || ctx.Err() != nil:
+			return nil, err
+		case redisconn.Says(err, "NOSCRIPT"):
+			whole = true
+		case readOnly && redisconn.Says(err, "unknown command", "NOPERM"): // a Locker's user may have EVALSHA alone
+			i.writes.Store(true)
+		case !redisconn.Broken(err):
+			return nil, permissionsFor(d.prefix).Explain(err)
+		}
+	}
+}
+
+// inspectWords are a request for one lock on the wire.
+func inspectWords(key string, waiters int, cluster, readOnly, whole bool) []any {
+	words := []any{"evalsha", inspectScript.Digest}
+	if whole {
+		words = []any{"eval", inspectScript.Text}
+	}
+	if readOnly {
+		words[0] = words[0].(string) + "_ro"
+	}
+	if cluster {
+		return append(words, 1, key, waiters)
+	}
+	return append(words, 2, key, keysOf(key, "")[2], waiters)
+}
+
+// parseStatus reads an answer of inspect.lua.
+func parseStatus(name, key string, answer any) (locker.Status, error) {
+	s := locker.Status{Name: name, Key: key}
+	values, _ := answer.([]any)
+	if len(values) < 3 {
+		return s, fmt.Errorf("invalid answer of a script: %v", answer)
+	}
+	pttl, ok1 := values[1].(int64)
+	waiting, ok2 := values[2].(int64)
+	if !ok1 || !ok2 {
+		return s, fmt.Errorf("invalid answer of a script: %v", answer)
+	}
+	s.Waiting = int(waiting)
+	if lease, held := values[0].(string); held {
+		s.Holder = parseHolder(lease)
+		s.Holder.Expires = max(time.Duration(pttl), 0) * time.Millisecond // negative: somebody has removed its expiry
+	}
+	for _, value := range values[3:] {
+		owner, _ := value.(string)
+		s.Waiters = append(s.Waiters, locker.Party{Owner: owner})
+	}
+	return s, nil
+}
+
+// parseHolder reads the value of a lock's key. What somebody else has written there holds the lock
+// as well, and tells nothing.
+func parseHolder(value string) *locker.Party {
+	owner, token, err := parseLease(value)
+	if err != nil {
+		return new(locker.Party)
+	}
+	p := &locker.Party{Owner: owner, Token: token}
+	// The token is the server's clock at the grant, in µs, unless that had been set back.
+	if at := time.UnixMicro(int64(token)); at.Before(time.Now().Add(clockDifference)) {
+		p.Since = at
+	}
+	return p
+}
+
+// clockDifference is how far the server's clock may be ahead of ours before a token can't be a time.
+const clockDifference = time.Minute
+
+// errLeft is the error of a list whose master is no part of the Cluster any more.
+var errLeft = errors.New("the servers of the Cluster have changed during the list")
+
+// leftCluster explains the error of a master's client that go-redis has closed.
+func leftCluster(err error) error {
+	if errors.Is(err, redis.ErrClosed) {
+		return fmt.Errorf("%w: %w", errLeft, kit.Overdue(err))
+	}
+	return err
+}

@@ -1,0 +1,22 @@
+-- inspect reads what exists of a lock. It writes nothing and hands nothing on, so a server executes
+-- it by EVALSHA_RO, for users who may only read.
+--
+-- KEYS[1]  lock
+-- KEYS[2]  queue    not given in a Cluster, where nobody queues and the keys of a slot may be apart
+-- ARGV[1]  how many waiters to return
+--
+-- It answers {lease, pttl, waiting, owner, …}. lease is the value of the lock's key, false if there
+-- is none, and '' if the key is of another type. waiting is -1 if nobody queues here.
+local lease = redis.pcall('GET', KEYS[1])
+if type(lease) == 'table' then lease = '' end
+local answer = {lease, redis.call('PTTL', KEYS[1]), -1}
+if KEYS[2] then
+  local waiting = redis.pcall('ZCARD', KEYS[2]) -- an error if somebody has put something else there
+  answer[3] = type(waiting) == 'number' and waiting or 0
+  if answer[3] > 0 and ARGV[1] ~= '0' then
+    for _, owner in ipairs(redis.call('ZRANGE', KEYS[2], 0, ARGV[1] - 1)) do
+      answer[#answer + 1] = owner
+    end
+  end
+end
+return answer

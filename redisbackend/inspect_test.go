@@ -1,0 +1,168 @@
+package redisbackend_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
+	"github.com/fencedlock/locker/redisbackend"
+)
+
+// inspected is an answer of inspect.lua.
+func inspected(lease string, pttl, waiting int, owners ...string) string {
+	if lease == "" {
+		lease = "$-1\r\n"
+	} else {
+		lease = redistest.Bulk(lease)
+	}
+	text := fmt.Sprintf("*%d\r\n%s:%d\r\n:%d\r\n", 3+len(owners), lease, pttl, waiting)
+	for _, owner := range owners {
+		text += redistest.Bulk(owner)
+	}
+	return text
+}
+
+func inspectA(t *testing.T, d driver.Driver) locker.Status {
+	t.Helper()
+	s, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2)
+	if err != nil {
+		t.Fatalf("Inspect = %v", err)
+	}
+	return s
+}
+
+func TestInspectReadsTheAnswer(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	f.answers(inspected("own 1795221171926053", 1500, 3, "w1", "w2"))
+	s := inspectA(t, d)
+	if s.Name != "a" || s.Key != "locker:{a}" || s.Waiting != 3 || len(s.Waiters) != 2 || s.Waiters[1].Owner != "w2" {
+		t.Errorf("Inspect = %+v, want the queue of a", s)
+	}
+	if p := *s.Holder; p.Owner != "own" || p.Token != 1795221171926053 || p.Expires != 1500*time.Millisecond {
+		t.Errorf("Inspect shows the holder %+v", p)
+	}
+	last := f.calls[len(f.calls)-1]
+	if want := []string{"evalsha_ro", "2", "locker:{a}", "locker:{a}:queue", "2"}; !slices.Equal(slices.Delete(slices.Clone(last), 1, 2), want) {
+		t.Errorf("Inspect has sent %q, want %q and the digest", last, want)
+	}
+	f.answers(inspected("", -2, 0))
+	if s := inspectA(t, d); s.Holder != nil || s.Waiting != 0 {
+		t.Errorf("Inspect of a free lock = %+v", s)
+	}
+	f.answers(inspected("somebody's", -1, -1))
+	if s := inspectA(t, d); s.Holder == nil || *s.Holder != (locker.Party{}) || s.Waiting != -1 {
+		t.Errorf("Inspect of a key of somebody else = %+v, want a holder of whom nothing is known", s)
+	}
+	f.answers(inspected("own 9223372036854775807", 10, 0)) // a token that has left the clock
+	if s := inspectA(t, d); !s.Holder.Since.IsZero() {
+		t.Errorf("Since = %v, want none: the token is no time", s.Holder.Since)
+	}
+	f.answers("*1\r\n:7\r\n")
+	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2); err == nil {
+		t.Error("Inspect with an answer that makes no sense = nil")
+	}
+}
+
+// A server before Redis 7 doesn't know EVALSHA_RO, and another one may not permit it. That is learnt
+// once.
+func TestInspectFindsTheCommand(t *testing.T) {
+	for _, refusal := range []string{"-ERR unknown command 'evalsha_ro', with args beginning with: \r\n",
+		"-NOPERM this user has no permissions to run the 'evalsha_ro' command\r\n"} {
+		findsTheCommand(t, refusal)
+	}
+}
+
+func findsTheCommand(t *testing.T, refusal string) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	known := map[string]bool{"evalsha": true, "eval": true}
+	loaded := false
+	f.does(func(command []string) string {
+		switch name := strings.ToLower(command[0]); {
+		case !known[name]:
+			return refusal
+		case strings.HasPrefix(name, "evalsha") && !loaded:
+			return "-NOSCRIPT No matching script.\r\n"
+		}
+		loaded = true
+		return inspected("own 7", 10, 0)
+	})
+	inspectA(t, d)
+	inspectA(t, d)
+	var sent []string
+	for _, call := range f.calls {
+		sent = append(sent, strings.ToLower(call[0]))
+	}
+	if want := []string{"evalsha_ro", "evalsha", "eval", "evalsha"}; !slices.Equal(sent, want) {
+		t.Errorf("two calls of Inspect have sent %q, want %q", sent, want)
+	}
+	f.answers("-NOPERM this user has no permissions to run the 'evalsha' command\r\n")
+	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2); err == nil || !strings.Contains(err.Error(), "docs/redis.md") {
+		t.Errorf("Inspect without a permission = %v, want what is missing", err)
+	}
+}
+
+// A scan returns keys more than once, and keys that aren't locks.
+func TestListSeesEachLockOnce(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	steps := map[string]struct {
+		next string
+		keys []string
+	}{
+		"0": {"7", []string{"locker:{a}", "locker:{a}:queue", "locker:{a}:token", "locker:{b}:token", "locker:{free}"}},
+		"7": {"9", nil},
+		"9": {"0", []string{"locker:{%7Bc%25}:queue", "locker:{a}", "locker:{c}:tomb:x", "locker:grants:1", "other:{a}", "locker:{%7b}", "locker:{}"}},
+	}
+	var patterns []string
+	f.does(func(command []string) string {
+		if strings.EqualFold(command[0], "scan") {
+			patterns = append(patterns, command[3])
+			step := steps[command[1]]
+			text := "*2\r\n" + redistest.Bulk(step.next) + fmt.Sprintf("*%d\r\n", len(step.keys))
+			for _, key := range step.keys {
+				text += redistest.Bulk(key)
+			}
+			return text
+		}
+		switch command[3] {
+		case "locker:{free}":
+			return inspected("", -2, 0)
+		case "locker:{a}":
+			return inspected("own 7", 10, 0)
+		}
+		return inspected("", -2, 1)
+	})
+	next, pages := d.(driver.Inspector).List("", 0), 0
+	var names []string
+	for more := true; more; pages++ {
+		page, m, err := next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range page {
+			names = append(names, s.Name)
+		}
+		more = m
+	}
+	if !slices.Equal(names, []string{"a", "{c%"}) || pages != 3 {
+		t.Errorf("List shows %q on %d pages, want a and {c%% on 3", names, pages)
+	}
+	if patterns[0] != "locker:{*" {
+		t.Errorf("the pattern is %q", patterns[0])
+	}
+	if got, want := redisbackend.ScanPattern("p?:", `a*{[\]`), `p\?:{a\*%7B\[\\\]*`; got != want {
+		t.Errorf("the pattern is %q, want %q", got, want)
+	}
+	f.answers("-NOPERM User me has no permissions to run the 'scan' command\r\n")
+	if _, _, err := d.(driver.Inspector).List("", 0)(t.Context()); err == nil || !strings.Contains(err.Error(), "permission is missing") {
+		t.Errorf("List without a permission = %v, want what is missing", err)
+	}
+}

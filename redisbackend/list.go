@@ -1,0 +1,162 @@
+package redisbackend
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
+)
+
+const (
+	scanCount   = 1000 // keys that the server looks at for one answer
+	inspectSize = 500  // locks in one message
+)
+
+// list is the state of one list. There is no index of names: to keep one would cost commands in
+// each acquisition and release, and in a Cluster it would be on another server. So all keys of each
+// master are scanned. A key that exists from the beginning to the end of a scan is in it, perhaps
+// more than once.
+type list struct {
+	d       *redisDriver
+	prefix  string
+	waiters int
+	masters []*redis.Client // of a Cluster that are still to be scanned; the first one is
+	begun   bool
+	cursor  uint64
+	seen    map[string]struct{} // names that were on a page
+}
+
+// List scans the keys of all masters. One page is one step of the scan, and what is asked about the
+// locks in it.
+func (d *redisDriver) List(prefix string, waiters int) driver.Pages {
+	l := &list{d: d, prefix: prefix, waiters: waiters, seen: make(map[string]struct{})}
+	return l.next
+}
+
+func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
+	conn := l.d.router.conn
+	if !l.begun && conn.Cluster != nil {
+		if err := l.findMasters(ctx); err != nil {
+			return nil, false, redisconn.OverdueFrom("", err)
+		}
+	}
+	l.begun = true
+	names, err := l.scan(ctx)
+	if err != nil {
+		return nil, false, redisconn.OverdueFrom(redisconn.AddressOf(conn.Client), permissionsFor(l.d.prefix).Explain(err))
+	}
+	var page []locker.Status
+	for some := range slices.Chunk(names, inspectSize) {
+		all, err := l.d.inspector.inspect(ctx, l.d, some, l.waiters)
+		if err != nil {
+			return nil, false, l.d.router.conn.NameServer(ctx, err, lockKey(l.d.prefix, some[0]))
+		}
+		for _, s := range all {
+			if s.Holder != nil || s.Waiting > 0 {
+				l.seen[s.Name] = struct{}{}
+				page = append(page, s)
+			}
+		}
+	}
+	if l.cursor == 0 && len(l.masters) > 0 {
+		l.masters = l.masters[1:]
+	}
+	return page, l.cursor != 0 || len(l.masters) > 0, nil
+}
+
+func (l *list) findMasters(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	conn := l.d.router.conn
+	var mu sync.Mutex
+	var masters []*redis.Client
+	var err error
+	if left := conn.Call(ctx, func() {
+		err = conn.Cluster.ForEachMaster(ctx, func(_ context.Context, c *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			masters = append(masters, c)
+			return nil
+		})
+	}); left != nil {
+		return left
+	}
+	l.masters = masters
+	return err
+}
+
+// scan makes one step, and returns the names of the locks in it that were on no page.
+func (l *list) scan(ctx context.Context) ([]string, error) {
+	keys, cursor, err := l.step(ctx)
+	if redisconn.Broken(err) && ctx.Err() == nil {
+		keys, cursor, err = l.step(ctx) // on another connection
+	}
+	if err != nil {
+		return nil, leftCluster(err)
+	}
+	l.cursor = cursor
+	names := make(map[string]struct{})
+	var found []string
+	for _, key := range keys {
+		name, ok := l.nameOf(key)
+		if !ok {
+			continue
+		}
+		if _, again := l.seen[name]; again {
+			continue
+		}
+		if _, again := names[name]; !again {
+			names[name] = struct{}{}
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// step sends SCAN. On one server it goes the way of all requests, and to a master of a Cluster by
+// that one's client.
+func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
+	defer cancel()
+	conn, pattern := l.d.router.conn, scanPattern(l.d.prefix, l.prefix)
+	if len(l.masters) > 0 {
+		if left := conn.Call(ctx, func() {
+			keys, cursor, err = l.masters[0].Scan(ctx, l.cursor, pattern, scanCount).Result()
+		}); left != nil {
+			return nil, 0, left
+		}
+		return keys, cursor, err
+	}
+	cmd := conn.NewCommand(ctx, []any{"scan", strconv.FormatUint(l.cursor, 10), "match", pattern, "count", scanCount})
+	if err := conn.Send(ctx, cmd); err != nil {
+		return nil, 0, err
+	}
+	result, err := cmd.Result()
+	if err != nil {
+		return nil, 0, err
+	}
+	return parseScan(result)
+}
+
+// scanPattern matches the keys of all locks whose names begin with prefix.
+func scanPattern(keyPrefix, prefix string) string {
+	key := redisconn.Key(keyPrefix, prefix)
+	return escapePattern.Replace(strings.TrimSuffix(key, "}")) + "*"
+}
+
+var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// nameOf is the name of the lock whose key, or queue, key is. Other keys of a name stay when the
+// lock is free.
+func (l *list) nameOf(key string) (string, bool) {
+	lock := strings.TrimSuffix(key, ":queue")
+	name, ok := redisconn.NameOf(l.d.prefix, lock)
+	return name, ok && strings.HasPrefix(name, l.prefix) && locker.ValidName(name) == nil
+}
