@@ -1,6 +1,7 @@
 package etcdbackend_test
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -46,15 +47,15 @@ func (c *cluster) txn(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	return resp, nil
 }
 
-func (c *cluster) differs(cmp *pb.Compare) bool {
-	kv := c.get(string(cmp.Key))
-	switch cmp.Target {
+func (c *cluster) differs(is *pb.Compare) bool {
+	kv := c.get(string(is.Key))
+	switch is.Target {
 	case pb.Compare_CREATE:
-		return kv.CreateRevision != cmp.GetCreateRevision()
+		return kv.CreateRevision != is.GetCreateRevision()
 	case pb.Compare_MOD:
-		return kv.ModRevision != cmp.GetModRevision()
+		return kv.ModRevision != is.GetModRevision()
 	case pb.Compare_LEASE:
-		return kv.Lease != cmp.GetLease()
+		return kv.Lease != is.GetLease()
 	}
 	panic("not needed so far")
 }
@@ -82,6 +83,12 @@ func (c *cluster) execute(op *pb.RequestOp) *pb.ResponseOp {
 			}
 		}
 	}
+	if r.SortTarget == pb.RangeRequest_CREATE {
+		slices.SortFunc(found.Kvs, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
+	}
+	if r.Limit > 0 && found.Count > r.Limit {
+		found.Kvs, found.More = found.Kvs[:r.Limit], true
+	}
 	return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: found}}
 }
 
@@ -107,6 +114,17 @@ func (c *cluster) LeaseRevoke(_ context.Context, r *pb.LeaseRevokeRequest) (*pb.
 	delete(c.leases, r.ID)
 	maps.DeleteFunc(c.keys, func(_ string, kv *mvccpb.KeyValue) bool { return kv.Lease == r.ID })
 	return &pb.LeaseRevokeResponse{Header: c.header()}, nil
+}
+
+func (c *cluster) LeaseTimeToLive(_ context.Context, r *pb.LeaseTimeToLiveRequest) (*pb.LeaseTimeToLiveResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.looked++
+	resp := &pb.LeaseTimeToLiveResponse{Header: c.header(), ID: r.ID, TTL: -1}
+	if c.leases[r.ID] {
+		resp.TTL = c.least[r.ID]
+	}
+	return resp, nil
 }
 
 func (c *cluster) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {

@@ -40,6 +40,7 @@ type cluster struct {
 	keys     map[string]*mvccpb.KeyValue
 	leases   map[int64]bool
 	visited  int             // keys that ranges have looked at
+	looked   int             // requests for the time to live of an etcd lease
 	asked    []int64         // the TTLs of all Grants
 	least    map[int64]int64 // the TTL of each that every member has at least: the one that was asked for
 }

@@ -168,7 +168,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
-		Inspection: locker.InspectionNone,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

@@ -3,8 +3,10 @@ package etcdbackend
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
@@ -14,10 +16,22 @@ import (
 // The key of an acquisition is PREFIX NAME / OWNER. The slashes in a name are escaped, and so is
 // the character that escapes: so all keys that begin with PREFIX NAME / belong to this very name,
 // and no name can be written so that its keys are taken for another name's.
-var escape = strings.NewReplacer("%", "%25", "/", "%2F").Replace
+var (
+	escape   = strings.NewReplacer("%", "%25", "/", "%2F").Replace
+	unescape = strings.NewReplacer("%25", "%", "%2F", "/").Replace
+)
 
 // dirOf is what the keys of all acquisitions of a name begin with.
 func dirOf(prefix, name string) string { return prefix + escape(name) + "/" }
+
+// dirOfKey is the [dirOf] of the name that a key belongs to, and false if it belongs to none: a
+// guard key, or what somebody else has put.
+func (d *etcdDriver) dirOfKey(key string) (string, bool) {
+	text, ok := strings.CutPrefix(key, d.prefix)
+	text, _, slash := strings.Cut(text, "/")
+	name := unescape(text)
+	return d.prefix + text + "/", ok && slash && escape(name) == text && locker.ValidName(name) == nil
+}
 
 // endOf is the end of the range of all keys that begin with prefix.
 func endOf(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
@@ -25,6 +39,14 @@ func endOf(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
 // guardKeyOf is the guard key of an etcd lease: see etcdLease. No name is written with "%g".
 func guardKeyOf(prefix string, id clientv3.LeaseID) string {
 	return fmt.Sprintf("%s%%guard/%016x", prefix, int64(id))
+}
+
+// sessionOf is the etcd lease that a key is attached to, as etcdctl writes it, and idOf reads that.
+func sessionOf(kv *mvccpb.KeyValue) string { return fmt.Sprintf("%016x", uint64(kv.Lease)) }
+
+func idOf(session string) clientv3.LeaseID {
+	id, _ := strconv.ParseUint(session, 16, 64) // none: 0
+	return clientv3.LeaseID(id)
 }
 
 // Owner is what a lease of this backend offers beyond [locker.Lease]: data in the same etcd cluster

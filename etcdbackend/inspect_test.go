@@ -1,0 +1,118 @@
+package etcdbackend_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// put makes a key, as another Locker would.
+func (c *cluster) put(key string, lease int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revision++
+	c.keys[key] = &mvccpb.KeyValue{Key: []byte(key), CreateRevision: c.revision, ModRevision: c.revision, Lease: lease}
+}
+
+func readAll(t *testing.T, next driver.Pages) (all []locker.Status, pages int) {
+	t.Helper()
+	for more := true; more; pages++ {
+		page, m, err := next(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, more = append(all, page...), m
+	}
+	return all, pages
+}
+
+func TestInspectShowsTheOldestKey(t *testing.T) {
+	var c cluster
+	d := c.start(t)
+	_, g := acquire(t, d, "a/b", 10*time.Second)
+	c.put("locker/a%2Fb/000", 0)
+	c.put("locker/a%2Fb/zzz", 0xabc)
+	c.put("locker/a%2Fbc/000", 0)
+	s, err := d.(driver.Inspector).Inspect(t.Context(), "a/b", 1)
+	if err != nil || s.Key != "locker/a%2Fb/" || s.Holder == nil || s.Waiting != 2 || len(s.Waiters) != 1 || s.Waiters[0].Owner != "000" {
+		t.Fatalf("Inspect = %+v, %v, want a holder and 2 waiters, of whom 000 is the first", s, err)
+	}
+	if p := *s.Holder; p.Token != g.Token || len(p.Owner) != 32 || p.Expires != 11*time.Second || len(p.Session) != 16 {
+		t.Errorf("Inspect shows the holder %+v, want token %v, 11 s and an etcd lease", p, g.Token)
+	}
+	if s, err := d.(driver.Inspector).Inspect(t.Context(), "b", 1); err != nil || s.Holder != nil || s.Waiting != 0 {
+		t.Errorf("Inspect of a free lock = %+v, %v", s, err)
+	}
+}
+
+// The keys of a lock may be on two pages. What is no lock's isn't shown.
+func TestListPutsPagesTogether(t *testing.T) {
+	var c cluster
+	d := c.start(t)
+	acquire(t, d, "held", 10*time.Second)
+	lease := c.leaseOf(c.keyNames()[0])
+	for i := range 998 {
+		c.put(fmt.Sprintf("locker/a%04d/x", i), lease)
+	}
+	for i := range 5 { // the last key of a page, and the first of the next
+		c.put(fmt.Sprintf("locker/b/%d", 9-i), lease)
+	}
+	for i := range 1500 {
+		c.put(fmt.Sprintf("locker/c%%2F%04d/x", i), 0)
+	}
+	for _, key := range []string{"locker/%guard/00", "locker/none", "locker/%2f/x", "locker//x", "locke", "locker0/a/x"} {
+		c.put(key, 0)
+	}
+	c.looked = 0
+	all, pages := readAll(t, d.(driver.Inspector).List("", 10))
+	if len(all) != 1+998+1+1500 || pages != 3 {
+		t.Errorf("List shows %d locks on %d pages, want 2500 on 3", len(all), pages)
+	}
+	if c.looked != 1 {
+		t.Errorf("List has asked %d times about one etcd lease", c.looked)
+	}
+	i := slices.IndexFunc(all, func(s locker.Status) bool { return s.Name == "b" })
+	if i < 0 || all[i].Holder.Owner != "9" || all[i].Waiting != 4 || all[i].Waiters[3].Owner != "5" || all[i].Holder.Expires != 11*time.Second {
+		t.Errorf("List shows %+v of the lock whose keys are on two pages", all[max(i, 0)])
+	}
+	if below, _ := readAll(t, d.(driver.Inspector).List("c/1", 0)); len(below) != 500 || below[0].Name != "c/1000" {
+		t.Errorf("List of c/1 shows %d locks, want 500", len(below))
+	}
+}
+
+// All pages are of the revision of the first one. When that is compacted, the rest is of a later one.
+func TestListIsOfOneRevision(t *testing.T) {
+	var c cluster
+	d := c.start(t)
+	for i := range 2500 {
+		c.put(fmt.Sprintf("locker/%04d/x", i), 0)
+	}
+	var asked []int64
+	c.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		if len(r.Success) == 0 { // a look at the header alone, after a refusal
+			return c.txn(r)
+		}
+		asked = append(asked, r.Success[0].GetRequestRange().Revision)
+		if len(asked) == 3 {
+			return nil, rpctypes.ErrGRPCCompacted
+		}
+		defer c.put("other", 0)
+		return c.txn(r)
+	}
+	all, _ := readAll(t, d.(driver.Inspector).List("", 0))
+	if len(all) != 2500 {
+		t.Errorf("List shows %d locks, want 2500", len(all))
+	}
+	if first := asked[1]; len(asked) != 4 || asked[0] != 0 || first == 0 || asked[2] != first || asked[3] != 0 {
+		t.Errorf("the pages were read at the revisions %d, want that of the first until it is compacted", asked)
+	}
+}
