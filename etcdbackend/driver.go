@@ -131,21 +131,3 @@ func (d *etcdDriver) Close(ctx context.Context) error {
 
 // maxParallel bounds the requests that one call has under way.
 const maxParallel = 16
-
-// parallel calls f for each item, some at a time, and returns when all calls have returned.
-func parallel[T any](items []T, f func(T)) {
-	if len(items) == 1 {
-		f(items[0])
-		return
-	}
-	var all sync.WaitGroup
-	slots := make(chan struct{}, maxParallel)
-	for _, item := range items {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			f(item)
-		})
-	}
-	all.Wait()
-}

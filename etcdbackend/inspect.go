@@ -15,6 +15,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
@@ -167,7 +168,7 @@ func (l *list) addExpiry(ctx context.Context, page []locker.Status) error {
 	}
 	var mu sync.Mutex
 	var failed error
-	parallel(unknown, func(id clientv3.LeaseID) {
+	kit.Parallel(maxParallel, unknown, func(id clientv3.LeaseID) {
 		left, err := l.d.expiry(ctx, id)
 		mu.Lock()
 		defer mu.Unlock()

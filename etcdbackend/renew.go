@@ -44,7 +44,7 @@ func (d *etcdDriver) Renew(ctx context.Context, locks []driver.Lock, report func
 		l := l.(*lock)
 		parts[l.session] = append(parts[l.session], lockAt{i, l})
 	}
-	parallel(slices.Collect(maps.Keys(parts)), func(s *session) { s.renew(ctx, parts[s], report) })
+	kit.Parallel(maxParallel, slices.Collect(maps.Keys(parts)), func(s *session) { s.renew(ctx, parts[s], report) })
 }
 
 // renew reports each of its locks once.
@@ -103,7 +103,7 @@ func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepaliv
 		tasks = append(tasks, func() []lockAt { return s.move(ctx, e, k, part, report) })
 	}
 	var mu sync.Mutex
-	parallel(tasks, func(task func() []lockAt) {
+	kit.Parallel(maxParallel, tasks, func(task func() []lockAt) {
 		rest := task()
 		mu.Lock()
 		defer mu.Unlock()

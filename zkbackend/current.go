@@ -2,7 +2,6 @@ package zkbackend
 
 import (
 	"context"
-	"errors"
 
 	"github.com/go-zookeeper/zk"
 
@@ -15,19 +14,9 @@ var _ driver.TokenReader = (*zkDriver)(nil)
 
 // CurrentToken looks for the first of the lock's nodes. It uses the session of the default TTL.
 func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	for {
-		s, err := d.sessions.Join(ctx, d.ttl)
-		if err != nil {
-			return 0, err
-		}
-		token, err := zkconn.Within(ctx, s.conn, func() (locker.Token, error) {
-			defer d.sessions.Leave(s)
-			return s.lockDir(d.chroot.dir(name)).currentToken(ctx)
-		})
-		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil {
-			return token, err
-		} // else the connection or the session has ended, and the next one is asked
-	}
+	return asking(ctx, d, func(s *session) (locker.Token, error) {
+		return s.lockDir(d.chroot.dir(name)).currentToken(ctx)
+	})
 }
 
 // currentToken asks a server that knows every earlier write.

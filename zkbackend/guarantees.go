@@ -39,7 +39,7 @@ func guaranteesAt(tick time.Duration) locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
-		Inspection: locker.InspectionNone,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"cmp"
 	"fmt"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,6 +41,12 @@ func escape(name string) string {
 		}
 	}
 	return b.String()
+}
+
+// unescape is the name that is written as text, and false if no name is.
+func unescape(text string) (string, bool) {
+	name, err := url.PathUnescape(text)
+	return name, err == nil && escape(name) == text && locker.ValidName(name) == nil
 }
 
 func isPlain(c rune) bool { return '!' <= c && c <= '~' && c != '/' && c != '%' }

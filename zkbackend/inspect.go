@@ -1,0 +1,185 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/zkconn"
+)
+
+var _ driver.Inspector = (*zkDriver)(nil)
+
+const (
+	listSize    = 500 // locks on one page
+	maxParallel = 64  // requests that one call has under way on its connection
+)
+
+// Inspect lists the lock's nodes, and looks at the first of them.
+func (d *zkDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	return asking(ctx, d, func(s *session) (locker.Status, error) {
+		dir := s.lockDir(d.chroot.dir(name))
+		if err := dir.catchUp(ctx); err != nil {
+			// Without the node nobody holds the lock.
+			return locker.Status{Name: name, Key: dir.path}, zkconn.Ignore(err, zk.ErrNoNode)
+		}
+		return dir.status(name, waiters)
+	})
+}
+
+// asking calls ask with the session of the default TTL, and with the next one when that has ended,
+// or its connection has. ask may be called again while an earlier call, which nobody waits for any
+// more, goes on.
+func asking[T any](ctx context.Context, d *zkDriver, ask func(s *session) (T, error)) (T, error) {
+	for {
+		s, err := d.sessions.Join(ctx, d.ttl)
+		if err != nil {
+			return *new(T), err
+		}
+		answer, err := zkconn.Within(ctx, s.conn, func() (T, error) {
+			defer d.sessions.Leave(s)
+			return ask(s)
+		})
+		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil {
+			return answer, err
+		}
+	}
+}
+
+// status describes a lock. The first of its nodes is the holder's.
+func (d lockDir) status(name string, waiters int) (locker.Status, error) {
+	for {
+		s := locker.Status{Name: name, Key: d.path}
+		nodes, _, err := d.queue()
+		if err != nil || len(nodes) == 0 {
+			return s, zkconn.Ignore(err, zk.ErrNoNode)
+		}
+		stats, err := d.stats(nodes[:min(len(nodes), waiters+1)])
+		if err != nil {
+			return s, err
+		}
+		if stats[0] == nil {
+			continue // the holder has gone since, and the next one has the lock
+		}
+		s.Waiting = len(nodes) - 1
+		for i, stat := range stats {
+			if stat == nil { // a waiter that has gone since
+				s.Waiting--
+				continue
+			}
+			p := locker.Party{
+				Owner:   nodes[i].owner,
+				Asked:   time.UnixMilli(stat.Ctime),
+				Session: fmt.Sprintf("%#x", stat.EphemeralOwner),
+			}
+			if i == 0 {
+				p.Token = locker.Token(stat.Czxid)
+				s.Holder = &p
+			} else {
+				s.Waiters = append(s.Waiters, p)
+			}
+		}
+		return s, nil
+	}
+}
+
+// stats is what the server knows of nodes; nil for one that has gone.
+func (d lockDir) stats(nodes []node) ([]*zk.Stat, error) {
+	stats := make([]*zk.Stat, len(nodes))
+	return stats, inParallel(nodes, func(i int, n node) (err error) {
+		stats[i], err = d.s.conn.Exists(d.path + "/" + n.name)
+		return err
+	})
+}
+
+// inParallel calls f for each item, some at a time, and returns one of the errors.
+func inParallel[T any](items []T, f func(i int, item T) error) error {
+	numbers := make([]int, len(items))
+	for i := range numbers {
+		numbers[i] = i
+	}
+	var mu sync.Mutex
+	var failed error
+	kit.Parallel(maxParallel, numbers, func(i int) {
+		mu.Lock()
+		over := failed != nil
+		mu.Unlock()
+		if over {
+			return
+		}
+		if err := f(i, items[i]); err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			failed = err
+		}
+	})
+	return failed
+}
+
+// List lists the locks' nodes below the chroot, and then looks at each of them.
+func (d *zkDriver) List(prefix string, waiters int) driver.Pages {
+	var names []string // that are still to be looked at; nil: not known yet
+	return func(ctx context.Context) ([]locker.Status, bool, error) {
+		type page struct {
+			locks []locker.Status
+			rest  []string
+		}
+		known := names // names may be replaced while a call goes on that nobody waits for
+		p, err := asking(ctx, d, func(s *session) (p page, err error) {
+			// On each page: the session may be another one, whose server may know less.
+			if err := s.lockDir(d.chroot.path).catchUp(ctx); err != nil {
+				return p, zkconn.Ignore(err, zk.ErrNoNode) // nobody has ever made a lock
+			}
+			if p.rest = known; p.rest == nil {
+				if p.rest, err = s.names(prefix); err != nil {
+					return p, err
+				}
+			}
+			some := p.rest[:min(len(p.rest), listSize)]
+			p.rest = p.rest[len(some):]
+			p.locks, err = s.statuses(some, waiters)
+			return p, err
+		})
+		names = p.rest
+		return p.locks, len(names) > 0, err
+	}
+}
+
+// names are the names of all locks that have a node, held or not.
+func (s *session) names(prefix string) ([]string, error) {
+	children, _, err := s.conn.Children(s.chroot.path)
+	if err != nil {
+		return nil, zkconn.Ignore(err, zk.ErrNoNode)
+	}
+	names := make([]string, 0, len(children))
+	for _, child := range children {
+		if name, ok := unescape(child); ok && strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// statuses describes the locks among names that are held.
+func (s *session) statuses(names []string, waiters int) ([]locker.Status, error) {
+	all := make([]locker.Status, len(names))
+	err := inParallel(names, func(i int, name string) (err error) {
+		all[i], err = s.lockDir(s.chroot.dir(name)).status(name, waiters)
+		return err
+	})
+	held := all[:0]
+	for _, status := range all {
+		if status.Holder != nil {
+			held = append(held, status)
+		}
+	}
+	return held, err
+}

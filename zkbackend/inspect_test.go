@@ -1,0 +1,101 @@
+package zkbackend_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/fencedlock/locker"
+)
+
+func listNames(t *testing.T, l locker.Locker, prefix string) (names []string) {
+	t.Helper()
+	for s, err := range locker.List(t.Context(), l, prefix, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestInspect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, other := open(t, s), open(t, s)
+		if got, err := locker.Inspect(t.Context(), l, "a/b", 1); err != nil || got.Holder != nil || got.Key != "/locker/a%2Fb" {
+			t.Errorf("Inspect of a lock that has no node = %+v, %v", got, err)
+		}
+		if got := listNames(t, l, ""); len(got) != 0 {
+			t.Errorf("List shows %q where nobody has held anything", got)
+		}
+		lease := acquire(t, l, "a/b")
+		var waiters []*waiter
+		for range 3 {
+			waiters = append(waiters, wait(t, open(t, s), "a/b"))
+			synctest.Wait()
+		}
+		got, err := locker.Inspect(t.Context(), other, "a/b", 2)
+		if err != nil || got.Holder == nil || got.Holder.Token != lease.Token() || got.Waiting != 3 || len(got.Waiters) != 2 {
+			t.Fatalf("Inspect = %+v, %v, want token %v and 2 of 3 waiters", got, err, lease.Token())
+		}
+		release(t, lease)
+		next := waiters[0].granted(t)
+		if now, err := locker.Inspect(t.Context(), other, "a/b", 0); err != nil || now.Holder.Owner != got.Waiters[0].Owner || now.Holder.Token != next.Token() {
+			t.Errorf("Inspect = %+v, %v, want the first waiter as the holder", now.Holder, err)
+		}
+	})
+}
+
+// The nodes of locks that are free, and what others have put among them, are not listed.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "free"))
+		want := []string{"%", "a/b"}
+		for i := range 600 { // more than a page
+			want = append(want, fmt.Sprintf("n/%03d", i))
+		}
+		for _, name := range want {
+			acquire(t, l, name)
+		}
+		s.mu.Lock()
+		for _, node := range []string{"/locker/%2f", "/locker/%2f/" + strings.Repeat("a", 32) + "-0000000001", "/locker/foreign", "/locker/foreign/x"} {
+			s.tree.create(node, 0, 0)
+		}
+		s.mu.Unlock()
+		if got := listNames(t, l, ""); !slices.Equal(got, want) {
+			t.Errorf("List shows %d locks, want %d", len(got), len(want))
+		}
+		if got := listNames(t, l, "n/1"); !slices.Equal(got, want[102:202]) {
+			t.Errorf("List of n/1 shows %q", got)
+		}
+	})
+}
+
+// A list goes on with another session when its own ends.
+func TestListWhenASessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		holder, l := open(t, s), open(t, s)
+		for i := range 600 {
+			acquire(t, holder, fmt.Sprint(i))
+		}
+		n := 0
+		for _, err := range locker.List(t.Context(), l, "", 0) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n++; n == 500 {
+				s.sever()
+			}
+		}
+		if n != 600 {
+			t.Errorf("List shows %d locks, want 600", n)
+		}
+	})
+}
