@@ -106,7 +106,7 @@ func (d *pgDriver) open(ctx context.Context) error {
 	}
 	d.guarantees = Guarantees()
 	if d.slots.limit == 0 {
-		d.guarantees.Order, d.guarantees.Waiting = locker.OrderNone, locker.WaitingPolled
+		d.guarantees.Order, d.guarantees.Waiting, d.guarantees.Inspection = locker.OrderNone, locker.WaitingPolled, locker.InspectionHolder
 	}
 	if pgsession.Hosts(d.config.ConnConfig) > 1 {
 		d.guarantees.Tolerance = locker.ToleranceFailover

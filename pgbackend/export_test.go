@@ -48,6 +48,16 @@ func NewEpochRow(o Origin, epoch int64) EpochRow { return epochRow{o, epoch} }
 func (r epochRow) At(now origin) epochRow { return r.at(now) }
 func (r epochRow) Epoch() int64           { return r.epoch }
 
+// Inspect describes the lock with a key by rows of the lock table, and List all locks of Lockers in
+// them.
+func Inspect(k Key, rows [][]string, waiters int) locker.Status {
+	return statusOf(k, entriesOf(&pgsession.Call{Rows: rows}), waiters)
+}
+
+func List(rows [][]string, waiters int, nameOf func(Key) string) []locker.Status {
+	return statusesOf(entriesOf(&pgsession.Call{Rows: rows}), waiters, nameOf)
+}
+
 // ParseURL returns what a URL says.
 func ParseURL(u *url.URL) (Settings, error) {
 	pool, c, err := parse(u)

@@ -62,6 +62,16 @@ func (n *names) leave(l *lock) {
 	}
 }
 
+// nameOf is the name in use that has a key; "" if this Locker knows none.
+func (n *names) nameOf(k key) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if use := n.inUse[k]; use != nil {
+		return use.name
+	}
+	return ""
+}
+
 // lockLimit is how many locks a Locker may have on a server.
 func lockLimit(s pgsession.Server) int { return s.LocksPerTx * (s.Connections + s.Prepared) / 2 }
 

@@ -119,7 +119,7 @@ type Locker struct {
 	d *pgDriver
 }
 
-// Unwrap leads [locker.AsLocker] to what the engine offers.
+// Unwrap leads [locker.AsLocker] to what the engine can tell: [locker.Observe], [locker.Inspect].
 func (l *Locker) Unwrap() locker.Locker { return l.Locker }
 
 // New makes a Locker with connections of its own, made as those of a pool with this configuration:
@@ -150,7 +150,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartTokens,
-		Inspection: locker.InspectionNone,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}
