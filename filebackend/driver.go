@@ -33,7 +33,11 @@ func newDriver(dir string) (driver.Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &fileDriver{dir: at.dir, guarantees: guaranteesIn(dir, at.kind, at.fsName)}, nil
+	d := &fileDriver{dir: at.dir, guarantees: guaranteesIn(dir, at.kind, at.fsName)}
+	if !inspects(at.kind) {
+		d.guarantees.Inspection = locker.InspectionNone
+	}
+	return d, nil
 }
 
 func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }

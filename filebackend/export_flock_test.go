@@ -26,7 +26,6 @@ type FileSystem = fileSystem
 
 var (
 	Encode       = encode
-	Decode       = decode
 	Next         = next
 	FileSystemOf = fileSystemOf
 	NewDriver    = newDriver
@@ -71,4 +70,16 @@ func Longest() (notified, polled time.Duration) { return maxPauseNotified, maxPa
 func OpenSynced(dir, path string) (f *os.File, write func(b []byte, at int64) error, err error) {
 	f, err = openFile(dir, path)
 	return f, syncedFile{f}.writeSynced, err
+}
+
+// Decode returns the token of a record.
+func Decode(record []byte) (locker.Token, bool) {
+	g, ok := decode(record)
+	return g.token, ok
+}
+
+// DecodeHolder returns whom a record names.
+func DecodeHolder(record []byte) (owner string, pid int) {
+	g, _ := decode(record)
+	return g.owner, g.pid
 }

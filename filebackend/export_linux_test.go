@@ -29,3 +29,12 @@ func SetIdleTime(d time.Duration) (before time.Duration) {
 	before, idleTime = idleTime, d
 	return before
 }
+
+var IsProcess = isProcess
+
+// HoldersIn reads a table as /proc/locks has it.
+func HoldersIn(table, device string) map[uint64]int {
+	held := make(holders)
+	held.add(table, device)
+	return held
+}

@@ -106,7 +106,8 @@ func New(dir string) (locker.Locker, error) {
 // Guarantees is what a Locker of this package promises when its directory is on a disk of this
 // machine. On a memory file system it promises less: [locker.FencingUntilDataLoss] and
 // [locker.RestartNothing]. In a container's own file system, or on an unknown file system, it has
-// [locker.ScopeProcess] as well.
+// [locker.ScopeProcess] and [locker.InspectionNone] as well. In a container whose processes have a
+// namespace of their own it has InspectionNone: nothing there shows what others have locked.
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:    backend,
@@ -120,7 +121,7 @@ func Guarantees() locker.Guarantees {
 		Expiry:     locker.Expiry{By: locker.ExpiryProcess},
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartTokens,
-		Inspection: locker.InspectionNone,
+		Inspection: inspection,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

@@ -3,11 +3,15 @@ package filebackend
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"strings"
+
+	"github.com/fencedlock/locker"
 )
 
 const (
 	suffix      = ".lock"
+	hashed      = "sha256="
 	maxFileName = 255 // of all usual file systems, in bytes
 )
 
@@ -32,5 +36,20 @@ func fileName(name string) string {
 		return b.String() + suffix
 	}
 	sum := sha256.Sum256([]byte(name))
-	return "sha256=" + hex.EncodeToString(sum[:]) + suffix
+	return hashed + hex.EncodeToString(sum[:]) + suffix
+}
+
+// nameOf is the name of the lock whose file is called file; false if the file is no lock's, or has a
+// hash of the name.
+func nameOf(file string) (string, bool) {
+	name, err := url.PathUnescape(strings.TrimSuffix(file, suffix))
+	if err != nil || fileName(name) != file || locker.ValidName(name) != nil {
+		return "", false
+	}
+	return name, true
+}
+
+// isHashed reports whether file is called by the hash of a name.
+func isHashed(file string) bool {
+	return strings.HasPrefix(file, hashed) && strings.HasSuffix(file, suffix)
 }

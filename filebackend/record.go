@@ -43,18 +43,28 @@ func encode(token locker.Token, owner string, pid int) []byte {
 	return []byte(text + checksum(text))
 }
 
-// decode returns the token of a record, and false when the record is not valid.
-func decode(record []byte) (locker.Token, bool) {
+// grant is what a record says.
+type grant struct {
+	token locker.Token
+	owner string
+	pid   int
+}
+
+// decode returns what a record says, and false when the record is not valid.
+func decode(record []byte) (grant, bool) {
 	if len(record) != recordSize {
-		return 0, false
+		return grant{}, false
 	}
 	text, sum := string(record[:recordSize-sumSize]), string(record[recordSize-sumSize:])
 	if checksum(text) != sum || !strings.HasPrefix(text, prefix) {
-		return 0, false
+		return grant{}, false
 	}
-	digits, _, _ := strings.Cut(text[len(prefix):], " ")
+	digits, rest, _ := strings.Cut(text[len(prefix):], " ")
 	token, err := strconv.ParseInt(digits, 10, 64)
-	return locker.Token(token), err == nil && token >= 0
+	owner, pid, _ := strings.Cut(strings.TrimPrefix(rest, "owner="), " pid=")
+	g := grant{token: locker.Token(token), owner: strings.TrimSpace(owner)}
+	g.pid, _ = strconv.Atoi(pid)
+	return g, err == nil && token >= 0
 }
 
 // blankFile is the content of a new lock file.
@@ -83,8 +93,8 @@ func newest(f recordFile) (last locker.Token, slot int, err error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return 0, 0, err
 		}
-		if token, ok := decode(record[:n]); ok && token > last {
-			last, slot = token, i
+		if g, ok := decode(record[:n]); ok && g.token > last {
+			last, slot = g.token, i
 		}
 	}
 	if last < 0 {

@@ -11,7 +11,10 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-const waiting = locker.WaitingPolled
+const (
+	waiting    = locker.WaitingPolled
+	inspection = locker.InspectionNone
+)
 
 func newDriver(string) (driver.Driver, error) {
 	return nil, fmt.Errorf("%w on %s: file locks need flock(2), and network file systems must be recognised",

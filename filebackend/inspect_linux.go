@@ -1,0 +1,222 @@
+package filebackend
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+)
+
+// Who holds a lock is read from /proc/locks. To try the lock would say so as well, and would tell
+// contenders that a free lock is held.
+
+const inspection = locker.InspectionHolder
+
+var _ driver.Inspector = (*fileDriver)(nil)
+
+// initialPIDs is what /proc/self/ns/pid says in the machine's own namespace of process ids, whose
+// number is fixed (PROC_PID_INIT_INO). In another namespace /proc/locks leaves out the locks of
+// processes that can't be seen there, and a held lock would look free.
+const initialPIDs = "pid:[4026531836]"
+
+// inspects reports whether /proc/locks shows the locks in a directory. On layers of file systems it
+// has other numbers than the files.
+func inspects(kind fileSystem) bool {
+	ns, err := os.Readlink("/proc/self/ns/pid")
+	return err == nil && ns == initialPIDs && (kind == fsLocal || kind == fsMemory)
+}
+
+// Inspect reads the lock table of the kernel, and the file.
+func (d *fileDriver) Inspect(_ context.Context, name string, _ int) (locker.Status, error) {
+	s := locker.Status{Name: name, Key: filepath.Join(d.dir, fileName(name)), Waiting: -1}
+	held, err := d.holders()
+	if err == nil {
+		s.Holder, err = held.of(s.Key)
+	}
+	return s, err
+}
+
+// List looks at each file of the directory.
+func (d *fileDriver) List(prefix string, _ int) driver.Pages {
+	return func(ctx context.Context) ([]locker.Status, bool, error) {
+		files, err := os.ReadDir(d.dir)
+		if err != nil {
+			return nil, false, err
+		}
+		held, err := d.holders()
+		if err != nil {
+			return nil, false, err
+		}
+		var all []locker.Status
+		for _, file := range files {
+			name, known := nameOf(file.Name())
+			if !known && (prefix != "" || !isHashed(file.Name())) || !strings.HasPrefix(name, prefix) {
+				continue
+			}
+			if ctx.Err() != nil {
+				return nil, false, ctx.Err()
+			}
+			s := locker.Status{Name: name, Key: filepath.Join(d.dir, file.Name()), Waiting: -1}
+			if s.Holder, err = held.of(s.Key); err != nil {
+				return nil, false, err
+			}
+			if s.Holder != nil {
+				all = append(all, s)
+			}
+		}
+		return all, false, nil
+	}
+}
+
+// holders are the processes that hold locks on files of one device, by the number of the file.
+type holders map[uint64]int
+
+// holders reads the lock table. A table that is longer than a page is read in parts, and a part that
+// the kernel has skipped because locks have gone in between is in the next reading.
+func (d *fileDriver) holders() (holders, error) {
+	if d.guarantees.Inspection == locker.InspectionNone {
+		return nil, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
+	}
+	device, err := deviceOf(d.dir)
+	if err != nil {
+		return nil, err
+	}
+	held := make(holders)
+	for range 3 {
+		table, err := os.ReadFile("/proc/locks")
+		if err != nil {
+			return nil, err
+		}
+		held.add(string(table), device)
+		if len(table) < os.Getpagesize()/2 {
+			break
+		}
+	}
+	return held, nil
+}
+
+// add takes in the table. A line says
+//
+//	1: FLOCK  ADVISORY  WRITE 4711 fe:00:762127 0 EOF
+//
+// and those of processes that wait have an arrow before the kind.
+func (h holders) add(table, device string) {
+	for line := range strings.Lines(table) {
+		fields := strings.Fields(line)
+		if len(fields) < 6 || fields[1] != "FLOCK" {
+			continue
+		}
+		text, here := strings.CutPrefix(fields[5], device+":")
+		file, err := strconv.ParseUint(text, 10, 64)
+		pid, _ := strconv.Atoi(fields[4])
+		if here && err == nil {
+			h[file] = pid
+		}
+	}
+}
+
+// of is who holds the lock at path; nil: nobody does.
+func (h holders) of(path string) (*locker.Party, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	pid, held := h[info.Sys().(*syscall.Stat_t).Ino]
+	if !held {
+		return nil, nil
+	}
+	p := &locker.Party{Session: strconv.Itoa(pid)}
+	g, err := newestGrant(path)
+	if err != nil {
+		return nil, err
+	}
+	// Otherwise the record is of an earlier holder: this one is no Locker, or it has not written its
+	// own yet.
+	if isProcess(pid, g.pid) {
+		p.Owner, p.Token = g.owner, g.token
+		if at := time.UnixMicro(int64(g.token)); !at.After(time.Now()) { // else the clock was set back
+			p.Since = at
+		}
+	}
+	return p, nil
+}
+
+// newestGrant reads the newest record of a lock file. It is empty if there is none, or this user may
+// not read it.
+func newestGrant(path string) (newest grant, err error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return grant{}, nil
+	}
+	if err != nil {
+		return grant{}, err
+	}
+	defer f.Close()
+	record := make([]byte, recordSize)
+	for i := range slots {
+		n, err := f.ReadAt(record, int64(i)*slotSize)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return grant{}, err
+		}
+		if g, ok := decode(record[:n]); ok && g.token > newest.token {
+			newest = g
+		}
+	}
+	return newest, nil
+}
+
+// isProcess reports whether the process that is pid here calls itself own, perhaps in a namespace of
+// its own.
+func isProcess(pid, own int) bool {
+	if pid == own {
+		return true
+	}
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // it may have ended, and its child has the lock
+	for line := range strings.Lines(string(status)) {
+		if ids, found := strings.CutPrefix(line, "NSpid:"); found {
+			return slices.Contains(strings.Fields(ids), strconv.Itoa(own))
+		}
+	}
+	return false
+}
+
+// deviceOf is the device of a directory as /proc/locks has it: that of its mount. What stat(2) says
+// is another one on Btrfs.
+func deviceOf(dir string) (string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	about, err1 := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
+	mounts, err2 := os.ReadFile("/proc/self/mountinfo")
+	if err := cmp.Or(err1, err2); err != nil {
+		return "", err
+	}
+	_, id, _ := strings.Cut(string(about), "mnt_id:")
+	id, _, _ = strings.Cut(strings.TrimSpace(id), "\n")
+	for line := range strings.Lines(string(mounts)) {
+		var major, minor uint32
+		if fields := strings.Fields(line); len(fields) > 2 && fields[0] == id {
+			if _, err := fmt.Sscanf(fields[2], "%d:%d", &major, &minor); err == nil {
+				return fmt.Sprintf("%02x:%02x", major, minor), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: the device of %s isn't in /proc/self/mountinfo", locker.ErrNoInspector, dir)
+}

@@ -1,0 +1,142 @@
+package filebackend_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
+)
+
+// inspectable opens a Locker, unless nothing shows here who has locked a file.
+func inspectable(t *testing.T, dir string) locker.Locker {
+	t.Helper()
+	l, err := filebackend.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	if l.Guarantees().Inspection == locker.InspectionNone {
+		_, err := locker.Inspect(t.Context(), l, "a", 0)
+		if !errors.Is(err, locker.ErrNoInspector) {
+			t.Errorf("Inspect = %v, want ErrNoInspector", err)
+		}
+		t.Skipf("%v", err)
+	}
+	return l
+}
+
+func TestInspectFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := inspectable(t, dir)
+	lease, err := l.Acquire(t.Context(), "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := locker.Inspect(t.Context(), l, "a/b", 1)
+	if err != nil || s.Holder == nil || s.Holder.Token != lease.Token() || s.Holder.Session != strconv.Itoa(os.Getpid()) || s.Waiting != -1 {
+		t.Fatalf("Inspect = %+v with %+v, %v, want this process with token %v", s, s.Holder, err, lease.Token())
+	}
+	if owner, pid := filebackend.DecodeHolder(filebackend.Encode(1, "0123456789abcdef0123456789abcdef", 42)); owner != "0123456789abcdef0123456789abcdef" || pid != 42 {
+		t.Errorf("a record names %q and %d", owner, pid)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+
+	// Somebody else, as flock(1) is: nothing is known but the process. The record is of an earlier
+	// holder, which was in another process.
+	if err := os.WriteFile(s.Key, filebackend.Encode(7, "0123456789abcdef0123456789abcdef", 1<<22), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(s.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	s, err = locker.Inspect(t.Context(), l, "a/b", 1)
+	if want := (locker.Party{Session: strconv.Itoa(os.Getpid())}); err != nil || s.Holder == nil || *s.Holder != want {
+		t.Errorf("Inspect = %+v, %v, want a process of which nothing else is known", s.Holder, err)
+	}
+}
+
+// What others have put in the directory isn't listed. A name that is too long for a file is not
+// known.
+func TestListFiles(t *testing.T) {
+	dir := t.TempDir()
+	l := inspectable(t, dir)
+	long := strings.Repeat("Ä/", 60)
+	names := []string{"%2F", "a/b", "a/c", "b", long}
+	for _, name := range append([]string{"free"}, names...) {
+		lease, err := l.Acquire(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "free" {
+			_ = lease.Release(t.Context())
+		}
+	}
+	for _, name := range []string{"A.lock", "%61.lock", "foreign", ".lock", "sha256=x"} {
+		f, err := os.Create(dir + "/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := listed(t, l, ""); !slices.Equal(got, []string{"", "%2F", "a/b", "a/c", "b"}) {
+		t.Errorf("List = %q, want all names, and one that isn't known", got)
+	}
+	if got := listed(t, l, "a/"); !slices.Equal(got, []string{"a/b", "a/c"}) {
+		t.Errorf("List of a/ = %q", got)
+	}
+}
+
+func listed(t *testing.T, l locker.Locker, prefix string) (names []string) {
+	t.Helper()
+	for s, err := range locker.List(t.Context(), l, prefix, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, s.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestHoldersInTheLockTable(t *testing.T) {
+	const table = `1: FLOCK  ADVISORY  WRITE 1371 fe:00:7 0 EOF
+2: POSIX  ADVISORY  WRITE 1372 fe:00:8 0 EOF
+3: FLOCK  ADVISORY  WRITE 1373 fe:01:9 0 EOF
+4: FLOCK  ADVISORY  WRITE 1374 fe:00:10 0 EOF
+4: -> FLOCK  ADVISORY  WRITE 1375 fe:00:11 0 EOF
+5: FLOCK
+`
+	got := filebackend.HoldersIn(table, "fe:00")
+	if len(got) != 2 || got[7] != 1371 || got[10] != 1374 {
+		t.Errorf("holders = %v, want 1371 of 7 and 1374 of 10", got)
+	}
+}
+
+// The process that has the lock may have another number in the namespace in which it has written the
+// record.
+func TestIsProcess(t *testing.T) {
+	for own, want := range map[int]bool{os.Getpid(): true, 1 << 22: false} {
+		if filebackend.IsProcess(os.Getpid(), own) != want {
+			t.Errorf("IsProcess(%d) = %v", own, !want)
+		}
+	}
+	if filebackend.IsProcess(1<<22, 7) {
+		t.Error("a process that has ended is another one's")
+	}
+}

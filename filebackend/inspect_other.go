@@ -1,0 +1,10 @@
+//go:build darwin || freebsd || openbsd || dragonfly
+
+package filebackend
+
+import "github.com/fencedlock/locker"
+
+// Only Linux shows who has locked a file.
+const inspection = locker.InspectionNone
+
+func inspects(fileSystem) bool { return false }
