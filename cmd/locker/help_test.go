@@ -87,6 +87,9 @@ func TestCompletion(t *testing.T) {
 		{[]string{"run", "name", "--", ""}, files},
 		{[]string{"run", "--require", ""}, strings.Join(requirementNames(), "\n") + "\n" + noFiles},
 		{[]string{"run", "--backend", ""}, noFiles},
+		{[]string{"ls", ""}, noFiles},
+		{[]string{"ls", "--sort", ""}, "name\nheld\nwaiting\n" + noFiles},
+		{[]string{"show", "--format", ""}, "text\njson\n" + noFiles},
 		{[]string{"matrix", "--format", ""}, "text\nmarkdown\njson\n" + noFiles},
 	} {
 		_, stdout, _ := runToEnd(t, environ(t), append([]string{"__complete"}, test.args...)...)

@@ -1,13 +1,15 @@
 // Locker runs commands under a lock, and shows what the backends of this project promise.
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
+//	locker ls [PREFIX]                        list the locks that are held or waited for
+//	locker show NAME                          show who holds a lock and who waits for it
 //	locker conformance                        run the test suite on your lock service
 //	locker choose                             find the backend for a purpose
 //	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
-// The backend of run comes from --backend or LOCKER_URL; without either, locks are files in a
+// The backend of run, ls and show comes from --backend or LOCKER_URL; without either, locks are files in a
 // private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. It also
 // finds LOCKER_HELD, which tells a locker run in CMD which locks are held around it.
 // docs/command.md has the details.
@@ -24,8 +26,8 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0, 1 when a case of the suite has failed or output can't be written,
-// 116 or 117; conformance and demo also return 128+n when signal n ended them.
+// The other commands return 0, 1 when a case of the suite has failed, --check has found something, or
+// output can't be written, 116 or 117; conformance and demo also return 128+n when signal n ended them.
 package main
 
 import (
@@ -59,7 +61,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Version = buildVersion()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newRun(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newLs(), newShow(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
 	root.SetHelpCommand(newHelp())
 	checkCompletion(root)
 	return root

@@ -124,6 +124,17 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--backend", "file:///tmp/x?fast=1", "x", "--", "true"}, `unknown parameter "fast"`},
 		{[]string{"matrix", "--format", "xml"}, `"xml" is unknown (known: text, markdown, json)`},
 		{[]string{"matrix", "x"}, "matrix has no arguments"},
+		{[]string{"ls", "a", "b"}, "ls wants one PREFIX"},
+		{[]string{"ls", "redis://u:p@h"}, "PREFIX looks like a URL"},
+		{[]string{"ls", "--format", "xml"}, `"xml" is unknown (known: text, json, ndjson)`},
+		{[]string{"ls", "--sort", "age"}, `"age" is unknown (known: name, held, waiting)`},
+		{[]string{"ls", "--held-longer", "-1s"}, "--held-longer must not be negative"},
+		{[]string{"ls", "--waiters", "x"}, "--waiters is invalid: want a whole number"},
+		{[]string{"ls", "--backend", "mem://"}, "only one process sees locks of mem"},
+		{[]string{"show"}, "show wants one NAME"},
+		{[]string{"show", "a", "b"}, "show wants one NAME"},
+		{[]string{"show", "--waiters", "-1", "a"}, "--waiters must not be negative"},
+		{[]string{"show", "--format", "ndjson", "a"}, `"ndjson" is unknown (known: text, json)`},
 		{[]string{"run", "-x", "x", "--", "true"}, "unknown flag: -x"},
 		{[]string{"run", "x", "--wait"}, "--wait needs a value"},
 		{[]string{"run", "redis://u:p@h", "--", "true"}, "NAME looks like a URL"},
@@ -179,6 +190,8 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	url := urls[0]
 	check(t, environ(t), url)
 	check(t, environ(t), "run", url, "x", "--", "true")
+	check(t, environ(t), "ls", url)
+	check(t, environ(t), "show", url)
 	check(t, environ(t), "run", "--bakend="+url, "x", "--", "true")
 	check(t, environ(t), "run", "--wait", url, "x", "--", "true")
 	check(t, environ(t, "LOCKER_URL="+url), "run", "x")
@@ -190,6 +203,8 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		{"run", "-%", "x", "--", "true"},
 		{"run", "--quiet=%", "x", "--", "true"},
 		{"matrix", "--format", "%"},
+		{"ls", "--sort", "%"},
+		{"show", "%", "%"},
 		{"matrix", "%"},
 		{"choose", "--work", "%"},
 		{"choose", "--have", "redis,%"},

@@ -55,6 +55,8 @@ func wanted(flagType string) string {
 	switch flagType {
 	case "duration":
 		return "a time with its unit, such as 5s or 1m30s"
+	case "int":
+		return "a whole number"
 	case "bool":
 		return "true or false"
 	}

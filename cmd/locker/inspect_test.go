@@ -1,0 +1,141 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/filebackend"
+)
+
+func sampleStatuses(now time.Time) []statusRow {
+	since, asked := now.Add(-4*time.Second), now.Add(-192*time.Second)
+	var rows []statusRow
+	for _, s := range []locker.Status{
+		{Name: "a", Key: "k:a", Holder: &locker.Party{Owner: "0a", Token: 1795221171926053, Since: since, Expires: 26 * time.Second}},
+		{Name: "b\x1b[2J", Key: "k:b", Holder: &locker.Party{Token: 7, Asked: asked, Session: "4711"}, Waiting: 3,
+			Waiters: []locker.Party{{Session: "4712", Asked: since}, {Owner: "0c"}}},
+		{Key: "-9", Waiting: 1},
+		{Name: " c", Key: "k:c", Holder: &locker.Party{}, Waiting: -1, Partial: []locker.Party{{Owner: "0d", Token: 8}}},
+	} {
+		rows = append(rows, rowOf(s, now))
+	}
+	return rows
+}
+
+func TestListInWords(t *testing.T) {
+	const want = `NAME          HELD     ENDS IN  WAITING  TOKEN             HOLDER
+a             4s       26s      0        1795221171926053  owner 0a
+"b\x1b[2J"    ≤ 3m12s  -        3        7                 session 4711
+(key -9)      -        -        1        -                 -
+" c"          -        -        ?        -                 ?
+4 locks, 4 waiting (38ms)
+`
+	rows := sampleStatuses(time.Now())
+	if got := rowsText(rows, 38*time.Millisecond); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("the list is\n%s\nwant\n%s", got, want)
+	}
+	if got := rowsText(nil, 0); got != "0 locks, 0 waiting (0s)\n" {
+		t.Errorf("the list of nothing is %q", got)
+	}
+}
+
+func TestShowInWords(t *testing.T) {
+	now := time.Now()
+	rows := sampleStatuses(now)
+	for i, want := range [][]string{
+		{"a on etcd, key k:a\n", "held by  token 1795221171926053, since ", " (4s), ends in 26s unless renewed, owner 0a\n", "waiting  0\n"},
+		{`"b\x1b[2J" on etcd`, "asked at ", "(3m12s ago), session 4711\n", "waiting  3\n", "1.  asked at ", "2.  owner 0c\n", "and 1 more\n"},
+		{"(key -9) on etcd", "  free\n", "waiting  1\n"},
+		{`" c" on etcd`, "held by  somebody of whom nothing is known\n", "no majority  token 8, owner 0d\n", "waiting  ?\n"},
+	} {
+		got := rows[i].text("etcd")
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("lock %d is shown as\n%s\nwant %q in it", i, got, part)
+			}
+		}
+	}
+}
+
+func TestListInOrder(t *testing.T) {
+	for sort, want := range map[string]string{"name": "-9 k:c k:a k:b", "held": "k:b k:a -9 k:c", "waiting": "k:b -9 k:a k:c"} {
+		rows := sampleStatuses(time.Now())
+		(&lsOptions{sort: sort}).order(rows)
+		var keys []string
+		for _, r := range rows {
+			keys = append(keys, r.Key)
+		}
+		if got := strings.Join(keys, " "); got != want {
+			t.Errorf("--sort %s: %s, want %s", sort, got, want)
+		}
+	}
+}
+
+// What isn't known is left out, and a token is a text.
+func TestListForPrograms(t *testing.T) {
+	rows := sampleStatuses(time.Now())
+	var list []map[string]any
+	if err := json.Unmarshal([]byte(rowsJSON(rows)), &list); err != nil {
+		t.Fatal(err)
+	}
+	holder := list[0]["holder"].(map[string]any)
+	if holder["token"] != "1795221171926053" || holder["expires_ms"] != 26000.0 || holder["asked"] != nil || holder["session"] != nil {
+		t.Errorf("the holder is %v", holder)
+	}
+	if _, held := list[2]["holder"]; held || list[2]["name"] != nil || list[3]["waiting"] != -1.0 {
+		t.Errorf("the free lock is %v, and the one whose waiters aren't known %v", list[2], list[3])
+	}
+	if got := rowsNDJSON(rows); strings.Count(got, "\n") != len(rows) {
+		t.Errorf("%d locks are %q", len(rows), got)
+	}
+	if got := rowsJSON(nil); got != "[]\n" {
+		t.Errorf("no locks are %q", got)
+	}
+}
+
+func TestLsAndShow(t *testing.T) {
+	dir := locksDir(t)
+	l, err := filebackend.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	env := environ(t, "LOCKER_URL=file://"+dir)
+	if l.Guarantees().Inspection == locker.InspectionNone {
+		if code, _, stderr := runToEnd(t, env, "ls"); code != exitUsage || !strings.Contains(stderr, "inspection must be holder") {
+			t.Errorf("ls: code %d, stderr %q, want %d and the guarantee", code, stderr, exitUsage)
+		}
+		t.Skip("nothing shows here who has locked a file")
+	}
+	lease, err := l.Acquire(t.Context(), "deploy/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := strconv.FormatInt(int64(lease.Token()), 10)
+	for _, test := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"ls"}, 0, token},
+		{[]string{"ls", "deploy/"}, 0, "1 locks, 0 waiting"},
+		{[]string{"ls", "other/"}, 0, "0 locks, 0 waiting"},
+		{[]string{"ls", "--check"}, exitChecked, "deploy/a"},
+		{[]string{"ls", "--check", "other/"}, 0, ""},
+		{[]string{"ls", "--held-longer", "1h", "--check"}, 0, "0 locks"},
+		{[]string{"ls", "--format", "ndjson"}, 0, `"token":"` + token + `"`},
+		{[]string{"show", "deploy/a"}, 0, "held by  token " + token},
+		{[]string{"show", "--check", "deploy/a"}, 0, "waiting  ?"},
+		{[]string{"show", "deploy/b"}, 0, "  free\n"},
+		{[]string{"show", "--check", "--format", "json", "deploy/b"}, exitChecked, `"name": "deploy/b"`},
+	} {
+		code, stdout, stderr := runToEnd(t, env, test.args...)
+		if code != test.code || !strings.Contains(stdout, test.want) || stderr != "" {
+			t.Errorf("%q: code %d, stdout %q, stderr %q, want code %d and %q", test.args, code, stdout, stderr, test.code, test.want)
+		}
+	}
+}

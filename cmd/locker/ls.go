@@ -1,0 +1,138 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
+)
+
+const lsLong = `Lists the locks that are held or waited for, of all programs that use the backend. PREFIX is how
+their names begin. Nothing changes on the service.
+
+HELD is for how long the lock has been held, by the service's clock. "≤" stands before a time since
+the holder began to wait, where the service doesn't know when it got the lock. ENDS IN is when others
+could get in if the holder isn't heard of any more. What the service doesn't know is left out.
+
+The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
+
+  116  usage: bad arguments, or a backend that can't tell
+  117  the lock service failed`
+
+const lsExample = `  locker ls invoices/
+  locker ls --sort held --format json
+  locker ls --held-longer 1h --check || echo "somebody has forgotten a lock"`
+
+// lsOptions are the flags of ls.
+type lsOptions struct {
+	backend    string
+	format     string
+	sort       string
+	waiters    int
+	heldLonger time.Duration
+	check      bool
+}
+
+var (
+	lsFormats = []string{"text", "json", "ndjson"}
+	lsSorts   = []string{"name", "held", "waiting"}
+)
+
+func newLs() *cobra.Command {
+	o := lsOptions{format: lsFormats[0], sort: lsSorts[0]}
+	cmd := &cobra.Command{
+		Use:               "ls [flags] [PREFIX]",
+		Short:             "List the locks that are held or waited for",
+		Long:              lsLong,
+		Example:           lsExample,
+		Args:              oneName("PREFIX", false),
+		ValidArgsFunction: noFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, strings.Join(args, ""))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
+	flags.StringVar(&o.format, "format", o.format, strings.Join(lsFormats, ", "))
+	flags.StringVar(&o.sort, "sort", o.sort, strings.Join(lsSorts, ", "))
+	flags.IntVar(&o.waiters, "waiters", 0, "waiters to show of each lock, in json and ndjson")
+	flags.DurationVar(&o.heldLonger, "held-longer", 0, "only locks that have been held for longer than this")
+	flags.BoolVar(&o.check, "check", false, "exit code 1 if a lock is listed")
+	mustComplete(cmd, "format", lsFormats)
+	mustComplete(cmd, "sort", lsSorts)
+	mustComplete(cmd, "backend", nil)
+	return cmd
+}
+
+func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
+	switch {
+	case !slices.Contains(lsFormats, o.format):
+		return unknownFormat(o.format, strings.Join(lsFormats, ", "))
+	case !slices.Contains(lsSorts, o.sort):
+		return fmt.Errorf("--sort: %s is unknown (known: %s)", plain.Quote(o.sort), strings.Join(lsSorts, ", "))
+	case o.heldLonger < 0:
+		return errors.New("--held-longer must not be negative: want a time such as 1h")
+	}
+	ctx := contextOf(cmd)
+	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = l.Close() }() // it has nothing to release
+	began := time.Now()
+	var rows []statusRow
+	for s, err := range locker.List(ctx, l, prefix, o.waiters) {
+		if err != nil {
+			return lockFailure(err)
+		}
+		row := rowOf(s, began)
+		if o.heldLonger > 0 {
+			if row.Holder != nil && row.held() < 0 {
+				return &exitError{code: exitUsage, err: fmt.Errorf("--held-longer: %s doesn't tell since when a lock is held", l.Guarantees().Backend)}
+			}
+			if row.held() <= o.heldLonger {
+				continue
+			}
+		}
+		rows = append(rows, row)
+	}
+	o.order(rows)
+	if err := output(cmd, o.render(rows, time.Since(began))); err != nil {
+		return err
+	}
+	if o.check && len(rows) > 0 {
+		return &exitError{code: exitChecked}
+	}
+	return nil
+}
+
+// order sorts the rows: by name, or the largest first.
+func (o *lsOptions) order(rows []statusRow) {
+	slices.SortFunc(rows, func(a, b statusRow) int {
+		by := 0
+		switch o.sort {
+		case "held":
+			by = cmp.Compare(b.held(), a.held())
+		case "waiting":
+			by = cmp.Compare(b.Waiting, a.Waiting)
+		}
+		return cmp.Or(by, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+	})
+}
+
+func (o *lsOptions) render(rows []statusRow, took time.Duration) string {
+	switch o.format {
+	case "json":
+		return rowsJSON(rows)
+	case "ndjson":
+		return rowsNDJSON(rows)
+	}
+	return rowsText(rows, took)
+}
