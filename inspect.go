@@ -31,7 +31,7 @@ type Status struct {
 type Party struct {
 	Owner   string        // the id of the acquisition
 	Token   Token         // of a holder
-	Asked   time.Time     // when the acquisition began, by a clock of the service
+	Asked   time.Time     // when the acquisition began, by a clock of the service, or its own (redlock)
 	Since   time.Time     // when the lock was granted, by a clock of the service
 	Expires time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
 	Session string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine

@@ -22,8 +22,6 @@ var (
 	LockKey   = lockKey
 	KeysOf    = keysOf
 	StaggerOf = staggerOf
-
-	ScanPattern = scanPattern
 )
 
 // Scripts are the texts of the scripts, by name.

@@ -125,7 +125,7 @@ func (l *list) scan(ctx context.Context) ([]string, error) {
 func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	conn, pattern := l.d.router.conn, scanPattern(l.d.prefix, l.prefix)
+	conn, pattern := l.d.router.conn, redisconn.Pattern(l.d.prefix, l.prefix)
 	if len(l.masters) > 0 {
 		if left := conn.Call(ctx, func() {
 			keys, cursor, err = l.masters[0].Scan(ctx, l.cursor, pattern, scanCount).Result()
@@ -144,14 +144,6 @@ func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err erro
 	}
 	return parseScan(result)
 }
-
-// scanPattern matches the keys of all locks whose names begin with prefix.
-func scanPattern(keyPrefix, prefix string) string {
-	key := redisconn.Key(keyPrefix, prefix)
-	return escapePattern.Replace(strings.TrimSuffix(key, "}")) + "*"
-}
-
-var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
 // nameOf is the name of the lock whose key, or queue, key is. Other keys of a name stay when the
 // lock is free.

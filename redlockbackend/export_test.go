@@ -185,3 +185,16 @@ func (w Workers) Idle() int {
 	defer w.mu.Unlock()
 	return len(w.idle)
 }
+
+// Judge describes a lock by an answer of each server about it.
+func Judge(answers []any, quorum, waiters int) (locker.Status, error) {
+	var all []record
+	for _, about := range answers {
+		records, _, err := parseRecords([]any{"0", about})
+		if err != nil {
+			return locker.Status{}, err
+		}
+		all = append(all, records...)
+	}
+	return statusOf(all, quorum, waiters), nil
+}

@@ -160,7 +160,7 @@ func Guarantees() locker.Guarantees {
 		},
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartNothing,
-		Inspection: locker.InspectionNone,
+		Inspection: locker.InspectionQueue,
 		RoundTrips: 1,
 		Cost:       locker.CostMedium,
 	}

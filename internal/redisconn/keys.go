@@ -27,6 +27,14 @@ func NameOf(prefix, key string) (string, bool) {
 	return name, ok1 && ok2 && escape(name) == text
 }
 
+// Pattern matches the keys of all names that begin with start, and keys that have more after the
+// brace.
+func Pattern(prefix, start string) string {
+	return escapePattern(strings.TrimSuffix(Key(prefix, start), "}")) + "*"
+}
+
+var escapePattern = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace
+
 // CheckPrefix refuses a prefix that would make keys ambiguous or unreadable.
 func CheckPrefix(prefix string) error {
 	if strings.ContainsAny(prefix, "{}") {

@@ -25,6 +25,14 @@ func TestKey(t *testing.T) {
 	}
 }
 
+func TestPattern(t *testing.T) {
+	for start, want := range map[string]string{"": `p\?:{*`, `a*{[\]`: `p\?:{a\*%7B\[\\\]*`} {
+		if got := redisconn.Pattern("p?:", start); got != want {
+			t.Errorf("Pattern(%q) = %q, want %q", start, got, want)
+		}
+	}
+}
+
 func TestCheckPrefix(t *testing.T) {
 	for _, prefix := range []string{"", "locker:", "a/b", "a b/", "é ", "é:", "%7B", "*"} {
 		if err := redisconn.CheckPrefix(prefix); err != nil {
