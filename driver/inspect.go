@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/fencedlock/locker"
 )
@@ -117,6 +118,10 @@ func (e *engine) look(ctx context.Context, call func(ctx context.Context) error)
 	err := call(limited)
 	if err == nil {
 		return nil
+	}
+	// A connection has the deadline of the context, and may notice it a moment earlier.
+	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
+		<-ctx.Done()
 	}
 	if over := ContextError(ctx); over != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, over)

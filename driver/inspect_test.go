@@ -134,3 +134,38 @@ func TestCloseDuringAList(t *testing.T) {
 		}
 	})
 }
+
+// A driver that notices the end of the caller's time a moment before the context does has still run
+// out of the caller's time.
+func TestInspectThatEndsWithTheDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		early := errors.New("i/o timeout")
+		l := driver.New(paged{pages: 1, page: func(context.Context) error {
+			time.Sleep(time.Second)
+			return early
+		}}, driver.Config{})
+		defer l.Close()
+		ctx := &lateContext{Context: t.Context(), until: time.Now().Add(time.Second), done: make(chan struct{})}
+		time.AfterFunc(time.Second+time.Millisecond, func() { close(ctx.done) })
+		_, err := locker.Inspect(ctx, l, "a", 0)
+		matches(t, "Inspect", err, context.DeadlineExceeded)
+	})
+}
+
+// lateContext ends a moment after its deadline.
+type lateContext struct {
+	context.Context
+	until time.Time
+	done  chan struct{}
+}
+
+func (c *lateContext) Deadline() (time.Time, bool) { return c.until, true }
+func (c *lateContext) Done() <-chan struct{}       { return c.done }
+func (c *lateContext) Err() error {
+	select {
+	case <-c.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}

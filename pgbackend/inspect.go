@@ -48,7 +48,7 @@ func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 // look at the lock table. query_start is hidden from a role that may not see the other one's
 // sessions; then only the beginning of the wait at a gate is known.
 func (d *pgDriver) lockTable(ctx context.Context, where string) ([]entry, error) {
-	sql := "SELECT l.classid, l.objid, l.objsubid, l.pid, l.granted, l.mode = 'ExclusiveLock'," +
+	sql := "SELECT l.classid, l.objid, l.objsubid, l.pid, l.granted," +
 		" (extract(epoch FROM CASE WHEN l.granted THEN NULL WHEN l.objsubid = 2 THEN coalesce(a.query_start, l.waitstart) ELSE a.query_start END) * 1000000)::bigint" +
 		" FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid" +
 		" WHERE l.locktype = 'advisory' AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND " + where +
@@ -70,25 +70,23 @@ func (d *pgDriver) lockTable(ctx context.Context, where string) ([]entry, error)
 
 // entry is a row of the lock table.
 type entry struct {
-	key       key
-	second    bool // it is in the space of pairs: a gate, or a lock of the connections' own
-	pid       int64
-	granted   bool
-	exclusive bool
-	asked     time.Time // when its statement began, if it waits and that may be seen
+	key     key
+	second  bool // it is in the space of pairs: a gate, or a lock of the connections' own
+	pid     int64
+	granted bool
+	asked   time.Time // when its statement began, if it waits and that may be seen
 }
 
 func entriesOf(r *pgsession.Call) []entry {
 	entries := make([]entry, len(r.Rows))
 	for i := range r.Rows {
 		entries[i] = entry{
-			key:       key(r.Int(i, 0)<<32 | r.Int(i, 1)),
-			second:    r.Int(i, 2) == 2,
-			pid:       r.Int(i, 3),
-			granted:   r.Bool(i, 4),
-			exclusive: r.Bool(i, 5),
+			key:     key(r.Int(i, 0)<<32 | r.Int(i, 1)),
+			second:  r.Int(i, 2) == 2,
+			pid:     r.Int(i, 3),
+			granted: r.Bool(i, 4),
 		}
-		if at := r.Int(i, 6); at > 0 {
+		if at := r.Int(i, 5); at > 0 {
 			entries[i].asked = time.UnixMicro(at)
 		}
 	}
@@ -111,7 +109,7 @@ func statusOf(k key, entries []entry, waiters int) locker.Status {
 			first = append(first, p)
 		case !e.granted:
 			later = append(later, p)
-		case !e.second && (s.Holder == nil || e.exclusive):
+		case !e.second && s.Holder == nil:
 			// While a lease moves, two connections of its Locker have the lock in shared mode.
 			s.Holder = &p
 		}

@@ -11,10 +11,10 @@ import (
 )
 
 // entry is a row about a key as the statement returns it. asked is in µs.
-func entry(k pgbackend.Key, space, pid int, granted, exclusive bool, asked string) []string {
+func entry(k pgbackend.Key, space, pid int, granted bool, asked string) []string {
 	truth := map[bool]string{true: "t", false: "f"}
 	high, low := strconv.FormatUint(uint64(uint32(k>>32)), 10), strconv.FormatUint(uint64(uint32(k)), 10)
-	return []string{high, low, strconv.Itoa(space), strconv.Itoa(pid), truth[granted], truth[exclusive], asked}
+	return []string{high, low, strconv.Itoa(space), strconv.Itoa(pid), truth[granted], asked}
 }
 
 func sessions(parties []locker.Party) (list []string) {
@@ -31,11 +31,11 @@ func TestInspectReadsTheLockTable(t *testing.T) {
 		t.Errorf("Inspect of a free lock = %+v", free)
 	}
 	rows := [][]string{
-		entry(k, 2, 30, false, true, "2000000"), // at the gate
-		entry(k, 2, 40, false, true, ""),
-		entry(k, 1, 20, false, true, "5000000"), // past the gate
-		entry(k, 2, 20, true, true, ""),
-		entry(k, 1, 10, true, true, ""),
+		entry(k, 2, 30, false, "2000000"), // at the gate
+		entry(k, 2, 40, false, ""),
+		entry(k, 1, 20, false, "5000000"), // past the gate
+		entry(k, 2, 20, true, ""),
+		entry(k, 1, 10, true, ""),
 	}
 	s := pgbackend.Inspect(k, rows, 2)
 	if s.Holder == nil || s.Holder.Session != "10" || s.Waiting != 3 || !slices.Equal(sessions(s.Waiters), []string{"20", "30"}) {
@@ -45,11 +45,11 @@ func TestInspectReadsTheLockTable(t *testing.T) {
 		t.Errorf("the first waiter has asked at %v", at)
 	}
 	// While a lease moves, both connections have the lock.
-	moving := [][]string{entry(k, 1, 20, true, false, ""), entry(k, 1, 10, true, false, ""), entry(k, 2, 20, true, true, "")}
+	moving := [][]string{entry(k, 1, 20, true, ""), entry(k, 1, 10, true, ""), entry(k, 2, 20, true, "")}
 	if s := pgbackend.Inspect(k, moving, 2); s.Holder == nil || s.Waiting != 0 {
 		t.Errorf("Inspect of a lease that moves = %+v", s)
 	}
-	if s := pgbackend.Inspect(k, [][]string{entry(k, 2, 20, true, true, "")}, 2); s.Holder != nil || s.Waiting != 0 {
+	if s := pgbackend.Inspect(k, [][]string{entry(k, 2, 20, true, "")}, 2); s.Holder != nil || s.Waiting != 0 {
 		t.Errorf("Inspect of a gate that is open to somebody = %+v, want a free lock", s)
 	}
 }
@@ -57,18 +57,18 @@ func TestInspectReadsTheLockTable(t *testing.T) {
 // What other programs lock is not listed, unless a Locker waits for it.
 func TestListLeavesOthersAlone(t *testing.T) {
 	presence := func(pid int) []string {
-		return entry(pgbackend.Key(int64(pgbackend.OwnSpace)<<32|int64(pid)*7), 2, pid, true, true, "")
+		return entry(pgbackend.Key(int64(pgbackend.OwnSpace)<<32|int64(pid)*7), 2, pid, true, "")
 	}
 	all := pgbackend.List([][]string{
 		presence(1), presence(2),
-		entry(100, 1, 1, true, true, ""),
-		entry(100, 1, 2, false, true, ""), entry(100, 2, 2, true, true, ""),
-		entry(200, 2, 2, true, true, ""),  // a gate alone
-		entry(300, 1, 9, true, true, ""),  // another program's
-		entry(400, 1, 9, true, true, ""),  // the same, and a Locker waits
-		entry(400, 1, 1, false, true, ""), // for it
-		entry(500, 2, 9, true, true, ""),
-		entry(pgbackend.Key(int64(pgbackend.OwnSpace)<<32|5), 1, 1, true, true, ""), // a lock whose key begins like that
+		entry(100, 1, 1, true, ""),
+		entry(100, 1, 2, false, ""), entry(100, 2, 2, true, ""),
+		entry(200, 2, 2, true, ""),  // a gate alone
+		entry(300, 1, 9, true, ""),  // another program's
+		entry(400, 1, 9, true, ""),  // the same, and a Locker waits
+		entry(400, 1, 1, false, ""), // for it
+		entry(500, 2, 9, true, ""),
+		entry(pgbackend.Key(int64(pgbackend.OwnSpace)<<32|5), 1, 1, true, ""), // a lock whose key begins like that
 	}, 0, func(k pgbackend.Key) string { return map[pgbackend.Key]string{100: "a"}[k] })
 	keys := make(map[string]string)
 	for _, s := range all {

@@ -99,3 +99,35 @@ func TestListWhenASessionEnds(t *testing.T) {
 		}
 	})
 }
+
+// A holder that goes between the list of the nodes and the look at them was a holder, and the next one
+// is shown. A waiter that goes is not counted.
+func TestInspectWhileNodesGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		acquire(t, open(t, s), "a")
+		for range 3 {
+			wait(t, open(t, s), "a")
+			synctest.Wait()
+		}
+		nodes := s.children("a")
+		for _, i := range []int{0, 2} {
+			gone := false
+			s.scripts(func(r request) verdict {
+				if r.op == "exists" && !gone {
+					gone = true
+					s.tree.remove("/locker/a/" + nodes[i])
+				}
+				return serve
+			})
+			got, err := locker.Inspect(t.Context(), l, "a", 3)
+			if err != nil || got.Holder == nil || got.Holder.Owner != nodes[1][:32] || !gone {
+				t.Fatalf("Inspect = %+v, %v, want the second as the holder", got, err)
+			}
+			if len(got.Waiters) != got.Waiting || got.Waiting != 2-i/2 {
+				t.Errorf("after node %d has gone Inspect shows %d of %d waiters", i, len(got.Waiters), got.Waiting)
+			}
+		}
+	})
+}

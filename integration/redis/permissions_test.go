@@ -75,6 +75,26 @@ func TestRedisPermissions(t *testing.T) {
 	step.Release(t, lease)
 	step.Release(t, waiter.Granted(t, itest.ShortWait))
 
+	// What the docs say of looking.
+	if s, err := locker.Inspect(t.Context(), l, b.Name, 1); err != nil || s.Holder != nil {
+		t.Errorf("Inspect with the rights of a Locker = %+v, %v, want a free lock", s, err)
+	}
+	listed := func() error {
+		for _, err := range locker.List(t.Context(), l, "", 0) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := listed(); err == nil || !strings.Contains(err.Error(), "scan") {
+		t.Errorf("List with the rights of a Locker = %v, want an error that names what is missing", err)
+	}
+	permit(append(append([]string(nil), rules...), "+scan"))
+	if err := listed(); err != nil {
+		t.Errorf("List with the right to scan = %v", err)
+	}
+
 	for i, rule := range rules {
 		permit(append(append([]string(nil), rules[:i]...), rules[i+1:]...))
 		name := strings.TrimPrefix(rule, "+")
