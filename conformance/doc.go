@@ -3,8 +3,8 @@
 //
 // The suite shows that a backend keeps what its [locker.Guarantees] promise: mutual exclusion,
 // waiting, time to live and renewal, ownership, fencing tokens, loss, behaviour under load and
-// faults, names, configuration and inspection. Each behaviour is a [Case] of an ordered table. A case has a
-// sentence that says why the behaviour matters to users; a failing run prints it.
+// faults, names, configuration and inspection. Each behaviour is a [Case] of an ordered table. A
+// case has a sentence that says why the behaviour matters to users; a failing run prints it.
 //
 // # Running the suite
 //

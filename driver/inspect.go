@@ -103,8 +103,8 @@ func validPrefix(prefix string) error {
 	return locker.ValidName(prefix)
 }
 
-// look makes one call of the driver that changes nothing, on the goroutine of the caller, bounded by
-// the caller's context and by callLimit.
+// look makes one call of the driver that changes nothing, on the goroutine of the caller, bounded
+// by the caller's context and by callLimit.
 func (e *engine) look(ctx context.Context, call func(ctx context.Context) error) error {
 	if err := ContextError(ctx); err != nil {
 		return err

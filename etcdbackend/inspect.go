@@ -54,9 +54,9 @@ func (d *etcdDriver) read(ctx context.Context, get clientv3.Op) (found, error) {
 	return found{got.Kvs, got.Count, got.More, r.Header.Revision}, nil
 }
 
-// expiry is how long an etcd lease lasts if it isn't refreshed: whole seconds, rounded up. Zero says
-// that it isn't known: the key is attached to none, as one that somebody else has put, or the lease
-// has just ended.
+// expiry is how long an etcd lease lasts if it isn't refreshed: whole seconds, rounded up. Zero
+// says that it isn't known: the key is attached to none, as one that somebody else has put, or the
+// lease has just ended.
 func (d *etcdDriver) expiry(ctx context.Context, id clientv3.LeaseID) (time.Duration, error) {
 	if id == clientv3.NoLease {
 		return 0, nil
@@ -90,8 +90,8 @@ func statusOf(name, dir string, keys []*mvccpb.KeyValue, count, waiters int) loc
 // listSize is how many keys are read at a time.
 const listSize = 1000
 
-// list is the state of one list. All of it is read at one revision, unless the cluster compacts that
-// in the meantime.
+// list is the state of one list. All of it is read at one revision, unless the cluster compacts
+// that in the meantime.
 type list struct {
 	d        *etcdDriver
 	waiters  int

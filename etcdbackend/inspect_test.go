@@ -89,7 +89,8 @@ func TestListPutsPagesTogether(t *testing.T) {
 	}
 }
 
-// All pages are of the revision of the first one. When that is compacted, the rest is of a later one.
+// All pages are of the revision of the first one. When that is compacted, the rest is of a later
+// one.
 func TestListIsOfOneRevision(t *testing.T) {
 	var c cluster
 	d := c.start(t)

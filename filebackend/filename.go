@@ -39,8 +39,8 @@ func fileName(name string) string {
 	return hashed + hex.EncodeToString(sum[:]) + suffix
 }
 
-// nameOf is the name of the lock whose file is called file; false if the file is no lock's, or has a
-// hash of the name.
+// nameOf is the name of the lock whose file is called file; false if the file is no lock's, or has
+// a hash of the name.
 func nameOf(file string) (string, bool) {
 	name, err := url.PathUnescape(strings.TrimSuffix(file, suffix))
 	if err != nil || fileName(name) != file || locker.ValidName(name) != nil {

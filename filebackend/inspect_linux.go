@@ -83,8 +83,8 @@ func (d *fileDriver) List(prefix string, _ int) driver.Pages {
 // holders are the processes that hold locks on files of one device, by the number of the file.
 type holders map[uint64]int
 
-// holders reads the lock table. A table that is longer than a page is read in parts, and a part that
-// the kernel has skipped because locks have gone in between is in the next reading.
+// holders reads the lock table. A table that is longer than a page is read in parts, and a part
+// that the kernel has skipped because locks have gone in between is in the next reading.
 func (d *fileDriver) holders() (holders, error) {
 	if d.guarantees.Inspection == locker.InspectionNone {
 		return nil, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
@@ -145,8 +145,8 @@ func (h holders) of(path string) (*locker.Party, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Otherwise the record is of an earlier holder: this one is no Locker, or it has not written its
-	// own yet.
+	// Otherwise the record is of an earlier holder: this one is no Locker, or it has not written
+	// its own yet.
 	if isProcess(pid, g.pid) {
 		p.Owner, p.Token = g.owner, g.token
 		if at := time.UnixMicro(int64(g.token)); !at.After(time.Now()) { // else the clock was set back
@@ -156,8 +156,8 @@ func (h holders) of(path string) (*locker.Party, error) {
 	return p, nil
 }
 
-// newestGrant reads the newest record of a lock file. It is empty if there is none, or this user may
-// not read it.
+// newestGrant reads the newest record of a lock file. It is empty if there is none, or this user
+// may not read it.
 func newestGrant(path string) (newest grant, err error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
@@ -180,8 +180,8 @@ func newestGrant(path string) (newest grant, err error) {
 	return newest, nil
 }
 
-// isProcess reports whether the process that is pid here calls itself own, perhaps in a namespace of
-// its own.
+// isProcess reports whether the process that is pid here calls itself own, perhaps in a namespace
+// of its own.
 func isProcess(pid, own int) bool {
 	if pid == own {
 		return true

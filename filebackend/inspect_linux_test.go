@@ -128,8 +128,8 @@ func TestHoldersInTheLockTable(t *testing.T) {
 	}
 }
 
-// The process that has the lock may have another number in the namespace in which it has written the
-// record.
+// The process that has the lock may have another number in the namespace in which it has written
+// the record.
 func TestIsProcess(t *testing.T) {
 	for own, want := range map[int]bool{os.Getpid(): true, 1 << 22: false} {
 		if filebackend.IsProcess(os.Getpid(), own) != want {

@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// A look passes nobody over: the lock of a holder whose lease has expired is shown as free, with its
-// waiters, until somebody who wants it asks. A waiter that must be dead isn't shown.
+// A look passes nobody over: the lock of a holder whose lease has expired is shown as free, with
+// its waiters, until somebody who wants it asks. A waiter that must be dead isn't shown.
 func TestInspectPassesNobodyOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStage()

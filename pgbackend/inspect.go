@@ -44,9 +44,9 @@ func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 	}
 }
 
-// lockTable reads the advisory locks of the database that meet a condition. pg_locks is a consistent
-// look at the lock table. query_start is hidden from a role that may not see the other one's
-// sessions; then only the beginning of the wait at a gate is known.
+// lockTable reads the advisory locks of the database that meet a condition. pg_locks is a
+// consistent look at the lock table. query_start is hidden from a role that may not see the other
+// one's sessions; then only the beginning of the wait at a gate is known.
 func (d *pgDriver) lockTable(ctx context.Context, where string) ([]entry, error) {
 	sql := "SELECT l.classid, l.objid, l.objsubid, l.pid, l.granted," +
 		" (extract(epoch FROM CASE WHEN l.granted THEN NULL WHEN l.objsubid = 2 THEN coalesce(a.query_start, l.waitstart) ELSE a.query_start END) * 1000000)::bigint" +
@@ -93,8 +93,8 @@ func entriesOf(r *pgsession.Call) []entry {
 	return entries
 }
 
-// isOwn reports whether the entry is a lock that the connections of Lockers have for themselves, and
-// no gate.
+// isOwn reports whether the entry is a lock that the connections of Lockers have for themselves,
+// and no gate.
 func (e entry) isOwn() bool { return e.second && int64(e.key)>>32 == ownSpace }
 
 // statusOf describes a lock. entries are those of its key, in the order of their waits. Who waits

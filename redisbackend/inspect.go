@@ -127,7 +127,8 @@ func parseHolder(value string) *locker.Party {
 	return p
 }
 
-// clockDifference is how far the server's clock may be ahead of ours before a token can't be a time.
+// clockDifference is how far the server's clock may be ahead of ours before a token can't be a
+// time.
 const clockDifference = time.Minute
 
 // errLeft is the error of a list whose master is no part of the Cluster any more.

@@ -69,8 +69,8 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 	}
 }
 
-// A server before Redis 7 doesn't know EVALSHA_RO, and another one may not permit it. That is learnt
-// once.
+// A server before Redis 7 doesn't know EVALSHA_RO, and another one may not permit it. That is
+// learnt once.
 func TestInspectFindsTheCommand(t *testing.T) {
 	for _, refusal := range []string{"-ERR unknown command 'evalsha_ro', with args beginning with: \r\n",
 		"-NOPERM this user has no permissions to run the 'evalsha_ro' command\r\n"} {

@@ -186,8 +186,8 @@ func hint(err error, usesTLS bool) error {
 }
 
 // Guarantees is what a Locker of one Redis server promises. With Sentinels it survives failovers
-// ([locker.ToleranceFailover]). So does a Locker of a Cluster, where waiters poll, have no order, and
-// aren't known ([locker.WaitingPolled], [locker.OrderNone], [locker.InspectionHolder]).
+// ([locker.ToleranceFailover]). So does a Locker of a Cluster, where waiters poll, have no order,
+// and aren't known ([locker.WaitingPolled], [locker.OrderNone], [locker.InspectionHolder]).
 func Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend:   backend,

@@ -9,9 +9,9 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// list is the state of one list. All servers are scanned side by side, a step on each for each page.
-// When a lock is held it is known only when the last server has been scanned. So all locks are on the
-// last page.
+// list is the state of one list. All servers are scanned side by side, a step on each for each
+// page. When a lock is held it is known only when the last server has been scanned. So all locks
+// are on the last page.
 type list struct {
 	d       *redlock
 	prefix  string

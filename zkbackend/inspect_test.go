@@ -100,8 +100,8 @@ func TestListWhenASessionEnds(t *testing.T) {
 	})
 }
 
-// A holder that goes between the list of the nodes and the look at them was a holder, and the next one
-// is shown. A waiter that goes is not counted.
+// A holder that goes between the list of the nodes and the look at them was a holder, and the next
+// one is shown. A waiter that goes is not counted.
 func TestInspectWhileNodesGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)

@@ -9,10 +9,10 @@
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
-// The backend of run, ls and show comes from --backend or LOCKER_URL; without either, locks are files in a
-// private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its environment. It also
-// finds LOCKER_HELD, which tells a locker run in CMD which locks are held around it.
-// docs/command.md has the details.
+// The backend of run, ls and show comes from --backend or LOCKER_URL; without either, locks are
+// files in a private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its
+// environment. It also finds LOCKER_HELD, which tells a locker run in CMD which locks are held
+// around it. docs/command.md has the details.
 //
 // # Exit codes
 //
@@ -26,8 +26,9 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0, 1 when a case of the suite has failed, --check has found something, or
-// output can't be written, 116 or 117; conformance and demo also return 128+n when signal n ended them.
+// The other commands return 0, 1 when a case of the suite has failed, --check has found something,
+// or output can't be written, 116 or 117; conformance and demo also return 128+n when signal n
+// ended them.
 package main
 
 import (

@@ -88,8 +88,8 @@ func newLeaseID() clientv3.LeaseID {
 	return clientv3.LeaseID(binary.BigEndian.Uint64(b[:])>>1 | 1)
 }
 
-// TimeToLive returns how long an etcd lease lasts if it isn't refreshed, rounded down to seconds, and
-// false if the cluster doesn't have it. It refreshes nothing.
+// TimeToLive returns how long an etcd lease lasts if it isn't refreshed, rounded down to seconds,
+// and false if the cluster doesn't have it. It refreshes nothing.
 func (c *Cluster) TimeToLive(ctx context.Context, limit time.Duration, id clientv3.LeaseID) (left time.Duration, found bool, err error) {
 	_, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		resp, err := m.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id)}, options(ctx)...)
