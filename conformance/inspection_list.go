@@ -72,7 +72,7 @@ func listFindsAll(t T, h *Harness) {
 			held(prefix + name)
 		}
 	}
-	waited := prefixes[0] + "a"
+	waited := base + "0" // a name that a harness finds on the service as it is
 	waiter := step.StartAcquire(t, h.OpenLocker(t), waited)
 	h.WaitQueued(t, waited, 1)
 
