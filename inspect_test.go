@@ -109,7 +109,10 @@ func TestInspectBelowAPrefix(t *testing.T) {
 	if got, err := names(l, ""); !slices.Equal(got, []string{"a", "b"}) || err != nil || inner.asked != "p/" || inner.waiters != 3 {
 		t.Errorf("List = %q, %v, want a and b; asked for %q with %d waiters", got, err, inner.asked, inner.waiters)
 	}
-	for range locker.List(t.Context(), l, "", 0) {
+	for _, err := range locker.List(t.Context(), l, "", 0) {
+		if err != nil {
+			t.Errorf("List = %v", err)
+		}
 		break
 	}
 	if got, err := names(l, "b"); !slices.Equal(got, []string{"b"}) || err != nil || inner.asked != "p/b" {

@@ -223,7 +223,7 @@ func lookingKeepsNobody(t T, h *Harness) {
 	link.Cut()
 	step.Eventually(t, h.ExpiryLimit(), func() error {
 		if s := inspect(t, looker, name, 1); s.Holder != nil {
-			return fmt.Errorf("Inspect shows %s, want a free lock", inWords(s))
+			return fmt.Errorf("what Inspect shows is %s, want a free lock", inWords(s))
 		}
 		return nil
 	})

@@ -51,7 +51,10 @@ func inspectionEnds(t T, h *Harness) {
 			}
 		}
 	}
-	for range locker.List(t.Context(), looker, "", 0) {
+	for _, err := range locker.List(t.Context(), looker, "", 0) {
+		if err != nil {
+			t.Errorf("List = %v", err)
+		}
 		break // a list that is left has nothing to free
 	}
 	step.Close(t, looker)

@@ -38,7 +38,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, locker.ErrHeldByCaller
 	}
 	w := &waiter{e: e, ctx: e.trace(ctx, req), req: req}
-	lease, err := w.acquire()
+	lease, err := w.acquire() //nolint:contextcheck // the waiter has the context
 	if err != nil {
 		e.countRefused(err)
 	}

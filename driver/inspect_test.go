@@ -54,7 +54,10 @@ func TestListReadsAllPages(t *testing.T) {
 	calls := 0
 	counting := driver.New(paged{pages: 3, page: func(context.Context) error { calls++; return nil }}, driver.Config{})
 	defer counting.Close()
-	for range locker.List(t.Context(), counting, "", 0) {
+	for _, err := range locker.List(t.Context(), counting, "", 0) {
+		if err != nil {
+			t.Errorf("List = %v", err)
+		}
 		break
 	}
 	if calls != 1 {

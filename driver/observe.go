@@ -114,7 +114,9 @@ func beginTrace(ctx context.Context, req locker.Request, tracers []*observer) co
 	return &tracedContext{ctx, values}
 }
 
-// record notes an event. values is the context for its observers.
+// record notes an event. values is the context for its observers; nil: it has none.
+//
+//nolint:contextcheck // the context is an argument of observers, and not one of this call
 func (e *engine) record(values context.Context, event *locker.Event) {
 	r, most := &e.recorder, maxEvents
 	if event.Kind == locker.EventRenewed {

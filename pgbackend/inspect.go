@@ -135,7 +135,7 @@ func statusesOf(entries []entry, waiters int, nameOf func(key) string) []locker.
 			continue
 		}
 		byKey[e.key] = append(byKey[e.key], e)
-		if lockers[e.pid] && !(e.second && e.granted) { // a gate that is open to somebody is no lock
+		if lockers[e.pid] && (!e.second || !e.granted) { // a gate that is open to somebody is no lock
 			wanted[e.key] = true
 		}
 	}
