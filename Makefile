@@ -1,5 +1,5 @@
-# make test     all packages of the root module and of integration, with the race detector;
-#               it starts the servers that the tests need
+# make test     all packages of the root module and of integration, with the race detector, and what
+#               needs no server in bench and campaign; it starts the servers that the tests need
 # make images   the images of the servers that the tests run: pulled, or built if that fails
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
@@ -24,6 +24,8 @@ PACKAGES ?= 3
 test: images
 	go vet ./...
 	go test -race ./...
+	cd bench && go vet . && go test -short .
+	cd campaign && go vet . && go test -short .
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
 	cd integration && go vet ./... && go test -race -p $(PACKAGES) -timeout 60m ./...
 
