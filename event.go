@@ -36,7 +36,7 @@ const (
 	EventGranted                             // Acquire returns a lease
 	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments and contexts that have ended before are no event
 	EventRequeued                            // the acquisition was lost before it was granted, or its grant was too old; the wait goes on with a new one
-	EventAbandoned                           // the lock was granted after the caller had given up, and is being removed; Refused comes just before or after
+	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun, and is being removed; Refused comes just before or after
 	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew
 	EventRenewalFailed                       // a renewal has failed; the lease may still be held
 	EventLost                                // LossOf(Cause) is its class

@@ -17,6 +17,10 @@ var errLostAgain = errors.New("the lock was lost again before it was handed out"
 // errTooSlow says that a grant came when nothing was left of its validity.
 var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
 
+// errUnwanted says that a grant was not verified, because nobody wants it any more. No caller sees
+// it.
+var errUnwanted = errors.New("nobody wants the grant any more")
+
 // attempt is one acquisition, from its first request until it is granted or its removal has begun.
 type attempt struct {
 	w    *waiter
@@ -214,6 +218,7 @@ func (a *attempt) granted() error {
 	l.renewal.predatesGrant = l.renewal.running
 	e.mu.Unlock()
 	var failure error
+	unverified := false // the verification has ended because nobody wants the grant
 	switch {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
 		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
@@ -221,6 +226,7 @@ func (a *attempt) granted() error {
 		var err error
 		if valid, err = e.verifyGrant(&a.call, l, valid); err != nil {
 			failure = w.grantError(waited, err)
+			unverified = errors.Is(err, errUnwanted)
 		}
 		now = Now()
 	case now >= valid.expiry():
@@ -230,7 +236,9 @@ func (a *attempt) granted() error {
 	callerErr := w.callerErr()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if failure == nil && l.cause == nil && callerErr != nil {
+	wanted := callerErr == nil && !w.left && l.cause == nil
+	lost := l.cause != nil && !errors.Is(l.cause, locker.ErrClosed)
+	if !wanted && !lost && (failure == nil || unverified) {
 		e.noteAbandoned(l)
 	}
 	if err := e.removeIfOver(w, l, callerErr); err != nil {

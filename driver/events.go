@@ -14,7 +14,7 @@ import (
 // method of its own that isn't inlined.
 
 func (e *engine) noteWaiting(w *waiter, ahead int) {
-	if w.behind {
+	if w.behind || w.left {
 		return
 	}
 	w.behind = true

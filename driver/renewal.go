@@ -145,7 +145,7 @@ func (e *engine) plan(l *lease, next Instant) {
 }
 
 // verifyGrant renews a grant until the service has confirmed it and validity is left, or the
-// service has said no, or a TTL has passed. It returns the validity that was confirmed.
+// service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the validity that was confirmed.
 func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
 	pause := firstPause
 	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
@@ -164,5 +164,5 @@ func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validit
 			return v, errors.Join(errTooSlow, err)
 		}
 	}
-	return v, context.Cause(ctx)
+	return v, errUnwanted
 }
