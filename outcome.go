@@ -3,6 +3,8 @@ package locker
 import (
 	"context"
 	"errors"
+
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // Outcome says what became of a call of Acquire, by its error. It is one of few words, for the labels of metrics:
@@ -48,12 +50,12 @@ func LossOf(err error) string {
 	if !errors.Is(err, ErrLost) {
 		return ""
 	}
+	var loss *verdict.Loss // first, because the cause may be a service's error, and match anything
+	if errors.As(err, &loss) {
+		return loss.Class
+	}
 	if errors.Is(err, ErrMaxHold) {
 		return "max_hold"
-	}
-	var missed interface{ Loss() string } // of the engine, for a deadline that was missed
-	if errors.As(err, &missed) {
-		return missed.Loss()
 	}
 	return "revoked"
 }

@@ -121,8 +121,8 @@ func (e *engine) recordRenewal(l *lease, kind locker.EventKind, sent Instant, er
 	e.record(l.origin.values, &event)
 }
 
-func (e *engine) noteLost(l *lease, cause error) {
-	e.counts.lost[locker.LossOf(cause)]++
+func (e *engine) noteLost(l *lease, class string, cause error) {
+	e.counts.lost[class]++
 	if e.recorder.wants&locker.EventLost != 0 {
 		e.recordLost(l, cause)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // lease is one acquisition, from its preparation to its confirmed removal. It is a lease in the
@@ -184,7 +185,7 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	case l.phase != holding || !l.deadline.passed(now):
 		return false
 	case now >= l.validity.limit:
-		e.lose(l, locker.ErrMaxHold)
+		e.lose(l, &verdict.Loss{Class: "max_hold", Err: locker.ErrMaxHold})
 	default:
 		e.lose(l, l.whyNotRenewed(now))
 	}
@@ -214,12 +215,14 @@ func (e *engine) lose(l *lease, cause error) {
 			e.cancels = append(e.cancels, func() { call.end(cause) })
 		}
 	case holding:
+		loss := classOfLoss(cause)
+		cause = loss
 		if !errors.Is(cause, locker.ErrLost) {
 			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
 		}
 		e.end(l, cause, Stamp())
-		e.noteLost(l, cause)
 		e.startRemoval(l)
+		e.noteLost(l, loss.Class, cause)
 	}
 }
 

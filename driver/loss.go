@@ -3,11 +3,12 @@ package driver
 import (
 	"fmt"
 	"time"
+
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // missed is the cause of the loss of a lease at its deadline.
 type missed struct {
-	loss string // what locker.LossOf returns
 	text string // what has happened, in addition
 	err  error  // the service's last error; nil: there was none
 }
@@ -22,23 +23,28 @@ func (m *missed) Error() string {
 
 func (m *missed) Unwrap() error { return m.err }
 
-// Loss is for locker.LossOf.
-func (m *missed) Loss() string { return m.loss }
+// classOfLoss adds to the cause of a loss what locker.LossOf returns for it.
+func classOfLoss(cause error) *verdict.Loss {
+	if loss, ok := cause.(*verdict.Loss); ok { //nolint:errorlint // not another lease's, in a driver's error
+		return loss
+	}
+	return &verdict.Loss{Class: "revoked", Err: cause}
+}
 
 // whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
 // fails from a silent one, and both from a process that did not run.
 func (l *lease) whyNotRenewed(now Instant) error {
 	switch r, v := &l.renewal, l.validity; {
 	case r.lastErr != nil:
-		return &missed{loss: "service_failed", err: r.lastErr}
+		return &verdict.Loss{Class: "service_failed", Err: &missed{err: r.lastErr}}
 	case r.running:
-		return &missed{loss: "service_silent", text: fmt.Sprintf(": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))}
+		return &verdict.Loss{Class: "service_silent", Err: &missed{text: fmt.Sprintf(": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))}}
 	case l.req.NoRenewal:
-		return &missed{loss: "not_renewed", text: ", by the caller"}
+		return &verdict.Loss{Class: "not_renewed", Err: &missed{text: ", by the caller"}}
 	case r.startedAt > v.base:
-		return &missed{loss: "unproven", text: ": the service's answers prove no renewal that is new enough"}
+		return &verdict.Loss{Class: "unproven", Err: &missed{text: ": the service's answers prove no renewal that is new enough"}}
 	default:
 		late := now.Sub(v.nextRenewal(v.base)).Round(time.Millisecond)
-		return &missed{loss: "process_late", text: fmt.Sprintf(": this process was late by %v to ask", late)}
+		return &verdict.Loss{Class: "process_late", Err: &missed{text: fmt.Sprintf(": this process was late by %v to ask", late)}}
 	}
 }

@@ -1,0 +1,13 @@
+// Package verdict is what package locker shares with the engine in package driver: errors whose
+// class the engine knows. No type of another module can be one of them, so a class is always one of
+// the documented words.
+package verdict
+
+// Loss is why a lease was lost.
+type Loss struct {
+	Class string // what locker.LossOf returns
+	Err   error
+}
+
+func (l *Loss) Error() string { return l.Err.Error() }
+func (l *Loss) Unwrap() error { return l.Err }
