@@ -38,7 +38,7 @@ func Outcome(err error) string {
 // of metrics:
 //
 //	service_failed   the service answered the last renewals with errors; the cause has the last one
-//	service_silent   the service didn't answer a renewal before the deadline
+//	service_silent   the service didn't answer the last renewal before the deadline, or before a time limit ended it
 //	process_late     this process, or its machine, didn't run in time to ask for a renewal
 //	unproven         the service answered, but its answers proved no renewal that was new enough
 //	not_renewed      the lease was acquired with WithoutRenewal, and its holder didn't renew it

@@ -130,11 +130,11 @@ func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lea
 	}
 	e.driver.Renew(call, locks, func(i int, base Instant, err error) {
 		reported[i] = true
-		report(leases[i], base, err)
+		report(leases[i], base, markUnanswered(call, err))
 	})
 	for i, l := range leases {
 		if !reported[i] {
-			report(l, 0, errNoReport)
+			report(l, 0, markUnanswered(call, errNoReport))
 		}
 	}
 }

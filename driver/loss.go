@@ -1,9 +1,12 @@
 package driver
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/internal/verdict"
 )
 
@@ -34,17 +37,49 @@ func classOfLoss(cause error) *verdict.Loss {
 // whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
 // fails from a silent one, and both from a process that did not run.
 func (l *lease) whyNotRenewed(now Instant) error {
+	var class string
+	var why missed
 	switch r, v := &l.renewal, l.validity; {
 	case r.lastErr != nil:
-		return &verdict.Loss{Class: "service_failed", Err: &missed{err: r.lastErr}}
+		class, why.err = classOfFailure(r.lastErr), r.lastErr
 	case r.running:
-		return &verdict.Loss{Class: "service_silent", Err: &missed{text: fmt.Sprintf(": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))}}
+		class = serviceSilent
+		why.text = fmt.Sprintf(": no answer in %v", now.Sub(r.startedAt).Round(time.Millisecond))
+	case l.req.NoRenewal && r.byHandErr != nil:
+		class, why.err = classOfFailure(r.byHandErr), r.byHandErr
 	case l.req.NoRenewal:
-		return &verdict.Loss{Class: "not_renewed", Err: &missed{text: ", by the caller"}}
+		class, why.text = "not_renewed", ", by the caller"
 	case r.startedAt > v.base:
-		return &verdict.Loss{Class: "unproven", Err: &missed{text: ": the service's answers prove no renewal that is new enough"}}
+		class, why.text = "unproven", ": the service's answers prove no renewal that is new enough"
 	default:
 		late := now.Sub(v.nextRenewal(v.base)).Round(time.Millisecond)
-		return &verdict.Loss{Class: "process_late", Err: &missed{text: fmt.Sprintf(": this process was late by %v to ask", late)}}
+		class, why.text = "process_late", fmt.Sprintf(": this process was late by %v to ask", late)
 	}
+	return &verdict.Loss{Class: class, Err: &why}
+}
+
+const serviceSilent = "service_silent"
+
+// classOfFailure distinguishes a service that answered a renewal with an error from one that was
+// silent until a time limit, of the engine or of the driver, ended the renewal.
+func classOfFailure(err error) string {
+	if _, ok := err.(*unanswered); ok { //nolint:errorlint // callRenew returns it as it is
+		return serviceSilent
+	}
+	return "service_failed"
+}
+
+// unanswered is the error of a renewal that a time limit has ended.
+type unanswered struct{ err error }
+
+func (u *unanswered) Error() string { return u.err.Error() }
+func (u *unanswered) Unwrap() error { return u.err }
+
+// markUnanswered returns err, as unanswered if a time limit is the reason for it. call is the
+// context of the renewal. It must not be called under the engine's mutex.
+func markUnanswered(call context.Context, err error) error {
+	if err == nil || errors.Is(err, locker.ErrLost) || call.Err() == nil && !errors.Is(err, verdict.ErrNoAnswer) {
+		return err
+	}
+	return &unanswered{err}
 }

@@ -2,11 +2,14 @@ package driver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // lossyError is a driver's error with a method that once was asked for the class of a loss.
@@ -72,4 +75,78 @@ func TestLossOfALossBelow(t *testing.T) {
 			t.Errorf("LossOf = %q, want revoked", got)
 		}
 	})
+}
+
+// A service is silent also where a time limit has ended the last renewal: the engine's, or one of the
+// driver's own.
+func TestLossByASilentService(t *testing.T) {
+	for name, tc := range map[string]struct {
+		renew func(ctx context.Context, before int) error
+		want  string
+	}{
+		"the engine's limit":     {func(ctx context.Context, _ int) error { return hang(ctx) }, "service_silent"},
+		"the driver's own limit": {func(context.Context, int) error { return fmt.Errorf("renew: %w", kit.ErrNoAnswer) }, "service_silent"},
+		"silent at last": {func(ctx context.Context, before int) error {
+			if before < 2 {
+				return errService
+			}
+			return hang(ctx)
+		}, "service_silent"},
+		"silent at first": {func(ctx context.Context, before int) error {
+			if before == 0 {
+				return hang(ctx)
+			}
+			return errService
+		}, "service_failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				renewals := 0
+				l := open(t, &fake{renew: func(ctx context.Context, _ *fakeLock) (driver.Instant, error) {
+					renewals++
+					return 0, tc.renew(ctx, renewals-1)
+				}})
+				lease := mustAcquire(t, l, "name")
+				<-lease.Done()
+				if got := locker.LossOf(lease.Err()); got != tc.want {
+					t.Errorf("LossOf(%v) = %q, want %q", lease.Err(), got, tc.want)
+				}
+			})
+		})
+	}
+}
+
+// A holder that renews by hand, in vain, is not to blame.
+func TestLossOfALeaseThatItsHolderRenews(t *testing.T) {
+	for name, tc := range map[string]struct {
+		answers []error
+		want    string
+	}{
+		"the service fails":        {[]error{errService}, "service_failed"},
+		"the service is silent":    {[]error{kit.ErrNoAnswer}, "service_silent"},
+		"the last one succeeded":   {[]error{errService, nil}, "not_renewed"},
+		"the last one has failed":  {[]error{nil, errService}, "service_failed"},
+		"the holder never renewed": {nil, "not_renewed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				n := 0
+				l := open(t, &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+					n++
+					return driver.Stamp(), tc.answers[n-1]
+				}})
+				lease := mustAcquire(t, l, "name", locker.WithoutRenewal())
+				for _, answer := range tc.answers {
+					time.Sleep(time.Second)
+					if err := lease.Renew(callerContext(t)); !errors.Is(err, answer) {
+						t.Errorf("Renew = %v, want %v", err, answer)
+					}
+				}
+				<-lease.Done()
+				if got := locker.LossOf(lease.Err()); got != tc.want {
+					t.Errorf("LossOf(%v) = %q, want %q", lease.Err(), got, tc.want)
+				}
+			})
+		})
+	}
 }

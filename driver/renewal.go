@@ -14,6 +14,7 @@ type renewal struct {
 	running       bool  // a renewal in the background is due or under way
 	predatesGrant bool  // that one began before the grant
 	lastErr       error // of the last one; nil: it succeeded
+	byHandErr     error // of the last renewal by hand; nil: it succeeded, or there was none
 	failures      int   // of a lease, in a row, with those by hand
 
 	// startedAt is when the renewal under way began, or the first one in an unbroken row of
@@ -108,6 +109,9 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 	}
 	if l.phase == holding && (err != nil || countsForLease) {
 		e.noteRenewal(l, sent, err)
+	}
+	if !background {
+		l.renewal.byHandErr = err
 	}
 	if err != nil && !background {
 		return // a caller with a short time limit must not delay the next renewal

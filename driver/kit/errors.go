@@ -8,12 +8,13 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 var (
 	// ErrNoAnswer says that a time limit of the driver's own ended a request. Whether the request is
 	// executed is unknown.
-	ErrNoAnswer = errors.New("no answer in time")
+	ErrNoAnswer = verdict.ErrNoAnswer
 
 	// ErrClosing says that a request was not answered, or not begun, before the locker was closed.
 	ErrClosing = errors.New("no answer before the locker was closed")

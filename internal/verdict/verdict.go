@@ -3,6 +3,11 @@
 // the documented words.
 package verdict
 
+import "errors"
+
+// ErrNoAnswer is kit.ErrNoAnswer, which the engine can't import.
+var ErrNoAnswer = errors.New("no answer in time")
+
 // Loss is why a lease was lost.
 type Loss struct {
 	Class string // what locker.LossOf returns
