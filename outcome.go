@@ -17,6 +17,10 @@ import (
 //	invalid    the program's mistake: a name, an option, or a lock that the caller itself has
 //	error      the service failed, or hadn't answered when the caller's time ran out
 func Outcome(err error) string {
+	var outcome *verdict.Outcome // first, because the cause of a caller's context may match anything
+	if errors.As(err, &outcome) {
+		return outcome.Class
+	}
 	switch held := errors.Is(err, ErrHeld); {
 	case err == nil:
 		return "granted"

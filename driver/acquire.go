@@ -32,7 +32,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, err
 	}
 	if err := ContextError(ctx); err != nil {
-		return nil, err
+		return nil, gaveUp(err, "error", err)
 	}
 	if e.heldByCaller(ctx, name) {
 		return nil, locker.ErrHeldByCaller
@@ -56,7 +56,7 @@ func (w *waiter) acquire() (*lease, error) {
 		err = e.join(w)
 	}
 	if err != nil {
-		return nil, w.refuse(err)
+		return nil, w.refuse(withOutcome(err))
 	}
 	if w.turn != nil {
 		select {
@@ -194,6 +194,7 @@ func (w *waiter) run(a *attempt, err error) {
 // finish ends the work for a caller. err is nil when it has a lease.
 func (w *waiter) finish(err error) {
 	e := w.e
+	err = withOutcome(err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {

@@ -149,9 +149,11 @@ func (e *engine) unqueue(l *lease) {
 // notGranted processes an answer other than a grant. It returns nil when the acquisition goes on.
 func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	callerErr := w.callerErr()
+	// Before the mutex is taken: the answer may be the cause of the caller's context, with methods
+	// of its own. Where that matches ErrHeld, the answer says nothing about the lock.
+	held := errors.Is(answer, locker.ErrHeld) && !errors.Is(callerErr, locker.ErrHeld)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	held := errors.Is(answer, locker.ErrHeld)
 	if held && w.isHead() {
 		w.q.held, w.q.askedAt = true, Never
 	}

@@ -137,9 +137,9 @@ func (e *engine) giveUpError(w *waiter, callerErr error) error {
 		if q != nil && q.head == w { // only w's renewals could show that; the next waiter has no renewals yet
 			q.held = false
 		}
-		return fmt.Errorf("%w: %w", errNoAnswer, callerErr)
+		return gaveUp(callerErr, "error", fmt.Errorf("%w: %w", errNoAnswer, callerErr))
 	case ranOut(callerErr):
-		return fmt.Errorf("%w: %w", locker.ErrHeld, callerErr)
+		return gaveUp(callerErr, "timeout", fmt.Errorf("%w: %w", locker.ErrHeld, callerErr))
 	}
-	return callerErr
+	return gaveUp(callerErr, "", callerErr)
 }

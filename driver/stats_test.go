@@ -192,6 +192,16 @@ func TestStatsAndANosyCause(t *testing.T) {
 		p.cancel(nosyError{l})
 		matches(t, "Acquire", p.failed(), context.Canceled)
 	})
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{acquire: func(ctx context.Context, _ *fakeLock) (driver.Grant, error) {
+			<-ctx.Done()
+			return driver.Grant{}, context.Cause(ctx)
+		}})
+		p := start(t, l, "name")
+		p.waits()
+		p.cancel(nosyError{l})
+		matches(t, "Acquire", p.failed(), context.Canceled)
+	})
 }
 
 // nosyError calls its Locker when it is compared.

@@ -8,6 +8,15 @@ import "errors"
 // ErrNoAnswer is kit.ErrNoAnswer, which the engine can't import.
 var ErrNoAnswer = errors.New("no answer in time")
 
+// Outcome is what became of a call of Acquire that failed.
+type Outcome struct {
+	Class string // what locker.Outcome returns
+	Err   error
+}
+
+func (o *Outcome) Error() string { return o.Err.Error() }
+func (o *Outcome) Unwrap() error { return o.Err }
+
 // Loss is why a lease was lost.
 type Loss struct {
 	Class string // what locker.LossOf returns
