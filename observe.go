@@ -26,7 +26,7 @@ type Tracer interface {
 	// for bad arguments, nor for a context that has ended. [EventGranted] or [EventRefused] follows.
 	//
 	// What Acquire does from then on has the values of the context that Begin returns, which should come from ctx. Its
-	// end has no effect: the call ends with ctx. Each of several Tracers gets the context of the one before. Acquire
+	// end has no effect: the call ends with ctx. A nil context counts as ctx. Each of several Tracers gets the context of the one before. Acquire
 	// waits for Begin, so that must be quick. It must not panic.
 	Begin(ctx context.Context, r Request) context.Context
 }
@@ -54,12 +54,17 @@ type Observable interface {
 // An idle locker with an observer has no goroutine more than one without. Close waits up to a second for the delivery
 // of what has happened.
 //
-// The error matches [errors.ErrUnsupported] when l is not [Observable].
+// The error matches [errors.ErrUnsupported] when l is not [Observable], and [ErrOption] when o is nil.
 func Observe(l Locker, o Observer, kinds EventKind) (stop func(), err error) {
+	if o == nil {
+		return nil, &Error{Op: "observe", Backend: l.Guarantees().Backend, Err: errNoObserver}
+	}
 	if x, ok := AsLocker[Observable](l); ok {
 		return x.Observe(o, kinds)
 	}
 	return nil, &Error{Op: "observe", Backend: l.Guarantees().Backend, Err: errNotObservable}
 }
+
+var errNoObserver = fmt.Errorf("%w: the observer is nil: want one, for example observe.Func(f)", ErrOption)
 
 var errNotObservable = fmt.Errorf("%w here: this locker doesn't say what it does", errors.ErrUnsupported)

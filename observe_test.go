@@ -85,6 +85,13 @@ func TestObserveUnderATokenBase(t *testing.T) {
 	}
 }
 
+func TestObserveWithoutAnObserver(t *testing.T) {
+	_, err := locker.Observe(&observableLocker{}, nil, 0)
+	if e := new(locker.Error); !errors.Is(err, locker.ErrOption) || !errors.As(err, &e) || e.Op != "observe" {
+		t.Errorf("Observe = %v, want ErrOption of the operation observe", err)
+	}
+}
+
 func TestObserveWhereNobodyTells(t *testing.T) {
 	based, err := locker.TokenBase(&fakeLocker{}, 1)
 	if err != nil {

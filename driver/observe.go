@@ -109,7 +109,12 @@ func (e *engine) trace(ctx context.Context, req locker.Request) context.Context 
 func beginTrace(ctx context.Context, req locker.Request, tracers []*observer) context.Context {
 	values := ctx
 	for _, o := range tracers {
-		values = o.tracer.Begin(values, req)
+		if o.stopped.Load() {
+			continue
+		}
+		if added := o.tracer.Begin(values, req); added != nil {
+			values = added
+		}
 	}
 	return &tracedContext{ctx, values}
 }
@@ -133,22 +138,42 @@ func (e *engine) record(values context.Context, event *locker.Event) {
 	r.events = append(r.events, pendingEvent{values, *event, r.observers})
 	if !r.delivering {
 		r.delivering = true
-		go e.deliver()
+		go e.deliver(new(delivery))
 	}
 }
 
-// deliver calls the observers until no event is left.
-func (e *engine) deliver() {
-	var batch []pendingEvent
-	for e.takeEvents(&batch) {
-		for i := range batch {
-			t := &batch[i]
-			for _, o := range t.to {
+// delivery is what is being delivered, and how far.
+type delivery struct {
+	batch []pendingEvent
+	event int // of batch
+	to    int // the next observer of that event
+}
+
+// deliver calls the observers until no event is left. When an observer ends the goroutine
+// (runtime.Goexit, as a test's FailNow does), the delivery goes on in another one.
+func (e *engine) deliver(d *delivery) {
+	ended := false
+	defer func() {
+		if !ended {
+			go e.deliver(d)
+		}
+	}()
+	for {
+		for ; d.event < len(d.batch); d.event, d.to = d.event+1, 0 {
+			t := &d.batch[d.event]
+			for d.to < len(t.to) {
+				o := t.to[d.to]
+				d.to++
 				if o.kinds&t.event.Kind != 0 && !o.stopped.Load() {
 					o.Observe(t.ctx, t.event)
 				}
 			}
 			e.recorder.left.Add(-1)
+		}
+		d.event = 0
+		if !e.takeEvents(&d.batch) {
+			ended = true
+			return
 		}
 	}
 }

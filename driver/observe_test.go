@@ -210,6 +210,25 @@ func TestStoppedObserverHearsNothing(t *testing.T) {
 	})
 }
 
+// An observer that ends its goroutine ends nobody's delivery.
+func TestObserverThatEndsItsGoroutine(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		attach(t, l, observerFunc(func(context.Context, locker.Event) { runtime.Goexit() }), 0)
+		w := watch(t, l)
+		for range 2 {
+			_ = mustAcquire(t, l, "name").Release(t.Context())
+		}
+		w.wants(t, ofLease(locker.EventGranted, 1), ofLease(locker.EventReleased, 1),
+			ofLease(locker.EventGranted, 2), ofLease(locker.EventReleased, 2))
+		began := time.Now()
+		_ = l.Close()
+		if d := time.Since(began); d != 0 {
+			t.Errorf("Close took %v", d)
+		}
+	})
+}
+
 // An idle Locker that is observed runs nothing.
 func TestObserverCostsNoGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T) {

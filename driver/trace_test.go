@@ -115,3 +115,25 @@ func TestTracerThatCloses(t *testing.T) {
 		tr.wants(t, locker.Event{Kind: locker.EventClosed}, locker.Event{Kind: locker.EventRefused, ID: 1, Cause: locker.ErrClosed})
 	})
 }
+
+// Begin isn't called once stop has returned, not even for a call that is under way. No context counts
+// as the one before.
+func TestTracerThatStopsAnother(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		var stop func()
+		attach(t, l, &tracer{begin: func(context.Context, locker.Request) context.Context {
+			stop()
+			return nil
+		}}, 0)
+		stop = attach(t, l, &tracer{begin: func(ctx context.Context, _ locker.Request) context.Context {
+			t.Error("Begin after stop")
+			return ctx
+		}}, 0)
+		w := watch(t, l)
+		mustAcquire(t, l, "name")
+		if events := w.take(); len(events) != 1 || events[0].ctx.Value(byCaller{}) != true {
+			t.Errorf("the events are %+v", events)
+		}
+	})
+}
