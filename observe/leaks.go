@@ -24,42 +24,53 @@ type Leak struct {
 // the caller of this module; it is empty for a call that was made before Leaks, and for one whose service has not
 // answered yet.
 //
-// A goroutine looks every quarter of the shorter limit, and calls report. It ends with stop, which may be called twice,
-// and when l was closed. The error is that of [locker.Observe].
+// It looks every quarter of the shorter limit while l holds or waits for something, and calls report on a goroutine of
+// its own. It ends with stop, which may be called twice and from report: when stop has returned, at most the call of
+// report that is under way goes on. A closed locker costs nothing. When both limits are zero, Leaks does nothing. The
+// error is that of [locker.Observe].
 func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak)) (stop func(), err error) {
-	f := &leakFinder{
-		l: l, limits: map[string]time.Duration{"held": heldFor, "waiting": waitedFor}, report: report,
-		places: make(map[uint64]*place), reported: make(map[state]bool), over: make(chan struct{}),
-	}
-	detach, err := locker.Observe(l, f, locker.EventWaiting|locker.EventGranted|locker.EventClosed)
-	if err != nil {
-		return nil, err
-	}
 	pause := heldFor
 	if pause <= 0 || waitedFor > 0 && waitedFor < pause {
 		pause = waitedFor
 	}
-	if pause > 0 {
-		go f.run(max(pause/4, time.Millisecond))
+	if pause <= 0 {
+		return func() {}, nil
 	}
+	f := &leakFinder{
+		l: l, limits: map[string]time.Duration{"held": heldFor, "waiting": waitedFor}, report: report,
+		pause: max(pause/4, time.Millisecond), places: make(map[uint64]*place), reported: make(map[state]bool),
+	}
+	detach, err := locker.Observe(l, f, begins|ends)
+	if err != nil {
+		return nil, err
+	}
+	f.begun()
 	return func() {
 		detach()
 		f.end()
 	}, nil
 }
 
+// The place of a call is needed from the first kinds of events until the others.
+const (
+	begins = locker.EventWaiting | locker.EventGranted
+	ends   = locker.EventRefused | locker.EventReleased | locker.EventLost
+)
+
 // leakFinder is a tracer that notes where the calls of Acquire are made.
 type leakFinder struct {
 	l      locker.Locker
 	limits map[string]time.Duration // by State
 	report func(Leak)
-	once   sync.Once
-	over   chan struct{}
+	pause  time.Duration // between two looks
 
-	reported map[state]bool // of the goroutine
+	reported map[state]bool // of look
 
-	mu     sync.Mutex
-	places map[uint64]*place // by ID
+	mu      sync.Mutex
+	places  map[uint64]*place // by ID
+	timer   *time.Timer       // for the next look; nil: none is due or under way
+	again   bool              // a call of Acquire began since the last look
+	stopped bool
 }
 
 // state is one that is reported once.
@@ -77,36 +88,46 @@ type place struct {
 type placeKey struct{ f *leakFinder } // several may be attached
 
 func (f *leakFinder) Begin(ctx context.Context, _ locker.Request) context.Context {
+	f.begun()
 	p := new(place)
 	p.n = runtime.Callers(2, p.pcs[:])
 	return context.WithValue(ctx, placeKey{f}, p)
 }
 
 func (f *leakFinder) Observe(ctx context.Context, e locker.Event) {
-	if e.Kind == locker.EventClosed {
-		f.end()
-		return
-	}
-	if p, ok := ctx.Value(placeKey{f}).(*place); ok {
-		f.mu.Lock()
-		defer f.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e.Kind&ends != 0 {
+		delete(f.places, e.ID)
+	} else if p, ok := ctx.Value(placeKey{f}).(*place); ok && !f.stopped {
 		f.places[e.ID] = p
 	}
 }
 
-func (f *leakFinder) end() { f.once.Do(func() { close(f.over) }) }
-
-func (f *leakFinder) run(pause time.Duration) {
-	ticker := time.NewTicker(pause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			f.look()
-		case <-f.over:
-			return
-		}
+// begun has the finder look, from now on until it finds nothing that is held or waits.
+func (f *leakFinder) begun() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.again = true
+	if f.timer == nil && !f.stopped {
+		f.timer = time.AfterFunc(f.pause, f.look)
 	}
+}
+
+func (f *leakFinder) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = true
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	clear(f.places)
+}
+
+func (f *leakFinder) hasStopped() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.stopped
 }
 
 func (f *leakFinder) look() {
@@ -119,6 +140,9 @@ func (f *leakFinder) look() {
 		lasts := time.Since(info.Since)
 		if limit <= 0 || lasts <= limit || f.reported[s] {
 			continue
+		}
+		if f.hasStopped() {
+			return
 		}
 		f.reported[s] = true
 		f.report(Leak{info, lasts, f.where(info.ID)})
@@ -142,7 +166,7 @@ func (f *leakFinder) ids() []uint64 {
 	return ids
 }
 
-// forget removes the places that were known before and are of no current call or lease.
+// forget ends a look. It removes the places that were known before and are of no current call or lease.
 func (f *leakFinder) forget(known []uint64, current map[uint64]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,6 +174,11 @@ func (f *leakFinder) forget(known []uint64, current map[uint64]bool) {
 		if !current[id] {
 			delete(f.places, id)
 		}
+	}
+	again := f.again || len(current) > 0
+	f.timer, f.again = nil, false
+	if again && !f.stopped {
+		f.timer = time.AfterFunc(f.pause, f.look)
 	}
 }
 

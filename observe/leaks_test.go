@@ -3,6 +3,7 @@ package observe_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -166,4 +167,86 @@ func TestLeaksNeedsEvents(t *testing.T) {
 	if _, err := observe.Leaks(opaque{membackend.New()}, time.Minute, 0, nil); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("Leaks = %v, want ErrUnsupported", err)
 	}
+}
+
+// What was released is forgotten at once, and not at the next look.
+func TestLeaksRemembersNothingOfWhatIsReleased(t *testing.T) {
+	for _, limit := range []time.Duration{0, time.Hour} {
+		l := membackend.New()
+		defer l.Close()
+		stop, err := observe.Leaks(l, limit, 0, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		before := heap()
+		for range 20_000 {
+			if err := locker.Do(t.Context(), l, "name", nothing); err != nil {
+				t.Fatal(err)
+			}
+			if s, _ := locker.StatsOf(l); s.EventsDropped > 0 {
+				t.Skip("this machine is too slow to deliver the events")
+			}
+		}
+		if grown := heap() - before; grown > 3<<20 {
+			t.Errorf("with the limit %v the heap has grown by %d KB", limit, grown>>10)
+		}
+	}
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	time.Sleep(100 * time.Millisecond) // events are on their way
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A goroutine that goes on would keep the bubble from ending.
+func TestLeaksOfAClosedLocker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := membackend.New()
+		_ = l.Close()
+		if _, err := observe.Leaks(l, time.Minute, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l := membackend.New()
+		gate := make(chan struct{})
+		_, _ = locker.Observe(l, observe.Func(func(context.Context, locker.Event) { <-gate }), 0)
+		if _, err := observe.Leaks(l, time.Minute, 0, nil); err != nil {
+			t.Fatal(err)
+		}
+		forgetToRelease(t, l)
+		_ = l.Close() // nobody hears of it
+		time.Sleep(time.Hour)
+		close(gate)
+	})
+}
+
+// stop may come during a report: that is the last one.
+func TestLeaksStoppedByAReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := membackend.New()
+		defer l.Close()
+		var stop func()
+		reports := 0
+		stop, err := observe.Leaks(l, time.Minute, 0, func(observe.Leak) {
+			reports++
+			stop()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a", "b", "c"} {
+			if _, err := l.Acquire(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		if reports != 1 {
+			t.Errorf("%d reports, want 1", reports)
+		}
+	})
 }
