@@ -34,7 +34,7 @@ type EventKind uint32
 const (
 	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
 	EventGranted                             // Acquire returns a lease
-	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments and contexts that have ended before are no event
+	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments, contexts that have ended before and ErrHeldByCaller are no event
 	EventRequeued                            // the acquisition was lost before it was granted, or its grant was too old; the wait goes on with a new one
 	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun, and is being removed; Refused comes just before or after
 	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew

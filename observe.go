@@ -23,11 +23,12 @@ type Tracer interface {
 	Observer
 
 	// Begin is called on the goroutine of each caller of Acquire, before anything is queued or sent. It isn't called
-	// for bad arguments, nor for a context that has ended. [EventGranted] or [EventRefused] follows.
+	// for bad arguments, for a context that has ended, nor where the error is [ErrHeldByCaller].
+	// [EventGranted] or [EventRefused] follows.
 	//
 	// What Acquire does from then on has the values of the context that Begin returns, which should come from ctx. Its
-	// end has no effect: the call ends with ctx. A nil context counts as ctx. Each of several Tracers gets the context of the one before. Acquire
-	// waits for Begin, so that must be quick. It must not panic.
+	// end has no effect: the call ends with ctx. A nil context counts as ctx. Each of several Tracers gets the context
+	// of the one before. Acquire waits for Begin, so that must be quick. It must not panic.
 	Begin(ctx context.Context, r Request) context.Context
 }
 

@@ -3,7 +3,8 @@ package locker
 import "time"
 
 // Stats is what a [Locker] is doing, and what it has done since it was opened. The counts are exact, whether or not an
-// [Observer] is attached.
+// [Observer] is attached. A call of Acquire that begins nothing is not counted, and has no event: one whose name or
+// options are invalid, whose context has ended before, or whose caller itself has the lock ([ErrHeldByCaller]).
 type Stats struct {
 	Held     int // leases
 	Waiting  int // calls of Acquire under way

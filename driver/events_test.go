@@ -148,6 +148,15 @@ func TestObserveNothingOfBadCalls(t *testing.T) {
 		_, _ = l.Acquire(t.Context(), "")
 		_, _ = l.Acquire(t.Context(), "name", locker.WithTTL(-1))
 		w.wants(t)
+		ctx, end := locker.WithLease(t.Context(), mustAcquire(t, l, "name"))
+		defer end()
+		w.wants(t, ofLease(locker.EventGranted, 1))
+		_, err := l.Acquire(ctx, "name")
+		matches(t, "Acquire", err, locker.ErrHeldByCaller)
+		w.wants(t)
+		if s := statsOf(t, l); len(s.Refused) != 0 {
+			t.Errorf("Refused = %v, want that nothing is counted", s.Refused)
+		}
 	})
 }
 
