@@ -41,7 +41,7 @@ type Party struct {
 // that show the state of locks. The answer was true at some moment during the call, and may be old when it arrives: use
 // a lease to protect something, not an answer.
 //
-// At most waiters waiters are returned; [Status.Waiting] counts all of them. The Status of a free lock has no Holder. A
+// At most waiters waiters are returned, and never more than a million or so; [Status.Waiting] counts all of them. The Status of a free lock has no Holder. A
 // holder whose lease has just expired isn't passed over by the call: until the service does that, the lock is free, and
 // has waiters. Nothing changes on the service.
 //

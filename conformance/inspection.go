@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -144,6 +145,9 @@ func inspectWaiters(t T, h *Harness) {
 	}
 	if s := inspect(t, looker, name, 2); s.Waiting != queue || len(s.Waiters) != 2 {
 		t.Errorf("Inspect with 2 waiters of %d shows %s", queue, inWords(s))
+	}
+	if s := inspect(t, looker, name, math.MaxInt); s.Waiting != queue || len(s.Waiters) != queue {
+		t.Errorf("Inspect with all waiters of %d shows %s", queue, inWords(s))
 	}
 	if s := inspect(t, looker, name, 0); s.Waiting != queue {
 		t.Errorf("Inspect without waiters shows %s, want the number of all", inWords(s))

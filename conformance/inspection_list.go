@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strings"
 	"sync/atomic"
 
@@ -76,7 +77,7 @@ func listFindsAll(t T, h *Harness) {
 	waiter := step.StartAcquire(t, h.OpenLocker(t), waited)
 	h.WaitQueued(t, waited, 1)
 
-	all := list(t, looker, "", 1)
+	all := list(t, looker, "", math.MaxInt)
 	for name, lease := range leases {
 		wantListed(t, all, inspect(t, looker, name, 1), lease)
 	}

@@ -18,8 +18,9 @@ import (
 // [locker.ErrNoInspector].
 type Inspector interface {
 	// Inspect returns the state of the lock called name at some moment during the call, with its
-	// first waiters. A free lock is a Status without Holder. It returns when ctx ends, which may be
-	// a caller's context, or within limits of the driver's own. The Status is the caller's.
+	// first waiters, which are from 0 to about a million. A free lock is a Status without Holder.
+	// It returns when ctx ends, which may be a caller's context, or within limits of the driver's
+	// own. The Status is the caller's.
 	Inspect(ctx context.Context, name string, waiters int) (locker.Status, error)
 
 	// List prepares a list of the locks whose names begin with prefix, without I/O. Each of them
@@ -36,6 +37,10 @@ type Pages func(ctx context.Context) (page []locker.Status, more bool, err error
 
 var _ locker.Inspector = (*engine)(nil)
 
+// maxWaiters is how many waiters a driver is asked for at most. Without it each driver would have to
+// add and to send numbers that may be as large as an int.
+const maxWaiters = 1 << 20
+
 // Inspect asks the driver, if it is an Inspector.
 func (e *engine) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
 	i, err := e.inspector(locker.ValidName(name), waiters)
@@ -44,7 +49,7 @@ func (e *engine) Inspect(ctx context.Context, name string, waiters int) (locker.
 	}
 	var status locker.Status
 	err = e.look(ctx, func(ctx context.Context) (err error) {
-		status, err = i.Inspect(ctx, name, waiters)
+		status, err = i.Inspect(ctx, name, min(waiters, maxWaiters))
 		return err
 	})
 	if err != nil {
@@ -61,7 +66,7 @@ func (e *engine) List(ctx context.Context, prefix string, waiters int) iter.Seq2
 			yield(locker.Status{}, e.fail("list", prefix, err))
 			return
 		}
-		next := i.List(prefix, waiters)
+		next := i.List(prefix, min(waiters, maxWaiters))
 		for more := true; more; {
 			var page []locker.Status
 			err := e.look(ctx, func(ctx context.Context) (err error) {
@@ -119,8 +124,9 @@ func (e *engine) look(ctx context.Context, call func(ctx context.Context) error)
 	if err == nil {
 		return nil
 	}
-	// A connection has the deadline of the context, and may notice it a moment earlier.
-	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
+	// A connection has the deadline of the context, and may notice it a moment earlier. A context
+	// of the caller's own kind may have a deadline without ever being done.
+	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) && ctx.Done() != nil {
 		<-ctx.Done()
 	}
 	if over := ContextError(ctx); over != nil {

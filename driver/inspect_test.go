@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +154,55 @@ func TestInspectThatEndsWithTheDeadline(t *testing.T) {
 		_, err := locker.Inspect(ctx, l, "a", 0)
 		matches(t, "Inspect", err, context.DeadlineExceeded)
 	})
+}
+
+// A context with a deadline may never be done.
+func TestInspectWithAContextThatIsNeverDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("down")
+		l := driver.New(paged{pages: 1, page: func(context.Context) error {
+			time.Sleep(time.Second)
+			return down
+		}}, driver.Config{})
+		defer l.Close()
+		_, err := locker.Inspect(&lateContext{Context: t.Context(), until: time.Now().Add(time.Second)}, l, "a", 0)
+		matches(t, "Inspect", err, down)
+	})
+}
+
+// greedy is a driver that keeps how many waiters it was asked for.
+type greedy struct {
+	mute
+	asked *int
+}
+
+func (d greedy) Inspect(_ context.Context, name string, waiters int) (locker.Status, error) {
+	*d.asked = waiters
+	return locker.Status{Name: name}, nil
+}
+
+func (d greedy) List(_ string, waiters int) driver.Pages {
+	*d.asked = waiters
+	return func(context.Context) ([]locker.Status, bool, error) { return nil, false, nil }
+}
+
+// A driver may add to the number of waiters, and send it to services that have smaller numbers.
+func TestInspectAsksForAPlausibleNumberOfWaiters(t *testing.T) {
+	asked := -1
+	l := driver.New(greedy{asked: &asked}, driver.Config{})
+	defer l.Close()
+	for waiters, want := range map[int]int{0: 0, 7: 7, math.MaxInt: 1 << 20} {
+		if _, err := locker.Inspect(t.Context(), l, "a", waiters); err != nil || asked != want {
+			t.Errorf("Inspect with %d waiters asks for %d, %v, want %d", waiters, asked, err, want)
+		}
+		asked = -1
+		for _, err := range locker.List(t.Context(), l, "", waiters) {
+			t.Errorf("List = %v", err)
+		}
+		if asked != want {
+			t.Errorf("List with %d waiters asks for %d, want %d", waiters, asked, want)
+		}
+	}
 }
 
 // lateContext ends a moment after its deadline.
