@@ -114,10 +114,10 @@ func (b based) status(s Status) Status {
 	return s
 }
 
-// token is a token plus base. Zero stays zero: it says that the token is not known. A token that would be larger than
-// an int64 is another program's, which uses no base.
+// token is a token plus base. Zero stays zero: it says that the token is not known. A token that is negative, or would be
+// larger than an int64, is another program's, which uses no base.
 func (b based) token(t Token) Token {
-	if t == 0 || t > math.MaxInt64-b.base {
+	if t <= 0 || t > math.MaxInt64-b.base {
 		return 0
 	}
 	return t + b.base

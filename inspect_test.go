@@ -66,14 +66,14 @@ func names(l locker.Locker, prefix string) (names []string, err error) {
 
 func TestInspectWithTokenBase(t *testing.T) {
 	inner := &fakeInspector{locks: []locker.Status{
-		held("held", 7), held("unknown", 0), held("foreign", math.MaxInt64), {Name: "free"},
+		held("held", 7), held("unknown", 0), held("foreign", math.MaxInt64), held("negative", -7), {Name: "free"},
 		{Name: "split", Partial: []locker.Party{{Token: 8}, {}}},
 	}}
 	l, err := locker.TokenBase(inner, 1000)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]locker.Token{"held": 1007, "unknown": 0, "foreign": 0, "free": -1, "split": -1}
+	want := map[string]locker.Token{"held": 1007, "unknown": 0, "foreign": 0, "negative": 0, "free": -1, "split": -1}
 	for s, err := range locker.List(t.Context(), observer{l}, "", 0) {
 		if err != nil {
 			t.Fatal(err)

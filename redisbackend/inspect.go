@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -103,7 +104,9 @@ func parseStatus(name, key string, answer any) (locker.Status, error) {
 	s.Waiting = int(waiting)
 	if lease, held := values[0].(string); held {
 		s.Holder = parseHolder(lease)
-		s.Holder.Expires = max(time.Duration(pttl), 0) * time.Millisecond // negative: somebody has removed its expiry
+		if pttl >= 0 { // else somebody has removed its expiry
+			s.Holder.Expires = time.Duration(min(max(pttl, 1), maxMillis)) * time.Millisecond
+		}
 	}
 	for _, value := range values[3:] {
 		owner, _ := value.(string)
@@ -112,24 +115,20 @@ func parseStatus(name, key string, answer any) (locker.Status, error) {
 	return s, nil
 }
 
+// maxMillis is the longest time in ms that is a Duration. 0 ms are less than one, which is shown as
+// one: no expiry is another thing.
+const maxMillis = int64(math.MaxInt64 / time.Millisecond)
+
 // parseHolder reads the value of a lock's key. What somebody else has written there holds the lock
 // as well, and tells nothing.
 func parseHolder(value string) *locker.Party {
 	owner, token, err := parseLease(value)
-	if err != nil {
+	if err != nil || token <= 0 {
 		return new(locker.Party)
 	}
-	p := &locker.Party{Owner: owner, Token: token}
 	// The token is the server's clock at the grant, in µs, unless that had been set back.
-	if at := time.UnixMicro(int64(token)); at.Before(time.Now().Add(clockDifference)) {
-		p.Since = at
-	}
-	return p
+	return &locker.Party{Owner: owner, Token: token, Since: redisconn.Moment(int64(token))}
 }
-
-// clockDifference is how far the server's clock may be ahead of ours before a token can't be a
-// time.
-const clockDifference = time.Minute
 
 // errLeft is the error of a list whose master is no part of the Cluster any more.
 var errLeft = errors.New("the servers of the Cluster have changed during the list")

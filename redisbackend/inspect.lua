@@ -6,16 +6,18 @@
 -- ARGV[1]  how many waiters to return
 --
 -- It answers {lease, pttl, waiting, owner, …}. lease is the value of the lock's key, false if there
--- is none, and '' if the key is of another type. waiting is -1 if nobody queues here.
+-- is none, and '' if the key is of another type. waiting is -1 if nobody queues here. What somebody
+-- else has written there may be very long, and is cut.
 local lease = redis.pcall('GET', KEYS[1])
 if type(lease) == 'table' then lease = '' end
+if lease then lease = string.sub(lease, 1, 300) end
 local answer = {lease, redis.call('PTTL', KEYS[1]), -1}
 if KEYS[2] then
   local waiting = redis.pcall('ZCARD', KEYS[2]) -- an error if somebody has put something else there
   answer[3] = type(waiting) == 'number' and waiting or 0
   if answer[3] > 0 and ARGV[1] ~= '0' then
     for _, owner in ipairs(redis.call('ZRANGE', KEYS[2], 0, ARGV[1] - 1)) do
-      answer[#answer + 1] = owner
+      answer[#answer + 1] = string.sub(owner, 1, 300)
     end
   end
 end

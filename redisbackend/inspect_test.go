@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -59,9 +60,23 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 	if s := inspectA(t, d); s.Holder == nil || *s.Holder != (locker.Party{}) || s.Waiting != -1 {
 		t.Errorf("Inspect of a key of somebody else = %+v, want a holder of whom nothing is known", s)
 	}
-	f.answers(inspected("own 9223372036854775807", 10, 0)) // a token that has left the clock
-	if s := inspectA(t, d); !s.Holder.Since.IsZero() {
-		t.Errorf("Since = %v, want none: the token is no time", s.Holder.Since)
+	for _, token := range []string{"9223372036854775807", "7"} { // they have left the clock
+		f.answers(inspected("own "+token, 10, 0))
+		if s := inspectA(t, d); !s.Holder.Since.IsZero() || s.Holder.Token.String() != token {
+			t.Errorf("Inspect shows %+v, want token %s without Since: it is no time", s.Holder, token)
+		}
+	}
+	for _, value := range []string{"x -9000000000000000000", "x -1", "x 0"} {
+		f.answers(inspected(value, -1, 0))
+		if s := inspectA(t, d); s.Holder == nil || *s.Holder != (locker.Party{}) {
+			t.Errorf("Inspect of the value %q shows %+v, want a holder of whom nothing is known", value, s.Holder)
+		}
+	}
+	for pttl, want := range map[int]time.Duration{0: time.Millisecond, 1: time.Millisecond, math.MaxInt: (math.MaxInt64 / time.Millisecond) * time.Millisecond} {
+		f.answers(inspected("own 7", pttl, 0))
+		if s := inspectA(t, d); s.Holder.Expires != want {
+			t.Errorf("Inspect of a key with PTTL %d shows %v, want %v", pttl, s.Holder.Expires, want)
+		}
 	}
 	f.answers("*1\r\n:7\r\n")
 	if _, err := d.(driver.Inspector).Inspect(t.Context(), "a", 2); err == nil {
