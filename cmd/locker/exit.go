@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/fencedlock/locker"
 )
@@ -81,14 +82,20 @@ func say(w io.Writer, message string) {
 }
 
 // printable replaces characters that a terminal would act on, such as escape sequences. A part of
-// the text comes from the lock service, or from whatever answers at its address.
+// the text comes from the lock service, or from whatever answers at its address. A byte that isn't
+// UTF-8 may be a control character of a terminal of 8 bits.
 func printable(text string) string {
-	if strings.IndexFunc(text, unprintable) < 0 {
+	if utf8.ValidString(text) && strings.IndexFunc(text, unprintable) < 0 {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text {
+	for rest := text; rest != ""; {
+		r, size := utf8.DecodeRuneInString(rest)
+		char := rest[:size]
+		rest = rest[size:]
 		switch {
+		case r == utf8.RuneError && size == 1:
+			b.WriteString(strings.Trim(strconv.Quote(char), `"`))
 		case r == '\t':
 			b.WriteByte(' ')
 		case unprintable(r):

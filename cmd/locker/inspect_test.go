@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"math"
 	"strconv"
 	"strings"
 	"testing"
@@ -94,6 +95,36 @@ func TestListForPrograms(t *testing.T) {
 	}
 	if got := rowsJSON(nil); got != "[]\n" {
 		t.Errorf("no locks are %q", got)
+	}
+}
+
+// A service may have any time, and JSON has those of four digits.
+func TestTimesThatJSONCannotHave(t *testing.T) {
+	for _, at := range []time.Time{time.UnixMicro(-9e18), time.UnixMicro(1e18), time.UnixMicro(math.MaxInt64),
+		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))} {
+		row := rowOf(locker.Status{Name: "bad", Holder: &locker.Party{Since: at, Asked: at}, Waiters: []locker.Party{{Asked: at}}}, time.Now())
+		for what, text := range map[string]string{"json": row.json(), "a list in json": rowsJSON([]statusRow{row}), "ndjson": rowsNDJSON([]statusRow{row})} {
+			if !strings.Contains(text, `"bad"`) || strings.Contains(text, "since") || strings.Contains(text, "asked") {
+				t.Errorf("%s with the time %v is %q, want it without times", what, at, text)
+			}
+		}
+		if got := row.heldText(); got != "-" {
+			t.Errorf("since %v the lock is held for %s, want -", at, got)
+		}
+	}
+}
+
+// A terminal of 8 bits acts on a byte that no UTF-8 has, and a table has no width for it.
+func TestTextThatIsNoUTF8(t *testing.T) {
+	for text, want := range map[string]string{"a\x9b2J": `"a\x9b2J"`, "\xff": `"\xff"`, "Ä/ö": "Ä/ö", "\u009b": `"\u009b"`, "\ufffd": "\ufffd"} {
+		if got := shown(text); got != want {
+			t.Errorf("shown(%+q) = %+q, want %+q", text, got, want)
+		}
+	}
+	for text, want := range map[string]string{"a\x9b2J": `a\x9b2J`, "a\xff\tb": `a\xff b`, "Ä\x1b": `Ä\x1b`, "\ufffd": "\ufffd"} {
+		if got := printable(text); got != want {
+			t.Errorf("printable(%+q) = %+q, want %+q", text, got, want)
+		}
 	}
 }
 

@@ -55,15 +55,18 @@ func partyOf(p locker.Party) partyRow {
 	if p.Token > 0 {
 		r.Token = p.Token.String()
 	}
-	if !p.Asked.IsZero() {
-		at := p.Asked.UTC()
-		r.Asked = &at
-	}
-	if !p.Since.IsZero() {
-		at := p.Since.UTC()
-		r.Since = &at
-	}
+	r.Asked, r.Since = momentOf(p.Asked), momentOf(p.Since)
 	return r
+}
+
+// momentOf is a time of the service for programs; nil if it isn't known, or no time that JSON can
+// have: a service may have anything.
+func momentOf(at time.Time) *time.Time {
+	at = at.UTC()
+	if at.IsZero() || at.Year() < 1 || at.Year() > 9999 {
+		return nil
+	}
+	return &at
 }
 
 // held is for how long the lock has been held, or at most; -1 if that isn't known.
@@ -210,11 +213,10 @@ func (p partyRow) text(now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
+// Rows have texts, numbers, and times of momentOf alone, which are always JSON.
+
 func (r statusRow) json() string {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		panic(err) // texts, numbers and times alone
-	}
+	text, _ := json.MarshalIndent(r, "", "  ")
 	return string(text) + "\n"
 }
 
@@ -222,10 +224,7 @@ func rowsJSON(rows []statusRow) string {
 	if rows == nil {
 		rows = []statusRow{}
 	}
-	text, err := json.MarshalIndent(rows, "", "  ")
-	if err != nil {
-		panic(err)
-	}
+	text, _ := json.MarshalIndent(rows, "", "  ")
 	return string(text) + "\n"
 }
 
@@ -233,10 +232,7 @@ func rowsJSON(rows []statusRow) string {
 func rowsNDJSON(rows []statusRow) string {
 	var b strings.Builder
 	for _, r := range rows {
-		text, err := json.Marshal(r)
-		if err != nil {
-			panic(err)
-		}
+		text, _ := json.Marshal(r)
 		b.Write(append(text, '\n'))
 	}
 	return b.String()
