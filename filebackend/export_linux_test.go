@@ -5,6 +5,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 )
 
@@ -37,4 +38,10 @@ func HoldersIn(table, device string) map[uint64]int {
 	held := make(holders)
 	held.add(table, device)
 	return held
+}
+
+// NewestToken is the token of the newest record at path.
+func NewestToken(path string) (locker.Token, error) {
+	g, err := newestGrant(path)
+	return g.token, err
 }

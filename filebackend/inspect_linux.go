@@ -141,6 +141,9 @@ func (h holders) of(path string) (*locker.Party, error) {
 		return nil, nil
 	}
 	p := &locker.Party{Session: strconv.Itoa(pid)}
+	if !info.Mode().IsRegular() {
+		return p, nil // a directory or a FIFO, which has no record
+	}
 	g, err := newestGrant(path)
 	if err != nil {
 		return nil, err
@@ -149,24 +152,33 @@ func (h holders) of(path string) (*locker.Party, error) {
 	// its own yet.
 	if isProcess(pid, g.pid) {
 		p.Owner, p.Token = g.owner, g.token
-		if at := time.UnixMicro(int64(g.token)); !at.After(time.Now()) { // else the clock was set back
+		// Else the clock was set back, or was never set.
+		if at := time.UnixMicro(int64(g.token)); !at.After(time.Now()) && at.Year() >= 2000 {
 			p.Since = at
 		}
 	}
 	return p, nil
 }
 
+// unreadable are errors of files without a record for this user. Those after the second one are of
+// a file that has been replaced: a symbolic link, a socket, a file that a server has a lease on.
+var unreadable = []error{fs.ErrPermission, fs.ErrNotExist, syscall.ELOOP, syscall.ENXIO, syscall.EWOULDBLOCK}
+
 // newestGrant reads the newest record of a lock file. It is empty if there is none, or this user
 // may not read it.
 func newestGrant(path string) (newest grant, err error) {
-	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+	// Not to block is for a FIFO that has taken the file's place: it is opened when somebody writes.
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if slices.ContainsFunc(unreadable, func(of error) bool { return errors.Is(err, of) }) {
 		return grant{}, nil
 	}
 	if err != nil {
 		return grant{}, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return grant{}, err
+	}
 	record := make([]byte, recordSize)
 	for i := range slots {
 		n, err := f.ReadAt(record, int64(i)*slotSize)

@@ -68,6 +68,40 @@ func TestInspectFiles(t *testing.T) {
 	}
 }
 
+// Only a regular file has a record. To open a FIFO would wait for a writer.
+func TestInspectWhatIsNoFile(t *testing.T) {
+	dir := t.TempDir()
+	fifo, folder := dir+"/fifo.lock", dir+"/folder.lock"
+	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), os.Mkdir(folder, 0o700), os.Symlink(fifo, dir+"/link.lock")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{fifo, folder, dir + "/link.lock"} {
+		if token, err := filebackend.NewestToken(path); token != 0 || err != nil {
+			t.Errorf("the newest record of %s = %v, %v, want none", path, token, err)
+		}
+	}
+	l := inspectable(t, dir)
+	for path, flags := range map[string]int{fifo: syscall.O_RDWR, folder: syscall.O_RDONLY} {
+		fd, err := syscall.Open(path, flags|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		if err := syscall.Flock(fd, syscall.LOCK_EX); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"fifo", "folder"} {
+		s, err := locker.Inspect(t.Context(), l, name, 0)
+		if want := (locker.Party{Session: strconv.Itoa(os.Getpid())}); err != nil || s.Holder == nil || *s.Holder != want {
+			t.Errorf("Inspect(%q) = %+v, %v, want this process", name, s.Holder, err)
+		}
+	}
+	if got := listed(t, l, ""); !slices.Equal(got, []string{"fifo", "folder"}) {
+		t.Errorf("List = %q, want the FIFO and the directory, which are locked", got)
+	}
+}
+
 // What others have put in the directory isn't listed. A name that is too long for a file is not
 // known.
 func TestListFiles(t *testing.T) {
