@@ -2,6 +2,7 @@ package redlockbackend
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"time"
 
@@ -19,7 +20,10 @@ var (
 	Majority     = majority
 )
 
-// Scripts are the texts of the scripts, by name.
+// InspectScript is the text of the script that needs permissions of its own.
+var InspectScript = inspectScript.Text
+
+// Scripts are the texts of the other scripts, by name.
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "raise": raiseScript.Text, "renew": renewScript.Text, "release": releaseScript.Text,
@@ -186,15 +190,27 @@ func (w Workers) Idle() int {
 	return len(w.idle)
 }
 
-// Judge describes a lock by an answer of each server about it.
+// ErrUnsure is an error of Judge: somebody may hold the lock.
+var ErrUnsure = errors.New("unsure")
+
+// Judge describes a lock by an answer of each server about it; nil is one that is silent.
 func Judge(answers []any, quorum, waiters int) (locker.Status, error) {
 	var all []record
+	silent := 0
 	for _, about := range answers {
+		if about == nil {
+			silent++
+			continue
+		}
 		records, _, err := parseRecords([]any{"0", about})
 		if err != nil {
 			return locker.Status{}, err
 		}
 		all = append(all, records...)
 	}
-	return statusOf(all, quorum, waiters), nil
+	s, sure := statusOf(all, quorum, silent, waiters)
+	if !sure {
+		return s, ErrUnsure
+	}
+	return s, nil
 }

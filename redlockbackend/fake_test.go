@@ -74,6 +74,12 @@ func (f *fake) reply(conn net.Conn, command []string) string {
 
 func (f *fake) execute(command []string) string {
 	name := nameOf(command[1])
+	if strings.HasSuffix(name, "inspect") { // it has arguments of its own
+		f.mu.Lock()
+		say := f.says["inspect"]
+		f.mu.Unlock()
+		return say()
+	}
 	keys, _ := strconv.Atoi(command[2])
 	args, locks := command[3+keys:], keys-1
 	token, _ := strconv.ParseInt(args[4], 10, 64)
@@ -94,7 +100,9 @@ func (f *fake) execute(command []string) string {
 
 // nameOf is the name of the script that a command calls.
 func nameOf(arg string) string {
-	for name, script := range redlockbackend.Scripts() {
+	scripts := redlockbackend.Scripts()
+	scripts["inspect"] = redlockbackend.InspectScript
+	for name, script := range scripts {
 		sum := sha1.Sum([]byte(script))
 		switch arg {
 		case script:

@@ -17,22 +17,48 @@ var _ driver.Inspector = (*redlock)(nil)
 
 var inspectScript = redisconn.LoadScript(files, "inspect.lua")
 
+// inspectTries is how often the servers are asked while those that answer don't say enough. An
+// acquisition that is under way looks like that for a moment.
+const inspectTries = 3
+
 // Inspect asks all servers at the same time.
 func (d *redlock) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	for try := 1; ; try++ {
+		s, unsure, err := d.ask(ctx, name, waiters)
+		if err == nil && unsure != nil {
+			if try < inspectTries && ctx.Err() == nil {
+				continue
+			}
+			err = unsure
+		}
+		if err != nil {
+			return locker.Status{}, err
+		}
+		return s, nil
+	}
+}
+
+// ask asks all servers once. unsure says that nobody knows whether the lock is held, because of
+// servers that don't answer.
+func (d *redlock) ask(ctx context.Context, name string, waiters int) (s locker.Status, unsure, err error) {
 	key := lockKey(d.prefix, name)
 	all := make([][]record, len(d.nodes))
 	why := make([]error, len(d.nodes))
 	d.each(func(i int) { all[i], _, why[i] = d.nodes[i].inspect(ctx, d.nodeTimeout, waiters, key, "") })
-	if err := d.tooFew(why); err != nil {
-		return locker.Status{}, err
+	silent := d.silent(why)
+	if err := d.tooFew(silent); err != nil {
+		return s, nil, err
 	}
 	var records []record
 	for _, of := range all {
 		records = append(records, of...)
 	}
-	s := statusOf(records, majority(len(d.nodes)), waiters)
+	s, sure := statusOf(records, majority(len(d.nodes)), len(silent), waiters)
 	s.Name, s.Key = name, key
-	return s, nil
+	if !sure {
+		unsure = d.failure(fmt.Sprintf("whether the lock is held is known to servers that don't answer: %d of %d", len(silent), len(d.nodes)), silent)
+	}
+	return s, unsure, nil
 }
 
 // each calls f for all servers at the same time.
@@ -44,18 +70,23 @@ func (d *redlock) each(f func(i int)) {
 	kit.Parallel(len(numbers), numbers, f)
 }
 
-// tooFew is the error of servers that could not be asked, unless the others are a majority.
-func (d *redlock) tooFew(errs []error) error {
+// silent are the errors of the servers that could not be asked, by their numbers.
+func (d *redlock) silent(errs []error) map[int]error {
 	why := make(map[int]error)
 	for i, err := range errs {
 		if err != nil {
 			why[i] = permissionsFor(d.prefix).Explain(err)
 		}
 	}
-	if len(d.nodes)-len(why) >= majority(len(d.nodes)) {
+	return why
+}
+
+// tooFew is the error of servers that could not be asked, unless the others are a majority.
+func (d *redlock) tooFew(silent map[int]error) error {
+	if len(d.nodes)-len(silent) >= majority(len(d.nodes)) {
 		return nil
 	}
-	return d.failure(fmt.Sprintf("no majority answers: %d of %d servers don't", len(why), len(d.nodes)), why)
+	return d.failure(fmt.Sprintf("no majority answers: %d of %d servers don't", len(silent), len(d.nodes)), silent)
 }
 
 // record is what one server knows of a lock.
@@ -64,6 +95,7 @@ type record struct {
 	owner   string
 	token   locker.Token  // 0: the owner has not raised the counter here
 	held    bool          // the lock's key exists
+	foreign bool          // somebody else has written it: it has no owner
 	turn    bool          // it is kept for a waiter
 	left    time.Duration // of the key; 0: somebody has removed its expiry
 	waiting int
@@ -132,14 +164,19 @@ func parseRecords(val any) (records []record, cursor string, err error) {
 			var token string
 			r.owner, token, _ = strings.Cut(lease, " ")
 			r.turn = token == "turn"
-			n, _ := strconv.ParseInt(token, 10, 64) // somebody else's value has none
-			r.token = locker.Token(n)
+			n, err := strconv.ParseInt(token, 10, 64)
+			if r.token = locker.Token(n); !r.turn && (err != nil || n < 0) {
+				r.owner, r.token, r.foreign = "", 0, true
+			}
+			if pttl == 0 {
+				r.left = time.Millisecond // less, and it has an expiry
+			}
 		}
 		for i := 4; i < len(words); i += 2 {
 			channel, _ := words[i].(string)
 			ticket, _ := words[i+1].(string)
 			at, _ := strconv.ParseFloat(ticket, 64)
-			r.first = append(r.first, place{channel, int64(at)})
+			r.first = append(r.first, place{channel, int64(min(max(at, 0), 1<<62))}) // somebody else may have written it
 		}
 		records = append(records, r)
 	}

@@ -2,32 +2,36 @@ package redlockbackend
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // What the servers' records of a lock come to is decided in this file: records in, status out.
 
-// claim is an owner that has a lock on some servers.
+// claim is an owner that has a lock on some servers, or all the values there that have no owner.
 type claim struct {
-	owner string
-	token locker.Token
-	left  []time.Duration // on each of them
+	owner   string
+	token   locker.Token
+	foreign bool
+	left    []time.Duration // on each of them
 }
 
 // statusOf describes a lock by what the servers know of it. Who has it with one token on a majority
-// is the holder. Who has it on fewer is asking for it, or has left something there.
-func statusOf(records []record, quorum, waiters int) locker.Status {
-	var s locker.Status
+// is the holder, and so are values of somebody else, which keep everybody out. Who has it on fewer
+// is asking for it, or has left something there. sure is false if nobody is the holder, and with
+// the silent servers somebody could be.
+func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, sure bool) {
 	var claims []claim
 	add := func(r record) {
-		i := slices.IndexFunc(claims, func(c claim) bool { return c.owner == r.owner && c.token == r.token })
+		i := slices.IndexFunc(claims, func(c claim) bool { return c.owner == r.owner && c.token == r.token && c.foreign == r.foreign })
 		if i < 0 {
 			i = len(claims)
-			claims = append(claims, claim{owner: r.owner, token: r.token})
+			claims = append(claims, claim{owner: r.owner, token: r.token, foreign: r.foreign})
 		}
 		claims[i].left = append(claims[i].left, r.left)
 	}
@@ -48,19 +52,22 @@ func statusOf(records []record, quorum, waiters int) locker.Status {
 		}
 	}
 	slices.SortStableFunc(claims, func(a, b claim) int { return cmp.Compare(len(b.left), len(a.left)) })
+	sure = true
 	for _, c := range claims {
+		holds := c.token > 0 || c.foreign
 		p := locker.Party{Owner: c.owner, Token: c.token, Expires: majorityLeft(c.left, quorum)}
 		switch {
-		case len(c.left) >= quorum && c.token > 0:
+		case holds && len(c.left) >= quorum:
 			s.Holder = &p
 		case s.Holder == nil || s.Holder.Owner != c.owner: // else it hasn't raised the counter on some servers
 			s.Partial = append(s.Partial, p)
+			sure = sure && (s.Holder != nil || !holds || len(c.left)+silent < quorum)
 		}
 	}
 	s.Waiters = inOrder(tickets)
 	s.Waiting = max(s.Waiting, len(s.Waiters))
 	s.Waiters = s.Waiters[:min(len(s.Waiters), waiters)]
-	return s
+	return s, sure
 }
 
 // majorityLeft is when a lease is over on so many servers that it has no majority any more. Zero
@@ -81,16 +88,12 @@ func majorityLeft(left []time.Duration, quorum int) time.Duration {
 
 // inOrder are waiters by their tickets.
 func inOrder(tickets map[string]int64) []locker.Party {
-	waiters := make([]locker.Party, 0, len(tickets))
-	for id, ticket := range tickets {
-		p := locker.Party{Owner: id}
-		if ticket > 0 {
-			p.Asked = time.UnixMicro(ticket)
-		}
-		waiters = append(waiters, p)
-	}
-	slices.SortFunc(waiters, func(a, b locker.Party) int {
-		return cmp.Or(a.Asked.Compare(b.Asked), cmp.Compare(a.Owner, b.Owner))
+	ids := slices.SortedFunc(maps.Keys(tickets), func(a, b string) int {
+		return cmp.Or(cmp.Compare(tickets[a], tickets[b]), cmp.Compare(a, b))
 	})
+	waiters := make([]locker.Party, len(ids))
+	for i, id := range ids {
+		waiters[i] = locker.Party{Owner: id, Asked: redisconn.Moment(tickets[id])}
+	}
 	return waiters
 }

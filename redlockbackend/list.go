@@ -1,24 +1,35 @@
 package redlockbackend
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // list is the state of one list. All servers are scanned side by side, a step on each for each
 // page. When a lock is held it is known only when the last server has been scanned. So all locks
-// are on the last page.
+// are on the last page of the scan. Others follow if servers don't answer.
 type list struct {
 	d       *redlock
 	prefix  string
 	waiters int
 	servers []scanned
 	locks   map[string][]record // by key: one of each server
+
+	scanned bool
+	unsure  []string // names of locks that are held if servers that don't answer say so; they are asked about alone
+	failed  error    // of one of these
 }
+
+// unsurePage is how many locks are asked about on one page after the scan.
+const unsurePage = 50
 
 // scanned is how far the scan of one server has come.
 type scanned struct {
@@ -38,6 +49,9 @@ func (d *redlock) List(prefix string, waiters int) driver.Pages {
 }
 
 func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
+	if l.scanned {
+		return l.askAgain(ctx)
+	}
 	found := make([][]record, len(l.servers))
 	pattern := redisconn.Pattern(l.d.prefix, l.prefix)
 	l.d.each(func(i int) {
@@ -60,26 +74,60 @@ func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
 			}
 		}
 	}
-	if err := l.d.tooFew(errs); err != nil || more {
+	silent := l.d.silent(errs)
+	if err := l.d.tooFew(silent); err != nil || more {
 		return nil, more, err
 	}
-	return l.statuses(), false, nil
+	l.scanned = true
+	page := l.statuses(len(silent))
+	return page, len(l.unsure) > 0, nil
 }
 
-// statuses are the locks that are held or waited for.
-func (l *list) statuses() []locker.Status {
+// askAgain asks about some of the locks of which the scan doesn't say whether they are held. Those
+// that aren't known then end the list with an error after all others, which names one of them.
+func (l *list) askAgain(ctx context.Context) (page []locker.Status, more bool, err error) {
+	some := l.unsure[:min(len(l.unsure), unsurePage)]
+	l.unsure = l.unsure[len(some):]
+	var mu sync.Mutex
+	kit.Parallel(len(some), some, func(name string) {
+		s, err := l.d.Inspect(ctx, name, l.waiters)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case err != nil:
+			l.failed = cmp.Or(l.failed, fmt.Errorf("%q: %w", name, err))
+		case busy(s):
+			page = append(page, s)
+		}
+	})
+	if ctx.Err() != nil {
+		return nil, false, ctx.Err()
+	}
+	if len(l.unsure) == 0 && l.failed != nil && len(page) == 0 {
+		return nil, false, l.failed
+	}
+	return page, len(l.unsure) > 0 || l.failed != nil, nil
+}
+
+// busy reports whether a lock is held, or somebody wants it.
+func busy(s locker.Status) bool { return s.Holder != nil || s.Waiting > 0 || len(s.Partial) > 0 }
+
+// statuses are the locks that are held or waited for, without those that are left to askAgain.
+func (l *list) statuses(silent int) []locker.Status {
 	var all []locker.Status
 	for key, records := range l.locks {
 		name, ok := redisconn.NameOf(l.d.prefix, key)
 		if !ok || !strings.HasPrefix(name, l.prefix) || locker.ValidName(name) != nil {
 			continue
 		}
-		s := statusOf(records, majority(len(l.servers)), l.waiters)
-		if s.Holder == nil && s.Waiting == 0 && len(s.Partial) == 0 {
-			continue
-		}
+		s, sure := statusOf(records, majority(len(l.servers)), silent, l.waiters)
 		s.Name, s.Key = name, key
-		all = append(all, s)
+		switch {
+		case !sure:
+			l.unsure = append(l.unsure, name)
+		case busy(s):
+			all = append(all, s)
+		}
 	}
 	return all
 }
