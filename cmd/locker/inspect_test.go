@@ -62,6 +62,40 @@ func TestShowInWords(t *testing.T) {
 	}
 }
 
+// One lock that somebody else has made must not hide those that have been held for long.
+func TestHeldLonger(t *testing.T) {
+	now := time.Now()
+	row := func(name string, holder *locker.Party) statusRow {
+		return rowOf(locker.Status{Name: name, Holder: holder}, now)
+	}
+	old, short := row("old", &locker.Party{Since: now.Add(-2 * time.Hour)}), row("short", &locker.Party{Since: now.Add(-time.Second)})
+	asked, free := row("asked", &locker.Party{Asked: now.Add(-2 * time.Hour)}), row("free", nil)
+	foreign, timeless := row("foreign", &locker.Party{Expires: time.Hour}), row("timeless", &locker.Party{Token: 7})
+	for _, test := range []struct {
+		rows    []statusRow
+		longer  string
+		unknown string
+		never   bool
+	}{
+		{[]statusRow{old, short, asked, free}, "old asked", "", false},
+		{[]statusRow{foreign, old, timeless}, "old", "foreign, timeless", false},
+		{[]statusRow{free, foreign}, "", "foreign", false},
+		{[]statusRow{timeless, foreign}, "", "timeless, foreign", true},
+		{[]statusRow{short, foreign, foreign, foreign, foreign, foreign, foreign, foreign}, "", "foreign, foreign, foreign, foreign, foreign and 2 more", false},
+	} {
+		var held heldRows
+		var longer []string
+		for _, row := range test.rows {
+			if held.longer(row, time.Hour) {
+				longer = append(longer, row.Name)
+			}
+		}
+		if got := strings.Join(longer, " "); got != test.longer || held.names() != test.unknown || held.never() != test.never {
+			t.Errorf("%q, unknown %q, never %v, want %q, %q, %v", got, held.names(), held.never(), test.longer, test.unknown, test.never)
+		}
+	}
+}
+
 func TestListInOrder(t *testing.T) {
 	for sort, want := range map[string]string{"name": "-9 k:c k:a k:b", "held": "k:b k:a -9 k:c", "waiting": "k:b -9 k:a k:c"} {
 		rows := sampleStatuses(time.Now())

@@ -21,6 +21,10 @@ HELD is for how long the lock has been held, by the service's clock. "≤" stand
 the holder began to wait, where the service doesn't know when it got the lock. ENDS IN is when others
 could get in if the holder isn't heard of any more. What the service doesn't know is left out.
 
+--held-longer takes a time with "≤" as it is, so such a lock may have been held for less. A lock of
+which the service doesn't know since when it is held is left out, with a warning. The exit code is 116
+if the service doesn't know that of any lock that a program of this kind holds.
+
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 
   116  usage: bad arguments, or a backend that can't tell
@@ -88,20 +92,23 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 	defer func() { _ = l.Close() }() // it has nothing to release
 	began := time.Now()
 	var rows []statusRow
+	var held heldRows
 	for s, err := range locker.List(ctx, l, prefix, o.waiters) {
 		if err != nil {
 			return lockFailure(err)
 		}
 		row := rowOf(s, began)
-		if o.heldLonger > 0 {
-			if row.Holder != nil && row.held() < 0 {
-				return &exitError{code: exitUsage, err: fmt.Errorf("--held-longer: %s doesn't tell since when a lock is held", l.Guarantees().Backend)}
-			}
-			if row.held() <= o.heldLonger {
-				continue
-			}
+		if o.heldLonger > 0 && !held.longer(row, o.heldLonger) {
+			continue
 		}
 		rows = append(rows, row)
+	}
+	if len(held.unknown) > 0 {
+		text := fmt.Sprintf("--held-longer: %s doesn't tell since when these are held: %s", l.Guarantees().Backend, held.names())
+		if held.never() {
+			return &exitError{code: exitUsage, err: errors.New(text)}
+		}
+		flush(sayAside(cmd.ErrOrStderr(), text))
 	}
 	o.order(rows)
 	if err := output(cmd, o.render(rows, time.Since(began))); err != nil {
@@ -111,6 +118,46 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 		return &exitError{code: exitChecked}
 	}
 	return nil
+}
+
+// heldRows is what --held-longer knows of the locks that are held.
+type heldRows struct {
+	known     int         // locks of which the service knows since when they are held
+	strangers int         // locks of whose holders it knows nothing: somebody else has written something there
+	unknown   []statusRow // all others, and the strangers
+}
+
+// longer reports whether a lock has been held, perhaps, for longer than limit.
+func (h *heldRows) longer(row statusRow, limit time.Duration) bool {
+	switch {
+	case row.Holder == nil:
+		return false
+	case row.held() < 0:
+		h.unknown = append(h.unknown, row)
+		if *row.Holder == (partyRow{ExpiresMS: row.Holder.ExpiresMS}) {
+			h.strangers++
+		}
+		return false
+	}
+	h.known++
+	return row.held() > limit
+}
+
+// never reports whether the service tells of no Locker since when it has a lock.
+func (h *heldRows) never() bool { return h.known == 0 && len(h.unknown) > h.strangers }
+
+// names are the first of the locks of which it isn't known since when they are held.
+func (h *heldRows) names() string {
+	const most = 5
+	var titles []string
+	for _, row := range h.unknown[:min(len(h.unknown), most)] {
+		titles = append(titles, row.title())
+	}
+	text := strings.Join(titles, ", ")
+	if more := len(h.unknown) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // order sorts the rows: by name, or the largest first.
