@@ -172,8 +172,11 @@ func (s *session) names(prefix string) ([]string, error) {
 func (s *session) statuses(names []string, waiters int) ([]locker.Status, error) {
 	all := make([]locker.Status, len(names))
 	err := inParallel(names, func(i int, name string) (err error) {
-		all[i], err = s.lockDir(s.chroot.dir(name)).status(name, waiters)
-		return err
+		dir := s.lockDir(s.chroot.dir(name))
+		if all[i], err = dir.status(name, waiters); err != nil {
+			return fmt.Errorf("%s: %w", dir.path, explain(err))
+		}
+		return nil
 	})
 	held := all[:0]
 	for _, status := range all {

@@ -1,11 +1,14 @@
 package zkbackend_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
 )
@@ -73,6 +76,30 @@ func TestList(t *testing.T) {
 		}
 		if got := listNames(t, l, "n/1"); !slices.Equal(got, want[102:202]) {
 			t.Errorf("List of n/1 shows %q", got)
+		}
+	})
+}
+
+// A lock whose node somebody has made unreadable ends the list, and is named.
+func TestListWithANodeThatMayNotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		for _, name := range []string{"a", "b/c", "d"} {
+			acquire(t, l, name)
+		}
+		s.scripts(func(r request) verdict {
+			if r.op == "children" && r.path == "/locker/b%2Fc" {
+				return refuse
+			}
+			return serve
+		})
+		var failed error
+		for _, err := range locker.List(t.Context(), l, "", 0) {
+			failed = err
+		}
+		if !errors.Is(failed, zk.ErrNoAuth) || !strings.Contains(failed.Error(), "/locker/b%2Fc: a permission is missing") {
+			t.Errorf("List = %v, want the node that may not be read", failed)
 		}
 	})
 }
