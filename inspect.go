@@ -70,6 +70,9 @@ func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, e
 // a part of that time comes once or not at all. They come in no order. etcd and Postgres show all locks at one moment,
 // other services each lock at a moment of its own. Nothing changes on the service.
 //
+// There is one exception: redis and redlock may miss a lock that passes from a dead holder to a waiter while the list is
+// read, because new keys take the place of its keys then.
+//
 // An error comes with a zero Status and ends the iteration. ctx covers the iteration; a request that has no answer
 // ends it after 5 seconds. The errors are those of Inspect; a bad prefix matches [ErrName]. Where the service keeps
 // hashes and no names, a prefix that isn't empty matches [ErrNoInspector].

@@ -22,8 +22,8 @@ the holder began to wait, where the service doesn't know when it got the lock. E
 could get in if the holder isn't heard of any more. What the service doesn't know is left out.
 
 --held-longer takes a time with "≤" as it is, so such a lock may have been held for less. A lock of
-which the service doesn't know since when it is held is left out, with a warning. The exit code is 116
-if the service doesn't know that of any lock that a program of this kind holds.
+which the service doesn't know since when it is held is left out, with a warning. If the service
+tells it of no lock that a Locker holds, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 
