@@ -115,12 +115,18 @@ type failures struct {
 	reasons reasons
 }
 
-func (f *failures) add(m *member, err error) {
-	if err = Overdue(err); errors.Is(err, kit.ErrNoAnswer) {
+// add notes why m could not serve a request. cut says that the time for all members was over then: if
+// that is the only reason, one that m has given before says more.
+func (f *failures) add(m *member, err error, cut bool) {
+	err = Overdue(err)
+	silent := errors.Is(err, kit.ErrNoAnswer)
+	if silent {
 		err = fmt.Errorf("%w from %s", err, m.host())
 	}
 	if i := slices.Index(f.members, m); i >= 0 {
-		f.reasons[i] = err
+		if !silent || !cut {
+			f.reasons[i] = err
+		}
 		return
 	}
 	f.members, f.reasons = append(f.members, m), append(f.reasons, err)

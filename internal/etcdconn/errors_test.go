@@ -82,3 +82,19 @@ func TestOverdue(t *testing.T) {
 		t.Errorf("of another error becomes %v", got)
 	}
 }
+
+// The last attempt is cut by the end of the time for all. That must not hide what the member had
+// said.
+func TestFailuresKeepWhatAMemberSaid(t *testing.T) {
+	m := &member{addr: "http://a:1"}
+	var f failures
+	f.add(m, ErrForeign, false)
+	f.add(m, context.DeadlineExceeded, true)
+	if err := f.err(); !errors.Is(err, ErrForeign) {
+		t.Errorf("the error is %q, want what the member said before its time was over", err)
+	}
+	f.add(m, context.DeadlineExceeded, false)
+	if err := f.err(); errors.Is(err, ErrForeign) {
+		t.Errorf("the error is %q, want that the member is silent now", err)
+	}
+}

@@ -56,7 +56,7 @@ func (c *Cluster) try(ctx context.Context, limit time.Duration, request func(con
 			if IsOverdue(err) && r.sent() {
 				silent++
 			}
-			failed.add(m, err)
+			failed.add(m, err, ctx.Err() != nil)
 			if (isLogin(err) || rejected(err) && !r.sent()) && !slices.Contains(loggedIn, m) {
 				loggedIn = append(loggedIn, m) // the next login goes elsewhere; another cluster won't know that either
 				tried--
