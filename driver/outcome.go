@@ -23,8 +23,7 @@ func gaveUp(callerErr error, timeOut string, err error) error {
 // withOutcome adds the outcome to the error of an acquisition that did not end by its caller. It must
 // not be called under the engine's mutex.
 func withOutcome(err error) error {
-	switch err { //nolint:errorlint // these as they are, and not what a driver's error wraps
-	case nil, locker.ErrHeld, locker.ErrClosed:
+	if err == nil || err == locker.ErrHeld || err == locker.ErrClosed { //nolint:errorlint // these as they are, and not what a driver's error wraps
 		return err
 	}
 	switch _, known := err.(*verdict.Outcome); { //nolint:errorlint // not another Locker's, in a driver's error
