@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/fencedlock/locker"
@@ -143,15 +144,19 @@ func exact(ctx context.Context, h *Harness) error {
 
 func apart(ctx context.Context, h *Harness) error {
 	s := h.steps(ctx, "apart")
-	names := []string{"a", "A", "a/b", "a ", "a{b}", "a%7Bb%7D", "ä", "a\u0308", "'; --", "*", "a:fence", "a\\", strings.Repeat("a", 40)}
-	first := s.resource
-	for i, name := range names { // the tokens fall, so that a claim is refused if two names are one resource
-		s.resource = first + name
-		s.write(locker.Token(len(names)-i), name, nil)
+	var names []string
+	for _, end := range []string{"a", "A", "a/b", "a ", "a{b}", "a%7Bb%7D", "ä", "a\u0308", "'; --", "*", "a:fence", "a\\", strings.Repeat("a", 40)} {
+		names = append(names, s.resource+end)
 	}
-	for _, name := range names {
-		s.resource = first + name
-		s.read(name)
+	long := s.resource + strings.Repeat("a", locker.MaxName-len(s.resource)-1)
+	names = append(names, long+"1", long+"2", "1"+long, "2"+long) // they differ at an end, which may be cut
+	for i, name := range names {                                  // the tokens fall, so that a claim is refused if two names are one resource
+		s.resource = name
+		s.write(locker.Token(len(names)-i), strconv.Itoa(i), nil)
+	}
+	for i, name := range names {
+		s.resource = name
+		s.read(strconv.Itoa(i))
 	}
 	return s.err
 }

@@ -119,6 +119,16 @@ func TestSabotage(t *testing.T) {
 			n.stale = func(token, highest locker.Token) bool { return float64(token) < float64(highest) }
 			return fencetest.Harness{Open: same(n)}
 		}},
+		"the beginnings of names": {"resources-are-apart", func() fencetest.Harness {
+			n := newNaive()
+			n.key = func(resource string) string { return resource[:min(len(resource), locker.MaxName-1)] }
+			return fencetest.Harness{Open: same(n)}
+		}},
+		"the ends of names": {"resources-are-apart", func() fencetest.Harness {
+			n := newNaive()
+			n.key = func(resource string) string { return resource[max(len(resource)-locker.MaxName+1, 0):] }
+			return fencetest.Harness{Open: same(n)}
+		}},
 		"names in lower case": {"resources-are-apart", func() fencetest.Harness {
 			n := newNaive()
 			n.key = strings.ToLower
