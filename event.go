@@ -14,6 +14,7 @@ type Event struct {
 	Backend string    // "redis", "etcd", …
 	Name    string    // the lock's whole name, with all prefixes; empty for EventClosed
 	ID      uint64    // of the call of Acquire: the same in all events of a call and of its lease, unique in a Locker; from 1
+	Holder  string    // what the call says of itself: see WithHolder; empty for EventClosed, and if nothing is said
 
 	Token     Token         // Granted, Abandoned, and everything of a lease
 	TTL       time.Duration // Granted, and everything of a lease: the TTL in force; 0: it never ends by time

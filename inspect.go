@@ -19,7 +19,7 @@ type Inspector interface {
 
 // Status is what the service knew of one lock at some moment.
 type Status struct {
-	Name    string  // as the Locker calls it; "" where the service keeps a hash alone, and nobody has told the name
+	Name    string  // as the Locker calls it; "" where the service keeps a hash, and no holder has written the name
 	Key     string  // what the service calls it, for its own tools: a key, a node, a path, a number; the same in Inspect and List
 	Holder  *Party  // nil: nobody holds the lock
 	Waiters []Party // in the service's order, the first ones, as many as were asked for
@@ -31,7 +31,9 @@ type Status struct {
 type Party struct {
 	Owner   string        // the id of the acquisition
 	Token   Token         // of a holder
-	Asked   time.Time     // when the acquisition began, by a clock of the service, or its own (redlock)
+	Holder  string        // what it says of itself: see WithHolder; at most 200 bytes without control characters, whatever is written there
+	Trace   string        // W3C traceparent of its acquisition: see ContextWithTrace
+	Asked   time.Time     // when the acquisition began, by a clock of the service, or else its own
 	Since   time.Time     // when the lock was granted, by a clock of the service
 	Expires time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
 	Session string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine
@@ -75,7 +77,8 @@ func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, e
 //
 // An error comes with a zero Status and ends the iteration. ctx covers the iteration; a request that has no answer
 // ends it after 5 seconds. The errors are those of Inspect; a bad prefix matches [ErrName]. Where the service keeps
-// hashes and no names, a prefix that isn't empty matches [ErrNoInspector].
+// hashes, the names are the ones that holders have written: if there are locks without one, a list below a prefix ends with
+// [ErrNoInspector].
 func List(ctx context.Context, l Locker, prefix string, waiters int) iter.Seq2[Status, error] {
 	i, ok := AsLocker[Inspector](l)
 	if !ok {

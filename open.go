@@ -48,7 +48,8 @@ func Schemes() []string {
 
 // Open makes a locker from a URL, whose scheme names the backend. The package of that backend must be imported,
 // often for nothing else. The documentation of each backend says what else its URL may contain; a parameter that
-// a backend doesn't know is an error. One parameter is the same on all of them: token_base, see [TokenBase].
+// a backend doesn't know is an error. Two parameters are the same on all of them: token_base, see [TokenBase], and
+// holder, which is a [WithHolder] for each acquisition that has none of its own.
 //
 // The locker's [Guarantees] must meet each requirement. Otherwise Open closes the locker and returns an error
 // that names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here;
@@ -69,7 +70,7 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	if open == nil {
 		return nil, &Error{Op: "open", Err: unknownScheme(strings.TrimSpace(rawURL), u.Scheme)}
 	}
-	u, base, err := takeTokenBase(u)
+	u, common, err := takeCommon(u)
 	if err != nil {
 		return nil, &Error{Op: "open", Err: err}
 	}
@@ -84,14 +85,11 @@ func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, erro
 	if err := Require(l.Guarantees(), reqs...); err != nil {
 		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: join(err, l.Close())}
 	}
-	if base == 0 {
-		return l, nil
-	}
-	withBase, err := TokenBase(l, base)
+	decorated, err := common.apply(l)
 	if err != nil {
 		return nil, join(err, l.Close())
 	}
-	return withBase, nil
+	return decorated, nil
 }
 
 func unknownScheme(rawURL, scheme string) error {

@@ -19,6 +19,8 @@ type Request struct {
 	NoWait    bool          // answer ErrHeld instead of waiting
 	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
 	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
+	Holder    string        // what the holder says of itself, see WithHolder; empty: DefaultHolder, which an engine fills in
+	Trace     string        // W3C traceparent of the caller's context, see ContextWithTrace; an engine fills it in
 
 	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't
 	// know with [errors.ErrUnsupported], so that an option which is newer than a driver fails instead of being

@@ -63,6 +63,7 @@ func TestResolveRefuses(t *testing.T) {
 		"negative TTL":      locker.WithTTL(-time.Second),
 		"longest hold 0":    locker.WithMaxHold(0),
 		"negative max hold": locker.WithMaxHold(-1),
+		"holder":            locker.WithHolder(""),
 	} {
 		// A good option after a bad one must not hide it.
 		if _, err := locker.Resolve("name", opt, locker.WithTTL(time.Second), locker.WithMaxHold(time.Second)); !errors.Is(err, locker.ErrOption) {

@@ -27,8 +27,8 @@ type Stats struct {
 	EventsDropped  uint64 // events that no Observer got, because too many waited
 }
 
-// StatsOf returns the statistics of l. ok is false when l is not [Observable]. It takes microseconds, and about a
-// millisecond with 10,000 leases. A decorator and what is below it are one locker here.
+// StatsOf returns the statistics of l. ok is false when l is not [Observable]. It takes about a
+// microsecond, and a quarter of a millisecond with 10,000 leases. A decorator and what is below it are one locker here.
 func StatsOf(l Locker) (s Stats, ok bool) {
 	x, ok := AsLocker[Observable](l)
 	if !ok {
@@ -42,6 +42,7 @@ type LeaseInfo struct {
 	ID       uint64    // as in an Event
 	Name     string    // the lock's whole name, with all prefixes
 	Token    Token     // 0: there was no grant yet
+	Holder   string    // what it says of itself: see WithHolder; empty if nothing is said
 	State    string    // "waiting", "held" or "removing"
 	Since    time.Time // since when it is in that state
 	Deadline time.Time // when a lease is lost unless it is renewed before; zero: it isn't held, or never ends by time

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
-	"strconv"
 )
 
 // maxTokenBase leaves the upper half of the range for the tokens of the service.
@@ -49,10 +47,11 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 // CurrentToken is l's plus base.
 func (b based) CurrentToken(ctx context.Context, name string) (Token, error) {
 	token, err := CurrentToken(ctx, b.Locker, name)
-	if token > 0 {
-		token += b.base // no overflow: then the lease would have been refused
+	if err == nil && token > math.MaxInt64-b.base { // of a program without the base
+		err = &Error{Op: "read token", Backend: b.Guarantees().Backend, Name: name,
+			Err: fmt.Errorf("%w: token %d plus the base %d is larger than an int64", ErrOption, token, b.base)}
 	}
-	return token, err
+	return b.token(token), err
 }
 
 type basedLease struct {
@@ -64,20 +63,3 @@ func (l basedLease) Token() Token { return l.base + l.Lease.Token() }
 
 // Unwrap leads [As] to the lease underneath.
 func (l basedLease) Unwrap() any { return l.Lease }
-
-// takeTokenBase removes the parameter that is the same on all backends from a URL, and returns its value.
-func takeTokenBase(u *url.URL) (*url.URL, Token, error) {
-	const param = "token_base"
-	query, err := url.ParseQuery(u.RawQuery)
-	if err != nil || !query.Has(param) {
-		return u, 0, nil // the backend refuses what can't be parsed
-	}
-	base, err := strconv.ParseInt(query.Get(param), 10, 64)
-	if err != nil || len(query[param]) > 1 {
-		return nil, 0, fmt.Errorf("%w: URL: %s: want one whole number, such as 1000000", ErrOption, param)
-	}
-	query.Del(param)
-	rest := *u
-	rest.RawQuery = query.Encode()
-	return &rest, Token(base), nil
-}

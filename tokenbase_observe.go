@@ -49,3 +49,6 @@ type basedTracer struct {
 func (o basedTracer) Begin(ctx context.Context, r Request) context.Context {
 	return o.tracer.Begin(ctx, r)
 }
+
+// Observed leads package otellocker to the locker whose names are those of events.
+func (b based) Observed() Locker { return b.Locker }

@@ -1,6 +1,7 @@
 package locker_test
 
 import (
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -82,5 +83,35 @@ func TestOpenTokenBase(t *testing.T) {
 	before := opened.closed
 	if _, err := locker.Open(t.Context(), "fake://host?token_base=-1"); err == nil || opened.closed != before+1 {
 		t.Errorf("Open with a bad base = %v, and closed the locker %d times, want once", err, opened.closed-before)
+	}
+}
+
+// tokenReader is a locker whose service tells a token.
+type tokenReader struct {
+	*fakeLocker
+	token locker.Token
+}
+
+func (r tokenReader) CurrentToken(context.Context, string) (locker.Token, error) { return r.token, nil }
+
+// A program without the base may hold the lock, with any token.
+func TestTokenBaseOverflowOfACurrentToken(t *testing.T) {
+	const base = 1 << 62
+	for _, test := range []struct {
+		token, want locker.Token
+		err         error
+	}{
+		{0, 0, nil},
+		{1, base + 1, nil},
+		{math.MaxInt64 - base, math.MaxInt64, nil},
+		{math.MaxInt64 - base + 1, 0, locker.ErrOption},
+	} {
+		l, err := locker.TokenBase(tokenReader{new(fakeLocker), test.token}, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := locker.CurrentToken(t.Context(), l, "a"); got != test.want || !errors.Is(err, test.err) {
+			t.Errorf("CurrentToken of %d = %d, %v, want %d, %v", test.token, got, err, test.want, test.err)
+		}
 	}
 }

@@ -196,7 +196,8 @@ func (s *searching) attempt(p Program) (c *counterexample) {
 	return c
 }
 
-// remaining waits until no goroutines are left, and returns those that stay.
+// remaining waits until no goroutines are left, and returns those that stay. It looks again and
+// again, because nothing says that a goroutine has ended.
 func remaining(left func() []string) []string {
 	for end := time.Now().Add(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		if stacks := left(); len(stacks) == 0 || time.Now().After(end) {

@@ -30,7 +30,7 @@ func furtherSabotages() []sabotage {
 		return h
 	}
 	return []sabotage{
-		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1"},
+		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1 J64.1"},
 		{bug: "longest hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MaxHold = 0 })), named: "C32.1", others: "A6 A8 D39a.2 E43 F50 F51"},
 		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 F48.1"},
 		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18"},
@@ -47,8 +47,8 @@ func furtherSabotages() []sabotage {
 		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52 J66"},
 		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
 		{bug: "request is sent though its context is over", harness: mem(onAcquire(askAnyway)), named: "B15"},
-		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a J65 J68"},
-		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3 J65 J68"},
+		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B13 B21 B22.3 B22.4 B24a J64.1 J65 J68"},
+		{bug: "first come, first served, dead or alive", harness: polling(false), named: "B22.5", others: "B13 B21 B22.2 B22.3 J64.1 J65 J68"},
 		{bug: "broken connection is used once more", harness: toy(flaws{staleConn: true}), named: "F52", others: "E42.3"},
 		{bug: "contexts are ignored though the driver declares that it obeys them", harness: toy(flaws{deaf: true}), named: "B11.1"},
 		{bug: "current token is remembered", harness: mem(remembering), named: "E43.1", others: "E43.2"},

@@ -17,6 +17,9 @@ var inspectionCases = []Case{
 		Needs: locker.InspectionHolder, Probe: true,
 		Why: "an operator who looks for the holder of a lock must not be shown a former holder, " +
 			"nor an empty hand"},
+	{ID: "J64.1", Name: "labels-stay", Run: labelsStay, Needs: locker.InspectionHolder,
+		Why: "at night, what a holder says of itself is all that leads from a lock to a machine and " +
+			"to a person"},
 	{ID: "J65", Name: "inspect-shows-waiters-in-order", Run: inspectWaiters,
 		Needs: locker.InspectionQueue, Probe: true,
 		Why: "whoever looks at a queue wants to know how long it is, and who is next"},
@@ -103,10 +106,11 @@ func inspectHolder(t T, h *Harness) {
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	wantUnheld(t, l, name, "of a lock that nobody has had")
 	before := time.Now()
-	lease := step.Acquire(t, l, name, h.ttl()...)
+	lease := step.Acquire(t, l, name, h.ttl(locker.WithHolder(aHolder))...)
 	after := time.Now()
-	first := wantHolder(t, l, lease)
-	if again := wantHolder(t, other, lease); identity(again) != identity(first) {
+	first := wantLabel(t, h, l, lease, aHolder, "")
+	wantAsked(t, first, before, after)
+	if again := wantLabel(t, h, other, lease, aHolder, ""); identity(again) != identity(first) {
 		t.Errorf("another Locker sees the holder %+v, and its own %+v", again, first)
 	}
 	for what, at := range map[string]time.Time{"Since": first.Since, "Asked": first.Asked} {
@@ -118,7 +122,7 @@ func inspectHolder(t T, h *Harness) {
 	wantUnheld(t, l, name, "after the release")
 	wantUnheld(t, other, name, "after the release")
 	next := step.Acquire(t, other, name)
-	if second := wantHolder(t, l, next); second.Owner != "" && second.Owner == first.Owner {
+	if second := wantLabel(t, h, l, next, locker.DefaultHolder(), ""); second.Owner != "" && second.Owner == first.Owner {
 		t.Errorf("the next holder has the owner %q of the one before", second.Owner)
 	}
 	step.Release(t, next)

@@ -94,8 +94,13 @@ func inspectionSabotages() []sabotage {
 	mem := memHarness
 	return []sabotage{
 		{bug: "former holder is shown", harness: mem(remembersHolder(false)), named: "J64", others: "J65", perhaps: "J67"},
+		{bug: "a label that is dropped at hand-off", harness: mem(droppedAtHandOff), named: "J64.1"},
+		{bug: "a label is cut at 100 bytes", harness: mem(onStatus(func(s *locker.Status) { cutLabel(s.Holder) })), named: "J64.1"},
+		{bug: "a label of nobody is the former one", harness: mem(formerLabel), named: "J64.1"},
+		{bug: "a label has no holder", harness: mem(onStatus(withoutLabel)), named: "J64", others: "J64.1"},
+		{bug: "Asked is in seconds", harness: mem(onStatus(askedInSeconds)), named: "J64", others: "J64.1"},
 		{bug: "dead holder is shown", harness: mem(remembersHolder(true)), named: "J67"},
-		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J65 J70"},
+		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J64.1 J65 J70"},
 		{bug: "last waiter is shown first", harness: mem(onStatus(func(s *locker.Status) { slices.Reverse(s.Waiters) })), named: "J65"},
 		{bug: "waiters that are not shown are not counted", harness: mem(onStatus(func(s *locker.Status) { s.Waiting = len(s.Waiters) })), named: "J65"},
 		{bug: "look by a trial", harness: mem(trial), named: "J66"},
@@ -104,7 +109,7 @@ func inspectionSabotages() []sabotage {
 		{bug: "prefix of a list is a pattern", harness: mem(onList(byPattern)), named: "J68"},
 		{bug: "a lock is listed twice", harness: mem(onList(twice)), named: "J69", others: "J68 J70"},
 		{bug: "names that came since the last list are shown only", harness: mem(newestOnly), named: "J69", others: "J68 J70"},
-		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J65"},
+		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J64.1 J65"},
 		{bug: "a look ignores its context", harness: mem(unending), named: "J71", others: "J71.1"},
 		{bug: "a look times out as its caller", harness: mem(impatientLook), named: "J71.1"},
 	}
@@ -142,7 +147,7 @@ func trial() func(locker.Locker) locker.Locker {
 	return func(l locker.Locker) locker.Locker {
 		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
 			if lease, err := locker.TryAcquire(ctx, l, name); err == nil {
-				time.Sleep(time.Millisecond)
+				time.Sleep(time.Millisecond) // so that others meet the lock that this holds
 				return locker.Status{Name: name, Key: name}, lease.Release(ctx)
 			}
 			return locker.Inspect(ctx, l, name, waiters)
@@ -226,5 +231,54 @@ func impatientLook() func(locker.Locker) locker.Locker {
 			defer cancel()
 			return locker.Inspect(ctx, l, name, waiters)
 		}}
+	}
+}
+
+// droppedAtHandOff shows what a holder says of itself only if it has not waited.
+func droppedAtHandOff() func(locker.Locker) locker.Locker {
+	var mu sync.Mutex
+	waited := make(map[string]bool)
+	return onStatus(func(s *locker.Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, w := range s.Waiters {
+			waited[w.Owner] = true
+		}
+		if s.Holder != nil && waited[s.Holder.Owner] {
+			withoutLabel(s)
+		}
+	})()
+}
+
+func withoutLabel(s *locker.Status) {
+	if s.Holder != nil {
+		s.Holder.Holder, s.Holder.Trace = "", ""
+	}
+}
+
+func cutLabel(p *locker.Party) {
+	if p != nil && len(p.Holder) > 100 {
+		p.Holder = p.Holder[:100]
+	}
+}
+
+// formerLabel shows what a former holder has said if the present one says nothing.
+func formerLabel() func(locker.Locker) locker.Locker {
+	var mu sync.Mutex
+	last := make(map[string]string)
+	return onStatus(func(s *locker.Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		if s.Holder != nil && s.Holder.Holder != "" {
+			last[s.Name] = s.Holder.Holder
+		} else if s.Holder != nil {
+			s.Holder.Holder = last[s.Name]
+		}
+	})()
+}
+
+func askedInSeconds(s *locker.Status) {
+	if s.Holder != nil {
+		s.Holder.Asked = time.Unix(s.Holder.Asked.Unix()/1000, 0)
 	}
 }

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -38,7 +37,8 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, locker.ErrHeldByCaller
 	}
 	w := &waiter{e: e, ctx: e.trace(ctx, req), req: req}
-	lease, err := w.acquire() //nolint:contextcheck // the waiter has the context
+	w.req.Trace = locker.TraceFrom(w.ctx) //nolint:contextcheck // it comes from the caller's
+	lease, err := w.acquire()             //nolint:contextcheck // the waiter has the context
 	if err != nil {
 		e.countRefused(err)
 	}
@@ -51,7 +51,7 @@ func (w *waiter) acquire() (*lease, error) {
 	if !w.enter() {
 		return nil, locker.ErrClosed
 	}
-	first, err := e.prepare(w.req)
+	first, err := w.prepareFirst()
 	if err == nil {
 		err = e.join(w)
 	}
@@ -90,6 +90,19 @@ func (w *waiter) enter() bool {
 	}
 	e.busy++
 	return true
+}
+
+// prepareFirst makes the first acquisition, on the goroutine of the caller.
+func (w *waiter) prepareFirst() (l *lease, err error) {
+	returned := false
+	defer func() {
+		if !returned { // the driver panics, and the caller may recover
+			w.e.countRefused(w.refuse(errPanicked))
+		}
+	}()
+	l, err = w.e.prepare(w.req)
+	returned = true
+	return l, err
 }
 
 // refuse ends a call before it has a place in a queue, and returns err.
@@ -181,7 +194,7 @@ func (w *waiter) run(a *attempt, err error) {
 		if a != nil {
 			err = a.conclude()
 		}
-		if !errors.Is(err, errRestart) {
+		if !restarts(err) {
 			break
 		}
 		w.e.noteRequeued(w, err)
@@ -189,6 +202,13 @@ func (w *waiter) run(a *attempt, err error) {
 		a, err = w.beginNew()
 	}
 	w.finish(err)
+}
+
+// restarts reports whether a new acquisition must follow. It calls no method of err, because a foreign
+// error in it may match anything.
+func restarts(err error) bool {
+	why, ok := err.(*withCause)        //nolint:errorlint // only the engine's own
+	return ok && why.err == errRestart //nolint:errorlint // the same
 }
 
 // finish ends the work for a caller. err is nil when it has a lease.

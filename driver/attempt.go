@@ -2,7 +2,6 @@ package driver
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/fencedlock/locker"
 )
@@ -13,13 +12,6 @@ var errRestart = errors.New("acquisition is lost")
 
 // errLostAgain says that a lock was granted and lost before the caller had it.
 var errLostAgain = errors.New("the lock was lost again before it was handed out")
-
-// errTooSlow says that a grant came when nothing was left of its validity.
-var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
-
-// errUnwanted says that a grant was not verified, because nobody wants it any more. No caller sees
-// it.
-var errUnwanted = errors.New("nobody wants the grant any more")
 
 // attempt is one acquisition, from its first request until it is granted or its removal has begun.
 type attempt struct {
@@ -63,7 +55,7 @@ func (a *attempt) register() error {
 	e.leases[l] = struct{}{}
 	w.current, l.call, l.origin = l, &a.call, w.origin
 	if e.closed {
-		l.cause = locker.ErrClosed
+		l.cause = newCause(locker.ErrClosed)
 	}
 	return e.ask(w, l, callerErr)
 }
@@ -110,7 +102,7 @@ func (a *attempt) conclude() error {
 		if err := e.notGranted(w, l, a.err); err != nil {
 			return err
 		}
-		if isQueued(a.err) { // the next call blocks, or this one should have
+		if errors.Is(a.err, ErrQueued) { // the next call blocks, or this one should have
 			if sent != Never && Stamp().Sub(sent) < firstPause {
 				brief := firstPause
 				e.sleep(&a.call, &brief)
@@ -136,8 +128,6 @@ func (a *attempt) askAgain() error {
 	return a.w.e.ask(a.w, a.l, callerErr)
 }
 
-func isQueued(answer error) bool { return errors.Is(answer, ErrQueued) }
-
 // unqueue ends the renewals of an acquisition that is not queued any more.
 func (e *engine) unqueue(l *lease) {
 	if l.phase == queued {
@@ -149,9 +139,10 @@ func (e *engine) unqueue(l *lease) {
 // notGranted processes an answer other than a grant. It returns nil when the acquisition goes on.
 func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	callerErr := w.callerErr()
-	// Before the mutex is taken: the answer may be the cause of the caller's context, with methods
-	// of its own. Where that matches ErrHeld, the answer says nothing about the lock.
+	// The answer may be the cause of the caller's context. Where that matches ErrHeld, the answer
+	// says nothing about the lock.
 	held := errors.Is(answer, locker.ErrHeld) && !errors.Is(callerErr, locker.ErrHeld)
+	hasPlace := held && errors.Is(answer, ErrQueued)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if held && w.isHead() {
@@ -167,7 +158,7 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	case held:
 		w.waited = true
 		e.noteWaiting(w, 0)
-		if !isQueued(answer) {
+		if !hasPlace {
 			e.unqueue(l)
 		} else if l.phase == asking {
 			l.become(queued)
@@ -195,90 +186,24 @@ func (e *engine) removeIfOver(w *waiter, l *lease, callerErr error) error {
 // endReason is the error of an acquisition that can't go on; nil: it can.
 func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 	switch {
-	case errors.Is(l.cause, locker.ErrClosed):
+	case l.cause.closed:
 		return locker.ErrClosed
 	case callerErr != nil:
 		return e.giveUpError(w, callerErr)
-	case l.cause != nil:
+	case l.cause.err != nil:
 		return w.restart(l.cause)
 	}
 	return nil
 }
 
-// granted makes a lease of a grant that is fresh enough. The grant of an acquisition that was
-// queued for long counts from a refresh that was sent long ago, so a renewal confirms it first. A grant whose
-// validity is used up is worth nothing: a waiter goes on waiting, and an acquisition that took so
-// long without having to wait fails.
-func (a *attempt) granted() error {
-	w, l, g, e := a.w, a.l, a.grant, a.w.e
-	now := a.at
-	valid := newValidity(g, now)
-	e.mu.Lock()
-	waited := w.waited
-	e.unqueue(l)
-	l.token, l.validity = g.Token, valid
-	l.renewal.predatesGrant = l.renewal.running
-	e.mu.Unlock()
-	var failure error
-	unverified := false // the verification has ended because nobody wants the grant
-	switch {
-	case g.Token <= 0 || g.TTL < l.req.TTL:
-		failure = fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
-	case valid.isStale(now, w.req.NoRenewal):
-		var err error
-		if valid, err = e.verifyGrant(&a.call, l, valid); err != nil {
-			failure = w.grantError(waited, err)
-			unverified = errors.Is(err, errUnwanted)
-		}
-		now = Now()
-	case now >= valid.expiry():
-		failure = w.grantError(waited, errTooSlow)
-	}
-
-	callerErr := w.callerErr()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	wanted := callerErr == nil && !w.left && l.cause == nil
-	lost := l.cause != nil && !errors.Is(l.cause, locker.ErrClosed)
-	if !wanted && !lost && (failure == nil || unverified) {
-		e.noteAbandoned(l)
-	}
-	if err := e.removeIfOver(w, l, callerErr); err != nil {
-		return err
-	}
-	if failure != nil || w.left {
-		e.startRemoval(l)
-		return failure
-	}
-	if w.q != nil {
-		w.q.held = true
-	}
-	if w.req.MaxHold > 0 {
-		valid.limit = now.Add(w.req.MaxHold)
-	}
-	e.hold(l, valid, now)
-	w.decide(l, nil)
-	e.noteGranted(w, l)
-	return nil
-}
-
-// grantError is the error of a grant that isn't valid any more. A waiter goes on waiting, and so
-// does a caller that may wait when the lock was lost again already.
-func (w *waiter) grantError(waited bool, err error) error {
-	if waited || errors.Is(err, locker.ErrLost) {
-		return w.restart(err)
-	}
-	return err
-}
-
 // restart is the error of an acquisition that died before it was a lease. With NoWait there is no
 // new acquisition, and the caller must not see ErrLost, because it holds no lease yet.
-func (w *waiter) restart(cause error) error {
+func (w *waiter) restart(why cause) error {
 	switch {
 	case !w.req.NoWait:
-		return fmt.Errorf("%w: %w", errRestart, cause)
-	case errors.Is(cause, locker.ErrLost):
+		return &withCause{errRestart, why.err}
+	case why.lost:
 		return errLostAgain
 	}
-	return cause
+	return why.err
 }

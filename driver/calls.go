@@ -45,7 +45,7 @@ func (w *waiter) await(first *lease) (*lease, error) {
 		return w.awaitBackground(func() { w.run(w.begin(first)) })
 	}
 	a, err := w.beginHere(first)
-	if a == nil && !errors.Is(err, errRestart) {
+	if a == nil && !restarts(err) {
 		w.finish(err)
 		return w.lease, w.err
 	}

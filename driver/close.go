@@ -40,7 +40,7 @@ func (e *engine) endAll() {
 	for l := range e.leases {
 		switch l.phase {
 		case prepared, asking, queued:
-			e.lose(l, locker.ErrClosed)
+			e.lose(l, newCause(locker.ErrClosed))
 		case holding:
 			if !e.checkDeadline(l, Now()) {
 				e.endByHolder(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed), Stamp())
@@ -71,14 +71,18 @@ func (e *engine) shutDown() error {
 	}
 	switch {
 	case e.obstacle != nil:
-		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed: %w", e.unconfirmed, e.obstacle))
+		errs = append(errs, &withCause{unconfirmed(e.unconfirmed), e.obstacle})
 	case e.unconfirmed > 0:
-		errs = append(errs, fmt.Errorf("the removal of %d leases is not confirmed", e.unconfirmed))
+		errs = append(errs, unconfirmed(e.unconfirmed))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return e.fail("close", "", err)
 	}
 	return nil
+}
+
+func unconfirmed(leases int) error {
+	return fmt.Errorf("the removal of %d leases is not confirmed", leases)
 }
 
 func (e *engine) closeDriver() error {

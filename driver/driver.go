@@ -56,8 +56,10 @@
 //     limits of the driver's own that are far below a third of the TTL. The engine survives a call
 //     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at
 //     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
-//     calls them on the caller's goroutine. There a panic of the driver is the caller's, too: it
-//     counts as a call that has failed.
+//     calls them on the caller's goroutine. Of each call of [locker.Locker.Acquire], the first Lock
+//     is always called there. A panic of the driver on that goroutine is the caller's, too, who may
+//     recover: it counts as a call that has failed, and what the acquisition may have left is
+//     removed. Any other panic of the driver ends the process.
 //  9. A client's silent retries are switched off or made harmless: a request that is sent twice may
 //     be executed twice, the second time after its clean-up.
 //  10. lost may be called at any time, even before Lock has returned, more than once, from any

@@ -48,10 +48,10 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go and attempt.go get
-// leases, timer.go and renewal.go keep them, removal.go removes what they leave, and close.go ends
-// it all. calls.go decides how the driver is called. events.go notes what happens, observe.go delivers
-// it, and stats.go counts it.
+// engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go, attempt.go and
+// grant.go get leases, timer.go and renewal.go keep them, removal.go removes what they leave, and
+// close.go ends it all. calls.go decides how the driver is called. events.go notes what happens,
+// observe.go delivers it, and stats.go counts it.
 type engine struct {
 	driver  Driver
 	backend string // its name, for errors and events
@@ -101,6 +101,9 @@ func (e *engine) resolve(name string, opts []locker.Option) (locker.Request, err
 	if req.TTL == 0 {
 		req.TTL = e.cfg.TTL
 	}
+	if req.Holder == "" {
+		req.Holder = locker.DefaultHolder()
+	}
 	return req, nil
 }
 
@@ -139,7 +142,10 @@ func (e *engine) fail(op, name string, err error) *locker.Error {
 }
 
 // callerGone is the error of a caller's context that is over.
-type callerGone struct{ err, cause error }
+type callerGone struct {
+	err, cause error
+	ranOut     bool // its time is up, and it wasn't cancelled, whatever the cause says
+}
 
 // ContextError returns the error of a context that is over, which matches the context's cause as
 // well, and nil while it isn't over. It is for what a backend does for a caller outside of a
@@ -148,7 +154,7 @@ func ContextError(ctx context.Context) error {
 	// Never call this, or another method of a caller's context, under the engine's mutex: it may be
 	// the context of a lease of this very locker, whose Err takes the mutex.
 	if err := ctx.Err(); err != nil {
-		return &callerGone{err, context.Cause(ctx)}
+		return &callerGone{err, context.Cause(ctx), errors.Is(err, context.DeadlineExceeded)}
 	}
 	return nil
 }
@@ -161,10 +167,3 @@ func (c *callerGone) Error() string {
 }
 
 func (c *callerGone) Unwrap() []error { return []error{c.err, c.cause} }
-
-// ranOut distinguishes a context whose time is up from one that was cancelled, whatever the cause
-// of either says.
-func ranOut(over error) bool {
-	var c *callerGone
-	return errors.As(over, &c) && errors.Is(c.err, context.DeadlineExceeded)
-}

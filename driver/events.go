@@ -188,12 +188,12 @@ func (e *engine) noteClosed(err error) {
 }
 
 func (w *waiter) event(kind locker.EventKind) locker.Event {
-	return locker.Event{Kind: kind, Name: w.req.Name, ID: w.origin.id}
+	return locker.Event{Kind: kind, Name: w.req.Name, ID: w.origin.id, Holder: holder(&w.req)}
 }
 
 // event has the token and the TTL only if the acquisition became a lease.
 func (l *lease) event(kind locker.EventKind) locker.Event {
-	event := locker.Event{Kind: kind, Name: l.req.Name, ID: l.origin.id}
+	event := locker.Event{Kind: kind, Name: l.req.Name, ID: l.origin.id, Holder: holder(&l.req)}
 	if l.heldSince != Never {
 		event.Token, event.TTL = l.token, l.validity.ttl
 	}

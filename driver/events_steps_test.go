@@ -74,6 +74,9 @@ func (w *watcher) wants(t testing.TB, want ...locker.Event) []seen {
 		if wanted.Name == "" && wanted.Kind != locker.EventClosed {
 			wanted.Name = "name"
 		}
+		if wanted.Holder == "" && wanted.Kind != locker.EventClosed {
+			wanted.Holder = locker.DefaultHolder()
+		}
 		if (g.Cause == nil) != (wanted.Cause == nil) || !errors.Is(g.Cause, wanted.Cause) {
 			t.Errorf("%v: Cause = %v, want it to match %v", g.Kind, g.Cause, wanted.Cause)
 		}

@@ -118,13 +118,14 @@ func (l *fakeLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var answer driver.Grant
 	err := errPanic
 	defer func() {
+		queued, held := errors.Is(err, driver.ErrQueued), errors.Is(err, locker.ErrHeld)
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		l.acquiring--
 		l.answered = driver.Stamp()
-		l.queued = errors.Is(err, driver.ErrQueued)
+		l.queued = queued
 		l.granted = err == nil
-		l.failed = err != nil && !errors.Is(err, locker.ErrHeld)
+		l.failed = err != nil && !held
 	}()
 	if f.acquire == nil {
 		answer, err = grant(l), nil

@@ -20,7 +20,8 @@ type Inspector interface {
 	// Inspect returns the state of the lock called name at some moment during the call, with its
 	// first waiters, which are from 0 to about a million. A free lock is a Status without Holder.
 	// It returns when ctx ends, which may be a caller's context, or within limits of the driver's
-	// own. The Status is the caller's.
+	// own. The Status is the caller's. A holder says of itself what its Request has ([LabelOf]), at
+	// the latest when its lease was renewed; a waiter does where the service knows its place.
 	Inspect(ctx context.Context, name string, waiters int) (locker.Status, error)
 
 	// List prepares a list of the locks whose names begin with prefix, without I/O. Each of them

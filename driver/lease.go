@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -31,7 +30,7 @@ type lease struct {
 	heapPos int     // its position in the heap; -1: it isn't in it
 
 	call  *callContext // of Acquire; nil: that has returned
-	cause error        // why the acquisition died before it was granted
+	cause cause        // why the acquisition died before it was granted
 
 	heldSince Instant // when the lease was granted; Never: it is none yet
 	endedAt   Instant // when the lease ended, or nobody wanted the acquisition any more; Never: not yet
@@ -136,9 +135,9 @@ func (l *lease) Release(ctx context.Context) error {
 		e.endByHolder(l, locker.ErrReleased, now)
 		l.become(removing)
 	}
-	if err := l.err(); errors.Is(err, locker.ErrLost) || l.removal.confirmedFree {
+	if l.wasLost() || l.removal.confirmedFree {
 		defer e.mu.Unlock()
-		return l.releaseResult(err)
+		return l.releaseResult()
 	}
 	claimed := e.claimRemoval(ctx, l)
 	call := l.removal.call
@@ -146,21 +145,28 @@ func (l *lease) Release(ctx context.Context) error {
 	e.release(l, call, claimed)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return l.releaseResult(l.err())
+	return l.releaseResult()
 }
 
-// releaseResult is what Release returns for a lease that has ended with endErr.
-func (l *lease) releaseResult(endErr error) error {
+// wasLost reports whether a lease that has ended was lost, and not released.
+func (l *lease) wasLost() bool { return !l.removal.ofRelease }
+
+var (
+	errReleaseSilent      = errors.New("no answer from the service; the removal goes on")
+	errReleaseUnconfirmed = errors.New("not confirmed by the service; the removal goes on")
+)
+
+// releaseResult is what Release returns for a lease that has ended.
+func (l *lease) releaseResult() error {
 	switch {
-	case errors.Is(endErr, locker.ErrLost):
-		return endErr
+	case l.wasLost():
+		return l.err()
 	case l.removal.confirmedFree:
 		return nil
 	case l.removal.lastErr == nil:
-		return l.e.fail("release", l.req.Name, errors.New("no answer from the service; the removal goes on"))
+		return l.e.fail("release", l.req.Name, errReleaseSilent)
 	}
-	return l.e.fail("release", l.req.Name,
-		fmt.Errorf("not confirmed by the service; the removal goes on: %w", l.removal.lastErr))
+	return l.e.fail("release", l.req.Name, &withCause{errReleaseUnconfirmed, l.removal.lastErr})
 }
 
 // extend sets until when the lease may be trusted, at its grant and after each renewal.
@@ -174,7 +180,7 @@ func (e *engine) hold(l *lease, v validity, now Instant) {
 	l.become(holding)
 	l.call = nil
 	l.heldSince = now
-	l.renewal.hold(v.base)
+	l.renewal.lastErr = nil
 	l.extend(v)
 	e.plan(l, max(v.nextRenewal(v.base), Stamp()))
 }
@@ -184,45 +190,46 @@ func (e *engine) checkDeadline(l *lease, now Instant) bool {
 	switch {
 	case l.phase != holding || !l.deadline.passed(now):
 		return false
-	case now >= l.validity.limit:
-		e.lose(l, &verdict.Loss{Class: "max_hold", Err: locker.ErrMaxHold})
+	case now >= l.validity.limit && l.validity.limit <= l.validity.expiry(): // else it had ended before
+		e.lose(l, cause{err: &verdict.Loss{Class: "max_hold", Err: locker.ErrMaxHold}})
 	default:
-		e.lose(l, l.whyNotRenewed(now))
+		e.lose(l, cause{err: l.whyNotRenewed(now)})
 	}
 	return true
 }
 
 // lost is what the driver calls when an acquisition is dead.
-func (l *lease) lost(cause error) {
-	if cause == nil {
-		cause = errors.New("the driver named no cause")
+func (l *lease) lost(err error) {
+	if err == nil {
+		err = errors.New("the driver named no cause")
 	}
+	why := newCause(err)
 	l.e.mu.Lock()
 	defer l.e.unlock()
-	l.e.lose(l, cause)
+	l.e.lose(l, why)
 }
 
 // lose ends a lease that is held, or an acquisition that isn't granted yet. unlock then ends that
 // one's Acquire.
-func (e *engine) lose(l *lease, cause error) {
+func (e *engine) lose(l *lease, why cause) {
 	switch l.phase {
 	case prepared, asking, queued:
 		e.unqueue(l)
-		if l.cause == nil {
-			l.cause = cause
+		if l.cause.err == nil {
+			l.cause = why
 		}
 		if call := l.call; call != nil {
-			e.cancels = append(e.cancels, func() { call.end(cause) })
+			e.cancels = append(e.cancels, func() { call.end(why.err) })
 		}
 	case holding:
-		loss := classOfLoss(cause)
-		cause = loss
-		if !errors.Is(cause, locker.ErrLost) {
-			cause = fmt.Errorf("%w: %w", locker.ErrLost, cause)
+		loss := classOfLoss(why.err)
+		var err error = loss
+		if !why.lost {
+			err = &withCause{locker.ErrLost, loss}
 		}
-		e.end(l, cause, Stamp())
+		e.end(l, err, Stamp())
 		e.startRemoval(l)
-		e.noteLost(l, loss.Class, cause)
+		e.noteLost(l, loss.Class, err)
 	}
 }
 

@@ -10,6 +10,29 @@ import (
 	"github.com/fencedlock/locker/internal/verdict"
 )
 
+// Errors of drivers and causes of callers' contexts may have methods (Is, As, Unwrap, Error) that
+// call the Locker. So none of these is called under the engine's mutex: what an error matches is
+// found out before, and it is wrapped without being formatted.
+
+// cause is why an acquisition is lost. A zero cause: it isn't.
+type cause struct {
+	err    error
+	lost   bool // err matches locker.ErrLost
+	closed bool // err matches locker.ErrClosed
+}
+
+// newCause must not be called under the engine's mutex, except with an error of the engine's own.
+func newCause(err error) cause {
+	return cause{err, errors.Is(err, locker.ErrLost), errors.Is(err, locker.ErrClosed)}
+}
+
+// withCause is an error with its cause, as fmt.Errorf("%w: %w", err, cause) is. But it calls no
+// method of either before somebody asks for its text.
+type withCause struct{ err, cause error }
+
+func (w *withCause) Error() string   { return w.err.Error() + ": " + w.cause.Error() }
+func (w *withCause) Unwrap() []error { return []error{w.err, w.cause} }
+
 // missed is the cause of the loss of a lease at its deadline.
 type missed struct {
 	text string // what has happened, in addition
@@ -27,11 +50,11 @@ func (m *missed) Error() string {
 func (m *missed) Unwrap() error { return m.err }
 
 // classOfLoss adds to the cause of a loss what locker.LossOf returns for it.
-func classOfLoss(cause error) *verdict.Loss {
-	if loss, ok := cause.(*verdict.Loss); ok { //nolint:errorlint // not another lease's, in a driver's error
+func classOfLoss(why error) *verdict.Loss {
+	if loss, ok := why.(*verdict.Loss); ok { //nolint:errorlint // not another lease's, in a driver's error
 		return loss
 	}
-	return &verdict.Loss{Class: "revoked", Err: cause}
+	return &verdict.Loss{Class: "revoked", Err: why}
 }
 
 // whyNotRenewed is the cause of a lease that missed its deadline. It distinguishes a service that
@@ -49,11 +72,11 @@ func (l *lease) whyNotRenewed(now Instant) error {
 		class, why.err = classOfFailure(r.byHandErr), r.byHandErr
 	case l.req.NoRenewal:
 		class, why.text = "not_renewed", ", by the caller"
-	case r.startedAt > v.base:
-		class, why.text = "unproven", ": the service's answers prove no renewal that is new enough"
-	default:
-		late := now.Sub(v.nextRenewal(v.base)).Round(time.Millisecond)
+	case l.moment < v.expiry(): // a renewal was due before the deadline
+		late := now.Sub(l.moment).Round(time.Millisecond)
 		class, why.text = "process_late", fmt.Sprintf(": this process was late by %v to ask", late)
+	default: // the last answer came when it was too late for another renewal
+		class, why.text = "unproven", ": the service's answers prove no renewal that is new enough"
 	}
 	return &verdict.Loss{Class: class, Err: &why}
 }

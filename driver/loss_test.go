@@ -150,3 +150,57 @@ func TestLossOfALeaseThatItsHolderRenews(t *testing.T) {
 		})
 	}
 }
+
+// The bases of a shared session are older than the renewals that report them. A process that is late
+// to ask again is late all the same.
+func TestLossOfALateProcessWithOlderBases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			return driver.Stamp().Add(-time.Second), nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		time.Sleep(ttl)
+		if err := lease.Err(); err != nil {
+			t.Fatalf("Err = %v, want it renewed", err)
+		}
+		driver.Suspend(ttl)
+		if got := locker.LossOf(lease.Err()); got != "process_late" {
+			t.Errorf("LossOf(%v) = %q, want process_late", lease.Err(), got)
+		}
+	})
+}
+
+// A process that sleeps beyond the end of its lease has lost it then, and not at its longest hold, which
+// came later.
+func TestLossBeforeTheLongestHold(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			hold time.Duration
+			want string
+		}{{ttl / 2, "max_hold"}, {3 * ttl, "process_late"}} {
+			lease := mustAcquire(t, open(t, &fake{}), "name", locker.WithMaxHold(tc.hold))
+			driver.Suspend(4 * ttl)
+			err := lease.Err()
+			if got := locker.LossOf(err); got != tc.want || errors.Is(err, locker.ErrMaxHold) != (tc.want == "max_hold") {
+				t.Errorf("after 4 TTLs, with a longest hold of %v: LossOf(%v) = %q, want %q", tc.hold, err, got, tc.want)
+			}
+		}
+	})
+}
+
+// A service whose answer comes after the deadline was silent until then, also where the timer has
+// not noticed that before.
+func TestLossByAnAnswerAfterTheDeadline(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{renew: func(context.Context, *fakeLock) (driver.Instant, error) {
+			sent := driver.Stamp()
+			driver.Suspend(ttl) // no timer runs
+			return sent, nil
+		}}
+		lease := mustAcquire(t, open(t, f), "name")
+		<-lease.Done()
+		if got := locker.LossOf(lease.Err()); got != "service_silent" {
+			t.Errorf("LossOf(%v) = %q, want service_silent", lease.Err(), got)
+		}
+	})
+}

@@ -60,6 +60,35 @@ func TestADriverPanicsInAcquire(t *testing.T) {
 	})
 }
 
+// A Lock that panics has left nothing, and nobody waits for it: not Close either. The first Lock of
+// an acquisition is called on the goroutine of the caller whatever the driver has declared.
+func TestADriverPanicsInLock(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{locking: func(l *fakeLock) {
+			if l.n == 0 {
+				panic(errPanic)
+			}
+		}}
+		l := open(t, f)
+		w := new(watcher)
+		attach(t, l, w, locker.EventRefused)
+		reason := recovered(func() { _, _ = l.Acquire(t.Context(), "name") })
+		if !errors.Is(reason, errPanic) {
+			t.Errorf("the caller recovers %v, want %v", reason, errPanic)
+		}
+		if s := statsOf(t, l); s.Refused["error"] != 1 || s.Waiting+s.Held+s.Removing != 0 {
+			t.Errorf("Stats = %+v", s)
+		}
+		mustAcquire(t, l, "name")
+		if err := closesWithin(t, l, 0); err != nil {
+			t.Errorf("Close = %v", err)
+		}
+		if n := len(w.take()); n != 1 {
+			t.Errorf("%d events of refused calls, want one", n)
+		}
+	})
+}
+
 // What a Release that panics may have left is removed in the background.
 func TestADriverPanicsInRelease(t *testing.T) {
 	obeyingBubble(t, func(t *testing.T) {

@@ -11,6 +11,13 @@ import (
 // may match anything, so the engine adds what locker.Outcome returns. Its own errors need that only
 // where they wrap one of the others.
 
+// ranOut distinguishes a context whose time is up from one that was cancelled. callerErr is what
+// ContextError returned for it.
+func ranOut(callerErr error) bool {
+	c, ok := callerErr.(*callerGone) //nolint:errorlint // ContextError returns it as it is
+	return ok && c.ranOut
+}
+
 // gaveUp adds the outcome to err, the error for a caller whose context is over with callerErr.
 // timeOut is the outcome if the caller ran out of time, and did not cancel.
 func gaveUp(callerErr error, timeOut string, err error) error {

@@ -3,7 +3,6 @@ package driver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -137,9 +136,9 @@ func (e *engine) giveUpError(w *waiter, callerErr error) error {
 		if q != nil && q.head == w { // only w's renewals could show that; the next waiter has no renewals yet
 			q.held = false
 		}
-		return gaveUp(callerErr, "error", fmt.Errorf("%w: %w", errNoAnswer, callerErr))
+		return gaveUp(callerErr, "error", &withCause{errNoAnswer, callerErr})
 	case ranOut(callerErr):
-		return gaveUp(callerErr, "timeout", fmt.Errorf("%w: %w", locker.ErrHeld, callerErr))
+		return gaveUp(callerErr, "timeout", &withCause{locker.ErrHeld, callerErr})
 	}
 	return gaveUp(callerErr, "", callerErr)
 }

@@ -23,14 +23,15 @@ type removal struct {
 	ofRelease     bool          // the lease was released by its holder, or by Close
 }
 
-// called notes the result of the call of Release.
-func (r *removal) called(err error) {
+// called notes the result of the call of Release. free: that has confirmed that the lock is free for
+// others.
+func (r *removal) called(err error, free bool) {
 	timedOut := !time.Now().Before(r.call.deadline)
 	r.call = nil
 	if r.lastErr == nil || !timedOut { // a time-out says less than the error before it
 		r.lastErr = err
 	}
-	r.confirmedFree = r.confirmedFree || err == nil || isPartial(err)
+	r.confirmedFree = r.confirmedFree || free
 }
 
 // nextCall returns how long to wait before the next call of Release. The jitter spreads the calls
@@ -161,11 +162,12 @@ func (e *engine) remove(l *lease, call *callContext) bool {
 
 // removeCalled processes what a call of l's Release has returned.
 func (e *engine) removeCalled(l *lease, err error) {
+	free := err == nil || isPartial(err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--
 	wasFree := l.removal.confirmedFree
-	l.removal.called(err)
+	l.removal.called(err, free)
 	e.noteRemoval(l, wasFree, err)
 	switch {
 	case err == nil:

@@ -2,11 +2,8 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
-
-	"github.com/fencedlock/locker"
 )
 
 // renewal is the state of one lease's renewals. The engine's mutex guards it.
@@ -18,7 +15,7 @@ type renewal struct {
 	failures      int   // of a lease, in a row, with those by hand
 
 	// startedAt is when the renewal under way began, or the first one in an unbroken row of
-	// failures. Before the first renewal it is the base of the grant.
+	// failures. Without either it has no meaning.
 	startedAt Instant
 }
 
@@ -37,14 +34,6 @@ func (r *renewal) end() (countsForLease bool) {
 	countsForLease = !r.predatesGrant
 	r.running, r.predatesGrant = false, false
 	return countsForLease
-}
-
-// hold begins the renewals of a lease that was granted just now.
-func (r *renewal) hold(base Instant) {
-	r.lastErr = nil
-	if !r.running {
-		r.startedAt = base
-	}
 }
 
 // unansweredSince returns since when the service has failed to answer renewals; Never when it
@@ -93,18 +82,19 @@ func (e *engine) stillRenewable(leases []*lease) []*lease {
 // renewed processes what the service said about one lock. An answer that comes after the end of the
 // lease has no effect. sent is when the call of Renew was made.
 func (e *engine) renewed(l *lease, sent, base Instant, err error, background bool) {
+	why := newCause(err)
 	e.mu.Lock()
 	defer e.unlock()
+	e.checkDeadline(l, Now()) // first: this answer may have come too late
 	countsForLease := true
 	if background {
 		countsForLease = l.renewal.end()
 	}
-	e.checkDeadline(l, Now())
 	if l.phase != holding && l.phase != queued {
 		return
 	}
-	if errors.Is(err, locker.ErrLost) {
-		e.lose(l, err)
+	if why.lost {
+		e.lose(l, why)
 		return
 	}
 	if l.phase == holding && (err != nil || countsForLease) {
@@ -146,27 +136,4 @@ func (e *engine) plan(l *lease, next Instant) {
 	}
 	e.moments.set(l, next)
 	e.arm()
-}
-
-// verifyGrant renews a grant until the service has confirmed it and validity is left, or the
-// service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the validity that was confirmed.
-func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
-	pause := firstPause
-	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
-		var err error
-		call := context.WithoutCancel(ctx)
-		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
-			if err = renewErr; err == nil {
-				v = v.renewed(base, Now())
-			}
-		})
-		now := Now()
-		switch {
-		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
-			return v, err
-		case now >= until:
-			return v, errors.Join(errTooSlow, err)
-		}
-	}
-	return v, errUnwanted
 }

@@ -26,6 +26,7 @@ func TestInvalidArguments(t *testing.T) {
 		{"name", locker.WithTTL(0), locker.ErrOption},
 		{"name", locker.WithTTL(-time.Second), locker.ErrOption},
 		{"name", locker.WithMaxHold(0), locker.ErrOption},
+		{"name", locker.WithHolder("a\nb"), locker.ErrOption},
 	} {
 		var opts []locker.Option
 		if tc.opt != nil {
@@ -69,7 +70,11 @@ func TestTheRequestThatADriverSees(t *testing.T) {
 			locker.Request{Name: "name", TTL: time.Minute, Features: locker.FeatureTTL}},
 		{[]locker.Option{locker.NoWait(), locker.WithoutRenewal(), locker.WithMaxHold(time.Hour)},
 			locker.Request{Name: "name", TTL: ttl, NoWait: true, NoRenewal: true, MaxHold: time.Hour}},
+		{[]locker.Option{locker.WithHolder("deploy by alice")}, locker.Request{Name: "name", TTL: ttl, Holder: "deploy by alice"}},
 	} {
+		if tc.want.Holder == "" {
+			tc.want.Holder = locker.DefaultHolder()
+		}
 		mustAcquire(t, l, "name", tc.opts...).Release(t.Context())
 		locks := f.prepared()
 		if got := locks[len(locks)-1].req; got != tc.want {

@@ -63,9 +63,9 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 	e.eachState(func(state string, since Instant, w *waiter, l *lease) {
 		info := locker.LeaseInfo{State: state, Since: onWall(since)}
 		if w != nil {
-			info.ID, info.Name = w.origin.id, w.req.Name
+			info.ID, info.Name, info.Holder = w.origin.id, w.req.Name, holder(&w.req)
 		} else {
-			info.ID, info.Name = l.origin.id, l.req.Name
+			info.ID, info.Name, info.Holder = l.origin.id, l.req.Name, holder(&l.req)
 		}
 		if l != nil && l.heldSince != Never {
 			info.Token = l.token

@@ -81,6 +81,7 @@ func TestStats(t *testing.T) {
 			if !g.Since.Equal(w.Since) || !g.Deadline.Equal(w.Deadline) {
 				t.Errorf("%d: since %v, want %v; until %v, want %v", g.ID, g.Since, w.Since, g.Deadline, w.Deadline)
 			}
+			w.Holder = locker.DefaultHolder()
 			g.Since, g.Deadline, w.Since, w.Deadline = time.Time{}, time.Time{}, time.Time{}, time.Time{}
 			if g.Token > 0 {
 				g.Token = w.Token // the fake counts the acquisitions of waiters too

@@ -62,9 +62,12 @@ func (c *cluster) differs(is *pb.Compare) bool {
 
 func (c *cluster) execute(op *pb.RequestOp) *pb.ResponseOp {
 	if put := op.GetRequestPut(); put != nil {
-		kv := &mvccpb.KeyValue{Key: put.Key, CreateRevision: c.revision, ModRevision: c.revision, Lease: put.Lease}
+		kv := &mvccpb.KeyValue{Key: put.Key, CreateRevision: c.revision, ModRevision: c.revision, Lease: put.Lease, Value: put.Value}
 		if old := c.keys[string(put.Key)]; old != nil {
 			kv.CreateRevision = old.CreateRevision
+			if put.IgnoreValue {
+				kv.Value = old.Value
+			}
 		}
 		c.keys[string(put.Key)] = kv
 		return &pb.ResponseOp{Response: &pb.ResponseOp_ResponsePut{ResponsePut: &pb.PutResponse{}}}
@@ -78,6 +81,9 @@ func (c *cluster) execute(op *pb.RequestOp) *pb.ResponseOp {
 		if key == string(r.Key) || key > string(r.Key) && key < string(r.RangeEnd) {
 			c.visited++
 			if kv := c.keys[key]; r.MaxCreateRevision == 0 || kv.CreateRevision <= r.MaxCreateRevision {
+				if r.KeysOnly {
+					kv = &mvccpb.KeyValue{Key: kv.Key, CreateRevision: kv.CreateRevision, ModRevision: kv.ModRevision, Lease: kv.Lease}
+				}
 				found.Kvs = append(found.Kvs, kv)
 				found.Count++
 			}

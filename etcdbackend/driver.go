@@ -67,6 +67,7 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 		d:          d,
 		dir:        dir,
 		key:        dir + driver.NewOwner(),
+		label:      driver.LabelOf(req).String(),
 		ttl:        ttls.RoundUp(req.TTL),
 		noWait:     req.NoWait,
 		noRenewal:  req.NoRenewal,

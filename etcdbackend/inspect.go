@@ -24,7 +24,7 @@ var _ driver.Inspector = (*etcdDriver)(nil)
 // Inspect reads the oldest of the name's keys. The first of them is the holder's.
 func (d *etcdDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
 	dir := dirOf(d.prefix, name)
-	r, err := d.read(ctx, clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)), clientv3.WithKeysOnly(),
+	r, err := d.read(ctx, clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(waiters)+1)))
 	if err != nil {
 		return locker.Status{}, err
@@ -77,6 +77,7 @@ func statusOf(name, dir string, keys []*mvccpb.KeyValue, count, waiters int) loc
 		if kv.Lease != 0 {
 			p.Session = sessionOf(kv)
 		}
+		driver.ParseLabel(string(kv.Value)).Describe(&p)
 		if i == 0 {
 			p.Token = locker.Token(kv.CreateRevision)
 			s.Holder = &p
@@ -111,7 +112,7 @@ func (d *etcdDriver) List(prefix string, waiters int) driver.Pages {
 }
 
 func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
-	r, err := l.d.read(ctx, clientv3.OpGet(l.from, clientv3.WithRange(l.to), clientv3.WithKeysOnly(),
+	r, err := l.d.read(ctx, clientv3.OpGet(l.from, clientv3.WithRange(l.to),
 		clientv3.WithLimit(listSize), clientv3.WithRev(l.revision)))
 	if errors.Is(err, rpctypes.ErrCompacted) {
 		l.revision = 0 // the rest is of a later moment

@@ -2,10 +2,15 @@ package etcdbackend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -13,6 +18,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/etcdbackend"
 )
 
 // put makes a key, as another Locker would.
@@ -21,6 +27,14 @@ func (c *cluster) put(key string, lease int64) {
 	defer c.mu.Unlock()
 	c.revision++
 	c.keys[key] = &mvccpb.KeyValue{Key: []byte(key), CreateRevision: c.revision, ModRevision: c.revision, Lease: lease}
+}
+
+// putValue makes a key with a value.
+func (c *cluster) putValue(key, value string) {
+	c.put(key, 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.keys[key].Value = []byte(value)
 }
 
 func readAll(t *testing.T, next driver.Pages) (all []locker.Status, pages int) {
@@ -115,5 +129,75 @@ func TestListIsOfOneRevision(t *testing.T) {
 	}
 	if first := asked[1]; len(asked) != 4 || asked[0] != 0 || first == 0 || asked[2] != first || asked[3] != 0 {
 		t.Errorf("the pages were read at the revisions %d, want that of the first until it is compacted", asked)
+	}
+}
+
+// The label is the key's value, put by the same request, and a key that is moved keeps it.
+func TestLabelIsTheKeysValue(t *testing.T) {
+	var c cluster
+	d := c.start(t)
+	prepared := func(name, holder string) driver.Lock {
+		l, err := d.Lock(locker.Request{Name: name, TTL: 10 * time.Second, Holder: holder}, func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	began := time.Now().Truncate(time.Millisecond)
+	l, waiter, silent := prepared("a", "me, OPS-118"), prepared("a", "you"), prepared("b", "-")
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := waiter.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatal(err)
+	}
+	if _, err := silent.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	looks := func(when string) {
+		t.Helper()
+		all, _ := readAll(t, d.(driver.Inspector).List("", 1))
+		s, err := d.(driver.Inspector).Inspect(t.Context(), "a", 1)
+		if err != nil || len(all) != 2 || !reflect.DeepEqual(all[0], s) {
+			t.Fatalf("%s, Inspect = %+v, %v, and List shows %+v", when, s, err, all)
+		}
+		if s.Holder.Holder != "me, OPS-118" || s.Holder.Asked.Before(began) || s.Waiters[0].Holder != "you" {
+			t.Errorf("%s, Inspect shows the holder %+v and the waiter %+v", when, s.Holder, s.Waiters[0])
+		}
+		if all[1].Holder.Holder != "" || len(c.get(etcdbackend.KeyOf(silent)).Value) != 0 {
+			t.Errorf("%s, the holder that says nothing is shown as %q", when, all[1].Holder.Holder)
+		}
+	}
+	looks("after the grant")
+	before := c.leaseOf(etcdbackend.KeyOf(l))
+	c.elect()
+	for i, err := range renew(t, d, l, waiter, silent) {
+		if err != nil {
+			t.Fatalf("Renew of lock %d = %v", i, err)
+		}
+	}
+	if c.leaseOf(etcdbackend.KeyOf(l)) == before {
+		t.Fatal("the key was not moved when there was a new leader")
+	}
+	looks("after a new leader")
+}
+
+// What others have put is shown as text, whatever it is.
+func TestInspectOfForeignValues(t *testing.T) {
+	var c cluster
+	d := c.start(t)
+	for i, value := range []string{strings.Repeat("\xff", 1<<20), strings.Repeat("\x00\x1b[2J", 50), "1795221171926 ", "99999999999999999999 x", " "} {
+		name := fmt.Sprint(i)
+		c.putValue("locker/"+name+"/x", value)
+		s, err := d.(driver.Inspector).Inspect(t.Context(), name, 1)
+		if err != nil || s.Holder == nil {
+			t.Fatalf("Inspect = %+v, %v", s, err)
+		}
+		if h := s.Holder.Holder; len(h) > locker.MaxHolder || !utf8.ValidString(h) || strings.ContainsFunc(h, unicode.IsControl) {
+			t.Errorf("Inspect shows the holder %.100q", h)
+		}
+	}
+	if all, _ := readAll(t, d.(driver.Inspector).List("", 1)); len(all) != 5 {
+		t.Errorf("List shows %d locks, want 5", len(all))
 	}
 }

@@ -23,6 +23,7 @@ type lock struct {
 	d          *etcdDriver
 	dir        string // what the keys of all acquisitions of the name begin with
 	key        string
+	label      string        // the key's value: see driver.Label
 	ttl        time.Duration // in whole seconds
 	noWait     bool
 	noRenewal  bool // its whole TTL must be left when it is granted
@@ -117,8 +118,8 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	if l.noWait {
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
 	}
-	then := []clientv3.Op{clientv3.OpPut(l.key, "", clientv3.WithLease(e.id)), l.keys(page + 1)}
-	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey), l.keys(1)}
+	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
+	els := []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly()), clientv3.OpGet(guardKey), l.keys(1)}
 
 	l.update(func() {
 		l.place.begin()

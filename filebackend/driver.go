@@ -43,7 +43,9 @@ func newDriver(dir string) (driver.Driver, error) {
 func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
-	return &lock{d: d, path: filepath.Join(d.dir, fileName(req.Name)), owner: driver.NewOwner()}, nil
+	return &lock{
+		d: d, path: filepath.Join(d.dir, fileName(req.Name)), owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
+	}, nil
 }
 
 // Renew has nothing to renew. It checks whether each lock is still held.
@@ -66,6 +68,7 @@ type lock struct {
 	d      *fileDriver
 	path   string
 	owner  string
+	label  string                  // what it says of itself; empty: nothing
 	tried  bool                    // Acquire was called
 	file   *os.File                // used by Acquire and Release, which don't overlap
 	held   atomic.Pointer[os.File] // file, while granted; for Renew and the handle, which overlap all
@@ -114,7 +117,7 @@ func (l *lock) try(ctx context.Context) (driver.Grant, error) {
 		case !locked:
 			return driver.Grant{}, driver.ErrQueued
 		}
-		token, err := mint(syncedFile{l.file}, l.owner, func() error { return syncDir(l.d.dir) })
+		token, err := mint(syncedFile{l.file}, l.owner, l.label, func() error { return syncDir(l.d.dir) })
 		if err != nil {
 			return driver.Grant{}, err
 		}

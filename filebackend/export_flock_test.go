@@ -46,7 +46,7 @@ type disk struct{ Disk }
 func (d disk) writeSynced(b []byte, at int64) error { return d.WriteSynced(b, at) }
 
 func Mint(d Disk, syncDir func() error) (locker.Token, error) {
-	return mint(disk{d}, driver.NewOwner(), syncDir)
+	return mint(disk{d}, driver.NewOwner(), "1795221171926 web-7f9c/4711/reportd", syncDir)
 }
 
 func Refusal(mode fs.FileMode, owner, euid int, kind FileSystem) string {
@@ -82,4 +82,12 @@ func Decode(record []byte) (locker.Token, bool) {
 func DecodeHolder(record []byte) (owner string, pid int) {
 	g, _ := decode(record)
 	return g.owner, g.pid
+}
+
+var EncodeWithLabel = encodeWithLabel
+
+// DecodeLabel returns the label of a record.
+func DecodeLabel(b []byte) (string, bool) {
+	g, ok := decodeWithLabel(b)
+	return g.label, ok
 }

@@ -152,6 +152,7 @@ func (h holders) of(path string) (*locker.Party, error) {
 	// its own yet.
 	if isProcess(pid, g.pid) {
 		p.Owner, p.Token = g.owner, g.token
+		driver.ParseLabel(g.label).Describe(p)
 		// Else the clock was set back, or was never set.
 		if at := time.UnixMicro(int64(g.token)); !at.After(time.Now()) && at.Year() >= 2000 {
 			p.Since = at
@@ -179,13 +180,13 @@ func newestGrant(path string) (newest grant, err error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
 		return grant{}, err
 	}
-	record := make([]byte, recordSize)
+	record := make([]byte, writeSize)
 	for i := range slots {
 		n, err := f.ReadAt(record, int64(i)*slotSize)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return grant{}, err
 		}
-		if g, ok := decode(record[:n]); ok && g.token > newest.token {
+		if g, ok := decodeWithLabel(record[:n]); ok && g.token > newest.token {
 			newest = g
 		}
 	}

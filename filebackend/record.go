@@ -3,6 +3,7 @@
 package filebackend
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -22,13 +23,19 @@ import (
 // grant waits for the end of the write, and the previous record is in the other slot. A file
 // appears under its name with two valid records of the token 0. So a file without a valid record is
 // damaged, not new, and its last token is unknown.
+//
+// The label of the grant follows the record, in the same write, with its token and a checksum of its
+// own. So versions without labels read the record, and whatever is in the label's place, the record
+// counts. The label has the record's token: one that a version without labels has left in place is
+// of an earlier grant, and doesn't count.
 const (
 	slotSize   = 4096
 	slots      = 2
 	prefix     = "locker1 token="
 	sumSize    = len(" crc=00000000\n")
 	recordSize = len(prefix) + len("0000000000000000000 owner= pid=0000000000") + ownerSize + sumSize
-	ownerSize  = 32 // of driver.NewOwner
+	ownerSize  = 32  // of driver.NewOwner
+	writeSize  = 512 // of a record with its label: of one sector, so longer than the longest label
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -48,6 +55,38 @@ type grant struct {
 	token locker.Token
 	owner string
 	pid   int
+	label string // empty: there is none
+}
+
+// labelHead begins the line of a label. It has the token, so that a label counts for its own record.
+const labelHead = "label "
+
+// encodeWithLabel returns a record and its label, filled up to one size with zeros.
+func encodeWithLabel(token locker.Token, owner string, pid int, label string) []byte {
+	b := make([]byte, writeSize)
+	n := copy(b, encode(token, owner, pid))
+	if label != "" {
+		text := labelHead + token.String() + " " + label
+		copy(b[n:], text+checksum(text))
+	}
+	return b
+}
+
+// decodeWithLabel returns what a record says, and its label if that is valid. b may be cut off.
+func decodeWithLabel(b []byte) (grant, bool) {
+	g, ok := decode(b[:min(len(b), recordSize)])
+	if !ok {
+		return grant{}, false
+	}
+	line, _, found := bytes.Cut(b[recordSize:], []byte("\n"))
+	head := labelHead + g.token.String() + " "
+	if text := string(line); found && len(text) >= len(head)+sumSize-1 && strings.HasPrefix(text, head) {
+		text, sum := text[:len(text)-sumSize+1], text[len(text)-sumSize+1:]
+		if checksum(text) == sum+"\n" {
+			g.label = text[len(head):]
+		}
+	}
+	return g, true
 }
 
 // decode returns what a record says, and false when the record is not valid.
@@ -69,7 +108,7 @@ func decode(record []byte) (grant, bool) {
 
 // blankFile is the content of a new lock file.
 func blankFile() []byte {
-	content := make([]byte, (slots-1)*slotSize+recordSize)
+	content := make([]byte, (slots-1)*slotSize+writeSize) // so that a grant doesn't change the size
 	record := encode(0, "", os.Getpid())
 	for i := range slots {
 		copy(content[i*slotSize:], record)
@@ -113,10 +152,10 @@ func next(last locker.Token, now time.Time) (locker.Token, error) {
 	return max(last+1, locker.Token(now.UnixMicro())), nil
 }
 
-// mint returns a new token when it is on the disk. Only the holder of f's lock may call it. syncDir
+// mint returns a new token when it is on the disk, together with the label. Only the holder of f's lock may call it. syncDir
 // writes the file's directory entry to the disk. The first holder needs that, because another
 // process may have created the file.
-func mint(f recordFile, owner string, syncDir func() error) (locker.Token, error) {
+func mint(f recordFile, owner, label string, syncDir func() error) (locker.Token, error) {
 	last, slot, err := newest(f)
 	if err != nil {
 		return 0, err
@@ -131,7 +170,7 @@ func mint(f recordFile, owner string, syncDir func() error) (locker.Token, error
 		return 0, fmt.Errorf("lock file %s: %w", f.Name(), err)
 	}
 	at := int64(slots-1-slot) * slotSize
-	if err := f.writeSynced(encode(token, owner, os.Getpid()), at); err != nil {
+	if err := f.writeSynced(encodeWithLabel(token, owner, os.Getpid(), label), at); err != nil {
 		// The record may be readable although it isn't on the disk. Then the next record would
 		// overwrite the other slot, which is the only one on the disk. So the record must not stay
 		// readable.

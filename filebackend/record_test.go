@@ -3,6 +3,7 @@
 package filebackend_test
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -231,5 +232,50 @@ func TestTokensExhausted(t *testing.T) {
 	_, err := locker.TryAcquire(t.Context(), open(t, filepath.Dir(f.Name())), "x")
 	if err == nil || !strings.Contains(err.Error(), f.Name()) {
 		t.Errorf("Acquire = %v, want an error that names the file", err)
+	}
+}
+
+// The label follows the record, which versions without labels read as before.
+func TestLabelGolden(t *testing.T) {
+	const owner, label = "00112233445566778899aabbccddeeff", "1795221171926 web-7f9c/4711/reportd"
+	record := filebackend.Encode(1_795_000_000_000_001, owner, 4242)
+	const want = "label 1795000000000001 1795221171926 web-7f9c/4711/reportd crc="
+	got := filebackend.EncodeWithLabel(1_795_000_000_000_001, owner, 4242, label)
+	if !bytes.HasPrefix(got, append(record, want...)) || len(got) != 512 {
+		t.Errorf("record %q, want the one without a label and %q", got, want)
+	}
+	if text, ok := filebackend.DecodeLabel(got); text != label || !ok {
+		t.Errorf("the label that is read is %q, %v, want %q", text, ok, label)
+	}
+	if blank := filebackend.EncodeWithLabel(1, owner, 1, ""); len(bytes.Trim(blank[filebackend.RecordSize:], "\x00")) > 0 {
+		t.Errorf("without a label %q follows the record", blank[filebackend.RecordSize:])
+	}
+	longest := driver.Label{Holder: strings.Repeat("n", locker.MaxHolder), Asked: time.UnixMilli(253402300799999),
+		Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}.String()
+	if text, ok := filebackend.DecodeLabel(filebackend.EncodeWithLabel(math.MaxInt64, owner, math.MaxInt32, longest)); text != longest || !ok {
+		t.Errorf("the longest label is read as %q, %v", text, ok)
+	}
+}
+
+// Whatever follows a record, the record counts. Only a label that was written with it is shown.
+func TestLabelThatIsNone(t *testing.T) {
+	record := filebackend.Encode(7, driver.NewOwner(), 1)
+	whole := filebackend.EncodeWithLabel(7, driver.NewOwner(), 1, "0 web")
+	older := filebackend.EncodeWithLabel(6, driver.NewOwner(), 1, "0 former")
+	texts := [][]byte{
+		nil, []byte("\n"), []byte("label"), []byte("label 7 \n"), []byte("label 7 0 web\n"), make([]byte, 400),
+		bytes.Repeat([]byte("\xff\n"), 1<<19), older[filebackend.RecordSize:],
+	}
+	for i := range len("label 7 0 web crc=00000000\n") {
+		texts = append(texts, whole[filebackend.RecordSize:filebackend.RecordSize+i])
+	}
+	for _, text := range texts {
+		b := append(bytes.Clone(record), text...)
+		if label, ok := filebackend.DecodeLabel(b); label != "" || !ok {
+			t.Errorf("%.60q after a record: label %q, valid %v; want no label, and a valid record", text, label, ok)
+		}
+		if token, ok := filebackend.Decode(b[:filebackend.RecordSize]); token != 7 || !ok {
+			t.Errorf("%.60q after a record: token %v, %v", text, token, ok)
+		}
 	}
 }

@@ -50,14 +50,18 @@ func consumerGo(t *testing.T, dir string, args ...string) []string {
 	return slices.Collect(strings.Lines(string(out)))
 }
 
-// importing returns a program that imports one package.
-func importing(pkg string) string {
-	return "package main\n\nimport _ \"" + pkg + "\"\n\nfunc main() {}\n"
+// importing returns a program that imports these packages.
+func importing(pkgs ...string) string {
+	text := "package main\n\n"
+	for _, pkg := range pkgs {
+		text += "import _ \"" + pkg + "\"\n"
+	}
+	return text + "\nfunc main() {}\n"
 }
 
-// goSum creates a consumer of one package, of this module or of a module that it requires, and
-// returns the lines of its go.sum.
-func goSum(t *testing.T, pkg string) []string {
+// goSum creates a consumer of one package, of this module or of a module that it requires, and of
+// further packages of this module. It returns the lines of its go.sum.
+func goSum(t *testing.T, pkg string, more ...string) []string {
 	t.Helper()
 	require := module + " v0.0.0"
 	if !strings.HasPrefix(pkg, module) {
@@ -67,7 +71,7 @@ func goSum(t *testing.T, pkg string) []string {
 		}
 		require = pkg + " " + strings.TrimSpace(string(version))
 	}
-	sum, err := os.ReadFile(filepath.Join(consumer(t, importing(pkg), require), "go.sum"))
+	sum, err := os.ReadFile(filepath.Join(consumer(t, importing(append(more, pkg)...), require), "go.sum"))
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
@@ -95,6 +99,7 @@ func TestConsumerPaysForLittle(t *testing.T) {
 		{module + "/etcdbackend", 5, etcdClient},
 		{module + "/pgbackend", 5, pgClient},
 		{module + "/zkbackend", 5, zkClient},
+		{module + "/otellocker", 35, ""},
 	} {
 		allowed := tc.lines
 		if tc.client != "" {
@@ -104,20 +109,45 @@ func TestConsumerPaysForLittle(t *testing.T) {
 			t.Errorf("go.sum of a consumer of %s alone has %d lines, want at most %d:\n%s", tc.pkg, len(sum), allowed, strings.Join(sum, ""))
 		}
 	}
+	// A backend with metrics costs what both cost alone.
+	if sum := goSum(t, module+"/otellocker", module+"/redisbackend"); len(sum) > 50 {
+		t.Errorf("go.sum of a consumer of otellocker and redisbackend has %d lines, want at most 50:\n%s", len(sum), strings.Join(sum, ""))
+	}
 }
 
 // The module graph of a consumer contains everything that the root's go.mod requires, whatever the
-// consumer imports: scanners of dependencies list all of it. It had 33 modules when this was
-// written.
+// consumer imports: scanners of dependencies list all of it. It had 43 modules when this was
+// written, nine of them because of OpenTelemetry.
 func TestConsumerSeesFewModules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: go mod tidy may ask a module proxy")
 	}
-	const most = 36
+	const most = 45
 	dir := consumer(t, importing(module+"/membackend"), module+" v0.0.0")
 	if all := consumerGo(t, dir, "list", "-m", "all"); len(all) > most {
 		t.Errorf("a consumer of membackend sees %d modules, want at most %d:\n%s", len(all), most, strings.Join(all, ""))
 	}
+}
+
+// The root requires OpenTelemetry's API for metrics, because of gRPC and of package otellocker. An
+// SDK of a version before the API's may lack methods of its interfaces. So the root requires the SDK
+// in the same version, and a program with an older one gets that.
+func TestConsumerWithOlderOTel(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: go mod tidy may ask a module proxy")
+	}
+	main := `package main
+
+import (
+	_ "` + module + `/redisbackend"
+	"` + otelAPI + `"
+	"` + otelAPI + `/sdk/metric"
+)
+
+func main() { otel.SetMeterProvider(metric.NewMeterProvider()) }
+`
+	dir := consumer(t, main, module+" v0.0.0", otelAPI+"/sdk/metric v1.27.0")
+	consumerGo(t, dir, "build", "-o", os.DevNull, ".")
 }
 
 // etcd's client needs OpenTelemetry's API, because of gRPC. A program with an older SDK must still

@@ -16,6 +16,7 @@ const (
 	etcdClient  = "go.etcd.io/etcd/client/v3"
 	pgClient    = "github.com/jackc/pgx/v5"
 	zkClient    = "github.com/go-zookeeper/zk"
+	otelAPI     = "go.opentelemetry.io/otel"
 )
 
 // imports lists everything that a package depends on outside the standard library, itself left out.
@@ -57,6 +58,7 @@ func TestImports(t *testing.T) {
 		{kit, []string{root, driver}, ""},
 		{module + "/middleware", []string{root}, ""},
 		{module + "/observe", []string{root}, ""},
+		{module + "/otellocker", []string{root, module + "/fence"}, otelAPI},
 		{module + "/membackend", []string{root, driver, kit}, ""},
 		{module + "/filebackend", []string{root, driver, kit}, ""},
 		{module + "/redisbackend", []string{root, driver, kit, redisconn}, redisClient},
@@ -115,7 +117,7 @@ func TestContainersStayHere(t *testing.T) {
 // Only the command, the examples and the tests of the suite see several backends.
 func TestBackendsAreApart(t *testing.T) {
 	backends := []string{module + "/membackend", module + "/filebackend", module + "/redisbackend", module + "/redlockbackend", module + "/etcdbackend", module + "/pgbackend", module + "/zkbackend"}
-	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/observe", module+"/conformance") {
+	for _, pkg := range append(backends, module, module+"/driver", module+"/middleware", module+"/observe", module+"/otellocker", module+"/conformance") {
 		for _, dep := range imports(t, pkg) {
 			if slices.Contains(backends, dep) {
 				t.Errorf("%s depends on %s", pkg, dep)

@@ -11,12 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
-	etcdtest "github.com/fencedlock/locker/integration/etcd"
 	"github.com/fencedlock/locker/integration/internal/itest"
-	pgtest "github.com/fencedlock/locker/integration/pg"
-	redistest "github.com/fencedlock/locker/integration/redis"
-	redlocktest "github.com/fencedlock/locker/integration/redlock"
-	zktest "github.com/fencedlock/locker/integration/zk"
 )
 
 // A list of more locks than a page has shows each of them once. The time that it takes is logged;
@@ -25,15 +20,14 @@ func TestListOfManyLocks(t *testing.T) {
 	itest.NeedServers(t)
 	for _, tc := range []struct {
 		backend string
-		url     func(*testing.T) string
 		room    int // how many locks the service has room for; 0: any
 		names   bool
 	}{
-		{"redis", func(t *testing.T) string { return redistest.Standalone(t).URL }, 0, true},
-		{"redlock", func(t *testing.T) string { return redlocktest.Servers(t).URL }, 0, true},
-		{"etcd", func(t *testing.T) string { return etcdtest.Cluster(t).URL }, 0, true},
-		{"zookeeper", func(t *testing.T) string { return zktest.Ensemble(t).URL }, 0, true},
-		{"postgres", func(t *testing.T) string { return pgtest.Standalone(t).URL }, 6000, false},
+		{"redis", 0, true},
+		{"redlock", 0, true},
+		{"etcd", 0, true},
+		{"zookeeper", 0, true},
+		{"postgres", 6000, false},
 	} {
 		t.Run(tc.backend, func(t *testing.T) {
 			want := 1200
@@ -43,7 +37,7 @@ func TestListOfManyLocks(t *testing.T) {
 			if tc.room > 0 {
 				want = min(want, tc.room)
 			}
-			open := func() locker.Locker { return step.CloseAtEnd(t, itest.OpenURL(t, tc.url(t))) }
+			open := func() locker.Locker { return step.CloseAtEnd(t, itest.OpenURL(t, serviceURL(t, tc.backend))) }
 			l, looker, base := open(), open(), step.LockName(t)
 			const workers = 32
 			jobs := make(chan int, want)

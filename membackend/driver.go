@@ -34,7 +34,9 @@ func (d *memDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, err
 		return nil, err
 	}
 	l := &lock{noWait: req.NoWait, reportLost: lost, ready: make(chan struct{})}
-	l.acquisition = acquisition{name: req.Name, owner: driver.NewOwner(), ttl: req.TTL, client: d.client, to: l}
+	l.acquisition = acquisition{
+		name: req.Name, owner: driver.NewOwner(), ttl: req.TTL, label: driver.LabelOf(req), client: d.client, to: l,
+	}
 	return l, nil
 }
 

@@ -44,17 +44,25 @@ func (s *Server) inspect(name string, waiters int, now driver.Instant) (locker.S
 		return status, false
 	}
 	if e.holder != nil && now < e.expires {
-		status.Holder = &locker.Party{Owner: e.holder.owner, Token: e.token, Since: since(e.token), Expires: e.expires.Sub(now)}
+		status.Holder = e.holder.party()
+		status.Holder.Token, status.Holder.Since, status.Holder.Expires = e.token, since(e.token), e.expires.Sub(now)
 	}
 	for _, w := range e.queue {
 		if now >= w.expires {
 			continue
 		}
 		if status.Waiting++; len(status.Waiters) < waiters {
-			status.Waiters = append(status.Waiters, locker.Party{Owner: w.owner})
+			status.Waiters = append(status.Waiters, *w.party())
 		}
 	}
 	return status, status.Holder != nil || status.Waiting > 0
+}
+
+// party is what an acquisition has said of itself.
+func (a *acquisition) party() *locker.Party {
+	p := &locker.Party{Owner: a.owner}
+	a.label.Describe(p)
+	return p
 }
 
 func (s *Server) list(prefix string, waiters int, now driver.Instant) []locker.Status {

@@ -174,23 +174,6 @@ func TestReplyIsLostInACut(t *testing.T) {
 	})
 }
 
-func TestSever(t *testing.T) {
-	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
-		first := mustAcquire(t, a, "name")
-		waiter := wait(t, b, "name")
-		a.Sever()
-		b.Sever()
-		wantResidue(t, s, `"name" is held, and 0 wait`)
-		time.Sleep(2 * ttl)
-		wantAlive(t, first)
-		wantResidue(t, s, `"name" is held, and 1 wait`) // again
-		if err := first.Release(t.Context()); err != nil {
-			t.Errorf("Release = %v", err)
-		}
-		(<-waiter).must(t)
-	})
-}
-
 func TestSeverFailsWhatIsUnderWay(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *membackend.Server, a, _ party) {
 		a.Delay(time.Second, 0)

@@ -24,26 +24,31 @@ func TestRestartRemovesExpired(t *testing.T) {
 	})
 }
 
-func TestRestart(t *testing.T) {
-	for _, paused := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
-			first := mustAcquire(t, a, "name")
-			waiter := wait(t, b, "name")
-			if paused {
-				s.Pause()
-			}
-			s.Restart()
-			wantResidue(t, s, `"name" is held, and 0 wait`)
-			time.Sleep(2 * ttl)
-			wantAlive(t, first)
-			wantResidue(t, s, `"name" is held, and 1 wait`) // again
-			if err := first.Release(t.Context()); err != nil {
-				t.Errorf("Release = %v", err)
-			}
-			second := (<-waiter).must(t)
-			if second.Token() <= first.Token() {
-				t.Errorf("token %d after %d", second.Token(), first.Token())
-			}
+// Connections break when the service restarts, and by themselves. The lock is held after that, and
+// the waiter queues again.
+func TestConnectionsBreak(t *testing.T) {
+	for how, breaks := range map[string]func(s *membackend.Server, a, b party){
+		"restart":       func(s *membackend.Server, _, _ party) { s.Restart() },
+		"while paused":  func(s *membackend.Server, _, _ party) { s.Pause(); s.Restart() },
+		"by themselves": func(_ *membackend.Server, a, b party) { a.Sever(); b.Sever() },
+	} {
+		t.Run(how, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+				first := mustAcquire(t, a, "name")
+				waiter := wait(t, b, "name")
+				breaks(s, a, b)
+				wantResidue(t, s, `"name" is held, and 0 wait`)
+				time.Sleep(2 * ttl)
+				wantAlive(t, first)
+				wantResidue(t, s, `"name" is held, and 1 wait`) // again
+				if err := first.Release(t.Context()); err != nil {
+					t.Errorf("Release = %v", err)
+				}
+				second := (<-waiter).must(t)
+				if second.Token() <= first.Token() {
+					t.Errorf("token %d after %d", second.Token(), first.Token())
+				}
+			})
 		})
 	}
 }

@@ -35,6 +35,7 @@ func NewServer() *Server { return new(Server) }
 type acquisition struct {
 	name, owner string
 	ttl         time.Duration
+	label       driver.Label
 	client      *client
 	to          receiver
 }

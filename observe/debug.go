@@ -104,10 +104,10 @@ func (l *shownLocker) write(w io.Writer, name string) {
 	fmt.Fprintf(table, "released\t%d\t%d tries of removals failed\n", s.Released, s.RemovalsFailed)
 	fmt.Fprintf(table, "requeued\t%d\t\nabandoned\t%d\t\nevents dropped\t%d\t\n\n", s.Requeued, s.Abandoned, s.EventsDropped)
 	if len(l.Leases) > 0 {
-		fmt.Fprint(table, "state\tfor\tid\tname\ttoken\terror\n")
+		fmt.Fprint(table, "state\tfor\tid\tname\ttoken\tholder\terror\n")
 	}
 	for _, line := range l.Leases {
-		fmt.Fprintf(table, "%s\t%v\t%d\t%q\t%v\t%s\n", line.State, coarse(line.For), line.ID, line.Name, line.Token, oneLine(line.Err))
+		fmt.Fprintf(table, "%s\t%v\t%d\t%q\t%v\t%q\t%s\n", line.State, coarse(line.For), line.ID, line.Name, line.Token, line.Holder, oneLine(line.Err))
 	}
 	_ = table.Flush() // the client has gone
 	fmt.Fprintln(w)

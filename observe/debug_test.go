@@ -19,9 +19,10 @@ type opaque struct{ locker.Locker }
 
 // shownLease is a lease in the JSON.
 type shownLease struct {
-	Name  string
-	State string
-	Token locker.Token
+	Name   string
+	State  string
+	Token  locker.Token
+	Holder string
 }
 
 // opened is a Locker with one lease, one waiter that was refused, and one release.

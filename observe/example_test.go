@@ -49,11 +49,11 @@ func ExampleSlog() {
 		log.Fatal(err)
 	}
 	server.Fail(fmt.Errorf("connection refused"))
-	_, err := l.Acquire(context.Background(), "nightly-report")
+	_, err := l.Acquire(context.Background(), "nightly-report", locker.WithHolder("web-7f9c"))
 	fmt.Println(locker.Outcome(err))
 	server.Fail(nil)
 	l.Close()
 	// Unordered output:
 	// error
-	// level=WARN msg="lock refused" lock.backend=mem lock.name=nightly-report lock.id=1 lock.outcome=error lock.cause="connection refused"
+	// level=WARN msg="lock refused" lock.backend=mem lock.name=nightly-report lock.id=1 lock.holder=web-7f9c lock.outcome=error lock.cause="connection refused"
 }

@@ -20,7 +20,7 @@ type Leak struct {
 // Leaks calls report once for each lease of l that is held for longer than heldFor, and for each call of Acquire that
 // waits for longer than waitedFor. Zero: these are not looked for. It finds the line of code that forgot to release.
 //
-// While it runs, each call of Acquire remembers where it was made, which costs about a microsecond. Where begins with
+// While it runs, each call of Acquire remembers where it was made, which costs about half a microsecond. Where begins with
 // the caller of this module; it is empty for a call that was made before Leaks, and for one whose service has not
 // answered yet.
 //

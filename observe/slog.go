@@ -17,8 +17,8 @@ import (
 //	Debug   everything else
 //
 // The message is "lock" and the kind of the event, as in "lock lost". The record has the time of the event, and the
-// attributes are in a group "lock": name, backend, id, and what the event has of token, took, held, left, ahead,
-// tries, outcome, loss and cause. h gets the context of the acquisition, so a handler that adds the ids of a trace
+// attributes are in a group "lock": name, backend, id, and what the event has of token, holder, took, held, left,
+// ahead, tries, outcome, loss and cause. h gets the context of the acquisition, so a handler that adds the ids of a trace
 // finds them.
 func Slog(h slog.Handler, opts ...SlogOption) locker.Observer {
 	s := &logger{handler: h}
@@ -103,6 +103,7 @@ func attributes(e locker.Event) []slog.Attr {
 	add(e.Name != "", slog.String("name", e.Name))
 	add(e.ID != 0, slog.Uint64("id", e.ID))
 	add(e.Token != 0, slog.Int64("token", int64(e.Token)))
+	add(e.Holder != "", slog.String("holder", e.Holder))
 	add(e.Took != 0, slog.Duration("took", e.Took))
 	add(e.Held != 0, slog.Duration("held", e.Held))
 	add(e.Left != 0, slog.Duration("left", e.Left))

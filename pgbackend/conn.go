@@ -25,7 +25,9 @@ type conn struct {
 	calls  *kit.Lanes[*request, reply] // of requests by function calls; of a shared connection, from setUp on
 	groups *kit.Lanes[*request, reply] // of requests by statements; the same
 
-	takesFunctions bool // the server gets function calls, whatever is in between; known before the first request
+	takesFunctions bool        // the server gets function calls, whatever is in between; known before the first request
+	readsLabels    atomic.Bool // the table of leases can be read here; of a shared connection
+	takesLabels    atomic.Bool // rows can be written to it; the same
 
 	isWaiter bool         // it is a waiter's; the driver's mutex guards this
 	base     atomic.Int64 // of its leases: the last one that a renewal, or the grant to a waiter, has reported. A driver.Instant

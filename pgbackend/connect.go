@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
@@ -45,6 +48,30 @@ func (d *pgDriver) dial(ctx context.Context) (*pgsession.Conn, error) {
 	return pgsession.Dial(ctx, d.config)
 }
 
+// nameApplication has the server show who is connected, unless the configuration says something.
+// The server cuts the name to 63 bytes, and has no characters in it but those of ASCII.
+func nameApplication(config *pgxpool.Config, name string) {
+	params := &config.ConnConfig.RuntimeParams
+	if _, named := (*params)["application_name"]; named {
+		return
+	}
+	if *params == nil {
+		*params = make(map[string]string, 1)
+	}
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r > '~' {
+			return '?'
+		}
+		return r
+	}, name)
+	(*params)["application_name"] = name[:min(len(name), maxApplicationName)]
+}
+
+const (
+	applicationPrefix  = "locker " // and HOST/PID/PROGRAM
+	maxApplicationName = 63
+)
+
 func (d *pgDriver) connectTime() time.Duration { return pgsession.ConnectLimit(d.config) }
 
 func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) error {
@@ -63,9 +90,12 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 			return err
 		}
 		c.makeLanes()
-		if err := c.d.schema.make(ctx, c.Session); err != nil {
+		leases, err := c.d.schema.make(ctx, c.Session)
+		if err != nil {
 			return err
 		}
+		c.readsLabels.Store(leases.reads)
+		c.takesLabels.Store(leases.writes && !c.d.labels.off)
 	}
 	if err := c.tokens.begin(ctx); err != nil {
 		return err

@@ -24,8 +24,9 @@ import (
 //	lock.moveLock → pgDriver.mu or pool.mu → conn.mu → the mutex of pgsession.Session
 //	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// Only lock.moveLock is held while statements are executed. names.mu and the mutexes of kit are
-// never held together with another one.
+// Only lock.moveLock is held while statements are executed. labels.mu comes before the mutex of
+// pgsession.Session. Of names.mu and the mutexes of kit none is ever held together with another one,
+// but lock.moveLock.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema
@@ -39,6 +40,7 @@ type pgDriver struct {
 	poolers pgsession.Poolers
 	largest largestToken
 	names   names
+	labels  *labels
 
 	lostProbes atomic.Int32 // see probeFunctions
 
@@ -77,6 +79,10 @@ func newDriver(config *pgxpool.Config, o options) *pgDriver {
 		slots:  waiterSlots{limit: o.waiters, refused: driver.Stamp().Add(-connectPause)},
 	}
 	d.names.inUse = make(map[key]*named)
+	d.labels = newLabels(d, !o.labels)
+	if o.labels {
+		nameApplication(d.config, applicationPrefix+locker.DefaultHolder())
+	}
 	d.pools = kit.NewSessions(kit.SessionOptions[*pool]{
 		Tasks: d.tasks,
 		Max:   maxPools,
@@ -124,6 +130,7 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 		d:          d,
 		key:        d.keyOf(string(d.schema), d.prefix, req.Name),
 		name:       req.Name,
+		label:      driver.LabelOf(req),
 		ttl:        ttls.RoundUp(req.TTL),
 		noWait:     req.NoWait,
 		notifyLost: lost,
@@ -184,6 +191,7 @@ func (d *pgDriver) Close(ctx context.Context) error {
 	conns := slices.Collect(maps.Keys(d.conns))
 	d.mu.Unlock()
 	d.tasks.Stop(locker.ErrClosed)
+	d.labels.removeAll() //nolint:contextcheck // it waits for nothing
 	goodbye, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	var all sync.WaitGroup

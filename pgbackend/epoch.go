@@ -21,7 +21,7 @@ func (t *tokenSource) begin(ctx context.Context) error {
 	for {
 		// 0 is the key of the turn, and an OID is the key of the mark. Few servers have OIDs that large.
 		number := 1<<31 | rand.Uint32()
-		t.session.Presence = presence(number)
+		t.presence, t.session.Presence = number, presence(number)
 		var row epochRow
 		var now origin
 		present := false

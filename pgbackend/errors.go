@@ -35,6 +35,7 @@ const (
 	codePermission      = "42501"
 	codeReadOnly        = "25006"
 	codeNoTable         = "42P01"
+	codeNoColumn        = "42703"
 	codeNoSchema        = "3F000"
 	codeDuplicate       = "42710"
 	codeDuplicateTable  = "42P07"

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/fencedlock/locker"
@@ -51,11 +53,11 @@ func (r epochRow) Epoch() int64           { return r.epoch }
 // Inspect describes the lock with a key by rows of the lock table, and List all locks of Lockers in
 // them.
 func Inspect(k Key, rows [][]string, waiters int) locker.Status {
-	return statusOf(k, entriesOf(&pgsession.Call{Rows: rows}), waiters)
+	return foundIn(&pgsession.Call{Rows: rows}, 0).statusOf(k, waiters)
 }
 
 func List(rows [][]string, waiters int, nameOf func(Key) string) []locker.Status {
-	return statusesOf(entriesOf(&pgsession.Call{Rows: rows}), waiters, nameOf)
+	return foundIn(&pgsession.Call{Rows: rows}, 0).statuses(waiters, nameOf)
 }
 
 // ParseURL returns what a URL says.
@@ -69,8 +71,8 @@ type Settings struct {
 	c    options
 }
 
-func (s Settings) Config() (prefix, ttl, schema string, waiters int) {
-	return s.c.prefix, s.c.ttl.String(), s.c.schema, s.c.waiters
+func (s Settings) Config() (prefix, ttl, schema string, waiters int, labels bool) {
+	return s.c.prefix, s.c.ttl.String(), s.c.schema, s.c.waiters, s.c.labels
 }
 
 // Hosts counts the servers of a configuration.
@@ -134,4 +136,11 @@ func Names(limit, waiters int) (got int, full, then error) {
 // LockLimit is how many locks a Locker may have on a server with these settings.
 func LockLimit(perTx, connections, prepared int) int {
 	return lockLimit(pgsession.Server{LocksPerTx: perTx, Connections: connections, Prepared: prepared})
+}
+
+// ApplicationName is the application_name of connections whose configuration has these parameters.
+func ApplicationName(params map[string]string, name string) string {
+	config := &pgxpool.Config{ConnConfig: &pgx.ConnConfig{Config: pgconn.Config{RuntimeParams: params}}}
+	nameApplication(config, name)
+	return config.ConnConfig.RuntimeParams["application_name"]
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,6 +33,9 @@ func keyOf(schema, prefix, name string) key {
 	h := sha256.Sum256([]byte(text))
 	return key(binary.BigEndian.Uint64(h[:8])) //nolint:gosec // all 64 bits, whatever their sign
 }
+
+// String is the key as people see it.
+func (k key) String() string { return strconv.FormatInt(int64(k), 10) }
 
 // lock is the key as SQL, for the functions that take one number. It is in quotes, because without
 // them the smallest number of a type isn't a number of that type.

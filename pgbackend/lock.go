@@ -19,6 +19,7 @@ type lock struct {
 	key        key
 	name       string
 	ttl        time.Duration
+	label      driver.Label
 	noWait     bool
 	notifyLost func(cause error)
 
@@ -38,6 +39,11 @@ type lock struct {
 	missedOnce   bool            // the last check found the statement not blocked, and without a result
 	attached     *conn           // the connection that the lease is attached to; nil: there is no lease
 	alsoAttached *conn           // the shared connection, while the lease is attached to that as well
+	token        locker.Token    // of the lease
+	since        driver.Instant  // when the lock was granted, or the wait began
+
+	row      row  // in the table of leases; the mutex of labels guards this
+	hasNoRow bool // and gets none any more; the same
 }
 
 // maxTries is how often a request is sent when the connection turns out to be broken.
@@ -136,7 +142,15 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 		l.leftShared(c)
 		return g, false, l.held(ctx)
 	}
+	l.noteGrant(token)
 	return driver.Grant{Token: token, Base: sent, TTL: l.ttl}, true, l.attach(c)
+}
+
+// noteGrant notes what is written about a lease.
+func (l *lock) noteGrant(token locker.Token) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.token, l.since = token, driver.Stamp()
 }
 
 // held is the answer to a request for a lock that somebody has.
@@ -150,6 +164,6 @@ func (l *lock) held(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queued, l.waiter = true, c
+	l.queued, l.waiter, l.since = true, c, driver.Stamp()
 	return driver.ErrQueued
 }

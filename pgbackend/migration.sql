@@ -1,5 +1,5 @@
--- What locker keeps in a database: the sequence of fencing tokens, and a table with their epoch. The locks themselves are
--- advisory locks, in the server's memory. It is safe to execute this script again.
+-- What locker keeps in a database: the sequence of fencing tokens, a table with their epoch, and one with what holders say
+-- of themselves. The locks themselves are advisory locks, in the server's memory. It is safe to execute this script again.
 
 CREATE SCHEMA IF NOT EXISTS "locker";
 
@@ -26,7 +26,26 @@ CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 ALTER TABLE "locker".locker_epoch ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;
 INSERT INTO "locker".locker_epoch (protocol) VALUES (2) ON CONFLICT DO NOTHING;
 
+-- For people who look: names of locks, and who has them or waits for them. Nothing rests on it: Lockers work without this
+-- table, and without permissions on it, and show less. There is a row for each lease that is older than about a third of
+-- its TTL, and for each wait that is. presence is the number of the connection's own lock in pg_locks.
+CREATE UNLOGGED TABLE IF NOT EXISTS "locker".locker_lease (
+	key      bigint NOT NULL,
+	presence bigint NOT NULL,
+	name     text NOT NULL,
+	token    bigint,      -- not of one that waits
+	since    timestamptz, -- when the lock was granted
+	ttl      interval NOT NULL,
+	label    text NOT NULL,
+	written  timestamptz NOT NULL DEFAULT now(),
+	PRIMARY KEY (key, presence),
+	UNIQUE (presence, key),         -- for their indexes: a connection's rows go with it,
+	UNIQUE (written, key, presence) -- and old rows go after a day
+) USING heap;
+
 -- Roles that use locks but don't own these objects need:
 --   GRANT USAGE ON SCHEMA "locker" TO …;
 --   GRANT USAGE, UPDATE ON SEQUENCE "locker".locker_token TO …;
 --   GRANT SELECT, UPDATE ON "locker".locker_epoch TO …;
+-- and, so that others see what they say of themselves:
+--   GRANT SELECT, INSERT, UPDATE, DELETE ON "locker".locker_lease TO …;

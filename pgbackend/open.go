@@ -49,6 +49,7 @@ func parse(u *url.URL) (*pgxpool.Config, options, error) {
 		ttl:     p.Duration("ttl", defaultTTL),
 		schema:  p.String("schema", defaultSchema),
 		waiters: p.Int("waiter_connections", defaultWaiters),
+		labels:  p.Bool("labels", true),
 	}
 	for _, name := range libpq {
 		p.String(name, "") // is known
@@ -61,7 +62,7 @@ func parse(u *url.URL) (*pgxpool.Config, options, error) {
 		return nil, o, err
 	}
 	query := u.Query()
-	for _, own := range []string{"prefix", "ttl", "schema", "waiter_connections"} {
+	for _, own := range []string{"prefix", "ttl", "schema", "waiter_connections", "labels"} {
 		query.Del(own)
 	}
 	rest := *u

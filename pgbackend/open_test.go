@@ -68,11 +68,13 @@ func TestURLParameters(t *testing.T) {
 	type own struct {
 		prefix, ttl, schema string
 		waiters             int
+		labels              bool
 	}
 	for raw, want := range map[string]own{
-		"postgres://joe@h/d": {"locker:", "30s", "locker", 8},
-		"postgres://joe@h/d?prefix=billing:&ttl=1m30s&schema=app&waiter_connections=3": {"billing:", "1m30s", "app", 3},
-		"postgres://joe@h/d?prefix=&waiter_connections=0":                              {"", "30s", "locker", 0},
+		"postgres://joe@h/d": {"locker:", "30s", "locker", 8, true},
+		"postgres://joe@h/d?prefix=billing:&ttl=1m30s&schema=app&waiter_connections=3": {"billing:", "1m30s", "app", 3, true},
+		"postgres://joe@h/d?prefix=&waiter_connections=0":                              {"", "30s", "locker", 0, true},
+		"postgres://joe@h/d?labels=false":                                              {"locker:", "30s", "locker", 8, false},
 	} {
 		s, err := parse(t, raw)
 		if err != nil {
@@ -80,10 +82,10 @@ func TestURLParameters(t *testing.T) {
 			continue
 		}
 		var got own
-		if got.prefix, got.ttl, got.schema, got.waiters = s.Config(); got != want {
+		if got.prefix, got.ttl, got.schema, got.waiters, got.labels = s.Config(); got != want {
 			t.Errorf("%s was read as %+v, want %+v", raw, got, want)
 		}
-		for _, name := range []string{"prefix", "ttl", "schema", "waiter_connections"} {
+		for _, name := range []string{"prefix", "ttl", "schema", "waiter_connections", "labels"} {
 			if _, is := s.Pool.ConnConfig.RuntimeParams[name]; is {
 				t.Errorf("%s: the parameter %s is sent to the server", raw, name)
 			}
@@ -110,6 +112,7 @@ func TestURLRefused(t *testing.T) {
 		"postgres://h/d?schema=":                                                  "schema",
 		"postgres://h/d?waiter_connections=-1":                                    "connections -1: want 0 or more",
 		"postgres://h/d?waiter_connections=sesame":                                `"waiter_connections"`,
+		"postgres://h/d?labels=sesame":                                            `"labels"`,
 		"postgres://h/d?Prefix=x":                                                 `"Prefix"`,
 		"postgres://h/d?statement_timeout=1":                                      `"statement_timeout"`,
 		"postgres://h/d?pool_max_conns=1":                                         `"pool_max_conns"`,
@@ -170,4 +173,21 @@ func FuzzURL(f *testing.F) {
 			t.Errorf("the password was read as %q", s.Pool.ConnConfig.Password)
 		}
 	})
+}
+
+// A connection says who it is of, unless the configuration says something, in the characters and
+// the length that the server keeps.
+func TestApplicationName(t *testing.T) {
+	for given, want := range map[string]string{
+		"locker h/1/p":                             "locker h/1/p",
+		"locker ü\x00/1/\x7f":                      "locker ??/1/?",
+		"locker " + strings.Repeat("h", 80) + "/1": "locker " + strings.Repeat("h", 56),
+	} {
+		if got := pgbackend.ApplicationName(nil, given); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+		if got := pgbackend.ApplicationName(map[string]string{"application_name": ""}, given); got != "" {
+			t.Errorf("an application_name that was set is replaced by %q", got)
+		}
+	}
 }

@@ -29,6 +29,13 @@
 // ([WithWaiterConnections]); a waiter that gets none polls. Waiters of one Locker for one name are
 // in the Locker's own queue, and only the first of them has a connection.
 //
+// # Looking
+//
+// [locker.Inspect] and [locker.List] read the lock table, and a table in which Lockers write, in the
+// background, names and what holders say of themselves ([locker.WithHolder]). Leases and waits of
+// less than about a third of their TTL write nothing. Nothing rests on that table: without it, or
+// without permissions on it, less is shown. [WithoutLabels] switches it off.
+//
 // # URLs
 //
 //	postgres://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…]/DATABASE      or postgresql://
@@ -41,6 +48,7 @@
 //	ttl                  of leases that don't ask for one: 30s
 //	schema               where the sequence and the epoch are: "locker"
 //	waiter_connections   connections for waiters at most: 8
+//	labels               false: nothing is written about holders, as for [WithoutLabels]: true
 //
 // Those of libpq that are understood: host, port, user, password, dbname, passfile, service,
 // servicefile, connect_timeout, sslmode, sslcert, sslkey, sslpassword, sslrootcert, sslsni,
@@ -83,10 +91,11 @@ type options struct {
 	ttl     time.Duration
 	schema  string
 	waiters int
+	labels  bool
 }
 
 func newOptions(opts []Option) options {
-	o := options{prefix: defaultPrefix, ttl: defaultTTL, schema: defaultSchema, waiters: defaultWaiters}
+	o := options{prefix: defaultPrefix, ttl: defaultTTL, schema: defaultSchema, waiters: defaultWaiters, labels: true}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -111,6 +120,12 @@ func WithSchema(schema string) Option { return func(o *options) { o.schema = sch
 // needs one; without it, 8. A waiter that gets none polls. With 0 all waiters poll, and Guarantees
 // say so. A negative n is refused when the Locker is opened.
 func WithWaiterConnections(n int) Option { return func(o *options) { o.waiters = n } }
+
+// WithoutLabels has nothing written about who holds a lock or waits for it: neither names and what
+// [locker.WithHolder] sets, in the table locker_lease, nor the application_name. Without this option
+// a Locker writes them where its role may, about leases and waits that last for more than a third of
+// their TTL: see docs/postgres.md.
+func WithoutLabels() Option { return func(o *options) { o.labels = false } }
 
 // Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks
 // for transactions.

@@ -21,6 +21,7 @@ func (l *lock) Release(ctx context.Context) error {
 		return err
 	}
 	l.leave()
+	l.d.labels.ended(l)
 	return nil
 }
 

@@ -39,6 +39,9 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 			for _, i := range some {
 				report(i, base, err)
 			}
+			if err == nil {
+				d.labels.renewed(pick(locks, some))
+			}
 		})
 	}
 	for i, waiter := range moving {
@@ -46,6 +49,9 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 			l := locks[i].(*lock)
 			base, err := waiter.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(waiter) })
 			report(i, base, err)
+			if err == nil {
+				d.labels.renewed([]*lock{l})
+			}
 		})
 	}
 	if len(waiting) > 0 {
@@ -119,6 +125,18 @@ func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waitin
 			report(i, 0, err)
 		}
 	}
+	if err == nil {
+		d.labels.renewed(pick(locks, waiting))
+	}
+}
+
+// pick returns some of the locks of a renewal.
+func pick(locks []driver.Lock, indexes []int) []*lock {
+	some := make([]*lock, len(indexes))
+	for i, at := range indexes {
+		some[i] = locks[at].(*lock)
+	}
+	return some
 }
 
 // blockedAmong returns those of the server's processes that wait for an advisory lock. If the role

@@ -14,7 +14,7 @@ import (
 //go:embed migration.sql
 var migration string
 
-// Migration is the SQL that makes the sequence and the epoch in a schema, for operators who prefer
+// Migration is the SQL that makes the sequence, the epoch and the table of leases in a schema, for operators who prefer
 // to make them by hand: a Locker makes them itself where its role may. It is safe to execute it
 // again.
 func Migration(schema string) string {
@@ -27,17 +27,19 @@ type schema string
 func (s schema) quoted() string   { return pgsession.Quoted(string(s)) }
 func (s schema) sequence() string { return s.quoted() + ".locker_token" }
 func (s schema) table() string    { return s.quoted() + ".locker_epoch" }
+func (s schema) leases() string   { return s.quoted() + ".locker_lease" }
 
-// make makes what is missing.
-func (s schema) make(ctx context.Context, session *pgsession.Session) error {
+// make makes what is missing, unless that is the table of leases alone. It returns what this role
+// may do with that.
+func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTable, error) {
 	for try := 1; ; try++ {
-		there, err := s.check(ctx, session)
+		there, leases, err := s.check(ctx, session)
 		if there || err != nil {
-			return err
+			return leases, err
 		}
 		missing, err := s.missing(ctx, session)
 		if err != nil {
-			return err
+			return leases, err
 		}
 		// In one message, which is one transaction; the lock excludes other connections that find
 		// the same.
@@ -47,7 +49,7 @@ func (s schema) make(ctx context.Context, session *pgsession.Session) error {
 		case pgsession.Says(err, codeDuplicate, codeDuplicateTable, codeDuplicateSchema, codeUnique) && try < 3:
 			// Another client has made it, without that lock.
 		default:
-			return fmt.Errorf("the schema %s is missing or incomplete; execute the SQL of pgbackend.Migration: %w", s.quoted(), err)
+			return leases, fmt.Errorf("the schema %s is missing or incomplete; execute the SQL of pgbackend.Migration: %w", s.quoted(), err)
 		}
 	}
 }
@@ -69,16 +71,18 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session) (string
 }
 
 // check refuses a sequence whose values don't rise from one to the next, or not over a crash, and
-// an epoch that can't be raised when that is needed. It is false if one of them doesn't exist.
-func (s schema) check(ctx context.Context, session *pgsession.Session) (there bool, err error) {
+// an epoch that can't be raised when that is needed.
+func (s schema) check(ctx context.Context, session *pgsession.Session) (there bool, leases leaseTable, err error) {
 	r, err := session.Exec(ctx, fmt.Sprintf("SELECT o.sequence IS NOT NULL AND o.epoch IS NOT NULL, has_table_privilege(o.epoch, 'UPDATE'),"+
-		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE')"+
-		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch) o"+
+		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE'),"+
+		" has_table_privilege(o.leases, 'SELECT'), has_table_privilege(o.leases, 'INSERT') AND has_table_privilege(o.leases, 'UPDATE')"+
+		" AND has_table_privilege(o.leases, 'DELETE') AND current_setting('server_encoding') = 'UTF8'"+
+		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch, to_regclass(%s)::oid AS leases) o"+
 		" LEFT JOIN pg_sequence s ON s.seqrelid = o.sequence LEFT JOIN pg_class c ON c.oid = s.seqrelid",
-		pgsession.Literal(s.sequence()), pgsession.Literal(s.table())))
+		pgsession.Literal(s.sequence()), pgsession.Literal(s.table()), pgsession.Literal(s.leases())))
 	switch {
 	case err != nil || !r.Bool(0, 0):
-		return false, err
+		return false, leases, err
 	case r.Value(0, 2) == "":
 		err = fmt.Errorf("%s is not a sequence", s.sequence())
 	case r.Int(0, 2) < 1, r.Int(0, 3) != 1, r.Bool(0, 4), r.Value(0, 5) != "p":
@@ -89,7 +93,14 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 	case !r.Bool(0, 1):
 		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", s.table())
 	}
-	return true, err
+	reads := r.Bool(0, 7)
+	return true, leaseTable{reads: reads, writes: reads && r.Bool(0, 8)}, err
+}
+
+// leaseTable is what a role may do with the table of leases. Neither is true where there is none.
+type leaseTable struct {
+	reads  bool
+	writes bool // and the database takes the characters of all names
 }
 
 // The protocols that this version can be used with. In a schema of protocol 1 there may be versions

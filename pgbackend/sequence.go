@@ -58,6 +58,7 @@ type tokenSource struct {
 	exec    func(ctx context.Context, sql string) (*pgsession.Call, error)
 	schema  schema
 
+	presence uint32 // the number of the presence lock
 	serverID serverID
 	epoch    int64
 	seq      string       // SQL: the sequence

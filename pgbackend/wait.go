@@ -100,6 +100,7 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 	}
 	c.base.Store(int64(base))
 	l.setState(granted)
+	l.noteGrant(token)
 	return driver.Grant{Token: token, Base: base, TTL: l.ttl}, l.attach(c)
 }
 

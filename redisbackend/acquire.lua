@@ -12,7 +12,7 @@ if free then
   local token = time[1] .. string.sub('00000' .. time[2], -6)
   local last = redis.call('SET', KEYS[2], token, 'PX', ttl < hour and ttl + hour or 2 * hour, 'GET')
   if not last or #last == #token and last < token then
-    redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', ARGV[2])
+    redis.call('SET', KEYS[1], owner .. ' ' .. token .. said, 'PX', ARGV[2])
     return token
   end
   redis.call('SET', KEYS[2], last, 'PX', 2 * hour) -- put back, because take reads it

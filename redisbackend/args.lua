@@ -5,18 +5,22 @@
 -- In a Cluster the scripts whose names end with "_one" replace renew and release. Each gets one of
 -- these keys, as KEYS[1], and the same arguments.
 --
--- KEYS[1]  lock     "OWNER TOKEN", expires with the lease; no key: the lock is free
+-- KEYS[1]  lock     "OWNER TOKEN" and the label, expires with the lease; no key: the lock is free
 -- KEYS[2]  token    the last token of the name; expires an hour after the last lease
 -- KEYS[3]  queue    sorted set of the owners that wait; the score is a ticket: first come, smallest
--- KEYS[4]  waiters  hash: owner → "TTL REFRESHED STAMP CHANNEL" of a place in the queue
+-- KEYS[4]  waiters  hash: owner → "TTL REFRESHED STAMP CHANNEL" of a place in the queue, and the label
 -- KEYS[5]  tomb     stops a late request of this owner
+--
+-- The label is what the acquisition says of itself, for people who look. It is a line of its own, and
+-- may be missing. What else follows the first line, whoever has written it, changes nothing.
 --
 -- ARGV[1]  owner    of the acquisition that asks, a random id
 -- ARGV[2]  ttl      of its lease, in milliseconds
 -- ARGV[3]  stamp    the client's mark on this request. A grant returns the stamp of the refresh that it
 --                   counts from. The scripts don't read it
 -- ARGV[4]  channel  on which its Locker listens for grants; '' if it doesn't listen, and must not be queued
---                   (release doesn't use these two, and is called with others)
+-- ARGV[5]  said     a line feed and the label; '' without a label
+--                   (release doesn't use these three, and is called with others)
 --
 -- What a script answers: {GONE}, {HELD, pttl, listeners}, {QUEUED, pttl, listeners, rank} or
 -- {GRANTED, token}. pttl: the milliseconds that the holder's lease has left if nobody renews it.
@@ -26,4 +30,4 @@
 local GONE, HELD, QUEUED, GRANTED = 0, 1, 2, 3
 
 local minute, hour = 60000, 3600000
-local owner, ttl, stamp, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
+local owner, ttl, stamp, channel, said = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5] or ''

@@ -34,6 +34,6 @@ func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Tok
 	if err != nil {
 		return 0, conn.NameServer(ctx, err, key)
 	}
-	_, token, err := parseLease(value)
+	_, token, _, err := parseLease(value)
 	return token, err
 }

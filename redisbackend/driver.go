@@ -49,6 +49,7 @@ func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, e
 		key:        lockKey(d.prefix, req.Name),
 		owner:      driver.NewOwner(),
 		ttl:        ttls.RoundUp(req.TTL),
+		said:       said(driver.LabelOf(req)),
 		noWait:     req.NoWait || d.grants == nil,
 		notifyLost: lost,
 	}, nil

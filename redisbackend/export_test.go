@@ -83,14 +83,10 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 	for i := range reqs {
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a"), owner: driver.NewOwner(), ttl: time.Minute}
 	}
-	end := time.Now().Add(messageTimeout)
-	cmds, err := newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, end, reqs, nil, false)
-	for _, cmd := range cmds {
-		if err == nil {
-			errs = append(errs, cmd.Err())
-		} else {
-			errs = append(errs, err)
-		}
+	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), try: 1}
+	newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, &b)
+	for _, a := range b.answers {
+		errs = append(errs, a.err)
 	}
 	return errs
 }

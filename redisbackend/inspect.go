@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -76,17 +77,15 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, names []string,
 
 // inspectWords are a request for one lock on the wire.
 func inspectWords(key string, waiters int, cluster, readOnly, whole bool) []any {
-	words := []any{"evalsha", inspectScript.Digest}
-	if whole {
-		words = []any{"eval", inspectScript.Text}
-	}
+	words := inspectScript.Begin(nil, whole)
 	if readOnly {
 		words[0] = words[0].(string) + "_ro"
 	}
 	if cluster {
 		return append(words, 1, key, waiters)
 	}
-	return append(words, 2, key, keysOf(key, "")[2], waiters)
+	keys := keysOf(key, "")
+	return append(words, 3, key, keys[2], keys[3], waiters)
 }
 
 // parseStatus reads an answer of inspect.lua.
@@ -108,9 +107,15 @@ func parseStatus(name, key string, answer any) (locker.Status, error) {
 			s.Holder.Expires = time.Duration(min(max(pttl, 1), maxMillis)) * time.Millisecond
 		}
 	}
-	for _, value := range values[3:] {
-		owner, _ := value.(string)
-		s.Waiters = append(s.Waiters, locker.Party{Owner: owner})
+	for pair := range slices.Chunk(values[3:], 2) {
+		if len(pair) < 2 {
+			return s, fmt.Errorf("invalid answer of a script: %v", answer)
+		}
+		owner, _ := pair[0].(string)
+		label, _ := pair[1].(string)
+		waiter := locker.Party{Owner: owner}
+		driver.ParseLabel(label).Describe(&waiter)
+		s.Waiters = append(s.Waiters, waiter)
 	}
 	return s, nil
 }
@@ -122,12 +127,14 @@ const maxMillis = int64(math.MaxInt64 / time.Millisecond)
 // parseHolder reads the value of a lock's key. What somebody else has written there holds the lock
 // as well, and tells nothing.
 func parseHolder(value string) *locker.Party {
-	owner, token, err := parseLease(value)
+	owner, token, label, err := parseLease(value)
 	if err != nil || token <= 0 {
 		return new(locker.Party)
 	}
 	// The token is the server's clock at the grant, in µs, unless that had been set back.
-	return &locker.Party{Owner: owner, Token: token, Since: redisconn.Moment(int64(token))}
+	holder := &locker.Party{Owner: owner, Token: token, Since: redisconn.Moment(int64(token))}
+	driver.ParseLabel(label).Describe(holder)
+	return holder
 }
 
 // errLeft is the error of a list whose master is no part of the Cluster any more.

@@ -14,16 +14,16 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 )
 
-// inspected is an answer of inspect.lua.
-func inspected(lease string, pttl, waiting int, owners ...string) string {
+// inspected is an answer of inspect.lua. waiters are owners, each followed by its label.
+func inspected(lease string, pttl, waiting int, waiters ...string) string {
 	if lease == "" {
 		lease = "$-1\r\n"
 	} else {
 		lease = redistest.Bulk(lease)
 	}
-	text := fmt.Sprintf("*%d\r\n%s:%d\r\n:%d\r\n", 3+len(owners), lease, pttl, waiting)
-	for _, owner := range owners {
-		text += redistest.Bulk(owner)
+	text := fmt.Sprintf("*%d\r\n%s:%d\r\n:%d\r\n", 3+len(waiters), lease, pttl, waiting)
+	for _, word := range waiters {
+		text += redistest.Bulk(word)
 	}
 	return text
 }
@@ -40,16 +40,18 @@ func inspectA(t *testing.T, d driver.Driver) locker.Status {
 func TestInspectReadsTheAnswer(t *testing.T) {
 	f := newFake(t)
 	d := f.driver(t, nil)
-	f.answers(inspected("own 1795221171926053", 1500, 3, "w1", "w2"))
+	f.answers(inspected("own 1795221171926053\n1795221171926 web", 1500, 3, "w1", "", "w2", "1795221171926 \x1b\xff"))
 	s := inspectA(t, d)
-	if s.Name != "a" || s.Key != "locker:{a}" || s.Waiting != 3 || len(s.Waiters) != 2 || s.Waiters[1].Owner != "w2" {
+	asked := time.UnixMilli(1795221171926).UTC()
+	if s.Name != "a" || s.Key != "locker:{a}" || s.Waiting != 3 || len(s.Waiters) != 2 ||
+		s.Waiters[0] != (locker.Party{Owner: "w1"}) || s.Waiters[1] != (locker.Party{Owner: "w2", Holder: "\uFFFD\uFFFD", Asked: asked}) {
 		t.Errorf("Inspect = %+v, want the queue of a", s)
 	}
-	if p := *s.Holder; p.Owner != "own" || p.Token != 1795221171926053 || p.Expires != 1500*time.Millisecond {
+	if p := *s.Holder; p.Owner != "own" || p.Token != 1795221171926053 || p.Expires != 1500*time.Millisecond || p.Holder != "web" || !p.Asked.Equal(asked) {
 		t.Errorf("Inspect shows the holder %+v", p)
 	}
 	last := f.calls[len(f.calls)-1]
-	if want := []string{"evalsha_ro", "2", "locker:{a}", "locker:{a}:queue", "2"}; !slices.Equal(slices.Delete(slices.Clone(last), 1, 2), want) {
+	if want := []string{"evalsha_ro", "3", "locker:{a}", "locker:{a}:queue", "locker:{a}:waiters", "2"}; !slices.Equal(slices.Delete(slices.Clone(last), 1, 2), want) {
 		t.Errorf("Inspect has sent %q, want %q and the digest", last, want)
 	}
 	f.answers(inspected("", -2, 0))
@@ -175,5 +177,30 @@ func TestListSeesEachLockOnce(t *testing.T) {
 	f.answers("-NOPERM User me has no permissions to run the 'scan' command\r\n")
 	if _, _, err := d.(driver.Inspector).List("", 0)(t.Context()); err == nil || !strings.Contains(err.Error(), "permission is missing") {
 		t.Errorf("List without a permission = %v, want what is missing", err)
+	}
+}
+
+// Behind the first line anything may follow: the lock is held, and what can be read is shown.
+func TestInspectOfAnyLabel(t *testing.T) {
+	f := newFake(t)
+	d := f.driver(t, nil)
+	for value, want := range map[string]locker.Party{
+		"own 7":                {Owner: "own", Token: 7},
+		"own 7\n":              {Owner: "own", Token: 7},
+		"own 7\n\nBREACH":      {Owner: "own", Token: 7},
+		"own 7\nweb\nBREACH":   {Owner: "own", Token: 7, Holder: "web"},
+		"own 7\n\x00\xff":      {Owner: "own", Token: 7, Holder: "\uFFFD\uFFFD"},
+		"own 7\n0 web 1\r":     {Owner: "own", Token: 7, Holder: "web 1\uFFFD"},
+		"own 7 8\nweb":         {},
+		"own\n7 web":           {},
+		"\n0 web":              {},
+		"own 7\x00\n1 a\nb\nc": {},
+	} {
+		f.answers(inspected(value, -1, 0))
+		s := inspectA(t, d)
+		s.Holder.Since = time.Time{}
+		if *s.Holder != want {
+			t.Errorf("%q is shown as %+v, want %+v", value, *s.Holder, want)
+		}
 	}
 }

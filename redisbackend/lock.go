@@ -25,7 +25,8 @@ type lock struct {
 	key        string
 	owner      string
 	ttl        time.Duration
-	noWait     bool // don't queue
+	said       string // a line feed and the label, or ""
+	noWait     bool   // don't queue
 	notifyLost func(cause error)
 
 	mu           sync.Mutex
@@ -62,7 +63,7 @@ func (l *lock) gone() {
 }
 
 func (l *lock) request(s *script, sent driver.Instant) request {
-	r := request{script: s, key: l.key, owner: l.owner, ttl: l.ttl, sent: sent}
+	r := request{script: s, key: l.key, owner: l.owner, ttl: l.ttl, sent: sent, said: l.said}
 	if l.d.grants != nil {
 		r.channel = l.d.grants.Channel()
 	}

@@ -6,7 +6,7 @@ local function holder()
   local held = redis.pcall('GET', KEYS[1])
   if not held then return nil end
   if type(held) ~= 'string' then return '' end
-  local current, token = string.match(held, '^(%S+) (%d+)$')
+  local current, token = string.match(held .. '\n', '^(%S+) (%d+)\n')
   return current or '', token
 end
 
@@ -26,8 +26,9 @@ end
 -- a grant, or "OWNER MILLISECONDS" for when to ask.
 local messages = {}
 
--- The four parts of what KEYS[4] has about a place: TTL REFRESHED STAMP CHANNEL.
-local pattern = '^(%d+) (%d+) (%S+) (.+)$'
+-- The parts of what KEYS[4] has about a place: TTL REFRESHED STAMP CHANNEL, and what the waiter said:
+-- the rest, with its line feed.
+local pattern = '^(%d+) (%d+) (%S+) ([^\n]+)(.*)$'
 
 -- alert notifies the next waiters when to ask: when the lease that has just begun is over. They
 -- know nothing of that lease, and there may be nobody else to see it end. Only waiters that won't
@@ -71,7 +72,7 @@ local function advance()
       alert(ttl)
       return owner, token
     end
-    local lease, refreshed, mark, on = string.match(place or '', pattern)
+    local lease, refreshed, mark, on, its_label = string.match(place or '', pattern)
     local left = lease and math.min(refreshed + lease - millis(), tonumber(lease)) -- more, if the clock was set back
     if not lease or left <= lease / 3 then
       leave(first)
@@ -79,7 +80,7 @@ local function advance()
       skipped = skipped + 1
     else
       current, token = first, mint(lease)
-      redis.call('SET', KEYS[1], current .. ' ' .. token, 'PX', left)
+      redis.call('SET', KEYS[1], current .. ' ' .. token .. its_label, 'PX', left)
       leave(current)
       messages[1] = {on, table.concat({current, token, mark, KEYS[1]}, ' ')}
       alert(left)
@@ -110,7 +111,7 @@ end
 -- The queue expires when its last waiter must be dead. The hash is written first: it may be of
 -- another type, and then nothing was written. (KEYS[3] is known to be of its type by then.)
 local function place(ticket)
-  redis.call('HSET', KEYS[4], owner, string.format('%.0f %.0f %s %s', ttl, millis(), stamp, channel))
+  redis.call('HSET', KEYS[4], owner, string.format('%.0f %.0f %s %s', ttl, millis(), stamp, channel) .. said)
   if ticket then redis.call('ZADD', KEYS[3], ticket, owner) end
   keep(KEYS[3], ttl)
   keep(KEYS[4], ttl)

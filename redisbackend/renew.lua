@@ -8,7 +8,7 @@
 -- each definition costs time.
 local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
 if type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == owner .. ' ' then
-  local token = string.match(lease, '^%S+ (%d+)$')
+  local token = string.match(lease .. '\n', '^%S+ (%d+)\n')
   if token then
     redis.call('PEXPIRE', KEYS[1], ARGV[2])
     keep_token(KEYS[2], ttl)

@@ -6,7 +6,7 @@
 -- include args.lua
 
 local held = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
-local current, token = string.match(type(held) == 'string' and held or '', '^(%S+) (%d+)$')
+local current, token = string.match(type(held) == 'string' and held .. '\n' or '', '^(%S+) (%d+)\n')
 if current ~= owner then
   return GONE
 end

@@ -39,6 +39,7 @@ type request struct {
 	ttl          time.Duration // whole milliseconds
 	sent         driver.Instant
 	channel      string // where grants are heard; "": the request must not be queued
+	said         string // a line feed and the label; "": there is none
 	late         bool   // of a release: see release.lua
 	polling      bool   // if it fails it will be made again soon
 	deadlineOnly bool   // its context ends at its deadline, and never before
@@ -47,7 +48,7 @@ type request struct {
 // call is a request on the wire. Most of its words are pointers to the fields after them: a pointer
 // in an interface costs nothing, and each value in one would be an allocation.
 type call struct {
-	words [12]any // EVALSHA, the digest, the number of keys, up to five keys, and four arguments
+	words [13]any // EVALSHA, the digest, the number of keys, up to five keys, and up to five arguments
 	keys  [5]string
 	ttl   int64
 	sent  int64
@@ -58,12 +59,7 @@ const late = "late"
 // words are the request on the wire: by digest, or with the whole text of the script.
 func (r *request) words(whole bool) []any {
 	c := &call{keys: keysOf(r.key, r.owner), ttl: r.ttl.Milliseconds(), sent: int64(r.sent)}
-	words := c.words[:0]
-	if whole {
-		words = append(words, "eval", &r.script.Text)
-	} else {
-		words = append(words, "evalsha", &r.script.Digest)
-	}
+	words := r.script.Begin(c.words[:0], whole)
 	if only := r.script.only; only > 0 {
 		words = append(words, 1, &c.keys[only-1])
 	} else {
@@ -72,7 +68,7 @@ func (r *request) words(whole bool) []any {
 	words = append(words, &r.owner, &c.ttl)
 	switch {
 	case r.script != releaseScript:
-		return append(words, &c.sent, &r.channel)
+		return append(words, &c.sent, &r.channel, &r.said)
 	case r.late:
 		return append(words, late)
 	}
@@ -150,14 +146,25 @@ func parseReply(answer any) (reply, error) {
 	return r, nil
 }
 
-// parseLease reads the value of a lock's key.
-func parseLease(value string) (owner string, token locker.Token, err error) {
-	owner, text, _ := strings.Cut(value, " ")
+// said is what the scripts put behind a lease or a place: the label as a line of its own.
+func said(label driver.Label) string {
+	text := label.String()
+	if text == "" {
+		return ""
+	}
+	return "\n" + text
+}
+
+// parseLease reads the value of a lock's key. The label may be empty.
+func parseLease(value string) (owner string, token locker.Token, label string, err error) {
+	line, rest, _ := strings.Cut(value, "\n")
+	owner, text, _ := strings.Cut(line, " ")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return "", 0, fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %q", value)
+		return "", 0, "", fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %.100q", value)
 	}
-	return owner, locker.Token(n), nil
+	label, _, _ = strings.Cut(rest, "\n")
+	return owner, locker.Token(n), label, nil
 }
 
 // parseScan reads the answer to SCAN.

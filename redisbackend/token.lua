@@ -43,6 +43,6 @@ end
 -- take makes the caller the holder, with a new token, which it returns.
 local function take()
   local token = mint(ttl)
-  redis.call('SET', KEYS[1], owner .. ' ' .. token, 'PX', ttl)
+  redis.call('SET', KEYS[1], owner .. ' ' .. token .. said, 'PX', ttl)
   return token
 end

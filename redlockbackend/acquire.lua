@@ -28,14 +28,14 @@ if string.find(replication, 'role:master', 1, true)
   local clock = time[1] * 1000000 + time[2]
   remembers = began + max * 1000 <= clock
   for i = 2, remembers and #KEYS or 1 do
-    local a = 4 * i - 4 -- where the arguments of the item begin, as in args.lua
+    local a = 5 * i - 6 -- where the arguments of the item begin, as in args.lua
     local lock, owner, token = KEYS[i], ARGV[a], tonumber(ARGV[a + 1])
     if redis.call('EXISTS', lock, lock .. ':waiters', lock .. ':tomb:' .. owner) > 0
       or token <= began + minute or token > clock + minute then break end
     local last = tonumber(redis.pcall('GET', lock .. ':token') or nil)
     if token <= (last or math.floor(clock / 3600000000 - 24) * 3600000000) then break end
     redis.call('SET', lock .. ':token', ARGV[a + 1], 'PX', 26 * 3600000)
-    redis.call('SET', lock, owner .. ' ' .. ARGV[a + 1], 'PX', ARGV[a + 2])
+    redis.call('SET', lock, owner .. ' ' .. ARGV[a + 1] .. ARGV[a + 4], 'PX', ARGV[a + 2])
     answers[i - 1], first = 'raised', i + 1
   end
   if first > #KEYS then return answers end
@@ -50,7 +50,7 @@ local why
 if remembers then since = tonumber(began) else why = forgetful() end
 if why then return why end
 
-return each(function(lock, owner, token, ttl, ticket)
+return each(function(lock, owner, token, ttl, ticket, said)
   if redis.call('EXISTS', lock, lock .. ':waiters', lock .. ':tomb:' .. owner) > 0 then
     if redis.call('EXISTS', lock .. ':tomb:' .. owner) == 1 then
       return 'gone'
@@ -61,15 +61,15 @@ return each(function(lock, owner, token, ttl, ticket)
       return 'granted ' .. text(counter(lock)) .. ' ' .. text(limit())
     end
     if current and not (current == me and ticket ~= '') then
-      local rank = place(lock, ttl, ticket)
+      local rank = place(lock, ttl, ticket, said)
       return 'held ' .. redis.call('PTTL', lock) .. ' ' .. rank .. ' ' .. current
     end
-    leave(lock, ticket)
+    leave(lock, ticket, said)
   end
-  local short = raise(lock, owner, token, 'PX', ttl)
+  local short = raise(lock, owner, token, said, 'PX', ttl)
   if not short then
     return 'raised'
   end
-  redis.call('SET', lock, owner .. ' 0', 'PX', ttl)
+  redis.call('SET', lock, owner .. ' 0' .. said, 'PX', ttl)
   return 'granted ' .. short
 end)

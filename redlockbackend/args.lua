@@ -3,14 +3,17 @@
 -- middle. So in each script, what may fail is called with pcall, or comes before the first write.
 --
 -- KEYS[1]    memory   "HISTORY DB SINCE MAX", see memory.lua
--- KEYS[1+i]  lock     of item i: "OWNER TOKEN", expires with the lease. TOKEN is 0 until the owner has raised the
---                     counter. Or "LOCKER turn": it is kept for a waiter. No key: the lock is free here
+-- KEYS[1+i]  lock     of item i: "OWNER TOKEN" and the label, expires with the lease. TOKEN is 0 until the owner has
+--                     raised the counter. Or "LOCKER turn": it is kept for a waiter. No key: the lock is free here
 --
 -- A lock has further keys, which are made from its key, because no server is part of a Cluster:
 --
 -- LOCK:token        the counter: the highest token that this server has agreed to
--- LOCK:waiters      sorted set of the channels of waiters; the score is a ticket: first come, smallest
+-- LOCK:waiters      sorted set of the channels of waiters, each with the label; the score is a ticket: first come, smallest
 -- LOCK:tomb:OWNER   stops a late request of this owner
+--
+-- The label is what the acquisition says of itself, for people who look. It is a line of its own, and
+-- may be missing. What else follows the first line, whoever has written it, changes nothing.
 --
 -- ARGV[1]  max      the longest TTL of all locks, in milliseconds
 -- ARGV[2]  channel  on which the Locker hears that it may ask; '' if it doesn't listen
@@ -20,16 +23,17 @@
 --          token    that it proposes, or has got
 --          ttl      of its lease, in milliseconds
 --          ticket   when it began to wait; '' if it doesn't
+--          said     a line feed and the label; '' without a label, and in renew
 --
 -- The answer is a list with a text for each item; or a text alone, if this server must not take
 -- part now.
 
-local ITEM = 4 -- arguments of an item
+local ITEM = 5 -- arguments of an item
 
 local function each(step)
   for i = first, #KEYS do
     local a = 4 + (i - 2) * ITEM
-    answers[i - 1] = step(KEYS[i], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3])
+    answers[i - 1] = step(KEYS[i], ARGV[a], tonumber(ARGV[a + 1]), ARGV[a + 2], ARGV[a + 3], ARGV[a + 4])
   end
   return answers
 end

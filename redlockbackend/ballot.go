@@ -29,7 +29,7 @@ type ballot struct {
 
 func (a *attempt) newBallot(s *redisconn.Script, token locker.Token) *ballot {
 	return &ballot{
-		a: a, script: s, token: token, item: newItem(a.l.key, a.owner, token, a.l.ttl, a.l.ticket),
+		a: a, script: s, token: token, item: newItem(a.l.key, a.owner, token, a.l.ttl, a.l.ticket, a.l.said),
 		decided: make(chan struct{}), all: make(answers, len(a.on)),
 	}
 }

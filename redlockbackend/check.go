@@ -105,7 +105,7 @@ func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 	if err == nil {
 		err = n.conn.Probe(ctx, permissions, func(whole bool) []any {
 			key := lockKey(d.prefix, "probe "+driver.NewOwner())
-			return append(probeScript.Args(whole, 2, 4), key, memoryKey(d.prefix), d.waitlist.channel, n.client.Options().DB)
+			return append(probeScript.Begin(nil, whole), 2, key, memoryKey(d.prefix), d.waitlist.channel, n.client.Options().DB)
 		})
 	}
 	return f.Run, err

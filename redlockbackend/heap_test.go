@@ -12,7 +12,7 @@ import (
 // What the driver keeps of a lease is small: with what the engine keeps, and the connections,
 // 10,000 leases on five servers are to take no more than 12 MB of heap.
 func TestHeldLeaseIsSmall(t *testing.T) {
-	const many, most = 10_000, 480
+	const many, most = 10_000, 520
 	c := newCluster(t, 5, 0)
 	locks := make([]driver.Lock, many)
 	before := heapInUse()

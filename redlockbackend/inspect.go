@@ -96,6 +96,7 @@ type record struct {
 	token   locker.Token  // 0: the owner has not raised the counter here
 	held    bool          // the lock's key exists
 	foreign bool          // somebody else has written it: it has no owner
+	label   string        // what the owner says of itself
 	turn    bool          // it is kept for a waiter
 	left    time.Duration // of the key; 0: somebody has removed its expiry
 	waiting int
@@ -105,6 +106,7 @@ type record struct {
 // place is a waiter on one server.
 type place struct {
 	channel string
+	label   string
 	ticket  int64 // when it began to wait, by its clock, in µs
 }
 
@@ -116,7 +118,7 @@ func (n *node) inspect(ctx context.Context, limit time.Duration, waiters int, wh
 	defer cancel()
 	whole, again := false, false
 	for {
-		words := append(inspectScript.Args(whole, 0, 4), n.client.Options().DB, waiters, what, cursor)
+		words := append(inspectScript.Begin(nil, whole), 0, n.client.Options().DB, waiters, what, cursor)
 		cmd := redisconn.NewCommand(ctx, words...)
 		err := n.conn.Send(ctx, cmd)
 		var val any
@@ -162,23 +164,32 @@ func parseRecords(val any) (records []record, cursor string, err error) {
 		var lease string
 		if lease, r.held = words[1].(string); r.held {
 			var token string
+			lease, r.label = twoLines(lease)
 			r.owner, token, _ = strings.Cut(lease, " ")
 			r.turn = token == "turn"
 			n, err := strconv.ParseInt(token, 10, 64)
 			if r.token = locker.Token(n); !r.turn && (err != nil || n < 0) {
-				r.owner, r.token, r.foreign = "", 0, true
+				r.owner, r.token, r.label, r.foreign = "", 0, "", true
 			}
 			if pttl == 0 {
 				r.left = time.Millisecond // less, and it has an expiry
 			}
 		}
 		for i := 4; i < len(words); i += 2 {
-			channel, _ := words[i].(string)
+			member, _ := words[i].(string)
+			channel, label := twoLines(member)
 			ticket, _ := words[i+1].(string)
 			at, _ := strconv.ParseFloat(ticket, 64)
-			r.first = append(r.first, place{channel, int64(min(max(at, 0), 1<<62))}) // somebody else may have written it
+			r.first = append(r.first, place{channel, label, int64(min(max(at, 0), 1<<62))}) // somebody else may have written it
 		}
 		records = append(records, r)
 	}
 	return records, cursor, nil
+}
+
+// twoLines cuts a value into what the scripts read of it, and the label.
+func twoLines(value string) (first, label string) {
+	first, rest, _ := strings.Cut(value, "\n")
+	label, _, _ = strings.Cut(rest, "\n")
+	return first, label
 }

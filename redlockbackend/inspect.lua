@@ -6,7 +6,7 @@
 -- ARGV[3]  what     the lock's key; or the pattern of the keys to look for
 -- ARGV[4]  cursor   of the step; '' for one lock
 --
--- It answers {cursor, lock, …}, and of each lock {key, lease, pttl, waiting, channel, ticket, …}.
+-- It answers {cursor, lock, …}, and of each lock {key, lease, pttl, waiting, place, ticket, …}.
 -- lease is the value of the lock's key, false if there is none, and '' if the key is of another type.
 -- What somebody else has written there may be very long, and is cut.
 redis.call('SELECT', ARGV[1])
@@ -14,7 +14,7 @@ redis.call('SELECT', ARGV[1])
 local function look(key)
   local lease = redis.pcall('GET', key)
   if type(lease) == 'table' then lease = '' end
-  if lease then lease = string.sub(lease, 1, 300) end
+  if lease then lease = string.sub(lease, 1, 400) end
   local waiting = redis.pcall('ZCARD', key .. ':waiters')
   if type(waiting) == 'table' then
     if not string.find(waiting.err, 'WRONGTYPE', 1, true) then return waiting end -- a permission is missing

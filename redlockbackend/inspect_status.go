@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -18,6 +19,7 @@ type claim struct {
 	owner   string
 	token   locker.Token
 	foreign bool
+	label   string
 	left    []time.Duration // on each of them
 }
 
@@ -31,21 +33,23 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 		i := slices.IndexFunc(claims, func(c claim) bool { return c.owner == r.owner && c.token == r.token && c.foreign == r.foreign })
 		if i < 0 {
 			i = len(claims)
-			claims = append(claims, claim{owner: r.owner, token: r.token, foreign: r.foreign})
+			claims = append(claims, claim{owner: r.owner, token: r.token, foreign: r.foreign, label: r.label})
 		}
 		claims[i].left = append(claims[i].left, r.left)
 	}
-	tickets := make(map[string]int64) // of those that wait, by the id of their Locker
+	tickets := make(map[string]place) // of those that wait, by the id of their Locker
 	for _, r := range records {
 		s.Waiting = max(s.Waiting, r.waiting)
 		for _, p := range r.first {
 			id := p.channel[strings.LastIndexByte(p.channel, ':')+1:]
-			tickets[id] = max(tickets[id], p.ticket)
+			if p.ticket >= tickets[id].ticket { // else it is of an acquisition that doesn't wait any more
+				tickets[id] = p
+			}
 		}
 		switch {
 		case r.turn:
 			if _, known := tickets[r.owner]; !known {
-				tickets[r.owner] = 0 // it comes first
+				tickets[r.owner] = place{} // it comes first
 			}
 		case r.held:
 			add(r)
@@ -56,6 +60,7 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 	for _, c := range claims {
 		holds := c.token > 0 || c.foreign
 		p := locker.Party{Owner: c.owner, Token: c.token, Expires: majorityLeft(c.left, quorum)}
+		driver.ParseLabel(c.label).Describe(&p)
 		switch {
 		case holds && len(c.left) >= quorum:
 			s.Holder = &p
@@ -87,13 +92,14 @@ func majorityLeft(left []time.Duration, quorum int) time.Duration {
 }
 
 // inOrder are waiters by their tickets.
-func inOrder(tickets map[string]int64) []locker.Party {
+func inOrder(tickets map[string]place) []locker.Party {
 	ids := slices.SortedFunc(maps.Keys(tickets), func(a, b string) int {
-		return cmp.Or(cmp.Compare(tickets[a], tickets[b]), cmp.Compare(a, b))
+		return cmp.Or(cmp.Compare(tickets[a].ticket, tickets[b].ticket), cmp.Compare(a, b))
 	})
 	waiters := make([]locker.Party, len(ids))
 	for i, id := range ids {
-		waiters[i] = locker.Party{Owner: id, Asked: redisconn.Moment(tickets[id])}
+		waiters[i] = locker.Party{Owner: id, Asked: redisconn.Moment(tickets[id].ticket)}
+		driver.ParseLabel(tickets[id].label).Describe(&waiters[i])
 	}
 	return waiters
 }

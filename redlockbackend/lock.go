@@ -17,6 +17,7 @@ type lock struct {
 	d        *redlock
 	key      string
 	ttl      time.Duration
+	said     any     // what it says of itself, as the scripts want it
 	ticket   int64   // when it began to want the lock; 0: it doesn't wait
 	waiter   *waiter // where it hears that it may ask again; nil: it doesn't listen
 	isQueued bool    // it has had to wait

@@ -17,10 +17,10 @@
 local why = forgetful()
 if why then return why end
 
-return each(function(lock, owner, token)
+return each(function(lock, owner, token, _, _, said)
   if holder(lock) ~= owner then
     return 'gone'
   end
-  local short = raise(lock, owner, token, 'KEEPTTL')
+  local short = raise(lock, owner, token, said, 'KEEPTTL')
   return short and 'granted ' .. short or 'raised'
 end)

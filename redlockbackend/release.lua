@@ -16,7 +16,7 @@
 for i = 2, #KEYS do
   local lock = KEYS[i]
   local held = redis.pcall('GET', lock)
-  if type(held) ~= 'string' or string.find(held, ARGV[4 * i - 4] .. ' ', 1, true) ~= 1
+  if type(held) ~= 'string' or string.find(held, ARGV[5 * i - 6] .. ' ', 1, true) ~= 1
     or redis.call('EXISTS', lock .. ':waiters') > 0 then break end
   redis.call('DEL', lock)
   answers[i - 1], first = 'released', i + 1
@@ -26,7 +26,7 @@ if first > #KEYS then return answers end
 -- include args.lua
 -- include waiters.lua
 
-return each(function(lock, owner, notify, ttl, ticket)
+return each(function(lock, owner, notify, ttl, ticket, said)
   local current = holder(lock)
   if current == owner then
     redis.call('DEL', lock)
@@ -39,7 +39,7 @@ return each(function(lock, owner, notify, ttl, ticket)
       current = nil
     end
   end
-  leave(lock, ticket)
+  leave(lock, ticket, said)
   if not current and notify == 1 then wake(lock) end
   return 'released'
 end)

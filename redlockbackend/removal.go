@@ -129,12 +129,12 @@ func (a *attempt) newRemoval(which servers) *removal {
 // while the wait goes on, and nobody is notified.
 func (a *attempt) releaseItem() *item {
 	if !a.l.isReleased() {
-		return newItem(a.l.key, a.owner, 0, a.l.ttl, 0)
+		return newItem(a.l.key, a.owner, 0, a.l.ttl, 0, nothingSaid)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.release == nil {
-		a.release = newItem(a.l.key, a.owner, 1, a.l.ttl, a.l.ticket)
+		a.release = newItem(a.l.key, a.owner, 1, a.l.ttl, a.l.ticket, a.l.said)
 	}
 	return a.release
 }

@@ -157,7 +157,7 @@ func (a *attempt) attachedTo() servers {
 func (a *attempt) renewItem() *item {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return newItem(a.l.key, a.owner, a.token, a.l.ttl, 0)
+	return newItem(a.l.key, a.owner, a.token, a.l.ttl, 0, nothingSaid)
 }
 
 // renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive

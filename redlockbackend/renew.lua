@@ -11,7 +11,8 @@ local why = forgetful()
 if why then return why end
 
 return each(function(lock, owner, token, ttl)
-  if redis.pcall('GET', lock) ~= owner .. ' ' .. text(token) then
+  local held = redis.pcall('GET', lock) -- an error if somebody has put something else there
+  if type(held) ~= 'string' or string.match(held, '^[^\n]*') ~= owner .. ' ' .. text(token) then
     return 'gone'
   end
   redis.call('PEXPIRE', lock, ttl)

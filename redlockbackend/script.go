@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -29,12 +30,24 @@ var (
 
 // item is what a script is to do about one lock, in the words that are sent. They are the same for
 // all servers and are made once, because each costs an allocation.
-type item struct{ key, owner, token, ttl, ticket any }
+type item struct{ key, owner, token, ttl, ticket, said any }
+
+// nothingSaid is in the place of a label that isn't needed, converted once.
+var nothingSaid any = ""
+
+// said is what the scripts put behind a lease or a place: the label as a line of its own.
+func said(label driver.Label) any {
+	text := label.String()
+	if text == "" {
+		return nothingSaid
+	}
+	return "\n" + text
+}
 
 // newItem makes an item. The token is 0 where it has no meaning. The ticket is when the acquisition
-// began to wait; 0: it doesn't.
-func newItem(key, owner string, token locker.Token, ttl time.Duration, ticket int64) *item {
-	it := &item{key: key, owner: owner, token: int64(token), ttl: ttl.Milliseconds(), ticket: ""}
+// began to wait; 0: it doesn't. said is a line feed and the label, or "".
+func newItem(key, owner string, token locker.Token, ttl time.Duration, ticket int64, said any) *item {
+	it := &item{key: key, owner: owner, token: int64(token), ttl: ttl.Milliseconds(), ticket: "", said: said}
 	if ticket != 0 {
 		it.ticket = ticket
 	}
@@ -52,35 +65,25 @@ type call struct {
 
 // serverWords are the words that are the same in all calls to a server.
 type serverWords struct {
-	digests map[*redisconn.Script]any
-	memory  any // the key of the server's memory
-	maxTTL  any // the longest TTL
-	db      any // the database that the client selects
+	memory any // the key of the server's memory
+	maxTTL any // the longest TTL
+	db     any // the database that the client selects
 }
 
 func newServerWords(memory string, maxTTL time.Duration, db int) *serverWords {
-	s := &serverWords{digests: make(map[*redisconn.Script]any), memory: memory, maxTTL: maxTTL.Milliseconds(), db: db}
-	for _, script := range []*redisconn.Script{acquireScript, raiseScript, renewScript, releaseScript, enterScript} {
-		s.digests[script] = script.Digest
-	}
-	return s
+	return &serverWords{memory: memory, maxTTL: maxTTL.Milliseconds(), db: db}
 }
 
 // words are the call on the wire: by digest, or with the whole text of the script.
 func (c *call) words(whole bool) []any {
-	words := make([]any, 0, 8+5*len(c.items))
-	if whole {
-		words = append(words, "eval", c.script.Text)
-	} else {
-		words = append(words, "evalsha", c.server.digests[c.script])
-	}
+	words := c.script.Begin(make([]any, 0, 8+6*len(c.items)), whole)
 	words = append(words, 1+len(c.items), c.server.memory)
 	for _, it := range c.items {
 		words = append(words, it.key)
 	}
 	words = append(words, c.server.maxTTL, c.channel, c.server.db)
 	for _, it := range c.items {
-		words = append(words, it.owner, it.token, it.ttl, it.ticket)
+		words = append(words, it.owner, it.token, it.ttl, it.ticket, it.said)
 	}
 	if c.script == enterScript {
 		words = append(words, c.mode)

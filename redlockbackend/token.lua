@@ -31,11 +31,11 @@ end
 
 -- raise raises the counter to token and notes that in the lock, whose expiry the options set. It
 -- returns nil after that, or else what the counter is, and how far it may be raised.
-local function raise(lock, owner, token, ...)
+local function raise(lock, owner, token, said, ...)
   local last = counter(lock)
   if token <= last or token > limit() then
     return text(last) .. ' ' .. text(limit())
   end
   redis.call('SET', lock .. ':token', text(token), 'PX', kept)
-  redis.call('SET', lock, owner .. ' ' .. text(token), ...)
+  redis.call('SET', lock, owner .. ' ' .. text(token) .. said, ...)
 end

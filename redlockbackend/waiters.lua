@@ -8,31 +8,33 @@ local me = string.match(ARGV[2], '%x+$')
 -- else comes first.
 local turn = 100
 
--- ticket_of returns the ticket of the Locker's place: the ticket of its acquisition that waits.
--- Acquisitions that don't wait any more are handled here too, when they release or come late, and
--- leave that place alone.
-local function ticket_of(waiters)
-  return tonumber(redis.pcall('ZSCORE', waiters, ARGV[2]) or nil)
+-- ticket_of returns the ticket of a place. A place is the Locker's channel and what the acquisition
+-- that waits has said of itself. Acquisitions that don't wait any more are handled here too, when
+-- they release or come late. One that has said the same, or nothing, leaves a later place alone.
+local function ticket_of(waiters, said)
+  return tonumber(redis.pcall('ZSCORE', waiters, ARGV[2] .. said) or nil)
 end
 
 -- place notes that somebody waits, and returns how many waiters came before.
-local function place(lock, ttl, ticket)
+local function place(lock, ttl, ticket, said)
   if ticket == '' or not me then return 0 end
   local waiters = lock .. ':waiters'
-  if (ticket_of(waiters) or 0) < tonumber(ticket) then
-    if type(redis.pcall('ZADD', waiters, ticket, ARGV[2])) == 'table' then
+  if (ticket_of(waiters, said) or 0) < tonumber(ticket) then
+    if type(redis.pcall('ZADD', waiters, ticket, ARGV[2] .. said)) == 'table' then
       return 0 -- an error: somebody has put something else there
     end
   end
   if redis.call('PTTL', waiters) < tonumber(ttl) then
     redis.call('PEXPIRE', waiters, ttl)
   end
-  return redis.call('ZRANK', waiters, ARGV[2])
+  return redis.call('ZRANK', waiters, ARGV[2] .. said)
 end
 
-local function leave(lock, ticket)
+local function leave(lock, ticket, said)
   local waiters = lock .. ':waiters'
-  if ticket ~= '' and me and ticket_of(waiters) == tonumber(ticket) then redis.call('ZREM', waiters, ARGV[2]) end
+  if ticket ~= '' and me and ticket_of(waiters, said) == tonumber(ticket) then
+    redis.call('ZREM', waiters, ARGV[2] .. said)
+  end
 end
 
 -- wake notifies the first waiter that still listens, and keeps the lock for it for a moment. The
@@ -41,6 +43,7 @@ local function wake(lock)
   while true do
     local first = redis.pcall('ZPOPMIN', lock .. ':waiters')[1]
     if not first then return end
+    first = string.match(first, '^[^\n]*') -- its channel
     local receivers = redis.pcall('PUBLISH', first, lock)
     if type(receivers) == 'number' and receivers > 0 then
       redis.pcall('SET', lock, string.match(first, '%x*$') .. ' turn', 'PX', turn)

@@ -43,7 +43,7 @@ func (l *lock) createNode(s *session, version int32) (alone bool, err error) {
 	name := l.dir + "/" + l.owner + "-"
 	l.mu.Unlock()
 	results, sent, err := s.conn.Transaction(
-		&zk.CreateRequest{Path: name, Acl: s.chroot.acl, Flags: zk.FlagEphemeralSequential},
+		&zk.CreateRequest{Path: name, Data: append([]byte(nil), l.label...), Acl: s.chroot.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: l.dir, Version: version},
 	)
 	if err == nil {

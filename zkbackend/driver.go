@@ -185,6 +185,7 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 		owner:      driver.NewOwner(),
 		ttl:        ttl,
 		noWait:     req.NoWait,
+		label:      driver.LabelOf(req).String(),
 		notifyLost: lost,
 	}, nil
 }

@@ -21,6 +21,7 @@ var _ driver.Inspector = (*zkDriver)(nil)
 const (
 	listSize    = 500 // locks on one page
 	maxParallel = 64  // requests that one call has under way on its connection
+	maxLabel    = 512 // bytes of a node's data that are looked at; a label has fewer
 )
 
 // Inspect lists the lock's nodes, and looks at the first of them.
@@ -62,26 +63,27 @@ func (d lockDir) status(name string, waiters int) (locker.Status, error) {
 		if err != nil || len(nodes) == 0 {
 			return s, zkconn.Ignore(err, zk.ErrNoNode)
 		}
-		stats, err := d.stats(nodes[:min(len(nodes), waiters+1)])
+		found, err := d.look(nodes[:min(len(nodes), waiters+1)])
 		if err != nil {
 			return s, err
 		}
-		if stats[0] == nil {
+		if found[0].stat == nil {
 			continue // the holder has gone since, and the next one has the lock
 		}
 		s.Waiting = len(nodes) - 1
-		for i, stat := range stats {
-			if stat == nil { // a waiter that has gone since
+		for i, f := range found {
+			if f.stat == nil { // a waiter that has gone since
 				s.Waiting--
 				continue
 			}
 			p := locker.Party{
 				Owner:   nodes[i].owner,
-				Asked:   time.UnixMilli(stat.Ctime),
-				Session: fmt.Sprintf("%#x", stat.EphemeralOwner),
+				Asked:   time.UnixMilli(f.stat.Ctime),
+				Session: fmt.Sprintf("%#x", f.stat.EphemeralOwner),
 			}
+			driver.ParseLabel(f.label).Describe(&p)
 			if i == 0 {
-				p.Token = locker.Token(stat.Czxid)
+				p.Token = locker.Token(f.stat.Czxid)
 				s.Holder = &p
 			} else {
 				s.Waiters = append(s.Waiters, p)
@@ -91,12 +93,25 @@ func (d lockDir) status(name string, waiters int) (locker.Status, error) {
 	}
 }
 
-// stats is what the server knows of nodes; nil for one that has gone.
-func (d lockDir) stats(nodes []node) ([]*zk.Stat, error) {
-	stats := make([]*zk.Stat, len(nodes))
-	return stats, inParallel(nodes, func(i int, n node) (err error) {
-		stats[i], err = d.s.conn.Exists(d.path + "/" + n.name)
-		return err
+// found is what the server knows of a node.
+type found struct {
+	stat  *zk.Stat // nil: the node has gone
+	label string
+}
+
+// look reads nodes. Where a node may be seen and not read, its label isn't known.
+func (d lockDir) look(nodes []node) ([]found, error) {
+	all := make([]found, len(nodes))
+	return all, inParallel(nodes, func(i int, n node) (err error) {
+		path := d.path + "/" + n.name
+		data, stat, err := d.s.conn.Get(path)
+		switch {
+		case errors.Is(err, zk.ErrNoAuth):
+			all[i].stat, err = d.s.conn.Exists(path)
+		case err == nil:
+			all[i] = found{stat, string(data[:min(len(data), maxLabel)])}
+		}
+		return zkconn.Ignore(err, zk.ErrNoNode)
 	})
 }
 

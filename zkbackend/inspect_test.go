@@ -7,10 +7,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-zookeeper/zk"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 )
 
 func listNames(t *testing.T, l locker.Locker, prefix string) (names []string) {
@@ -142,7 +146,7 @@ func TestInspectWhileNodesGo(t *testing.T) {
 		for _, i := range []int{0, 2} {
 			gone := false
 			s.scripts(func(r request) verdict {
-				if r.op == "exists" && !gone {
+				if r.op == "get" && !r.own && strings.HasPrefix(r.path, "/locker/a/") && !gone {
 					gone = true
 					s.tree.remove("/locker/a/" + nodes[i])
 				}
@@ -155,6 +159,97 @@ func TestInspectWhileNodesGo(t *testing.T) {
 			if len(got.Waiters) != got.Waiting || got.Waiting != 2-i/2 {
 				t.Errorf("after node %d has gone Inspect shows %d of %d waiters", i, len(got.Waiters), got.Waiting)
 			}
+		}
+	})
+}
+
+// The label is the node's data, in the same request. It is the same on the node of the next session.
+func TestLabelIsTheNodesData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, other := open(t, s), open(t, s)
+		began := time.Now()
+		lease := acquire(t, l, "a", locker.WithHolder("me, OPS-118"))
+		w := wait(t, other, "a", locker.WithHolder("you"))
+		synctest.Wait()
+		silent := acquire(t, l, "b", locker.WithHolder("-"))
+		for _, name := range []string{"a", "b"} {
+			release(t, acquire(t, l, "warm "+name))
+		}
+		got, err := locker.Inspect(t.Context(), open(t, s), "a", 1)
+		if err != nil || got.Holder == nil || len(got.Waiters) != 1 || got.Holder.Holder != "me, OPS-118" || got.Waiters[0].Holder != "you" {
+			t.Fatalf("Inspect = %+v with holder %+v, %v, want what they say of themselves", got, got.Holder, err)
+		}
+		s.mu.Lock()
+		node := s.tree.nodes["/locker/a/"+s.tree.nodes["/locker/a"].children[0]]
+		label := driver.ParseLabel(node.data)
+		if d := label.Asked.Sub(began); label.Holder != "me, OPS-118" || d < -time.Millisecond || d > time.Second {
+			t.Errorf("the node's data is %q", node.data)
+		}
+		if data := s.tree.nodes["/locker/b/"+s.tree.nodes["/locker/b"].children[0]].data; data != "" {
+			t.Errorf("the data of a node whose holder says nothing is %q", data)
+		}
+		s.mu.Unlock()
+		release(t, silent)
+
+		s.sever() // all connect again, and keep their sessions
+		got, err = locker.Inspect(t.Context(), l, "a", 1)
+		if err != nil || got.Holder == nil || got.Holder.Holder != "me, OPS-118" || len(got.Waiters) != 1 || got.Waiters[0].Holder != "you" {
+			t.Errorf("after a reconnect Inspect = %+v with holder %+v, %v", got, got.Holder, err)
+		}
+		release(t, lease)
+		release(t, w.granted(t))
+	})
+}
+
+// What others have written into a node is shown as text, and nothing is watched by looking.
+func TestInspectOfForeignData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, looker := open(t, s), open(t, s)
+		acquire(t, l, "a")
+		for _, data := range []string{strings.Repeat("\xff", 1<<20), strings.Repeat("\x00\x1b[2J", 50), "1795221171926 ", "99999999999999999999 x"} {
+			s.mu.Lock()
+			path := "/locker/a/" + s.tree.nodes["/locker/a"].children[0]
+			s.tree.nodes[path].data = data
+			s.mu.Unlock()
+			got, err := locker.Inspect(t.Context(), looker, "a", 1)
+			if err != nil || got.Holder == nil {
+				t.Fatalf("Inspect = %+v, %v", got, err)
+			}
+			if h := got.Holder.Holder; len(h) > locker.MaxHolder || !utf8.ValidString(h) || strings.ContainsFunc(h, unicode.IsControl) {
+				t.Errorf("Inspect shows the holder %.100q", h)
+			}
+			watching := 0
+			s.mu.Lock()
+			for c := range s.conns {
+				if c.watches[path] {
+					watching++
+				}
+			}
+			s.mu.Unlock()
+			if watching != 0 { // the holder's own watch begins later
+				t.Errorf("%d connections watch the node, want none", watching)
+			}
+		}
+	})
+}
+
+// Where the data may not be read, the holder is shown without it.
+func TestInspectWithoutPermissionToRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, looker := open(t, s), open(t, s)
+		lease := acquire(t, l, "a")
+		s.scripts(func(r request) verdict {
+			if r.op == "get" && !r.own && strings.HasPrefix(r.path, "/locker/a/") {
+				return refuse
+			}
+			return serve
+		})
+		got, err := locker.Inspect(t.Context(), looker, "a", 1)
+		if err != nil || got.Holder == nil || got.Holder.Token != lease.Token() || got.Holder.Holder != "" {
+			t.Errorf("Inspect = %+v, %v, want the holder without a label", got.Holder, err)
 		}
 	})
 }

@@ -23,6 +23,7 @@ type lock struct {
 	dir        string // the path of the lock's node
 	ttl        time.Duration
 	noWait     bool
+	label      string // the data of its node: see driver.Label
 	notifyLost func(cause error)
 
 	mu         sync.Mutex

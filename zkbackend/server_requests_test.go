@@ -58,7 +58,7 @@ func (s *server) look(c *conn, op string, r *zktest.Reader, w *zktest.Writer) co
 	}
 	switch op {
 	case "get":
-		w.String(s.tree.data[name])
+		w.String(z.data + s.tree.data[name])
 	case "children":
 		w.Int32(int32(len(z.children)))
 		for _, child := range z.children {
@@ -74,10 +74,11 @@ func (s *server) write(c *conn, op string, r *zktest.Reader, w *zktest.Writer) c
 	name := r.String()
 	switch op {
 	case "create", "container":
-		r.Bytes()
+		data := r.String()
 		r.ACL()
 		made, code := s.tree.create(name, r.Int32(), c.session)
 		if code == ok {
+			s.tree.nodes[made].data = data
 			w.String(made)
 		}
 		return code

@@ -13,6 +13,7 @@ type znode struct {
 	owner        int64 // the session of an ephemeral one
 	next         int32 // sequence number
 	children     []string
+	data         string
 }
 
 type code int32

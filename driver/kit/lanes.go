@@ -52,6 +52,7 @@ type LaneOptions struct {
 
 // member is a request and what becomes of it.
 type member[Req, Rep any] struct {
+	ctx  context.Context //nolint:containedctx // of its caller
 	req  Req
 	rep  Rep
 	err  error
@@ -60,8 +61,9 @@ type member[Req, Rep any] struct {
 }
 
 // NewLanes makes lanes. send sends some requests, at most o.Size, in one message, and returns the
-// reply to each, in order, or an error for them all. Its context ends after o.Limit, and is no
-// caller's unless o.CallersSend is set. Replies that say "no" are replies, not errors.
+// reply to each, in order, or an error for them all. Its context ends after o.Limit, and not with a
+// caller's unless o.CallersSend is set. For one request it has the values of its caller's. Replies
+// that say "no" are replies, not errors.
 func NewLanes[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, error), o LaneOptions) *Lanes[Req, Rep] {
 	if o.Width <= 0 {
 		o.Width = defaultWidth
@@ -90,7 +92,7 @@ func (l *Lanes[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 		l.mu.Unlock()
 		return l.sendAlone(ctx, req)
 	}
-	m := &member[Req, Rep]{req: req, sent: free, done: make(chan struct{})}
+	m := &member[Req, Rep]{ctx: ctx, req: req, sent: free, done: make(chan struct{})}
 	if free {
 		go l.serve([]*member[Req, Rep]{m})
 	} else {
@@ -140,7 +142,7 @@ func (l *Lanes[Req, Rep]) serve(members []*member[Req, Rep]) {
 		for i, m := range members {
 			reqs[i] = m.req
 		}
-		ctx, cancel := l.limited()
+		ctx, cancel := l.limited(members)
 		reps, took, err := l.exchange(ctx, reqs)
 		cancel()
 		for i, m := range members {
@@ -153,12 +155,17 @@ func (l *Lanes[Req, Rep]) serve(members []*member[Req, Rep]) {
 	}
 }
 
-// limited is the context of a message with several requests.
-func (l *Lanes[Req, Rep]) limited() (context.Context, context.CancelFunc) {
-	if l.o.Limit == 0 {
-		return context.Background(), func() {}
+// limited is the context of a message. A request that is alone in it passes on the values of its
+// caller's context, so that an instrumented client finds the caller's span.
+func (l *Lanes[Req, Rep]) limited(members []*member[Req, Rep]) (context.Context, context.CancelFunc) {
+	ctx := context.Background()
+	if len(members) == 1 {
+		ctx = context.WithoutCancel(members[0].ctx)
 	}
-	return context.WithTimeout(context.Background(), l.o.Limit)
+	if l.o.Limit == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, l.o.Limit)
 }
 
 // exchange is one message and its answer. took is 0 if the width doesn't depend on it.

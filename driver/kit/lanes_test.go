@@ -376,3 +376,34 @@ func TestOneLane(t *testing.T) {
 		}
 	})
 }
+
+type valueKey struct{}
+
+// A request that is alone in its message passes on the values of its caller's context, and not its
+// end. A message with several requests is of no caller.
+func TestTheValuesOfAContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan message, 10)
+		g := kit.NewLanes(func(ctx context.Context, reqs []int) ([]string, error) {
+			m := message{ctx, reqs, make(chan func([]int) ([]string, error))}
+			sent <- m
+			return (<-m.answer)(reqs)
+		}, kit.LaneOptions{Width: 1, Size: 10})
+		ctx := context.WithValue(t.Context(), valueKey{}, "caller's")
+		caller, leave := context.WithCancel(ctx)
+		do(caller, g, 1)
+		alone := <-sent
+		leave()
+		if got := alone.ctx.Value(valueKey{}); got != "caller's" || alone.ctx.Err() != nil {
+			t.Errorf("the context of a request alone has the value %v and the error %v", got, alone.ctx.Err())
+		}
+		do(ctx, g, 2)
+		do(ctx, g, 3)
+		alone.answer <- echo
+		joined := <-sent
+		if got := joined.ctx.Value(valueKey{}); len(joined.reqs) != 2 || got != nil {
+			t.Errorf("the context of %d requests has the value %v", len(joined.reqs), got)
+		}
+		joined.answer <- echo
+	})
+}

@@ -122,7 +122,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 	var leases []locker.Lease
 	var next []*step.Attempt
 	for i := range 8 {
-		leases = append(leases, step.Acquire(t, lockers[i%2], step.LockName(t), locker.WithTTL(steady)))
+		leases = append(leases, step.Acquire(t, lockers[i%2], step.LockName(t), locker.WithTTL(steady), locker.WithHolder(fmt.Sprint("holder ", i))))
 		next = append(next, step.StartAcquire(t, lockers[i%2], leases[i].Name(), locker.WithTTL(steady)))
 	}
 	step.Eventually(t, itest.ShortWait, func() error {
@@ -136,6 +136,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 	do(t, target)
 	itest.Must(t, s.wait)
 	step.Pass(t, steady/2) // what was set off may come later
+	looker := step.CloseAtEnd(t, s.Open(t))
 	for i, lease := range leases {
 		if err := lease.Err(); err != nil {
 			t.Errorf("lease %d: Err = %v, want nil: the cluster was there all the time", i, err)
@@ -145,6 +146,7 @@ func (s *Service) survives(t conformance.T, choose func(conformance.T) *etcdMemb
 		if err := lease.Renew(t.Context()); err != nil {
 			t.Errorf("Renew = %v, want nil", err)
 		}
+		itest.WantHolder(t, looker, lease.Name(), fmt.Sprint("holder ", i), "") // keys that were moved keep that
 		step.Release(t, lease)
 		got := next[i].Granted(t, itest.ShortWait)
 		if got.Token() <= lease.Token() {

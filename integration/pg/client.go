@@ -28,7 +28,7 @@ func pgKey(name string) int64 {
 }
 
 // pgStored lists everything that may be stored.
-var pgStored = []string{"locker.locker_token", "locker.locker_epoch"}
+var pgStored = []string{"locker.locker_token", "locker.locker_epoch", "locker.locker_lease"}
 
 const (
 	pgSequence = "locker.locker_token"

@@ -31,8 +31,8 @@ func documentedGrants(t *testing.T, role string) (grants []string) {
 }
 
 // A role that may do what the migration says can use a Locker, and needn't be allowed to make
-// anything. If a single permission is missing, or nothing was made, opening one fails and says what
-// to do.
+// anything. If a single permission is missing, but for what is written for people, or nothing was
+// made, opening one fails and says what to do.
 func TestPostgresPermissions(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)
@@ -67,6 +67,10 @@ func TestPostgresPermissions(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			s.exec(t, strings.Replace(strings.Replace(grant, "grant ", "revoke ", 1), " to ", " from ", 1))
 			defer s.exec(t, grant)
+			if strings.Contains(grant, "locker_lease") { // nothing rests on that
+				step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, itest.OpenURL(t, rawURL)), name)
+				return
+			}
 			itest.RefusedAtOpen(t, rawURL, "permission")
 		})
 	}
@@ -95,8 +99,8 @@ func TestPostgresSchema(t *testing.T) {
 		t.Errorf("%d sessions have the lock by the key of the documentation, want 1", n)
 	}
 	step.WantLive(t, lease, step.CloseAtEnd(t, itest.OpenURL(t, s.with("schema", schema))))
-	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 2 {
-		t.Errorf("the schema has %d tables and sequences, want 2", n)
+	if n := admin[int](t, s, "select count(*) from pg_class c join pg_namespace n on n.oid = relnamespace where nspname = $1 and relkind in ('r', 'S')", schema); n != 3 {
+		t.Errorf("the schema has %d tables and sequences, want 3", n)
 	}
 	step.Release(t, lease)
 }

@@ -22,13 +22,14 @@ import (
 func TestRedisForeignValues(t *testing.T) {
 	b := NewBench(t)
 	l := b.Service.Open(t)
-	for _, value := range []string{"", "x", "a b c", "owner 1.5", "owner -1", "42"} {
+	long := strings.Repeat("x\n", 1<<19)
+	for _, value := range []string{"", "x", "a b c", "owner 1.5", "owner -1", "42", "\n", "owner 7\x00\xff", "owner 7\n\x00\n\xff", "owner 7\n" + long, long} {
 		b.set("", value, itest.LongTTL)
 		if _, err := locker.TryAcquire(t.Context(), l, b.Name); !errors.Is(err, locker.ErrHeld) {
-			t.Errorf("TryAcquire of a lock with the value %q = %v, want ErrHeld", value, err)
+			t.Errorf("TryAcquire of a lock with the value %.30q = %v, want ErrHeld", value, err)
 		}
 		if got := b.Admin.Get(t.Context(), key(b.Name)).Val(); got != value {
-			t.Errorf("the value %q has become %q", value, got)
+			t.Errorf("the value %.30q has become %.30q", value, got)
 		}
 	}
 	lease := step.Acquire(t, l, b.Name+"-")
@@ -81,7 +82,7 @@ func TestRedisGrantToNobody(t *testing.T) {
 	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 1) })
 	var channel string
 	for _, place := range b.Admin.HGetAll(t.Context(), key(b.Name)+":waiters").Val() {
-		channel = strings.SplitN(place, " ", 4)[3]
+		channel, _, _ = strings.Cut(strings.SplitN(place, " ", 4)[3], "\n")
 	}
 	want(t, b.acquisition(channel).acquire(), isQueued)
 	step.Release(t, lease)

@@ -114,7 +114,8 @@ func (r *modelled) compare() {
 	queue := pipe.ZRange(r.t.Context(), key(r.Name)+":queue", 0, -1)
 	places := pipe.HKeys(r.t.Context(), key(r.Name)+":waiters")
 	_, _ = pipe.Exec(r.t.Context())
-	holder, text, _ := strings.Cut(lock.Val(), " ")
+	lease, _, _ := strings.Cut(lock.Val(), "\n")
+	holder, text, _ := strings.Cut(lease, " ")
 	token, _ := strconv.ParseInt(text, 10, 64)
 	switch {
 	case holder != r.holder:
@@ -123,6 +124,8 @@ func (r *modelled) compare() {
 		r.fail("token %d after %d", token, r.last)
 	case holder != "" && r.token != 0 && token != r.token:
 		r.fail("the token is %d, and was %d", token, r.token)
+	case lock.Val() != lease+saidBy(holder):
+		r.fail("the lease is %q, want it with %q", lock.Val(), saidBy(holder))
 	}
 	r.token, r.last = token, max(r.last, token)
 	slices.Sort(places.Val())

@@ -64,7 +64,7 @@ func (s *Service) listening(t conformance.T, name string) (n int) {
 				return err
 			}
 			for _, place := range places {
-				channel := strings.SplitN(place, " ", 4)[3]
+				channel, _, _ := strings.Cut(strings.SplitN(place, " ", 4)[3], "\n")
 				seen, err := node.Admin.PubSubNumSub(ctx, channel).Result()
 				if err != nil {
 					return err

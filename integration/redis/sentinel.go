@@ -122,8 +122,23 @@ func (s *Service) sentinelFailover(ctx context.Context) error {
 	return s.rejoin(ctx, former)
 }
 
+// notInTilt is nil when every sentinel acts. A sentinel that was paused for more than two seconds is
+// in TILT for 30 s, and does nothing. If the master crashes in that time, the replicas have been
+// without a master for too long when the sentinels act again, and no failover ever comes.
+func (s *Service) notInTilt(ctx context.Context) error {
+	for _, n := range s.sentinels {
+		if tilt, err := n.Info(ctx, "sentinel", "sentinel_tilt"); err != nil || tilt != "0" {
+			return errors.Join(err, fmt.Errorf("sentinel %s has sentinel_tilt %q", n.Addr, tilt))
+		}
+	}
+	return nil
+}
+
 // crashMaster returns when a replica has taken over.
 func (s *Service) crashMaster(ctx context.Context) (former *Node, err error) {
+	if err := itest.Until(ctx, s.notInTilt); err != nil {
+		return nil, err
+	}
 	addr, err := s.sentinels[0].master(ctx)
 	if err != nil {
 		return nil, err

@@ -140,6 +140,7 @@ func (s *Service) staleReplica(t conformance.T, _ *conformance.Harness) {
 // plannedFailover leaves the former master alive until it is made a replica, with all its
 // connections.
 func (s *Service) plannedFailover(t conformance.T, _ *conformance.Harness) {
+	itest.Must(t, func(ctx context.Context) error { return itest.Until(ctx, s.notInTilt) })
 	l, other, name := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(4*itest.ShortTTL))
 	former, _ := s.masterNode(t)

@@ -32,7 +32,7 @@ func (r *redlockNode) ask(script string, items ...redlockItem) {
 	keys, args := []string{r.lock + ":memory"}, []any{r.longest().Milliseconds(), "", 0}
 	for _, it := range items {
 		keys = append(keys, r.lock)
-		args = append(args, redlockOwner(it.owner), r.number(it.token), itest.LongTTL.Milliseconds(), "")
+		args = append(args, redlockOwner(it.owner), r.number(it.token), itest.LongTTL.Milliseconds(), "", redlockSaid(it.owner))
 	}
 	sent := pipe.Time(r.t.Context())
 	answers := pipe.Eval(r.t.Context(), r.scripts[script], keys, args...)

@@ -80,7 +80,16 @@ func (r *redlockNode) lease() string {
 	if r.node.Raised != 0 {
 		raised = r.number(r.node.Raised)
 	}
-	return fmt.Sprintf("%s %d", redlockOwner(r.node.Holder), raised)
+	return fmt.Sprintf("%s %d%s", redlockOwner(r.node.Holder), raised, redlockSaid(r.node.Holder))
+}
+
+// redlockSaid is what an owner says of itself, as the scripts want it; every second one says
+// nothing.
+func redlockSaid(o redlockmodel.Owner) string {
+	if o%2 == 0 {
+		return ""
+	}
+	return "\n0 says " + redlockOwner(o)
 }
 
 func (r *redlockNode) since() int64 {

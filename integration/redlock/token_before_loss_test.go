@@ -26,7 +26,7 @@ func TestRedlockTokenBeforeLoss(t *testing.T) {
 		t.Helper()
 		for end := time.Now().Add(step.Limit); ; {
 			answer, err := b.Admin.Eval(t.Context(), scripts[script], keys,
-				longest.Milliseconds(), "", 0, redlockOwner(owner), token, itest.LongTTL.Milliseconds(), "").Result()
+				longest.Milliseconds(), "", 0, redlockOwner(owner), token, itest.LongTTL.Milliseconds(), "", "").Result()
 			if err != nil {
 				t.Fatal(err)
 			}

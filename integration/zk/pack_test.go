@@ -69,9 +69,9 @@ func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
 	l, other := step.CloseAtEnd(t, s.Open(t)), step.CloseAtEnd(t, s.Open(t))
 	var leases []locker.Lease
 	for range 20 {
-		leases = append(leases, step.Acquire(t, l, step.LockName(t), locker.WithTTL(zkLongTTL)))
+		leases = append(leases, step.Acquire(t, l, step.LockName(t), locker.WithTTL(zkLongTTL), locker.WithHolder("holder")))
 	}
-	waiter := step.StartAcquire(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL))
+	waiter := step.StartAcquire(t, other, leases[0].Name(), locker.WithTTL(zkLongTTL), locker.WithHolder("next"))
 	step.Eventually(t, itest.ShortWait, func() error { return s.waiting(t, leases[0].Name(), 1) })
 	for _, server := range s.Servers {
 		itest.Must(t, func(ctx context.Context) error {
@@ -88,6 +88,7 @@ func (s *Service) rollingRestart(t conformance.T, _ *conformance.Harness) {
 			t.Errorf("Renew = %v, want nil", err)
 		}
 	}
+	itest.WantHolder(t, other, leases[0].Name(), "holder", "next")
 	step.WantLive(t, leases[1], other)
 	waiter.WantPending(t)
 	step.Release(t, leases[0])

@@ -37,7 +37,7 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 		cfg.RuntimeParams = make(map[string]string)
 	}
 	if _, named := cfg.RuntimeParams["application_name"]; !named {
-		cfg.RuntimeParams["application_name"] = "locker"
+		cfg.RuntimeParams["application_name"] = DefaultApplication
 	}
 	if cfg.ValidateConnect == nil && Hosts(cfg) > 1 { // the first one that answers may be a standby
 		cfg.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -59,6 +59,9 @@ func Dial(ctx context.Context, config *pgxpool.Config) (*Conn, error) {
 	}
 	return &Conn{made.PgConn().Conn(), int64(made.PgConn().PID())}, nil
 }
+
+// DefaultApplication is the application_name of a connection whose configuration has none.
+const DefaultApplication = "locker"
 
 // Hosts counts the servers that a configuration names.
 func Hosts(c *pgx.ConnConfig) int {

@@ -101,8 +101,11 @@ func TestLoadScript(t *testing.T) {
 		t.Errorf("the text is %q, want %q", s.Text, want)
 	}
 	for _, whole := range []bool{true, false} {
-		words := s.Args(whole, 2, 5)
-		if text := words[1] == s.Text; len(words) != 3 || text != whole || words[2] != 2 {
+		words, want := s.Begin([]any{1}, whole), "evalsha"
+		if whole {
+			want = "eval"
+		}
+		if text := words[2] == s.Text; len(words) != 3 || words[0] != 1 || words[1] != want || text != whole {
 			t.Errorf("whole %v: the words are %v", whole, words)
 		}
 	}

@@ -98,7 +98,7 @@ func TestProbeTriesBothWays(t *testing.T) {
 			return c.answers[command[0]]
 		})
 		script := redisconn.LoadScript(fstest.MapFS{"x.lua": {Data: []byte("return {}")}}, "x.lua")
-		err := conn.Probe(t.Context(), permissions, func(whole bool) []any { return script.Args(whole, 0, 0) })
+		err := conn.Probe(t.Context(), permissions, func(whole bool) []any { return append(script.Begin(nil, whole), 0) })
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: Probe = %v, want %q", c.what, err, c.says)
 		}

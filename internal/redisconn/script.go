@@ -12,14 +12,19 @@ import (
 
 // Script is a Lua text that a server executes as a whole. A server that has seen it knows it by its
 // digest.
-type Script struct{ Text, Digest string }
+type Script struct {
+	Text string
+
+	// What a call begins with. It is made once, because each conversion would allocate.
+	whole, byDigest [2]any
+}
 
 // LoadScript reads a script that is built in. It panics if a file is missing. A line "-- include
 // FILE" is replaced by that file.
 func LoadScript(files fs.FS, name string) *Script {
 	text := include(files, name)
 	sum := sha1.Sum([]byte(text))
-	return &Script{text, hex.EncodeToString(sum[:])}
+	return &Script{text, [2]any{"eval", text}, [2]any{"evalsha", hex.EncodeToString(sum[:])}}
 }
 
 var includeLine = regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
@@ -34,15 +39,13 @@ func include(files fs.FS, name string) string {
 	})
 }
 
-// Args begins the words of a call. whole: the call has the whole text of the script, instead of its
-// digest. keys is how many keys the call has. room is how many words the caller appends: the keys,
-// and then the arguments.
-func (s *Script) Args(whole bool, keys, room int) []any {
-	words := make([]any, 0, 3+room)
+// Begin appends to words what a call begins with. whole: the call has the whole text of the script,
+// instead of its digest. What follows is the number of keys, the keys, and the arguments.
+func (s *Script) Begin(words []any, whole bool) []any {
 	if whole {
-		return append(words, "eval", s.Text, keys)
+		return append(words, s.whole[:]...)
 	}
-	return append(words, "evalsha", s.Digest, keys)
+	return append(words, s.byDigest[:]...)
 }
 
 // Command is a command that go-redis doesn't send again by itself.

@@ -1,6 +1,10 @@
 package zkconn
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+)
 
 // packets finds the packets in a stream: each is its length, in four bytes, and as many bytes.
 type packets struct {
@@ -111,6 +115,28 @@ func codeOf(head []byte) int32 {
 func isGetData(packet []byte) bool {
 	const getData = 4
 	return isOf(packet, getData)
+}
+
+// unwatched is what the wire takes off a path. go-zookeeper has one way to read a node's data and to
+// watch nothing, and the wire makes watches of what is read in that way: so Session.Get says by the
+// path that it wants none. Nobody has nodes there, because /zookeeper is the servers' own.
+const unwatched = "/zookeeper/unwatched"
+
+// withWatch returns a request that reads a node's data with the watch that it is to set: none, if
+// the path begins with unwatched.
+func withWatch(packet []byte) []byte {
+	const pathAt = 16
+	packet = slices.Clone(packet)
+	path, ok := bytes.CutPrefix(packet[min(pathAt, len(packet)):], []byte(unwatched))
+	if !ok {
+		packet[len(packet)-1] = 1
+		return packet
+	}
+	for _, at := range []int{0, pathAt - 4} { // the length of the packet, and that of the path
+		length := binary.BigEndian.Uint32(packet[at:])
+		binary.BigEndian.PutUint32(packet[at:], length-uint32(len(unwatched)))
+	}
+	return append(packet[:pathAt], path...)
 }
 
 // isAuth reports whether a request, other than the first one, gives credentials.

@@ -58,6 +58,9 @@ func (s *Session) GetAndWatch(path string) (data []byte, sent driver.Instant, er
 	return data, sent, err
 }
 
+// Get reads a node's data and what the server knows of the node, and watches nothing.
+func (s *Session) Get(path string) ([]byte, *zk.Stat, error) { return s.client.Get(unwatched + path) }
+
 // Sync has the server catch up with the leader that it knows.
 func (s *Session) Sync(path string) error {
 	_, err := s.client.Sync(path)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +14,8 @@ import (
 // bounds what go-zookeeper doesn't bound: an answer for which it would wait two thirds of the
 // session's timeout, when another server could have given it, or forever, when it connects.
 //
-// It makes a watch of every read of a node's data: see Session.GetAndWatch.
+// It makes watches of reads of a node's data: see Session.GetAndWatch, and Session.Get for those
+// that watch nothing.
 //
 // It holds requests back while the server is silent. Each one that reaches the servers keeps the
 // session alive, and when no answer arrives any more there must soon be a last one: that bounds how
@@ -80,8 +80,7 @@ func (w *wire) admit(data []byte) (packet []byte, ok bool) {
 	case w.greeting == nil:
 		w.sent = driver.Stamp()
 	case isGetData(data):
-		data = slices.Clone(data)
-		data[len(data)-1] = 1 // "watch"
+		data = withWatch(data)
 	case isAuth(data):
 		w.auth = xidOf(data[4:])
 	}

@@ -238,3 +238,30 @@ func greeted(c net.Conn) (timeout time.Duration, session int64) {
 	}
 	return time.Duration(h.timeout) * time.Millisecond, h.session
 }
+
+// A read of a node's data is made a watch on its way out, unless its path says that it is none.
+func TestReadsThatWatch(t *testing.T) {
+	request := func(path string, watch bool) []byte {
+		w := new(zktest.Writer)
+		w.Int32(7)
+		w.Int32(4)
+		w.String(path)
+		w.Bool(watch)
+		return zktest.Packet(w.Data)
+	}
+	for path, want := range map[string][]byte{
+		"/a/b":                         request("/a/b", true),
+		unwatched + "/a/b":             request("/a/b", false),
+		unwatched + unwatched + "/a/b": request(unwatched+"/a/b", false),
+		"/a" + unwatched:               request("/a"+unwatched, true),
+	} {
+		sent := request(path, false)
+		before := bytes.Clone(sent)
+		if got := withWatch(sent); !bytes.Equal(got, want) || !bytes.Equal(sent, before) {
+			t.Errorf("the read of %s is sent as %q, want %q", path, got, want)
+		}
+	}
+	if short := []byte{0, 0, 0, 8, 0, 0, 0, 7, 0, 0, 0, 4, 0}; !bytes.Equal(withWatch(short), append(bytes.Clone(short[:12]), 1)) {
+		t.Error("a packet without a path isn't passed on")
+	}
+}

@@ -1,0 +1,116 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/locker"
+)
+
+// errTooSlow says that a grant came when nothing was left of its validity.
+var errTooSlow = errors.New("the service took longer to answer than the lease lasts")
+
+// errUnwanted says that a grant was not verified, because nobody wants it any more. No caller sees
+// it.
+var errUnwanted = errors.New("nobody wants the grant any more")
+
+// granted makes a lease of the grant that has come, or begins its removal.
+func (a *attempt) granted() error {
+	valid, failure := a.examine()
+	return a.handOut(valid, failure)
+}
+
+// examine returns the validity of the grant, or the reason why it can't be handed out. The grant of
+// an acquisition that was queued for long counts from a refresh that was sent long ago, so a
+// renewal confirms it first. A grant whose validity is used up is worth nothing.
+func (a *attempt) examine() (validity, error) {
+	w, l, g, e := a.w, a.l, a.grant, a.w.e
+	valid := newValidity(g, a.at)
+	e.mu.Lock()
+	waited := w.waited
+	e.unqueue(l)
+	l.token, l.validity = g.Token, valid
+	l.renewal.predatesGrant = l.renewal.running
+	e.mu.Unlock()
+	switch {
+	case g.Token <= 0 || g.TTL < l.req.TTL:
+		return valid, fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
+	case valid.isStale(a.at, w.req.NoRenewal):
+		valid, err := e.verifyGrant(&a.call, l, valid)
+		a.at = Now()
+		if err != nil {
+			return valid, w.grantError(waited, err)
+		}
+		return valid, nil
+	case a.at >= valid.expiry():
+		return valid, w.grantError(waited, errTooSlow)
+	}
+	return valid, nil
+}
+
+// grantError is the error of a grant that isn't valid any more. A waiter goes on waiting, and so
+// does a caller that may wait when the lock was lost again already. An acquisition that took so
+// long without having to wait fails.
+func (w *waiter) grantError(waited bool, err error) error {
+	if why := newCause(err); waited || why.lost {
+		return w.restart(why)
+	}
+	return err
+}
+
+// verifyGrant renews a grant until the service has confirmed it and validity is left, or the
+// service has said no, or a TTL has passed, or ctx has ended (errUnwanted). It returns the validity
+// that was confirmed.
+func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validity, error) {
+	pause := firstPause
+	for until := Now().Add(v.ttl); ctx.Err() == nil; e.sleep(ctx, &pause) {
+		var err error
+		call := context.WithoutCancel(ctx)
+		e.callRenew(call, l.req.TTL, []*lease{l}, func(_ *lease, base Instant, renewErr error) {
+			if err = renewErr; err == nil {
+				v = v.renewed(base, Now())
+			}
+		})
+		now := Now()
+		switch {
+		case err == nil && now < v.expiry(), errors.Is(err, locker.ErrLost):
+			return v, err
+		case now >= until:
+			return v, errors.Join(errTooSlow, err)
+		}
+	}
+	return v, errUnwanted
+}
+
+// handOut gives the caller a lease of the grant. It begins the removal of a grant that can't be
+// handed out because of failure, or that nobody wants any more.
+func (a *attempt) handOut(valid validity, failure error) error {
+	w, l, e := a.w, a.l, a.w.e
+	usable := failure == nil || errors.Is(failure, errUnwanted) // as far as anybody knows
+	callerErr := w.callerErr()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	wanted := callerErr == nil && !w.left && l.cause.err == nil
+	lost := l.cause.err != nil && !l.cause.closed
+	if usable && !wanted && !lost {
+		e.noteAbandoned(l)
+	}
+	if err := e.removeIfOver(w, l, callerErr); err != nil {
+		return err
+	}
+	if failure != nil || w.left {
+		e.startRemoval(l)
+		return failure
+	}
+	if w.q != nil {
+		w.q.held = true
+	}
+	if w.req.MaxHold > 0 {
+		valid.limit = a.at.Add(w.req.MaxHold)
+	}
+	e.hold(l, valid, a.at)
+	w.decide(l, nil)
+	e.noteGranted(w, l)
+	return nil
+}

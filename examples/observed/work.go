@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/fence"
+	"github.com/fencedlock/locker/otellocker"
+)
+
+// storage is where the invoices are. A real one is a database; see package fence.
+var storage fence.Memory
+
+// work has workers change invoices until ctx ends. There are fewer invoices than workers, so they
+// wait for each other.
+func work(ctx context.Context, l locker.Locker, workers int, log *slog.Logger) {
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				name := fmt.Sprintf("invoices/%d", rand.N(max(workers/2, 1)))
+				if err := changeInvoice(ctx, l, name); err != nil && ctx.Err() == nil {
+					log.Error("an invoice was not changed", "invoice", name, "error", err)
+					pause(ctx, time.Second)
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+func changeInvoice(ctx context.Context, l locker.Locker, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	return locker.Do(ctx, l, name, func(ctx context.Context, _ locker.Lease) error {
+		if err := claim(ctx, name); err != nil {
+			return err
+		}
+		pause(ctx, 200*time.Millisecond+rand.N(time.Second)) // read, and think
+		return claim(ctx, name)                              // and write, in the same step
+	})
+}
+
+// claim says which lease works on an invoice. It is refused if a newer one does already.
+func claim(ctx context.Context, name string) error {
+	_, err := storage.ClaimFrom(ctx, name)
+	return otellocker.Claim(ctx, err)
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,4 @@
+package locker
+
+// HolderOf makes the text of DefaultHolder.
+var HolderOf = holderOf

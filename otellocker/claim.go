@@ -1,0 +1,61 @@
+package otellocker
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/fencedlock/locker/fence"
+)
+
+// Claim counts a claim at a fenced storage, and returns err as it is:
+//
+//	err := otellocker.Claim(ctx, fencepg.Claim(ctx, tx, "invoices/42", lease.Token()))
+//	if err != nil {
+//		return err
+//	}
+//
+// The attribute locker.outcome of the metric locker.fence.claims is "ok" for nil, "stale" for an
+// error that matches [fence.ErrStale], and "error" for any other. A stale claim is one that the
+// storage has refused because a newer holder was there: the fence has saved the data.
+//
+// It is recorded with OpenTelemetry's global meter provider, whatever [Instrument] uses.
+func Claim(ctx context.Context, err error) error {
+	option := claimed
+	switch {
+	case errors.Is(err, fence.ErrStale):
+		option = claimedStale
+	case err != nil:
+		option = claimFailed
+	}
+	claims().Add(ctx, 1, option...)
+	return err
+}
+
+// claims is made when it is first needed. The global provider passes it on to a provider that is set
+// later.
+var claims = sync.OnceValue(func() metric.Int64Counter {
+	c, err := otel.Meter(scope).Int64Counter("locker.fence.claims", metric.WithUnit("{claim}"),
+		metric.WithDescription("Claims at fenced storages, by what became of them."))
+	if err != nil {
+		otel.Handle(err)
+	}
+	for _, option := range [][]metric.AddOption{claimed, claimedStale, claimFailed} {
+		c.Add(context.Background(), 0, option...) // so that the first one is an increase
+	}
+	return c
+})
+
+var (
+	claimed      = outcomeOption("ok")
+	claimedStale = outcomeOption("stale")
+	claimFailed  = outcomeOption("error")
+)
+
+func outcomeOption(outcome string) []metric.AddOption {
+	return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(keyOutcome.String(outcome)))}
+}
