@@ -173,7 +173,8 @@ func (c console) seePid(t *testing.T, name string) (pid int) {
 	}
 }
 
-// wantState waits until a process is in one of the states of /proc/PID/stat.
+// wantState waits until a process is in one of the states of /proc/PID/stat. It looks again and again,
+// because nothing says that a state has changed.
 func wantState(t *testing.T, pid int, states string) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

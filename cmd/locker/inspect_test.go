@@ -16,7 +16,8 @@ func sampleStatuses(now time.Time) []statusRow {
 	since, asked := now.Add(-4*time.Second), now.Add(-192*time.Second)
 	var rows []statusRow
 	for _, s := range []locker.Status{
-		{Name: "a", Key: "k:a", Holder: &locker.Party{Owner: "0a", Token: 1795221171926053, Since: since, Expires: 26 * time.Second}},
+		{Name: "a", Key: "k:a", Holder: &locker.Party{Owner: "0a", Token: 1795221171926053, Since: since, Expires: 26 * time.Second,
+			Holder: "deploy by \u202ealice", Trace: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
 		{Name: "b\x1b[2J", Key: "k:b", Holder: &locker.Party{Token: 7, Asked: asked, Session: "4711"}, Waiting: 3,
 			Waiters: []locker.Party{{Session: "4712", Asked: since}, {Owner: "0c"}}},
 		{Key: "-9", Waiting: 1},
@@ -29,7 +30,7 @@ func sampleStatuses(now time.Time) []statusRow {
 
 func TestListInWords(t *testing.T) {
 	const want = `NAME          HELD     ENDS IN  WAITING  TOKEN             HOLDER
-a             4s       26s      0        1795221171926053  owner 0a
+a             4s       26s      0        1795221171926053  "deploy by \u202ealice"
 "b\x1b[2J"    ≤ 3m12s  -        3        7                 session 4711
 (key -9)      -        -        1        -                 -
 " c"          -        -        ?        -                 ?
@@ -48,7 +49,7 @@ func TestShowInWords(t *testing.T) {
 	now := time.Now()
 	rows := sampleStatuses(now)
 	for i, want := range [][]string{
-		{"a on etcd, key k:a\n", "held by  token 1795221171926053, since ", " (4s), ends in 26s unless renewed, owner 0a\n", "waiting  0\n"},
+		{"a on etcd, key k:a\n", `held by  "deploy by \u202ealice", token 1795221171926053, since `, " (4s), ends in 26s unless renewed, owner 0a, trace 4bf92f3577b34da6a3ce929d0e0e4736\n", "waiting  0\n"},
 		{`"b\x1b[2J" on etcd`, "asked at ", "(3m12s ago), session 4711\n", "waiting  3\n", "1.  asked at ", "2.  owner 0c\n", "and 1 more\n"},
 		{"(key -9) on etcd", "  free\n", "waiting  1\n"},
 		{`" c" on etcd`, "held by  somebody of whom nothing is known\n", "no majority  token 8, owner 0d\n", "waiting  ?\n"},
@@ -118,7 +119,7 @@ func TestListForPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	holder := list[0]["holder"].(map[string]any)
-	if holder["token"] != "1795221171926053" || holder["expires_ms"] != 26000.0 || holder["asked"] != nil || holder["session"] != nil {
+	if holder["token"] != "1795221171926053" || holder["expires_ms"] != 26000.0 || holder["label"] != "deploy by \u202ealice" || holder["asked"] != nil || holder["session"] != nil {
 		t.Errorf("the holder is %v", holder)
 	}
 	if _, held := list[2]["holder"]; held || list[2]["name"] != nil || list[3]["waiting"] != -1.0 {
@@ -176,7 +177,7 @@ func TestLsAndShow(t *testing.T) {
 		}
 		t.Skip("nothing shows here who has locked a file")
 	}
-	lease, err := l.Acquire(t.Context(), "deploy/a")
+	lease, err := l.Acquire(t.Context(), "deploy/a", locker.WithHolder("alice's deploy"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,12 +189,14 @@ func TestLsAndShow(t *testing.T) {
 	}{
 		{[]string{"ls"}, 0, token},
 		{[]string{"ls", "deploy/"}, 0, "1 locks, 0 waiting"},
+		{[]string{"ls", "--holder", "alice"}, 0, "alice's deploy"},
+		{[]string{"ls", "--holder", "bob"}, 0, "0 locks, 0 waiting"},
 		{[]string{"ls", "other/"}, 0, "0 locks, 0 waiting"},
 		{[]string{"ls", "--check"}, exitChecked, "deploy/a"},
 		{[]string{"ls", "--check", "other/"}, 0, ""},
 		{[]string{"ls", "--held-longer", "1h", "--check"}, 0, "0 locks"},
 		{[]string{"ls", "--format", "ndjson"}, 0, `"token":"` + token + `"`},
-		{[]string{"show", "deploy/a"}, 0, "held by  token " + token},
+		{[]string{"show", "deploy/a"}, 0, "held by  alice's deploy, token " + token},
 		{[]string{"show", "--check", "deploy/a"}, 0, "waiting  ?"},
 		{[]string{"show", "deploy/b"}, 0, "  free\n"},
 		{[]string{"show", "--check", "--format", "json", "deploy/b"}, exitChecked, `"name": "deploy/b"`},
@@ -201,6 +204,16 @@ func TestLsAndShow(t *testing.T) {
 		code, stdout, stderr := runToEnd(t, env, test.args...)
 		if code != test.code || !strings.Contains(stdout, test.want) || stderr != "" {
 			t.Errorf("%q: code %d, stdout %q, stderr %q, want code %d and %q", test.args, code, stdout, stderr, test.code, test.want)
+		}
+	}
+}
+
+func TestHolderOfARun(t *testing.T) {
+	own := locker.DefaultHolder()
+	head := own[:strings.LastIndexByte(own, '/')+1]
+	for command, want := range map[string]string{"/opt/report.sh": head + "report.sh (run)", "a\nb": own, strings.Repeat("x", 300): own} {
+		if got := holderOf(command); got != want {
+			t.Errorf("a run of %.20q says %q of itself, want %q", command, got, want)
 		}
 	}
 }

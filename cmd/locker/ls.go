@@ -19,7 +19,9 @@ their names begin. Nothing changes on the service.
 
 HELD is for how long the lock has been held, by the service's clock. "≤" stands before a time since
 the holder began to wait, where the service doesn't know when it got the lock. ENDS IN is when others
-could get in if the holder isn't heard of any more. What the service doesn't know is left out.
+could get in if the holder isn't heard of any more. HOLDER is what the holder says of itself:
+HOST/PID/PROGRAM unless it has set another text; else its session or owner. What the service doesn't
+know is left out.
 
 --held-longer takes a time with "≤" as it is, so such a lock may have been held for less. A lock of
 which the service doesn't know since when it is held is left out, with a warning. If the service
@@ -32,6 +34,7 @@ The exit code is 0. With --check it is 1 if a lock is listed, for cron and monit
 
 const lsExample = `  locker ls invoices/
   locker ls --sort held --format json
+  locker ls --holder web-7f9c/
   locker ls --held-longer 1h --check || echo "somebody has forgotten a lock"`
 
 // lsOptions are the flags of ls.
@@ -41,6 +44,7 @@ type lsOptions struct {
 	sort       string
 	waiters    int
 	heldLonger time.Duration
+	holder     string
 	check      bool
 }
 
@@ -68,6 +72,7 @@ func newLs() *cobra.Command {
 	flags.StringVar(&o.sort, "sort", o.sort, strings.Join(lsSorts, ", "))
 	flags.IntVar(&o.waiters, "waiters", 0, "waiters to show of each lock, in json and ndjson")
 	flags.DurationVar(&o.heldLonger, "held-longer", 0, "only locks that have been held for longer than this")
+	flags.StringVar(&o.holder, "holder", "", "only locks whose holder says `TEXT` of itself, or more")
 	flags.BoolVar(&o.check, "check", false, "exit code 1 if a lock is listed")
 	mustComplete(cmd, "format", lsFormats)
 	mustComplete(cmd, "sort", lsSorts)
@@ -98,6 +103,9 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 			return lockFailure(err)
 		}
 		row := rowOf(s, began)
+		if o.holder != "" && (row.Holder == nil || !strings.Contains(row.Holder.Label, o.holder)) {
+			continue
+		}
 		if o.heldLonger > 0 && !held.longer(row, o.heldLonger) {
 			continue
 		}

@@ -3,13 +3,15 @@
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
 //	locker ls [PREFIX]                        list the locks that are held or waited for
 //	locker show NAME                          show who holds a lock and who waits for it
+//	locker top [PREFIX]                       show the locks on the terminal while they change
+//	locker ui [PREFIX]                        show the locks in a browser while they change
 //	locker conformance                        run the test suite on your lock service
 //	locker choose                             find the backend for a purpose
 //	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
-// The backend of run, ls and show comes from --backend or LOCKER_URL; without either, locks are
+// The backend of run, ls, show, top and ui comes from --backend or LOCKER_URL; without either, locks are
 // files in a private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its
 // environment. It also finds LOCKER_HELD, which tells a locker run in CMD which locks are held
 // around it. docs/command.md has the details.
@@ -27,8 +29,8 @@
 //	127  CMD was not found
 //
 // The other commands return 0, 1 when a case of the suite has failed, --check has found something,
-// or output can't be written, 116 or 117; conformance and demo also return 128+n when signal n
-// ended them.
+// or output can't be written, 116 or 117; conformance, demo, top and ui also return 128+n when
+// signal n ended them.
 package main
 
 import (
@@ -62,7 +64,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Version = buildVersion()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newRun(), newLs(), newShow(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newLs(), newShow(), newTop(), newUI(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
 	root.SetHelpCommand(newHelp())
 	checkCompletion(root)
 	return root

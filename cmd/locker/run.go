@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -42,6 +44,7 @@ type runOptions struct {
 	wait    time.Duration
 	maxHold time.Duration
 	grace   time.Duration
+	holder  string
 	noWait  bool
 	quiet   bool
 }
@@ -84,6 +87,7 @@ func newRun() *cobra.Command {
 	flags.DurationVar(&o.ttl, "ttl", 0, "a silent holder loses the lock after this time (default: the backend's)")
 	flags.DurationVar(&o.maxHold, "max-hold", 0, "end CMD's lease after this time (default: never)")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
+	flags.StringVar(&o.holder, "holder", "", "`TEXT` for locker ls and show, or - (default: HOST/PID/CMD (run))")
 	flags.StringSliceVar(&o.require, "require", nil, "`guarantee` that the backend must give (correctness, ...); may be repeated")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about waiting, nor about a lock that is held")
 	mustComplete(cmd, "require", requirementNames())
@@ -139,6 +143,9 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	if given("max-hold") {
 		r.opts = append(r.opts, locker.WithMaxHold(o.maxHold))
 	}
+	if given("holder") {
+		r.opts = append(r.opts, locker.WithHolder(o.holder))
+	}
 	if _, err := locker.Resolve(name, r.opts...); err != nil {
 		return nil, err
 	}
@@ -149,7 +156,20 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 	if r.url, err = backendURL(o.backend, given("backend")); err != nil {
 		return nil, err
 	}
+	if u, err := url.Parse(r.url); !given("holder") && (err != nil || !u.Query().Has("holder")) {
+		r.opts = append(r.opts, locker.WithHolder(holderOf(argv[0])))
+	}
 	return r, nil
+}
+
+// holderOf is what a run of CMD says of itself.
+func holderOf(command string) string {
+	own := locker.DefaultHolder()
+	text := own[:strings.LastIndexByte(own, '/')+1] + filepath.Base(command) + " (run)"
+	if _, err := locker.Resolve("name", locker.WithHolder(text)); err != nil { // the command's name is too long, or can't be shown
+		return own
+	}
+	return text
 }
 
 // run gets the lock, runs CMD and gives the lock back.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,6 +27,8 @@ type statusRow struct {
 type partyRow struct {
 	Owner     string     `json:"owner,omitempty"`
 	Token     string     `json:"token,omitempty"`
+	Label     string     `json:"label,omitempty"` // what it says of itself
+	Trace     string     `json:"trace,omitempty"` // W3C traceparent
 	Asked     *time.Time `json:"asked,omitempty"`
 	Since     *time.Time `json:"since,omitempty"`
 	ExpiresMS int64      `json:"expires_ms,omitempty"`
@@ -51,7 +52,7 @@ func rowOf(s locker.Status, now time.Time) statusRow {
 }
 
 func partyOf(p locker.Party) partyRow {
-	r := partyRow{Owner: p.Owner, ExpiresMS: p.Expires.Milliseconds(), Session: p.Session}
+	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: p.Expires.Milliseconds(), Session: p.Session}
 	if p.Token > 0 {
 		r.Token = p.Token.String()
 	}
@@ -129,24 +130,31 @@ func (r statusRow) waitingText() string {
 	return strconv.Itoa(r.Waiting)
 }
 
+// holderText is the token of the holder, and who it is, in few words.
+func (r statusRow) holderText() (token, who string) {
+	token, who = "-", "-"
+	if p := r.Holder; p != nil {
+		if p.Token != "" {
+			token = p.Token
+		}
+		if who = "?"; p.Label != "" || p.Owner != "" || p.Session != "" {
+			who = p.who()
+		}
+	}
+	return token, who
+}
+
 func rowsText(rows []statusRow, took time.Duration) string {
 	var b strings.Builder
 	if len(rows) > 0 {
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "NAME\tHELD\tENDS IN\tWAITING\tTOKEN\tHOLDER")
 		for _, r := range rows {
-			ends, token, who := "-", "-", "-"
-			if p := r.Holder; p != nil {
-				if p.ExpiresMS > 0 {
-					ends = short(time.Duration(p.ExpiresMS) * time.Millisecond)
-				}
-				if p.Token != "" {
-					token = p.Token
-				}
-				if who = "?"; p.Owner != "" || p.Session != "" {
-					who = p.who()
-				}
+			ends := "-"
+			if p := r.Holder; p != nil && p.ExpiresMS > 0 {
+				ends = short(time.Duration(p.ExpiresMS) * time.Millisecond)
 			}
+			token, who := r.holderText()
 			fmt.Fprintln(w, strings.Join([]string{r.title(), r.heldText(), ends, r.waitingText(), token, who}, "\t"))
 		}
 		_ = w.Flush()
@@ -161,6 +169,9 @@ func rowsText(rows []statusRow, took time.Duration) string {
 
 // who identifies a party in few words.
 func (p partyRow) who() string {
+	if p.Label != "" {
+		return shown(p.Label)
+	}
 	if p.Session != "" {
 		return "session " + shown(p.Session)
 	}
@@ -197,6 +208,7 @@ func (p partyRow) text(now time.Time) string {
 			parts = append(parts, fmt.Sprintf(format, args...))
 		}
 	}
+	add(p.Label != "", "%s", shown(p.Label))
 	add(p.Token != "", "token %s", p.Token)
 	if p.Since != nil {
 		add(true, "since %s (%s)", p.Since.Local().Format(time.DateTime), short(max(now.Sub(*p.Since), 0)))
@@ -207,33 +219,11 @@ func (p partyRow) text(now time.Time) string {
 	add(p.ExpiresMS > 0, "ends in %s unless renewed", short(time.Duration(p.ExpiresMS)*time.Millisecond))
 	add(p.Session != "", "session %s", shown(p.Session))
 	add(p.Owner != "", "owner %s", shown(p.Owner))
+	if locker.ValidTrace(p.Trace) {
+		add(true, "trace %s", p.Trace[3:35])
+	}
 	if len(parts) == 0 {
 		return "somebody of whom nothing is known"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// Rows have texts, numbers, and times of momentOf alone, which are always JSON.
-
-func (r statusRow) json() string {
-	text, _ := json.MarshalIndent(r, "", "  ")
-	return string(text) + "\n"
-}
-
-func rowsJSON(rows []statusRow) string {
-	if rows == nil {
-		rows = []statusRow{}
-	}
-	text, _ := json.MarshalIndent(rows, "", "  ")
-	return string(text) + "\n"
-}
-
-// rowsNDJSON is an object on each line.
-func rowsNDJSON(rows []statusRow) string {
-	var b strings.Builder
-	for _, r := range rows {
-		text, _ := json.Marshal(r)
-		b.Write(append(text, '\n'))
-	}
-	return b.String()
 }

@@ -146,7 +146,7 @@ func TestLossWhileStopped(t *testing.T) {
 	c.typeIn(t, ctrlZ)
 	c.see(t, "shell: stopped, terminal given back: true")
 	wantState(t, pid, "T")
-	time.Sleep(2 * time.Second) // the longest hold: nothing tells of its end while locker is stopped
+	time.Sleep(2 * time.Second) // the longest hold: a process that is stopped can't say that it is over
 	c.typeIn(t, "fg\n")
 	c.see(t, "CMD gets TERM now and KILL after 10s")
 	c.see(t, "shell: exit code 119, terminal given back: true")

@@ -1,0 +1,148 @@
+// Package top shows the locks of a service on a terminal while they change.
+package top
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/fencedlock/locker/cmd/locker/internal/pace"
+)
+
+// Row is a lock as it is shown. What isn't known is "-" or "?".
+type Row struct {
+	Key     string // what distinguishes it from the others
+	Name    string // empty: the service doesn't know it, and Detail isn't asked
+	Title   string
+	Held    string
+	Waiting string
+	Token   string
+	Holder  string
+
+	HeldFor time.Duration // to sort by; negative: not known
+	Waiters int           // to sort by; negative: not known
+}
+
+// Screen is what to show and where.
+type Screen struct {
+	Title string // the first line
+	Every time.Duration
+	In    io.Reader // keys; the terminal doesn't echo them, and gives each at once
+	Out   io.Writer
+	Size  func() (width, height int)
+
+	// List returns all locks, and Detail all that is known of one, as lines. Both are called by one
+	// goroutine, one call after the other.
+	List   func(ctx context.Context) ([]Row, error)
+	Detail func(ctx context.Context, name string) (string, error)
+}
+
+// What terminals do with these is in ECMA-48 and in xterm's documentation of control sequences.
+const (
+	enter = "\x1b[?1049h\x1b[?25l\x1b[?7l" // another screen, no cursor, no line breaks of the terminal's own
+	leave = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+	home  = "\x1b[H"
+	clean = "\x1b[K" // to the end of the line
+	below = "\x1b[J" // to the end of the screen
+)
+
+// found is what one look has found.
+type found struct {
+	rows   []Row
+	detail string // of the lock that is open
+	of     string // its key
+	took   time.Duration
+	err    error
+}
+
+// Run shows the locks until q or Ctrl-C is typed, or ctx ends, which isn't an error. A look that fails
+// is shown, and the next one follows. The goroutine that reads In ends with the end of In.
+func (s Screen) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	if _, err := io.WriteString(s.Out, enter); err != nil {
+		cancel()
+		return err
+	}
+	looks, opened := make(chan found), make(chan Row, 1)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.look(ctx, looks, opened)
+	}()
+	err := s.show(ctx, keysOf(s.In), looks, opened)
+	cancel()
+	<-ended
+	if _, left := io.WriteString(s.Out, leave); err == nil {
+		err = left
+	}
+	return err
+}
+
+// look asks the service again and again, and at once when a lock is opened.
+func (s Screen) look(ctx context.Context, looks chan<- found, opened <-chan Row) {
+	var row Row
+	for ctx.Err() == nil {
+		began := time.Now()
+		f := found{of: row.Key}
+		f.rows, f.err = s.List(ctx)
+		if f.err == nil && row.Name != "" {
+			f.detail, f.err = s.Detail(ctx, row.Name)
+		}
+		f.took = time.Since(began)
+		select {
+		case looks <- f:
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case row = <-opened:
+		case <-time.After(pace.Pause(s.Every, f.took)):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// redraw is the longest time between two drawings of the screen, because its size may have changed.
+const redraw = time.Second
+
+func (s Screen) show(ctx context.Context, keys <-chan key, looks <-chan found, opened chan Row) error {
+	v := view{title: s.Title, every: s.Every}
+	for {
+		width, height := s.Size()
+		if err := s.draw(v.lines(width, height)); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-looks:
+			v.take(f)
+		case k, more := <-keys:
+			if !more || k == keyQuit || k == 'q' && !v.typing {
+				return nil
+			}
+			before := v.open
+			v.press(k)
+			if v.open.Key != before.Key {
+				select { // of several that were opened before the next look, the last one counts
+				case <-opened:
+				default:
+				}
+				opened <- v.open
+			}
+		case <-time.After(redraw):
+		}
+	}
+}
+
+func (s Screen) draw(lines []string) error {
+	text := home
+	for i, line := range lines {
+		if i > 0 {
+			text += "\r\n"
+		}
+		text += line + clean
+	}
+	_, err := io.WriteString(s.Out, text+below)
+	return err
+}

@@ -1,0 +1,98 @@
+// Package ui serves a page that shows the locks of a service while they change.
+//
+//	GET /               the page
+//	GET /events         server-sent events: "snapshot" with all locks, then a "change" for each look
+//	GET /api/info       the backend, and how the names of the locks begin
+//	GET /api/locks      all locks, as a JSON array
+//	GET /api/lock?name= one lock, with those who wait for it
+//
+// However many look at the page, the service is asked once for all of them, and not at all while nobody
+// looks. Nothing here changes anything on the service.
+package ui
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+)
+
+// Config is what the page shows and who may see it.
+type Config struct {
+	Backend string        // the name of the backend, for the title
+	Prefix  string        // how the names of the locks begin that List returns
+	Every   time.Duration // from one look to the next, at least
+	Token   string        // a request for locks must have it as its bearer token; empty: none is needed
+	Hosts   []string      // the host names, without a port, that a request may be for; nil: any
+
+	// List returns all locks. Inspect returns one lock by its name; ok is false if there can't be one
+	// of that name. Both are called by several goroutines.
+	List    func(ctx context.Context) ([]Lock, error)
+	Inspect func(ctx context.Context, name string) (lock json.RawMessage, ok bool, err error)
+}
+
+type server struct {
+	Config
+	hub *hub
+}
+
+// Handler returns the page and all that it asks for.
+func Handler(c Config) http.Handler {
+	s := &server{Config: c, hub: newHub(c.Every, c.List)}
+	mux := http.NewServeMux()
+	for path, file := range pages {
+		mux.Handle("GET "+path, file)
+	}
+	for path, answer := range map[string]http.HandlerFunc{
+		"/events":    s.events,
+		"/api/info":  s.info,
+		"/api/locks": s.locks,
+		"/api/lock":  s.lock,
+	} {
+		mux.Handle("GET "+path, s.authorized(answer))
+	}
+	return s.guarded(mux)
+}
+
+// info is what the page shows around the locks.
+func (s *server) info(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, struct {
+		Backend string `json:"backend"`
+		Prefix  string `json:"prefix"`
+	}{s.Backend, s.Prefix})
+}
+
+func (s *server) locks(w http.ResponseWriter, r *http.Request) {
+	list, err := s.List(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	all := make([]json.RawMessage, 0, len(list))
+	for _, l := range list {
+		all = append(all, l.JSON)
+	}
+	writeJSON(w, all)
+}
+
+func (s *server) lock(w http.ResponseWriter, r *http.Request) {
+	lock, ok, err := s.Inspect(r.Context(), r.URL.Query().Get("name"))
+	switch {
+	case err != nil && !ok:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadGateway)
+	default:
+		writeJSON(w, lock)
+	}
+}
+
+func writeJSON(w http.ResponseWriter, v any) {
+	text, err := json.Marshal(v)
+	if err != nil { // a JSON of the caller's that is none
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text) // a browser that has gone
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/ui"
+)
+
+const uiLong = `Serves a page that shows the locks that are held or waited for, while they change: who holds each, who
+waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
+changes on the service.
+
+The service is asked once for all who look at the page, and not at all while nobody does: every 2
+seconds, or ten times as long as the last answer took.
+
+Only this machine can reach the page, unless --listen says otherwise. Then a browser needs the token
+in --token-file, and the page is served with TLS. --insecure leaves TLS to a proxy in front of it.
+
+It ends with Ctrl-C. The exit code is 128+n when signal n ended it. The others:
+
+  116  usage: bad arguments, an address that isn't free, or a backend that can't tell
+  117  the lock service failed`
+
+const uiExample = `  locker ui
+  locker ui --listen 127.0.0.1:8400 invoices/
+  locker ui --listen :8321 --token-file token --cert cert.pem --key key.pem`
+
+// uiWaiters are the waiters of one lock that the page shows.
+const uiWaiters = 100
+
+func newUI() *cobra.Command {
+	o := uiOptions{}
+	cmd := &cobra.Command{
+		Use:               "ui [flags] [PREFIX]",
+		Short:             "Show the locks in a browser while they change",
+		Long:              uiLong,
+		Example:           uiExample,
+		Args:              oneName("PREFIX", false),
+		ValidArgsFunction: noFile,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return o.run(cmd, strings.Join(args, ""))
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:8321", "`ADDRESS` of the page; port 0 is a free one")
+	flags.DurationVar(&o.every, "every", 2*time.Second, "time from one look at the service to the next")
+	flags.StringVar(&o.tokenFile, "token-file", "", "`FILE` with what a browser has to know to see locks")
+	flags.StringVar(&o.cert, "cert", "", "`FILE` with the certificate for TLS, in PEM")
+	flags.StringVar(&o.key, "key", "", "`FILE` with its private key, in PEM")
+	flags.BoolVar(&o.insecure, "insecure", false, "serve other machines without TLS")
+	mustComplete(cmd, "backend", nil)
+	mustComplete(cmd, "listen", nil)
+	return cmd
+}
+
+func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
+	token, err := o.check()
+	if err != nil {
+		return err
+	}
+	ctx, stop := untilInterrupted()
+	defer stop()
+	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"))
+	if err != nil {
+		return errors.Join(interruption(ctx), err)
+	}
+	defer func() { _ = l.Close() }() // it has nothing to release
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	server := &http.Server{
+		Handler: ui.Handler(ui.Config{
+			Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
+			List:    func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
+			Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) { return uiLock(ctx, l, name) },
+		}),
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the events
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       time.Minute,
+		ErrorLog:          log.New(discard{}, "", 0), // what strangers send is no news
+	}
+	flush(sayAside(cmd.ErrOrStderr(), fmt.Sprintf("the locks of %s are on %s", l.Guarantees().Backend, o.url(listener.Addr()))))
+	return serve(ctx, server, func() error {
+		if o.cert != "" {
+			return server.ServeTLS(listener, o.cert, o.key)
+		}
+		return server.Serve(listener)
+	})
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+
+// serve returns when ctx has ended and no answer is under way, or when the server has failed.
+func serve(ctx context.Context, server *http.Server, run func() error) error {
+	failed := make(chan error, 1)
+	go func() { failed <- run() }()
+	select {
+	case err := <-failed:
+		return err // of --cert and --key
+	case <-ctx.Done():
+	}
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	_ = server.Shutdown(late)
+	<-failed //nolint:errcheck // it says that the server is closed
+	return interruption(ctx)
+}
+
+// uiLocks lists for the page. The time to the end of a lease is left out, so that a lock whose lease is
+// renewed isn't a lock that has changed.
+func uiLocks(ctx context.Context, l locker.Locker, prefix string) ([]ui.Lock, error) {
+	var locks []ui.Lock
+	now := time.Now()
+	for s, err := range locker.List(ctx, l, prefix, 0) {
+		if err != nil {
+			return nil, err
+		}
+		row := rowOf(s, now)
+		if row.Holder != nil {
+			row.Holder.ExpiresMS = 0
+		}
+		text, _ := json.Marshal(row) // as in rowsNDJSON
+		locks = append(locks, ui.Lock{Key: row.Key, JSON: text})
+	}
+	return locks, nil
+}
+
+func uiLock(ctx context.Context, l locker.Locker, name string) (json.RawMessage, bool, error) {
+	s, err := locker.Inspect(ctx, l, name, uiWaiters)
+	if err != nil {
+		return nil, !errors.Is(err, locker.ErrName), err
+	}
+	text, _ := json.Marshal(rowOf(s, time.Now()))
+	return text, true, nil
+}
