@@ -24,9 +24,9 @@ var backends = []backend{
 	{name: "redis", ttl: 3 * time.Second, start: startRedis, libraries: slices.Concat(redisLibraries, redisPlanted), promises: redisbackend.Guarantees()},
 	{name: "postgres", ttl: 3 * time.Second, start: startPostgres, libraries: postgresLibraries, promises: pgbackend.Guarantees(), nameless: true},
 	{name: "etcd", ttl: 3 * time.Second,
-		start: startEtcd, libraries: slices.Concat(etcdLibraries, etcdPlanted), promises: etcdbackend.Guarantees(), static: true},
+		start: startEtcd, libraries: slices.Concat(etcdLibraries, etcdPlanted), promises: etcdbackend.Guarantees(), static: true, elects: true},
 	{name: "zookeeper", ttl: 4 * time.Second, // the shortest session of the servers' default
-		start: startZooKeeper, libraries: zooKeeperLibraries, promises: zkbackend.Guarantees()},
+		start: startZooKeeper, libraries: zooKeeperLibraries, promises: zkbackend.Guarantees(), elects: true},
 	{name: "redlock", ttl: 3 * time.Second, start: startRedlock, libraries: redlockLibraries, promises: redlockbackend.Guarantees(), independent: true},
 }
 
@@ -41,7 +41,11 @@ type backend struct {
 	nameless    bool              // requests don't contain the name of the lock
 	independent bool              // requests go to all servers
 	static      bool              // the servers aren't linked with the system's library
+	elects      bool              // the servers elect a leader
 }
+
+// has reports whether a fault exists for the backend.
+func (b backend) has(f fault) bool { return (b.elects || !f.leader) && (!b.static || !f.preloads) }
 
 func (b backend) library(name string) (library, error) {
 	for _, l := range b.libraries {

@@ -12,155 +12,143 @@ import (
 // campaign is what a run was asked for.
 type campaign struct {
 	selection
-	rounds int
-	seed   uint64
-	end    time.Time // no round begins after it
-	log    io.Writer
+	rounds     int // of each fault
+	peerRounds int // the same for other libraries than this project, if it is less
+	parallel   int // rounds at the same time
+	seed       uint64
+	end        time.Time // no round begins after it
+	log        io.Writer
+
+	places chan struct{} // one for each round that is under way, and each start of servers
+	stalls stalls
+
+	mu     sync.Mutex // guards the following, all rows, and log
 	result *result
 }
 
-// run runs all backends that match, one after the other.
+// laneKind is a kind of faults that have servers of their own.
+type laneKind struct {
+	name   string
+	has    func(f fault) bool
+	shared bool // many rounds may have the same servers at the same time
+}
+
+// laneKinds are the lanes of each backend. What is done to the servers happens in one round at a
+// time.
+var laneKinds = []laneKind{
+	{"victims", func(f fault) bool { return f.serviceFault == nil }, true},
+	{"servers", func(f fault) bool { return f.serviceFault != nil && !f.leader && !f.preloads }, false},
+	{"leaders", func(f fault) bool { return f.leader }, false},
+	{"preload", func(f fault) bool { return f.preloads }, false},
+}
+
+// maxLanes is how many lanes there are at the same time, because each has servers: on two CPUs those
+// of twenty lanes answer too late to be opened.
+const maxLanes = 6
+
+// run runs all lanes of the backends that match. A lane that fails doesn't end the others.
 func (c *campaign) run(ctx context.Context) error {
 	if err := removeLeftovers(ctx); err != nil {
 		return err
 	}
+	defer c.stalls.watch()()
+	c.places = make(chan struct{}, c.parallel)
+	atOnce := make(chan struct{}, min(c.parallel, maxLanes))
+	var errs []error
+	var lanes sync.WaitGroup
 	for _, b := range backends {
 		if !c.backends.MatchString(b.name) {
 			continue
 		}
-		if err := c.runBackend(ctx, b); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
+		for _, k := range laneKinds {
+			atOnce <- struct{}{}
+			lanes.Go(func() {
+				defer func() { <-atOnce }()
+				if err := c.runLane(ctx, b, k); err != nil {
+					c.mu.Lock()
+					defer c.mu.Unlock()
+					errs = append(errs, fmt.Errorf("%s, %s: %w", b.name, k.name, err))
+				}
+			})
 		}
 	}
-	return nil
+	lanes.Wait()
+	return errors.Join(errs...)
 }
 
-func (c *campaign) runBackend(ctx context.Context, b backend) (err error) {
-	if len(c.of(b)) == 0 {
+// runLane starts servers, and runs the rounds of all faults of one kind: first one round of each
+// fault, then the next one of each.
+func (c *campaign) runLane(ctx context.Context, b backend, k laneKind) (err error) {
+	all := c.experiments(ctx, b, k)
+	if len(all) == 0 {
 		return nil
 	}
-	s, err := b.start(ctx)
-	if err != nil {
+	defer c.finish(all)
+	s, err := c.startService(ctx, b)
+	if err != nil || s == nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	s.ttl = b.ttl
-	c.result.Services[b.name] = s.version
-	return c.runFaults(ctx, b, s)
-}
-
-// runFaults runs all faults that match, one after the other.
-func (c *campaign) runFaults(ctx context.Context, b backend, s *service) error {
-	for _, f := range faults {
-		libraries := meeting(f.name, c.of(b))
-		if !c.faults.MatchString(f.name) || len(libraries) == 0 || f.leader && s.leader == nil || f.preloads && b.static {
-			continue
-		}
-		if f.needs != nil {
-			if err := f.needs(ctx); err != nil {
-				c.result.Left = append(c.result.Left, fmt.Sprintf("%s, %s: %v", b.name, f.name, err))
-				continue
-			}
-		}
-		for _, w := range workloads {
-			if !c.workloads.MatchString(w.name) {
-				continue
-			}
-			if err := c.runFault(ctx, b, s, f, w, libraries); err != nil {
-				return fmt.Errorf("%s: %w", f.name, err)
-			}
-		}
-	}
-	return nil
-}
-
-// entry is a row with what it needs to grow.
-type entry struct {
-	*row
-	library library
-}
-
-// runFault has all libraries meet one fault, in rounds: in each round all at the same time. A
-// planted lock takes part until its mistake is found.
-func (c *campaign) runFault(ctx context.Context, b backend, s *service, f fault, w workload, libraries []library) error {
-	entries := entriesOf(b, f, w, libraries)
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
 	for round := range c.rounds {
-		if time.Now().After(c.end) {
-			c.result.Left = append(c.result.Left, fmt.Sprintf("%s, %s, %s: %d rounds of %d, the time was over", b.name, f.name, w.name, round, c.rounds))
-			break
-		}
-		active := entries
-		if c.planted {
-			if active = unsettled(entries); len(active) == 0 {
-				break
+		for _, x := range all {
+			if len(c.active(x, round)) == 0 {
+				c.add(x, round, nil)
+				continue
+			}
+			if !c.take(ctx) {
+				return context.Cause(ctx)
+			}
+			if k.shared {
+				rounds.Go(func() {
+					defer c.give()
+					_ = c.round(ctx, s, x, round) // the servers have no fault that could fail
+				})
+				continue
+			}
+			err := c.round(ctx, s, x, round)
+			c.give()
+			if err != nil {
+				return fmt.Errorf("%s: %w", x.fault.name, err)
 			}
 		}
-		if f.before != nil {
-			if err := f.before(ctx, s); err != nil {
-				return err
-			}
-		}
-		c.round(ctx, b, s, f, w, active, round)
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if f.serviceFault != nil {
-			s.background.Wait()
-			if err := s.ready(ctx); err != nil {
-				return fmt.Errorf("the servers after the fault: %w", err)
-			}
-		}
-	}
-	if f.after != nil {
-		if err := f.after(ctx, s); err != nil {
-			return err
-		}
-	}
-	for _, e := range entries {
-		if e.Rounds+e.Void == 0 {
-			continue
-		}
-		c.result.Rows = append(c.result.Rows, e.row)
-		fmt.Fprintln(c.log, e.summary())
 	}
 	return nil
 }
 
-func entriesOf(b backend, f fault, w workload, libraries []library) (entries []entry) {
-	for _, l := range libraries {
-		r := row{Backend: b.name, Fault: f.name, Workload: w.name, Library: l.name}
-		entries = append(entries, entry{&r, l})
-		if l.tokens {
-			fenced := r
-			fenced.Fence = true
-			entries = append(entries, entry{&fenced, l})
-		}
+// startService returns nil without an error if the time is over.
+func (c *campaign) startService(ctx context.Context, b backend) (*service, error) {
+	if !c.take(ctx) {
+		return nil, context.Cause(ctx)
 	}
-	return entries
+	defer c.give()
+	s, err := b.start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.ttl = b.ttl
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if earlier := c.result.Services[b.name]; earlier != "" && earlier != s.version {
+		return nil, errors.Join(fmt.Errorf("%s has run, and now it is %s: want the same version", earlier, s.version), s.stop())
+	}
+	c.result.Services[b.name] = s.version
+	return s, nil
 }
 
-func (c *campaign) round(ctx context.Context, b backend, s *service, f fault, w workload, entries []entry, round int) {
-	plan := newSchedule(c.seed, b.name, f.name, round, b.ttl)
-	var g *gathered
-	if f.serviceFault != nil {
-		g = gatherAll(len(entries), func(ctx context.Context) error { return f.serviceFault(ctx, s, plan) })
+// take waits for a place. It returns false if ctx or the time is over.
+func (c *campaign) take(ctx context.Context) bool {
+	select {
+	case c.places <- struct{}{}:
+	case <-ctx.Done():
+		return false
 	}
-	histories := make([]history, len(entries))
-	errs := make([]error, len(entries))
-	var all sync.WaitGroup
-	for i, e := range entries {
-		name := fmt.Sprintf("campaign-%s-%s-%d-%d", f.name, w.name, round, i)
-		all.Go(func() {
-			histories[i], errs[i] = newMatch(b, s, e.library, w, e.Fence, f, plan, name, g).run(ctx)
-		})
+	if ctx.Err() == nil && time.Now().Before(c.end) {
+		return true
 	}
-	all.Wait()
-	for i, e := range entries {
-		if errs[i] != nil {
-			e.void(errs[i].Error())
-		} else {
-			e.add(judge(histories[i]), histories[i].Bound)
-		}
-		e.Fails, e.Excused = check(*e.row, e.library, f, b.promises)
-	}
+	c.give()
+	return false
 }
+
+func (c *campaign) give() { <-c.places }

@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,86 +26,57 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// shortCampaign is one round of what matches the patterns.
-func shortCampaign(t *testing.T, backend, fault, library, workload string, planted bool) *campaign {
+// shortCampaign is one round of what matches the patterns, with this project alone.
+func shortCampaign(t *testing.T, backend, fault, workload string) *campaign {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("-short: it needs servers in containers")
 	}
-	s, err := newSelection(backend, fault, library, workload, planted)
+	s, err := newSelection(backend, fault, "^"+thisProject+"$", workload, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &campaign{selection: s, rounds: 1, seed: 1, end: time.Now().Add(10 * time.Minute), log: t.Output(), result: newResult(t.Context(), 1)}
+	return &campaign{
+		selection: s, rounds: 1, parallel: 16, seed: 1, end: time.Now().Add(10 * time.Minute),
+		log: t.Output(), result: newResult(t.Context(), 1),
+	}
 }
 
-// faultGroups are faults that need servers of their own: those of the servers, because no other
-// round may have the same ones. Faults of victims happen side by side.
-var faultGroups = []struct {
-	name       string
-	has        func(f fault) bool
-	sideBySide bool
-}{
-	{"victims", func(f fault) bool { return f.serviceFault == nil }, true},
-	{"servers", func(f fault) bool { return f.serviceFault != nil && !f.leader }, false},
-	{"leaders", func(f fault) bool { return f.leader }, false},
-}
-
-// TestEachFault runs one round of each fault on each backend, with this library alone.
+// TestEachFault runs one round of each fault on each backend. A round that is void, such as on a
+// machine that stalled, gets a second one.
 func TestEachFault(t *testing.T) {
+	c := shortCampaign(t, "", "", counterWorkload)
+	if err := c.run(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if again := voidFaults(c.result.Rows); len(again) > 0 {
+		c.rounds, c.faults = 2, regexp.MustCompile("^("+strings.Join(again, "|")+")$")
+		if err := c.run(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 	for _, b := range backends {
-		for _, g := range faultGroups {
-			t.Run(b.name+"/"+g.name, func(t *testing.T) {
-				t.Parallel()
-				s := startService(t, b)
-				for _, f := range faults {
-					if !g.has(f) {
-						continue
-					}
-					t.Run(f.name, func(t *testing.T) {
-						if g.sideBySide {
-							t.Parallel()
-						}
-						runRound(t, b, s, f)
-					})
+		for _, f := range faults {
+			if !b.has(f) {
+				continue
+			}
+			t.Run(b.name+"/"+f.name, func(t *testing.T) {
+				if why := c.result.Left[b.name+", "+f.name]; why != "" {
+					t.Skip(why)
 				}
+				wantSound(t, slices.DeleteFunc(backendRows(c.result, b.name), func(r *row) bool { return r.Fault != f.name }))
 			})
 		}
 	}
 }
 
-func startService(t *testing.T, b backend) *service {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("-short: it needs servers in containers")
-	}
-	s, err := b.start(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.ttl = b.ttl
-	t.Cleanup(func() {
-		if err := s.stop(); err != nil {
-			t.Error(err)
+func voidFaults(rows []*row) (names []string) {
+	for _, r := range rows {
+		if r.Rounds == 0 {
+			names = append(names, regexp.QuoteMeta(r.Fault))
 		}
-	})
-	return s
-}
-
-// runRound runs one round of a fault, if the fault exists for that service and on this machine.
-func runRound(t *testing.T, b backend, s *service, f fault) {
-	t.Helper()
-	c := shortCampaign(t, "", f.name, "^"+thisProject+"$", counterWorkload, false)
-	if err := c.runFaults(t.Context(), b, s); err != nil {
-		t.Fatal(err)
 	}
-	if len(c.result.Left) > 0 {
-		t.Skip(c.result.Left)
-	}
-	if len(c.result.Rows) == 0 {
-		t.Skip("the backend doesn't have this fault")
-	}
-	wantSound(t, c.result.Rows)
+	return names
 }
 
 // wantSound checks the rows of a library with tokens.
@@ -112,7 +86,10 @@ func wantSound(t *testing.T, rows []*row) {
 		t.Errorf("%d rows, want one without the fence and one with it", len(rows))
 	}
 	for _, r := range rows {
-		if len(r.Fails) > 0 || r.Rounds != 1 {
+		if r.Rounds == 0 && slices.Contains(r.Why, tooBusy) {
+			t.Skip(r.summary()) // what was found proves nothing
+		}
+		if len(r.Fails) > 0 || r.Rounds == 0 {
 			t.Error(r.summary())
 		}
 	}
@@ -120,8 +97,7 @@ func wantSound(t *testing.T, rows []*row) {
 
 // TestWorkloadsInPause has each workload on a real server, in the fault that the fence is for.
 func TestWorkloadsInPause(t *testing.T) {
-	t.Parallel()
-	c := shortCampaign(t, "^redis$", "pause", "^"+thisProject+"$", "", false)
+	c := shortCampaign(t, "^redis$", pauseFault, "")
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -129,6 +105,9 @@ func TestWorkloadsInPause(t *testing.T) {
 		t.Errorf("%d rows, want two for each workload", len(c.result.Rows))
 	}
 	for _, r := range c.result.Rows {
+		if slices.Contains(r.Why, tooBusy) {
+			t.Skip(r.summary()) // what was found proves nothing
+		}
 		if len(r.Fails) > 0 || r.Rounds != 1 {
 			t.Error(r.summary())
 		}
@@ -143,8 +122,11 @@ func TestPlanted(t *testing.T) {
 	if err := netns.Usable(); err != nil {
 		t.Skip(err)
 	}
-	t.Parallel()
-	c := shortCampaign(t, "redis|etcd", "", "", counterWorkload, true)
+	c := shortCampaign(t, "redis|etcd", "", counterWorkload)
+	var err error
+	if c.selection, err = newSelection("redis|etcd", "", "", counterWorkload, true); err != nil {
+		t.Fatal(err)
+	}
 	c.rounds = 100
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)

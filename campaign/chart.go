@@ -11,7 +11,7 @@ import (
 type chart struct {
 	title  string
 	unit   string
-	short  string // the main point in words, for those who don't see the picture
+	short  string // the main point in words, for readers who can't see the picture
 	groups []group
 }
 
@@ -96,7 +96,7 @@ func chartOfLosses(r *result) chart {
 	var words []string
 	for _, b := range backends {
 		for _, w := range backendRows(r, b.name) {
-			if w.Fault != "pause" || w.Workload != counterWorkload || w.Acknowledged == 0 {
+			if w.Fault != pauseFault || w.Workload != counterWorkload || w.Acknowledged == 0 {
 				continue
 			}
 			share := 100 * float64(w.Lost) / float64(w.Acknowledged)

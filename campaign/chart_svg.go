@@ -131,8 +131,8 @@ func escaped(words string) (string, error) {
 	return out.String(), err
 }
 
-// svgText has colors for light and dark pages. The background is its own, so that it can be read on
-// a page whose theme isn't that of the system.
+// svgText has colors for light and dark screens, by the setting of the reader's system. The page
+// around the picture may be set differently, so the picture has a background of its own.
 var svgText = template.Must(template.New("").Funcs(template.FuncMap{"escaped": escaped}).Parse(
 	`<svg xmlns="http://www.w3.org/2000/svg" width="{{.Width}}" height="{{.Height}}" viewBox="0 0 {{.Width}} {{.Height}}" role="img" aria-labelledby="title short">
 <title id="title">{{escaped .Title}}</title>

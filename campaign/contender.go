@@ -63,7 +63,7 @@ func contend(text string, in io.Reader, out io.Writer) error {
 	return c.serve()
 }
 
-// serve executes orders until it is told to quit, or the program ends.
+// serve executes orders until it gets the order to quit, or the program ends.
 func (c *contender) serve() error {
 	for {
 		var o order
@@ -119,7 +119,7 @@ func (c *contender) update(w *watch, think time.Duration) error {
 	return c.write(w, u, read)
 }
 
-// hold is an update with a fault in it. If it is blind, it writes without another look, as a
+// hold is an update with a fault in it. If it is unchecked, the victim writes without another look, as a
 // process does that is stopped after its last look.
 func (c *contender) hold(w *watch, o order) error {
 	u, read, err := c.read(w)
@@ -131,7 +131,7 @@ func (c *contender) hold(w *watch, o order) error {
 	if _, err := c.ask(request{Say: sayHere}); err != nil {
 		return err
 	}
-	if o.Blind || w.look() {
+	if o.Unchecked || w.look() {
 		if held {
 			err = c.write(w, u, read)
 		}

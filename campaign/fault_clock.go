@@ -21,7 +21,7 @@ var clockFaults = []fault{
 
 func jumping(name, what string, ahead time.Duration) fault {
 	return fault{
-		name: name, what: what, ahead: ahead, lasts: true, harmless: true, hazard: clientClock,
+		name: name, what: what, ahead: ahead, outlasts: true, harmless: true, hazard: clientClock,
 		needs: func(ctx context.Context) error {
 			_, err := skewed.program(ctx)
 			return err
@@ -61,7 +61,7 @@ func (s *skewedProgram) remove() {
 }
 
 // jump sets the wall clock of this process, if it is such a build, and returns when it has jumped: it
-// is ahead by d from now on. In another build nothing jumps, and the round would tell nothing.
+// is ahead by d from now on. In another build nothing jumps, and the round would be void.
 func jump(d time.Duration) error {
 	if d == 0 {
 		return nil

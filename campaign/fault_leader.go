@@ -12,23 +12,23 @@ import (
 // The next leader gives the lease its whole time again, so a rival comes in later, and never sooner.
 var leaderFaults = []fault{
 	{name: "leader-kill", what: "the leader is killed (SIGKILL), and started again when another one leads",
-		leader: true, lasts: true, serviceFault: killLeader},
+		leader: true, outlasts: true, serviceFault: killLeader},
 	{name: "leader-stop", what: "the leader is stopped (SIGSTOP) for longer than the TTL, and continues when another one leads",
-		leader: true, lasts: true, serviceFault: stopLeader},
+		leader: true, outlasts: true, serviceFault: stopLeader},
 	{name: "leader-cut", what: "all packets between the leader and the other servers are dropped for longer than the TTL; clients still reach all",
-		leader: true, lasts: true, needs: isolationUsable, serviceFault: isolateLeader},
-	silent(fault{name: "expiry-leader-kill", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is killed",
+		leader: true, outlasts: true, needs: isolationUsable, serviceFault: isolateLeader},
+	afterSilence(fault{name: "expiry-leader-kill", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is killed",
 		serviceFault: killLeader}),
-	silent(fault{name: "expiry-leader-stop", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is stopped for longer than the TTL",
+	afterSilence(fault{name: "expiry-leader-stop", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is stopped for longer than the TTL",
 		serviceFault: stopLeader}),
 }
 
-// silent stops the holder before the leader's fault, which comes just before the lease would end.
+// afterSilence stops the holder before the leader's fault, which comes just before the lease would end.
 // Unlike in a pause the holder looks at its lock before it writes.
-func silent(f fault) fault {
+func afterSilence(f fault) fault {
 	then := f.serviceFault
-	f.leader, f.away, f.elects = true, true, true
-	f.strike, f.mend = pauseVictim, resumeVictim
+	f.leader, f.silent, f.elects = true, true, true
+	f.inject, f.undo = pauseVictim, resumeVictim
 	f.serviceFault = func(ctx context.Context, s *service, plan schedule) error {
 		wait(ctx, time.After(plan.Leader))
 		return then(ctx, s, plan)
@@ -61,11 +61,11 @@ func isolateLeader(ctx context.Context, s *service, _ schedule) error {
 	if err != nil {
 		return err
 	}
-	heal, err := s.isolate(ctx, former)
+	restore, err := s.isolate(ctx, former)
 	if err == nil {
 		err = s.outlast(ctx, former)
 	}
-	return errors.Join(err, heal())
+	return errors.Join(err, restore())
 }
 
 // outlast returns when another server leads, and at least when more than a TTL has passed.

@@ -14,21 +14,21 @@ import (
 // Two of them begin before the victim has the lock, because they happen to its acquisition.
 var linkFaults = []fault{
 	slow(fault{name: "slow", what: "each answer takes 100 ms longer from the start, and the section lasts longer than the TTL",
-		lasts: true, harmless: true}),
+		outlasts: true, harmless: true}),
 	{name: "slow-answers", what: "each answer takes half of the TTL longer until the section is over, which lasts longer than the TTL",
-		lasts: true, relayed: true, renews: true,
-		strike: func(_ context.Context, m *match) error { m.link.Delay(0, m.backend.ttl/2); return nil },
-		heal:   healLink},
+		outlasts: true, relayed: true, renews: true,
+		inject:        func(_ context.Context, m *match) error { m.link.Delay(0, m.backend.ttl/2); return nil },
+		beforeRelease: healLink},
 	{name: "late-renewal", what: "the holder's requests are held back for longer than the TTL, and arrive when the rival has the lock",
-		away: true, relayed: true, strike: holdBack, mend: healLink},
+		silent: true, relayed: true, inject: holdBack, undo: healLink},
 	{name: "late-acquire", what: "the holder's requests to acquire are held back for longer than the TTL, and arrive when the rival has the lock",
-		relayed: true, arm: lateAcquire},
+		relayed: true, beforeAcquire: lateAcquire},
 	{name: "late-release", what: "the holder's request to release is held back until the rival has the lock",
-		relayed: true, timed: true, heal: lateRelease},
+		relayed: true, timed: true, beforeRelease: lateRelease},
 	{name: "lost-acquire", what: "the reply to the holder's request to acquire is lost, and its connection is broken",
-		relayed: true, timed: true, arm: lostAcquire},
+		relayed: true, timed: true, beforeAcquire: lostAcquire},
 	{name: "lost-release", what: "the reply to the holder's request to release is lost, and its connection is broken",
-		relayed: true, timed: true, heal: lostRelease},
+		relayed: true, timed: true, beforeRelease: lostRelease},
 }
 
 func holdBack(_ context.Context, m *match) error {
@@ -44,7 +44,7 @@ func healLink(_ context.Context, m *match) error {
 // lateAcquire holds the victim's requests back until the rival holds the lock, which the rival gets
 // because nobody else has it.
 func lateAcquire(ctx context.Context, m *match) error {
-	m.struck = now()
+	m.injected = now()
 	m.begin()
 	m.link.CutRequests()
 	m.meanwhile(ctx, func(ctx context.Context) {
@@ -58,7 +58,7 @@ func lateAcquire(ctx context.Context, m *match) error {
 
 // lateRelease holds the victim's requests back from just before its release.
 func lateRelease(ctx context.Context, m *match) error {
-	m.struck = now()
+	m.injected = now()
 	m.link.CutRequests()
 	m.meanwhile(ctx, func(ctx context.Context) {
 		m.awaitRival(ctx, m.limit())
@@ -70,7 +70,7 @@ func lateRelease(ctx context.Context, m *match) error {
 // lostAcquire lets the rival compete from the moment at which the reply is lost. The rival doesn't
 // hold the lock for long, because the victim wants it all the time.
 func lostAcquire(ctx context.Context, m *match) error {
-	m.struck = now()
+	m.injected = now()
 	m.loseReply()
 	m.meanwhile(ctx, func(ctx context.Context) {
 		m.breakWhenLost(ctx)
@@ -82,7 +82,7 @@ func lostAcquire(ctx context.Context, m *match) error {
 }
 
 func lostRelease(ctx context.Context, m *match) error {
-	m.struck = now()
+	m.injected = now()
 	m.loseReply()
 	m.meanwhile(ctx, m.breakWhenLost)
 	return nil
@@ -117,7 +117,7 @@ func (m *match) breakWhenLost(ctx context.Context) {
 	m.link.Heal()
 }
 
-// errNothingLost says that a round tells nothing, because the fault has not happened.
+// errNothingLost makes a round void, because the fault has not happened.
 var errNothingLost = errors.New("no reply was lost")
 
 // relay makes a link to the servers that can be disturbed. via maps the servers' addresses to those

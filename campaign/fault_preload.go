@@ -18,17 +18,17 @@ import (
 // the system's library, as etcd, notices nothing of it, and is left out.
 var preloadFaults = []fault{
 	preloading(fault{name: "server-clock-ahead", what: "the wall clocks of all servers jump ahead by a minute, and the section lasts longer than the TTL",
-		lasts: true, harmless: true, hazard: serverClock,
+		outlasts: true, harmless: true, hazard: serverClock,
 		serviceFault: func(_ context.Context, s *service, _ schedule) error {
 			return preload.set(s.state(), time.Minute, false)
 		}}),
 	preloading(fault{name: "server-clock-back", what: "the wall clocks of all servers jump back by a minute, and the section lasts longer than the TTL",
-		lasts: true, harmless: true, hazard: serverClock,
+		outlasts: true, harmless: true, hazard: serverClock,
 		serviceFault: func(_ context.Context, s *service, _ schedule) error {
 			return preload.set(s.state(), -time.Minute, false)
 		}}),
 	preloading(fault{name: "disk-stall", what: "for longer than the TTL, no call of the servers returns that waits for the disk (fsync, fdatasync)",
-		lingers: true, serviceFault: stallDisks}),
+		awaitsRival: true, serviceFault: stallDisks}),
 }
 
 // preloading starts the servers with the library before each round, because a jump back at its end
@@ -36,14 +36,13 @@ var preloadFaults = []fault{
 func preloading(f fault) fault {
 	f.preloads = true
 	f.needs = func(ctx context.Context) error { return preload.make(ctx) }
-	f.before = func(ctx context.Context, s *service) error {
+	f.beforeRound = func(ctx context.Context, s *service) error {
 		if err := preload.set(s.state(), 0, false); err != nil {
 			return err
 		}
 		return s.recreate(ctx, "--volume", preload.dir+":"+preloadDir+":ro",
 			"--env", "LD_PRELOAD="+preloadDir+"/"+preloadLibrary, "--env", preloadVariable+"="+preloadDir+"/"+s.state())
 	}
-	f.after = func(ctx context.Context, s *service) error { return s.recreate(ctx) }
 	return f
 }
 
@@ -108,7 +107,7 @@ func (p *preloaded) make(ctx context.Context) (err error) {
 	return nil
 }
 
-// state is the file of a service, because services run side by side in tests.
+// state is the file of a service, because several run at the same time.
 func (s *service) state() string { return "state-" + s.network }
 
 // set changes the state of all processes that have loaded the library with that file, at once: they

@@ -13,15 +13,15 @@ var serviceFaults = []fault{
 	{name: "restart", what: "all servers are stopped in good order and started with their data",
 		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.restart(ctx) }},
 	{name: "crash", what: "all servers are killed (SIGKILL) and started with the data that they have written",
-		lingers: true, hazard: crash,
+		awaitsRival: true, hazard: crash,
 		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.crash(ctx) }},
 	{name: "data-loss", what: "all servers are killed (SIGKILL) and started without any data",
-		lingers: true, hazard: dataLoss,
+		awaitsRival: true, hazard: dataLoss,
 		serviceFault: func(ctx context.Context, s *service, _ schedule) error { return s.recreate(ctx) }},
 	{name: "majority-stop", what: "a majority of the servers is stopped (SIGSTOP) for longer than the TTL, and then continues",
-		lingers: true, serviceFault: stopMajority},
+		awaitsRival: true, serviceFault: stopMajority},
 	{name: "connections", what: "500 clients connect and disconnect at once, again and again for longer than the TTL",
-		lasts: true, harmless: true, serviceFault: storm},
+		outlasts: true, harmless: true, serviceFault: storm},
 }
 
 // stopMajority leaves no majority for longer than the TTL. Of one server that one is stopped.
@@ -38,7 +38,7 @@ func stopMajority(ctx context.Context, s *service, _ schedule) error {
 
 const (
 	stormClients = 500
-	stormAtOnce  = 50 // who are connected
+	stormAtOnce  = 50 // of them are connected
 )
 
 // storm begins a storm of connections, which goes on in the background for as long as the sections

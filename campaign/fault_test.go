@@ -16,7 +16,7 @@ import (
 	"github.com/fencedlock/locker/conformance/proxy"
 )
 
-// Names choose faults on the command line and rows in the page, so each is one fault's.
+// Names choose faults on the command line and rows on the page, so each belongs to one fault.
 func TestFaultNames(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, f := range faults {
@@ -24,8 +24,17 @@ func TestFaultNames(t *testing.T) {
 			t.Errorf("fault %q, %q: want a name of its own and a sentence", f.name, f.what)
 		}
 		seen[f.name] = true
-		if f.leader && f.serviceFault == nil || f.away && f.lasts {
+		if f.leader && f.serviceFault == nil || f.silent && f.outlasts {
 			t.Errorf("fault %q contradicts itself", f.name)
+		}
+		lanes := 0
+		for _, k := range laneKinds {
+			if k.has(f) {
+				lanes++
+			}
+		}
+		if lanes != 1 {
+			t.Errorf("fault %q is in %d lanes, want 1", f.name, lanes)
 		}
 	}
 }
@@ -98,7 +107,7 @@ const testState = "state"
 func preloadFor(t *testing.T) (p *preloaded, run func(name string, args ...string) *exec.Cmd) {
 	t.Helper()
 	if _, err := exec.LookPath("cc"); err != nil {
-		t.Skip(err)
+		t.Skip("the servers' clocks and disks need a C compiler: ", err)
 	}
 	p = new(preloaded)
 	if err := p.make(t.Context()); err != nil {

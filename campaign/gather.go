@@ -9,7 +9,7 @@ import (
 // gathered makes a fault of the service happen once in a round, when all victims are in their
 // sections.
 type gathered struct {
-	strike func(ctx context.Context) error
+	inject func(ctx context.Context) error
 
 	mu      sync.Mutex
 	missing int // victims that have not arrived
@@ -18,8 +18,8 @@ type gathered struct {
 	err     error
 }
 
-func gatherAll(n int, strike func(ctx context.Context) error) *gathered {
-	return &gathered{strike: strike, missing: n, all: make(chan struct{})}
+func gatherAll(n int, inject func(ctx context.Context) error) *gathered {
+	return &gathered{inject: inject, missing: n, all: make(chan struct{})}
 }
 
 // gatherLimit is for how long victims wait for the others.
@@ -45,6 +45,6 @@ func (g *gathered) arrive() {
 
 // happen makes the fault happen, and returns when it is over.
 func (g *gathered) happen(ctx context.Context) error {
-	g.once.Do(func() { g.err = g.strike(ctx) })
+	g.once.Do(func() { g.err = g.inject(ctx) })
 	return g.err
 }

@@ -17,16 +17,18 @@
 //  1. backend.go, library.go, fault.go, workload.go: the tables of what can be run. selection.go:
 //     which rows of them are. fault_link.go, fault_clock.go, fault_preload.go,
 //     fault_service.go and fault_leader.go: more faults.
-//  2. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance
+//  2. campaign.go: lanes of rounds that run at the same time. experiment.go: the rounds of one fault.
+//     stalls.go: when the machine was too busy. result.go and resume.go: what is written.
+//  3. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance
 //     decides in it.
-//  3. contender.go, section.go and watch.go: what a contender does; wire.go and process.go: how the program
-//     talks with it. store.go: the data and its fence.
-//  4. workload_verdict.go: what is lost. verdict.go: from the history to findings. row.go and
+//  4. contender.go, section.go and watch.go: what a contender does; wire.go and process.go: how the
+//     program talks with it. store.go: the data and its fence.
+//  5. workload_verdict.go: what is lost. verdict.go: from the history to findings. row.go and
 //     rules.go: from findings to a row, and when a row fails. hazard.go: what the guarantees exclude.
 //     report.go and chart.go: docs/proof.md, with charts.
-//  5. redis.go, as an example of a backend: its servers and libraries. server.go: containers.
+//  6. redis.go, as an example of a backend: its servers and libraries. server.go: containers.
 //     server_faults.go and server_isolate.go: what can be done to servers.
-//  6. planted.go: locks with a mistake.
+//  7. planted.go: locks with a mistake.
 package main
 
 import (
@@ -72,8 +74,11 @@ func run(ctx context.Context) error {
 	limit := flag.Duration("time", time.Hour, "begin no round after this time")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
 	report := flag.String("report", "", "run nothing; write this `file`, such as ../docs/proof.md, from the JSON files that are named as arguments")
+	goOn := flag.Bool("continue", false, "go on with the run whose figures are in the file of -json: its rounds count, and its seed is used")
 	flag.IntVar(&c.rounds, "rounds", 50, "run this many `rounds` of each fault")
-	flag.Uint64Var(&c.seed, "seed", rand.Uint64(), "repeat the schedules of a run with this `seed`")
+	flag.IntVar(&c.peerRounds, "peer-rounds", -1, "run other libraries in up to this many of the `rounds`; -1: in all")
+	flag.IntVar(&c.parallel, "parallel", 8, "run up to this many `rounds` at the same time")
+	flag.Uint64Var(&c.seed, "seed", 0, "repeat the schedules of a run with this `seed` (default: a random one)")
 	flag.Parse()
 	if *report != "" {
 		return writeReport(*report, flag.Args())
@@ -81,16 +86,26 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("argument %q is invalid: want flags alone, such as -backend redis", flag.Arg(0))
 	}
+	if c.rounds < 1 || c.peerRounds < -1 || c.parallel < 1 {
+		return errors.New("a number of rounds is invalid: want -rounds and -parallel 1 or more, and -peer-rounds -1 or more")
+	}
+	if c.peerRounds == -1 {
+		c.peerRounds = c.rounds
+	}
 	var err error
 	if c.selection, err = newSelection(*backendName, *faultName, *libraryName, *workloadName, *planted); err != nil {
 		return err
 	}
 	defer skewed.remove()
 	defer preload.remove()
-	c.end, c.log, c.result = time.Now().Add(*limit), os.Stdout, newResult(ctx, c.seed)
+	begin := time.Now()
+	c.end, c.log = begin.Add(*limit), os.Stdout
+	if err := c.newResult(ctx, *output, *goOn); err != nil {
+		return err
+	}
 	fmt.Printf("seed %d\n", c.seed)
 	err = c.run(ctx)
-	c.result.Seconds = int(time.Since(c.result.Started).Seconds())
+	c.result.Seconds += int(time.Since(begin).Seconds())
 	err = errors.Join(err, c.result.write(*output))
 	if c.planted {
 		return errors.Join(err, c.unfound())
@@ -99,4 +114,21 @@ func run(ctx context.Context) error {
 		err = errors.Join(err, errFails)
 	}
 	return err
+}
+
+// newResult sets the result and the seed.
+func (c *campaign) newResult(ctx context.Context, file string, goOn bool) (err error) {
+	given := c.seed
+	if given == 0 {
+		c.seed = rand.Uint64()
+	}
+	c.result = newResult(ctx, c.seed)
+	if goOn {
+		if c.result, err = c.result.resume(file, given); err != nil {
+			return err
+		}
+		c.seed = c.result.Seed
+	}
+	c.result.Parallel = c.parallel
+	return nil
 }

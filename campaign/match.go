@@ -34,7 +34,7 @@ type match struct {
 	toLose  int            // replies that the link must lose
 
 	victim, rival *process
-	struck        moment // when the fault began
+	injected      moment // when the fault began
 	err           error  // of the fault
 
 	background sync.WaitGroup // what the fault does meanwhile
@@ -68,12 +68,12 @@ func newMatch(b backend, s *service, l library, w workload, fence bool, f fault,
 	return m
 }
 
-// run returns what happened. An error says that the round tells nothing.
+// run returns what happened. After an error the round is void.
 func (m *match) run(ctx context.Context) (h history, err error) {
 	ctx, cancel := context.WithTimeout(ctx, matchLimit)
 	defer cancel()
 	defer func() {
-		if m.gather != nil && m.struck == 0 {
+		if m.gather != nil && m.injected == 0 {
 			m.gather.leave()
 		}
 	}()
@@ -84,8 +84,8 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 	if err := m.warm(&h); err != nil {
 		return history{}, err
 	}
-	if m.fault.arm != nil {
-		if err := m.fault.arm(ctx, m); err != nil {
+	if m.fault.beforeAcquire != nil {
+		if err := m.fault.beforeAcquire(ctx, m); err != nil {
 			return history{}, err
 		}
 	}
@@ -96,16 +96,16 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 		defer close(m.finished)
 		rival, rivalErr = m.compete()
 	}()
-	sections, err := m.victim.do(order{Do: doHold, Thinks: []time.Duration{m.Think}, Limit: warmLimit, Blind: m.fault.blind},
+	sections, err := m.victim.do(order{Do: doHold, Thinks: []time.Duration{m.Think}, Limit: warmLimit, Unchecked: m.fault.unchecked},
 		func(r request) reply { return m.answerVictim(ctx, r) })
-	if m.struck != 0 && len(sections) > 0 {
+	if m.injected != 0 && len(sections) > 0 {
 		h.Hold = &sections[0]
 	}
-	h.Killed = m.fault.kills && m.struck != 0
-	if m.fault.arm != nil && err != nil {
+	h.Killed = m.fault.kills && m.injected != 0
+	if m.fault.beforeAcquire != nil && err != nil {
 		h.VictimError = err.Error() // it wasn't granted the lock after the fault
 	}
-	if h.Killed || m.fault.arm != nil {
+	if h.Killed || m.fault.beforeAcquire != nil {
 		err = nil
 	}
 	m.again(&h)
@@ -113,7 +113,7 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 	if err := errors.Join(err, m.err); err != nil {
 		return history{}, fmt.Errorf("the victim: %w", err)
 	}
-	if m.struck == 0 {
+	if m.injected == 0 {
 		return history{}, errors.New("the victim had lost the lock before the fault")
 	}
 	if m.link != nil && m.link.Lost() < m.toLose {
@@ -123,7 +123,7 @@ func (m *match) run(ctx context.Context) (h history, err error) {
 		h.RivalError = rivalErr.Error()
 	}
 	h.Rival = append(h.Rival, rival...)
-	h.Struck, h.Away, h.Bound = m.struck, m.fault.away || m.fault.timed, m.bound()
+	h.Injected, h.Silent, h.Bound = m.injected, m.fault.silent || m.fault.timed, m.bound()
 	d := m.store.data()
 	h.Acknowledged, h.Refused, h.Lost = d.acknowledged(), m.store.refused, m.workload.lost(d)
 	return h, nil
@@ -217,8 +217,8 @@ func (m *match) answerVictim(ctx context.Context, r request) reply {
 		m.err = m.happen(ctx)
 		return reply{}
 	case sayOver:
-		if m.fault.heal != nil {
-			m.err = errors.Join(m.err, m.fault.heal(ctx, m))
+		if m.fault.beforeRelease != nil {
+			m.err = errors.Join(m.err, m.fault.beforeRelease(ctx, m))
 		}
 		return reply{}
 	}

@@ -11,27 +11,27 @@ func (m *match) happen(ctx context.Context) (err error) {
 	if m.gather != nil {
 		m.gather.arrive()
 	}
-	if m.struck == 0 {
-		m.struck = now()
+	if m.injected == 0 {
+		m.injected = now()
 	}
-	if m.fault.strike != nil {
-		err = m.fault.strike(ctx, m)
+	if m.fault.inject != nil {
+		err = m.fault.inject(ctx, m)
 	}
 	m.begin()
 	if m.gather != nil {
 		err = errors.Join(err, m.gather.happen(ctx))
 	}
 	switch {
-	case m.fault.away && !m.fault.kills:
+	case m.fault.silent && !m.fault.kills:
 		time.Sleep(m.backend.ttl * 5 / 4) // in any case longer than the TTL
 		m.awaitRival(ctx, m.limit())
-	case m.fault.lasts:
+	case m.fault.outlasts:
 		time.Sleep(m.backend.ttl * 5 / 4)
-	case m.fault.lingers:
+	case m.fault.awaitsRival:
 		m.awaitRival(ctx, m.backend.ttl/2)
 	}
-	if m.fault.mend != nil {
-		err = errors.Join(err, m.fault.mend(ctx, m))
+	if m.fault.undo != nil {
+		err = errors.Join(err, m.fault.undo(ctx, m))
 	}
 	return err
 }

@@ -19,10 +19,10 @@ func TestHappen(t *testing.T) {
 		atMost  time.Duration
 	}{
 		{"at once", func(*fault) {}, false, 0, 0},
-		{"longer than the TTL", func(f *fault) { f.lasts = true }, true, 4 * time.Second, 6 * time.Second},
-		{"until the rival has the lock", func(f *fault) { f.lingers = true }, true, 0, 0},
-		{"not for long", func(f *fault) { f.lingers = true }, false, 2 * time.Second, 2 * time.Second},
-		{"away", func(f *fault) { f.away = true }, true, 4 * time.Second, 6 * time.Second},
+		{"longer than the TTL", func(f *fault) { f.outlasts = true }, true, 4 * time.Second, 6 * time.Second},
+		{"until the rival has the lock", func(f *fault) { f.awaitsRival = true }, true, 0, 0},
+		{"not for long", func(f *fault) { f.awaitsRival = true }, false, 2 * time.Second, 2 * time.Second},
+		{"silent", func(f *fault) { f.silent = true }, true, 4 * time.Second, 6 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestHappen(t *testing.T) {
 						return nil
 					}
 				}
-				f := fault{strike: step("strike"), mend: step("mend")}
+				f := fault{inject: step("inject"), undo: step("undo")}
 				tc.change(&f)
 				var m *match
 				g := gatherAll(1, func(context.Context) error {
@@ -57,8 +57,8 @@ func TestHappen(t *testing.T) {
 				if took := time.Since(begin); took < tc.atLeast || took > tc.atMost {
 					t.Errorf("the section went on after %v, want %v to %v", took, tc.atLeast, tc.atMost)
 				}
-				if want := []string{"strike", "service", "mend"}; !slices.Equal(order, want) || m.struck == 0 {
-					t.Errorf("%v, struck at %d; want %v, and when it began", order, m.struck, want)
+				if want := []string{"inject", "service", "undo"}; !slices.Equal(order, want) || m.injected == 0 {
+					t.Errorf("%v, injected at %d; want %v, and when it began", order, m.injected, want)
 				}
 			})
 		})

@@ -73,10 +73,10 @@ func TestWatch(t *testing.T) {
 // A fault of the service happens once, when all victims are there or have left.
 func TestGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		struck := 0
+		happened := 0
 		broken := errors.New("broken")
 		g := gatherAll(3, func(context.Context) error {
-			struck++
+			happened++
 			return broken
 		})
 		var all sync.WaitGroup
@@ -89,13 +89,13 @@ func TestGather(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		if struck != 0 {
-			t.Errorf("the fault happened %d times before all were there", struck)
+		if happened != 0 {
+			t.Errorf("the fault happened %d times before all were there", happened)
 		}
 		g.leave()
 		all.Wait()
-		if struck != 1 {
-			t.Errorf("the fault happened %d times, want once", struck)
+		if happened != 1 {
+			t.Errorf("the fault happened %d times, want once", happened)
 		}
 	})
 }

@@ -26,7 +26,7 @@ func TestUnsettled(t *testing.T) {
 			}
 		}
 	}
-	find(releaseOfAny, "no round tells anything")
+	find(releaseOfAny, "all rounds are void")
 	if n := len(unsettled(entries)); n != 6 {
 		t.Errorf("%d entries go on after a failure that isn't the finding, want 6", n)
 	}
@@ -55,7 +55,7 @@ func TestUnfound(t *testing.T) {
 	}{
 		{"found", []*row{of(deadlineFromReply, "two holders believed"), of(deadlineFromReply), of(noMistake)}, ""},
 		{"not found", []*row{of(deadlineFromReply), of(noMistake)}, "was not found"},
-		{"something else was found", []*row{of(deadlineFromReply, "no round"), of(noMistake)}, "was not found"},
+		{"something else was found", []*row{of(deadlineFromReply, "all rounds are void"), of(noMistake)}, "was not found"},
 		{"not run", nil, "was not found"},
 		{"another backend", []*row{{Backend: "etcd", Library: plant(deadlineFromReply, nil).name, Fails: []string{"two holders believed"}}}, "was not found"},
 		{"no mistake", []*row{of(deadlineFromReply, "two holders believed"), of(noMistake, "two holders believed")}, "a lock without a mistake fails"},

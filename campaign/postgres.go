@@ -69,7 +69,7 @@ func preparePostgres(ctx context.Context, addrs []string) (version string, err e
 		return "", err
 	}
 	defer own.Close()
-	// What an operator does who starts again without data. A Locker that is open doesn't.
+	// An operator does this after a start without data. A Locker that is open doesn't.
 	if _, err := own.Exec(ctx, pgbackend.Migration("locker")); err != nil {
 		return "", err
 	}

@@ -14,8 +14,7 @@ import (
 )
 
 // writeReport writes the page from the JSON of one or several runs, and its charts to a folder with
-// the name of the page. A row is repeated with one
-// command, so each file must be of a run of this program.
+// the name of the page.
 func writeReport(page string, files []string) error {
 	if len(files) == 0 {
 		return fmt.Errorf("-report %s: no JSON file is named as an argument", page)
@@ -135,6 +134,7 @@ var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"command":  repeat,
 	"mark":     mark,
 	"excluded": exclusionTable,
+	"totals":   totals,
 	"figure":   func(s *spread) string { return s.String() },
 }).Parse(reportText))
 
@@ -170,13 +170,27 @@ func backendRows(r *result, backend string) []*row {
 	return rows
 }
 
-// repeat is the command that repeats the rounds of a row.
+// repeat is the command that repeats the rounds of a row, and of all rows of the same fault and
+// workload.
 func repeat(r *result, w *row) string {
-	workload := ""
+	workload, peers := "", ""
 	if w.Workload != counterWorkload {
 		workload = " -workload " + w.Workload
 	}
-	return fmt.Sprintf("go run . -backend '^%s$' -fault %s%s -rounds %d -seed %d", w.Backend, w.Fault, workload, w.Rounds+w.Void, r.Seed)
+	rounds, peerRounds := 0, -1
+	for _, o := range r.Rows {
+		if o.Backend != w.Backend || o.Fault != w.Fault || o.Workload != w.Workload {
+			continue
+		}
+		rounds = max(rounds, o.Rounds+o.Void)
+		if o.Library != thisProject {
+			peerRounds = max(peerRounds, o.Rounds+o.Void)
+		}
+	}
+	if peerRounds >= 0 && peerRounds < rounds {
+		peers = fmt.Sprint(" -peer-rounds ", peerRounds)
+	}
+	return fmt.Sprintf("go run . -backend '^%s$' -fault %s%s -rounds %d%s -seed %d", w.Backend, w.Fault, workload, rounds, peers, r.Seed)
 }
 
 // remarks is what a row says besides its figures.
@@ -190,9 +204,16 @@ func (r *row) remarks() (all []string) {
 	count(r.Late, "grants more than a second after the bound")
 	count(r.Failed, "rounds in which a contender failed after the fault")
 	count(r.OutOfOrder, "tokens out of order")
-	count(r.Reversed, "tokens smaller than that of an earlier holder")
+	count(r.Reversed, "tokens smaller than an earlier holder's")
 	count(r.Returned, "lost leases that came back")
-	count(r.Void, "rounds that tell nothing ("+strings.Join(r.Why, "; ")+")")
+	var why []string
+	for _, w := range r.Why {
+		if text := []rune(w); len(text) > longestReason {
+			w = string(text[:longestReason]) + " …"
+		}
+		why = append(why, w)
+	}
+	count(r.Void, "void rounds ("+strings.Join(why, "; ")+")")
 	for _, e := range r.Excused {
 		all = append(all, "not promised: "+e)
 	}

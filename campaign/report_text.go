@@ -43,13 +43,14 @@ order.
 |---|---|---|---|
 {{range $b := .Backends}}{{range $b.Shown}}| {{$b.Name}} | {{.Name}} | {{or .SetUp "as its documentation says"}} | {{or .Looks "not at all: it believes until it releases"}} |
 {{end}}{{end}}
-Only this library promises what these columns ask for; what another doesn't promise is measured all the same. None of the
-others has the fence here. An advisory lock has no TTL: a holder that is silent keeps it, and its rivals wait.
+Only this library promises what these columns ask for; what another doesn't promise is measured all the same. A run with
+-peer-rounds has fewer rounds of the others. None of the others has the fence here. An advisory lock has no TTL: a
+holder that is silent keeps it, and its rivals wait.
 
 ## How to read the tables
 
-- *rounds*: those that tell something. A row of a few rounds shows that the fault happens and is judged, and not how often
-  something goes wrong.
+- *rounds*: those that aren't void. A void round proves nothing, for the reason in the remark. A row of a few rounds shows
+  that the fault happens and is judged, and not how often something goes wrong.
 - *updates*: those that were acknowledged.
 - *lost*: as the table of workloads says.
 - *refused*: reads and writes that the fence has refused.
@@ -61,13 +62,20 @@ others has the fence here. An advisory lock has no TTL: a holder that is silent 
   TTL + slack.
 - The charts of margins have a bar from the least to the greatest margin of all rounds of a library, with the least one as
   a number. They end at 6 s. A library whose holder can't learn of a loss has no bar.
+- *faults*, in the first table of a run: a fault of the servers is one, although it happens to several libraries at the
+  same time. *Granted before the holder knew* is the number of rounds with a negative margin.
 - All processes are on one machine, so their moments are on one clock (CLOCK_MONOTONIC).
 
+Many rounds run at the same time on a few processors. Moments of two processes are compared only where the order proves
+something at any speed. A verdict that rests on time makes the round void if the machine stalled for 250 ms or longer in
+the round, or was overloaded (a load above 6 for each processor): a grant that comes too late or not at all, a contender
+that fails, a lock that its holder should have kept.
+
 A control that loses an update without a fence fails, and so does a pause that loses no more than a tenth without one:
-such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders who believed, a
-rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than that of an
-earlier holder, a lost lease that comes back, a rival that is not granted the lock, and a lock that is lost although the
-holder should keep it.
+such rounds prove nothing. For this library more is a failure: a lost update with the fence, two holders that believed, a
+rival that was granted the lock before the holder knew, tokens out of order, a token that is smaller than an earlier
+holder's, a lost lease that comes back, a rival that is not granted the lock, and a lock that is lost although the holder
+should keep it.
 
 What the [guarantees](guarantees.md) of this library's backend exclude under a fault isn't a failure. The remark says "not
 promised" then, with the reason:
@@ -80,12 +88,18 @@ Locks with a planted mistake pass through the same rounds in a run of their own,
 {{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}
 ## The run of {{$run.Started.Format "2006-01-02 15:04"}} UTC
 
-- this library: commit {{or $run.Commit "unknown"}}; seed {{$run.Seed}}; {{$run.Seconds}} s
+- this library: commit {{or $run.Commit "unknown"}}; seed {{$run.Seed}}; {{$run.Seconds}} s{{if gt $run.Parts 1}} in {{$run.Parts}} parts{{end}}, with up to {{$run.Parallel}} rounds at the same time
 - machine: {{$run.System}}; {{$run.Go}}
 - servers: {{values $run.Services}}
 - libraries: {{versions $run.Libraries}}
-{{range $run.Left}}- left out: {{.}}
-{{end}}{{with index $charts "lost"}}
+{{range $name, $why := $run.Left}}- left out: {{$name}}: {{$why}}
+{{end}}{{with totals $run}}
+This library, in all rounds of the run:
+
+| backend | rounds | faults | updates | lost with the fence | granted before the holder knew | both believed | control, counter: lost without a fence | pause, counter: lost without a fence |
+|---|---|---|---|---|---|---|---|---|
+{{range .}}| {{.Backend}} | {{.Rounds}} | {{.Faults}} | {{.Updates}} | {{.Lost}} | {{.Early}} | {{.Overlaps}} | {{.Control}} | {{.Pause}} |
+{{end}}{{end}}{{with index $charts "lost"}}
 ![{{.Alt}}]({{.File}})
 {{end}}{{range $b := $.Backends}}{{with section $run $b.Name}}
 ### {{$b.Name}}
@@ -110,6 +124,7 @@ To repeat a row, run its command in ` + "`campaign`" + `:
     cd campaign && go run . -backend postgres -fault cut -rounds 50 -seed 1
     cd campaign && go run . -backend redis -fault pause -workload 'set|transfers'
     cd campaign && go run . -planted -rounds 100                 # locks with a mistake, which must be found
+    cd campaign && go run . -rounds 50 -continue                 # goes on after a run with -time, or an interrupt
     cd campaign && go run . -report ../docs/proof.md results.json
 
 It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,21 +19,23 @@ import (
 type result struct {
 	Commit    string            `json:"commit"` // of this project
 	Seed      uint64            `json:"seed"`
-	Started   time.Time         `json:"started"`
-	Seconds   int               `json:"seconds"`
+	Started   time.Time         `json:"started"` // the first part
+	Seconds   int               `json:"seconds"` // of all parts
+	Parts     int               `json:"parts"`   // 1, and one more for each -continue
+	Parallel  int               `json:"parallel"`
 	System    string            `json:"system"`
 	Go        string            `json:"go"`
-	Services  map[string]string `json:"services"`  // by backend
-	Libraries map[string]string `json:"libraries"` // by module
-	Left      []string          `json:"left_out,omitempty"`
+	Services  map[string]string `json:"services"`           // by backend
+	Libraries map[string]string `json:"libraries"`          // by module
+	Left      map[string]string `json:"left_out,omitempty"` // reasons, by "backend, fault"
 	Rows      []*row            `json:"rows"`
 }
 
 func newResult(ctx context.Context, seed uint64) *result {
 	r := &result{
 		Commit: commit(ctx), Seed: seed, Started: time.Now().UTC().Truncate(time.Second),
-		System: system(), Go: runtime.Version(),
-		Services: make(map[string]string), Libraries: make(map[string]string),
+		System: system(), Go: runtime.Version(), Parts: 1,
+		Services: make(map[string]string), Libraries: make(map[string]string), Left: make(map[string]string),
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
@@ -78,7 +81,9 @@ func system() string {
 		runtime.GOARCH, runtime.NumCPU())
 }
 
+// write writes the rows that have rounds.
 func (r *result) write(file string) error {
+	r.Rows = slices.DeleteFunc(r.Rows, func(r *row) bool { return r.Rounds+r.Void == 0 })
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@ import "time"
 // compete is what the rival does after the victim has read.
 func (m *match) compete() (all []section, err error) {
 	begin := m.broken
-	if m.Waits && m.fault.arm == nil {
+	if m.Waits && m.fault.beforeAcquire == nil {
 		begin = m.reading
 	}
 	select {
@@ -35,7 +35,7 @@ func (m *match) again(h *history) {
 		if m.victim.gone {
 			return
 		}
-		sections, err := m.victim.do(order{Do: doUpdate, Thinks: []time.Duration{m.schedule.Victim}, Limit: warmLimit}, m.store.answer)
+		sections, err := m.victim.do(order{Do: doUpdate, Thinks: []time.Duration{m.Victim}, Limit: warmLimit}, m.store.answer)
 		h.Victim = append(h.Victim, sections...)
 		if err != nil {
 			h.VictimError = err.Error()

@@ -14,8 +14,8 @@ type row struct {
 	Library  string `json:"library"`
 	Fence    bool   `json:"fence"`
 
-	Rounds int      `json:"rounds"` // that tell something
-	Void   int      `json:"void"`   // that tell nothing
+	Rounds int      `json:"rounds"` // that aren't void
+	Void   int      `json:"void"`   // that prove nothing
 	Why    []string `json:"why_void,omitempty"`
 
 	Acknowledged int `json:"acknowledged"` // updates
@@ -39,7 +39,8 @@ type row struct {
 	Fails   []string `json:"fails,omitempty"`   // the rules that the row breaks
 	Excused []string `json:"excused,omitempty"` // the same, where the guarantees exclude it, with the reason
 
-	margins, grants []time.Duration
+	Margins []float64 `json:"margins_ms,omitempty"` // of all rounds
+	Grants  []float64 `json:"grants_ms,omitempty"`
 }
 
 // spread is the least, the median and the greatest of some values.
@@ -49,8 +50,12 @@ type spread struct {
 	Greatest float64 `json:"greatest"`
 }
 
-// mostReasons is how many different reasons a row tells.
+// mostReasons is how many different reasons a row has.
 const mostReasons = 3
+
+// longestReason is how much of a reason the page shows, in characters. What follows is mostly
+// addresses.
+const longestReason = 100
 
 func (r *row) void(why string) {
 	r.Void++
@@ -70,10 +75,10 @@ func (r *row) add(f findings, bound time.Duration) {
 	r.Reversed += f.Reversed
 	r.Returned += f.Returned
 	if f.Margin != nil {
-		r.margins = append(r.margins, *f.Margin)
+		r.Margins = append(r.Margins, ms(*f.Margin))
 	}
 	if f.Grant != nil {
-		r.grants, r.Bound = append(r.grants, *f.Grant), ms(bound)
+		r.Grants, r.Bound = append(r.Grants, ms(*f.Grant)), ms(bound)
 	}
 	for _, c := range []struct {
 		n   *int
@@ -83,7 +88,7 @@ func (r *row) add(f findings, bound time.Duration) {
 			*c.n++
 		}
 	}
-	r.Margin, r.Grant = spreadOf(r.margins), spreadOf(r.grants)
+	r.Margin, r.Grant = spreadOf(r.Margins), spreadOf(r.Grants)
 }
 
 // chances is how much could be lost.
@@ -94,12 +99,12 @@ func (r *row) chances() int {
 	return r.Acknowledged
 }
 
-func spreadOf(values []time.Duration) *spread {
+func spreadOf(values []float64) *spread {
 	if len(values) == 0 {
 		return nil
 	}
 	s := slices.Sorted(slices.Values(values))
-	return &spread{ms(s[0]), ms(s[len(s)/2]), ms(s[len(s)-1])}
+	return &spread{s[0], s[len(s)/2], s[len(s)-1]}
 }
 
 func ms(d time.Duration) float64 {

@@ -17,14 +17,14 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 	ours := l.name == thisProject || l.planted != nil
 	switch {
 	case r.Rounds == 0:
-		if ours || r.Fault == "nothing" || r.Fault == "pause" {
-			fails("no round tells anything")
+		if ours || r.Fault == controlFault || r.Fault == pauseFault {
+			fails("all rounds are void")
 		}
-	case r.Fault == "nothing" && r.Acknowledged != r.Rounds*allUpdates:
+	case r.Fault == controlFault && r.Acknowledged != r.Rounds*allUpdates:
 		fails("the control has acknowledged %d updates, want %d", r.Acknowledged, r.Rounds*allUpdates)
-	case r.Fault == "nothing" && r.Lost != 0:
+	case r.Fault == controlFault && r.Lost != 0:
 		fails("the control has lost %d", r.Lost)
-	case r.Fault == "pause" && !r.Fence && !l.neverExpires && r.Lost*10 <= r.chances():
+	case r.Fault == pauseFault && !r.Fence && !l.neverExpires && r.Lost*10 <= r.chances():
 		fails("the pause has lost %d of %d without a fence, want more than a tenth: otherwise it proves nothing", r.Lost, r.chances())
 	}
 	if !ours {

@@ -21,7 +21,7 @@ type schedule struct {
 }
 
 const (
-	warmUpdates  = 3 // of each contender
+	warmUpdates  = 6 // of each contender
 	rivalUpdates = 6
 	longestThink = 2 * time.Millisecond
 	longestDelay = 300 * time.Millisecond // of a rival that comes after the fault

@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/locker/integration/netns"
 )
 
-// All servers of a service share one network, so an address doesn't tell who has sent a packet. Each
+// All servers of a service share one network, so an address doesn't say which server has sent a packet. Each
 // server has a group of its own, by which the firewall finds the packets that it sends, and marks
 // their connections. Then it drops what arrives on these.
 
@@ -29,15 +29,15 @@ func isolationUsable(context.Context) error {
 	return err
 }
 
-// isolations makes the marks: that of an earlier isolation stays with its connections.
+// isolations makes the marks: the mark of an earlier isolation stays with its connections.
 var isolations atomic.Uint32
 
-// isolate drops all packets between a server and the others, until heal is called. Heal must be
-// called also after an error.
-func (s *service) isolate(ctx context.Context, server int) (heal func() error, err error) {
+// isolate drops all packets between a server and the others, until restore is called. It
+// must be called after an error as well.
+func (s *service) isolate(ctx context.Context, server int) (restore func() error, err error) {
 	mark := strconv.Itoa(int(isolations.Add(1)))
 	var done [][]string
-	heal = func() (err error) {
+	restore = func() (err error) {
 		for _, rule := range done {
 			err = errors.Join(err, s.firewall(context.WithoutCancel(ctx), "--delete", rule))
 		}
@@ -45,11 +45,11 @@ func (s *service) isolate(ctx context.Context, server int) (heal func() error, e
 	}
 	for _, rule := range isolationRules(server, mark, s.peerPorts) {
 		if err := s.firewall(ctx, "--append", rule); err != nil {
-			return heal, err
+			return restore, err
 		}
 		done = append(done, rule)
 	}
-	return heal, nil
+	return restore, nil
 }
 
 // isolationRules are rules of iptables, without the command. ports are those for other servers, of

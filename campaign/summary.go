@@ -18,7 +18,7 @@ func (r *row) summary() string {
 	part(r.Refused > 0, "%d refused", r.Refused)
 	part(r.Overlaps > 0, "both believed in %d rounds, for up to %.2f ms", r.Overlaps, r.LongestOverlap)
 	part(r.OutOfOrder > 0, "%d tokens out of order", r.OutOfOrder)
-	part(r.Reversed > 0, "%d tokens smaller than that of an earlier holder", r.Reversed)
+	part(r.Reversed > 0, "%d tokens smaller than an earlier holder's", r.Reversed)
 	part(r.Returned > 0, "%d lost leases came back", r.Returned)
 	part(r.Margin != nil, "margin %v ms", r.Margin)
 	part(r.Grant != nil, "granted after %v ms (TTL + slack %.0f)", r.Grant, r.Bound)

@@ -12,8 +12,8 @@ type history struct {
 	Rival  []section
 
 	Killed      bool
-	Struck      moment        // when the fault began
-	Away        bool          // the service heard nothing of the victim for longer than the TTL
+	Injected    moment        // when the fault began
+	Silent      bool          // the service heard nothing of the victim for longer than the TTL
 	Bound       time.Duration // after the fault, for the rival's grant
 	RivalError  string        // the rival was not granted the lock, or failed later
 	VictimError string        // the same for the victim, after its section
@@ -27,11 +27,11 @@ type findings struct {
 
 	Overlap    time.Duration  // for how long both believed, in all
 	Margin     *time.Duration // from the victim's knowledge that the lock is lost to the rival's grant
-	Grant      *time.Duration // from the fault to the rival's grant, if the victim was away
+	Grant      *time.Duration // from the fault to the rival's grant, if the victim was silent
 	Late       bool           // Grant was later than the bound, and a second for the machine
 	NotGranted bool           // the rival was not granted the lock in its time
-	OutOfOrder int            // tokens that are not larger than that of a lease from before the acquisition began
-	Reversed   int            // further tokens that are smaller than that of an earlier holder
+	OutOfOrder int            // tokens that are not larger than the token of a lease from before the acquisition began
+	Reversed   int            // further tokens that are smaller than an earlier holder's
 	Returned   int            // leases that came back after their loss
 	Failed     bool           // a contender failed after the fault: the lock was not available to it
 }
@@ -59,12 +59,12 @@ func judge(h history) findings {
 		}
 	}
 
-	granted := firstGrant(h.Rival, h.Struck)
+	granted := firstGrant(h.Rival, h.Injected)
 	switch {
 	case granted == 0:
 		f.NotGranted = h.RivalError != ""
-	case h.Away:
-		grant := granted.sub(h.Struck)
+	case h.Silent:
+		grant := granted.sub(h.Injected)
 		f.Grant, f.Late = &grant, grant > h.Bound+machineTime
 	}
 	f.Failed = h.RivalError != "" && granted != 0 || h.VictimError != ""
@@ -73,6 +73,15 @@ func judge(h history) findings {
 		f.Margin = &margin
 	}
 	return f
+}
+
+// doubtful reports whether the findings rest on time: a machine that stalled for long enough explains
+// them as well. keeps says that the holder should have kept its lock. What is wrong at any speed
+// isn't doubtful.
+func (f findings) doubtful(fence, keeps bool) bool {
+	slow := f.Late || f.NotGranted || f.Failed || keeps && (f.Acknowledged != allUpdates || f.Lost != 0)
+	wrong := f.Overlap > 0 || fence && f.Lost != 0 || f.Margin != nil && *f.Margin < 0 || f.OutOfOrder+f.Reversed+f.Returned > 0
+	return slow && !wrong
 }
 
 // overlap is for how long two holders believed at the same time. Both ends of a belief are moments
@@ -114,8 +123,9 @@ func outOfOrder(all []section) (n int) {
 }
 
 // reversed counts the leases whose acquisition began before an earlier holder's grant, and whose
-// token is smaller nevertheless: the fence refuses them. Who was granted the lock later is clear if
-// the later lease was shown as held, because two leases at the same time are a failure by themselves.
+// token is smaller nevertheless: the fence refuses them. Which lease
+// is the later one is clear if it was shown as held, because two leases at the same time are a failure
+// by themselves.
 func reversed(all []section) (n int) {
 	for _, s := range all {
 		if s.Token != 0 && s.Held >= s.Granted && slices.ContainsFunc(all, func(earlier section) bool {

@@ -29,18 +29,18 @@ type task struct {
 	program          string            // the contender's; empty: this one
 }
 
-// order is what the program tells a contender to do.
+// order is what the program wants a contender to do.
 type order struct {
-	Do     string          // one of the following
-	Thinks []time.Duration // between read and write: one for each update
-	Limit  time.Duration   // for each acquisition
-	Blind  bool            // of hold: write without another look at the lock
+	Do        string          // one of the following
+	Thinks    []time.Duration // between read and write: one for each update
+	Limit     time.Duration   // for each acquisition
+	Unchecked bool            // of hold: write without another look at the lock
 }
 
 const (
 	doUpdate = "update" // acquire, read, think, write, release
 	doHold   = "hold"   // the same once, with the fault between read and write, and a little longer
-	doGuard  = "guard"  // acquire, hold until told otherwise, release
+	doGuard  = "guard"  // acquire, hold until the reply to here, release
 	doQuit   = "quit"
 )
 

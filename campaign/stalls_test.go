@@ -1,0 +1,69 @@
+package main
+
+import (
+	"testing"
+	"time"
+)
+
+func TestStalls(t *testing.T) {
+	ms := func(n int) moment { return moment(time.Duration(n) * time.Millisecond) }
+	begin := now() + moment(time.Hour) // later than since's own look
+	var s stalls
+	for _, at := range []int{0, 10, 20, 400, 410} {
+		s.run(begin + ms(at))
+	}
+	if !s.since(begin) || !s.since(begin+ms(399)) {
+		t.Error("a stall of 380 ms was not noted")
+	}
+	if s.since(begin + ms(400)) {
+		t.Error("a stall is noted after its end")
+	}
+	if s.note(begin + ms(500)); !s.since(begin + ms(400)) {
+		t.Error("an overload was not noted")
+	}
+}
+
+func TestOverloaded(t *testing.T) {
+	for text, want := range map[string]bool{
+		"12.08 3.08 5.17 2/301 4711\n":   true,
+		"11.99 30.08 50.17 2/301 4711\n": false,
+		"":                               false, // not on Linux
+	} {
+		if got := overloaded(text, 2); got != want {
+			t.Errorf("%q: overloaded = %v, want %v", text, got, want)
+		}
+	}
+}
+
+// Findings that a slow machine explains are doubtful, and no others.
+func TestDoubtful(t *testing.T) {
+	sound := findings{Acknowledged: allUpdates}
+	changed := func(change func(f *findings)) findings {
+		f := sound
+		change(&f)
+		return f
+	}
+	less := func(f *findings) { f.Acknowledged-- }
+	for _, tc := range []struct {
+		name         string
+		f            findings
+		fence, keeps bool
+		want         bool
+	}{
+		{"sound", sound, true, true, false},
+		{"late", changed(func(f *findings) { f.Late = true }), true, false, true},
+		{"not granted", changed(func(f *findings) { f.NotGranted = true }), false, false, true},
+		{"a contender failed", changed(func(f *findings) { f.Failed = true }), false, false, true},
+		{"a lock that was lost in the control", changed(less), false, true, true},
+		{"a lock that was lost in a cut", changed(less), false, false, false},
+		{"lost in the control", changed(func(f *findings) { f.Lost = 1 }), false, true, true},
+		{"lost with the fence", changed(func(f *findings) { f.Lost = 1 }), true, true, false},
+		{"late, and both believed", changed(func(f *findings) { f.Late, f.Overlap = true, 1 }), false, false, false},
+		{"late, and a negative margin", changed(func(f *findings) { f.Late, f.Margin = true, duration(-1) }), false, false, false},
+		{"late, and a token out of order", changed(func(f *findings) { f.Late, f.OutOfOrder = true, 1 }), false, false, false},
+	} {
+		if got := tc.f.doubtful(tc.fence, tc.keeps); got != tc.want {
+			t.Errorf("%s: doubtful = %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
