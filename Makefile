@@ -1,5 +1,6 @@
-# make test     all packages of the root module and of integration, with the race detector, and what
-#               needs no server in bench and campaign; it starts the servers that the tests need
+# make test     all packages of the root module, of integration and of examples/observed, with the race
+#               detector, and what needs no server in bench and campaign; it starts the servers that the
+#               tests need
 # make images   the images of the servers that the tests run: pulled, or built if that fails
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
@@ -24,6 +25,7 @@ PACKAGES ?= 3
 test: images
 	go vet ./...
 	go test -race ./...
+	cd examples/observed && go vet . && go test -race .
 	cd bench && go vet . && go test -short .
 	cd campaign && go vet . && go test -short .
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
@@ -35,8 +37,14 @@ images:
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 	$< run ./...
 	cd integration && $< run ./...
+	cd bench && $< run ./...
+	cd campaign && $< run ./...
+	cd examples/observed && $< run ./...
 	go mod tidy -diff
 	cd integration && go mod tidy -diff
+	cd bench && go mod tidy -diff
+	cd campaign && go mod tidy -diff
+	cd examples/observed && go mod tidy -diff
 	@set -e; for os in darwin freebsd windows; do \
 		echo "GOOS=$$os go vet"; \
 		GOOS=$$os go vet ./...; \
@@ -73,20 +81,25 @@ soak: images
 	LOCKER_SOAK=1 go test -timeout 1h ./internal/redlockmodel
 	cd integration && LOCKER_SOAK=1 go test -race -p $(PACKAGES) -count=20 -timeout 4h ./...
 
-# First one round of each fault, and the planted mistakes. Most of that time is waiting for leases to
-# end, so many rounds are made at the same time.
+# First one round of each fault, and the planted mistakes.
 #
 # The page is also written if rows break the rules: it says which. The faults are made with SEED and
-# in ROUNDS rounds each, with the WORKLOADS that this regular expression matches, and no round begins
-# after CAMPAIGN_TIME.
+# in ROUNDS rounds each, PEER_ROUNDS of them with other libraries, with the WORKLOADS that this
+# regular expression matches. PARALLEL rounds run at the same time, because most of a round is waiting
+# for a lease to end. No round begins after CAMPAIGN_TIME. With CONTINUE=-continue the figures of an
+# earlier run of the same commit count, so a long run can be made in parts.
 ROUNDS ?= 50
+PEER_ROUNDS ?= 10
+PARALLEL ?= 12
 SEED ?= 1
 WORKLOADS ?= counter
 CAMPAIGN_TIME ?= 4h
+CONTINUE ?=
 campaign: images
-	cd campaign && go vet . && go test -race -parallel 16 -timeout 20m .
+	cd campaign && go vet . && go test -race -timeout 20m .
 	cd campaign && go build -o $(BIN)/campaign . && { \
-		$(BIN)/campaign -rounds $(ROUNDS) -seed $(SEED) -workload '$(WORKLOADS)' -time $(CAMPAIGN_TIME); code=$$?; \
+		$(BIN)/campaign -rounds $(ROUNDS) -peer-rounds $(PEER_ROUNDS) -parallel $(PARALLEL) -seed $(SEED) \
+			-workload '$(WORKLOADS)' -time $(CAMPAIGN_TIME) $(CONTINUE); code=$$?; \
 		$(BIN)/campaign -report ../docs/proof.md results.json && exit $$code; }
 
 # Survivors (LIVED) that are not in driver/mutants.txt are holes in the tests. MUTANTS is another
