@@ -1,16 +1,20 @@
-# make test     all packages of the root module, of integration and of examples/observed, with the race
-#               detector, and what needs no server in bench and campaign; it starts the servers that the
-#               tests need
+# make test     all packages of the root module, of integration, of examples/observed and of the adapters,
+#               with the race detector, what needs no server in bench, and one round of each fault of the
+#               campaign; it starts the servers that the tests need
 # make images   the images of the servers that the tests run: pulled, or built if that fails
 # make lint     the linters, at pinned versions
 # make bench    the benchmarks
 # make fuzz     each fuzz target for FUZZTIME
+# make release  the programs of a release and their checksums, in dist; make release-check builds them
+#               again, and the bytes must be the same
 # make mutate   how many wrong backends the conformance suite refuses, as a table
 # make soak     the long campaigns
 # make campaign real faults on real servers, with other libraries in the same rounds; it writes docs/proof.md
+# make docker   an image of the command, DOCKER_TAG
+# make adapters the adapters with the libraries that they are for, on the services in LOCKER_URLS
 # make mutants-driver
 #               the engine under small changes of its code, which its own tests must notice
-.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak campaign
+.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak campaign adapters docker
 
 GOLANGCI_LINT := v2.15.0
 GREMLINS := v0.6.0
@@ -19,17 +23,36 @@ FUZZTIME ?= 60s
 SOAK ?= 50
 # How many packages of integration run their servers at the same time.
 PACKAGES ?= 3
+# They begin first, so that none of them runs alone in the end.
+LONGEST := ./etcd ./zk ./pg ./redis ./redlock
+SHORT_LEASES := /conformance /examples/tcpbackend
+# Each adapter is a module of its own, so that nobody gets the requirements of another one's library.
+ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
 
 # The tests that need servers run last: a failure of another test is reported sooner, and the
-# servers have the machine to themselves.
+# servers have the machine to themselves. One of them, TestAdapters, runs adapters/acceptance.
+# go test doesn't see that files outside of a module have changed: hence -count=1. With -vet=all it does
+# what go vet does, in packages without tests, too, and needs each package compiled in one way alone.
+#
+# SHORT_LEASES are packages whose leases in real time are so short that a machine that compiles makes
+# them late. They run when all is compiled.
+#
+# TestSabotage has the verdicts of each wrong backend in each case, and takes several times as long with
+# the race detector. The same cases run with it on backends that are right, and make soak runs all.
 test: images
-	go vet ./...
-	go test -race ./...
-	cd examples/observed && go vet . && go test -race .
-	cd bench && go vet . && go test -short .
-	cd campaign && go vet . && go test -short .
+	go test -race -vet=all $$(go list ./... | grep -v $(SHORT_LEASES:%=-e %$$))
+	go test -race -vet=all -skip '^TestSabotage$$' $(SHORT_LEASES:%=.%)
+	go test -run '^TestSabotage$$' ./conformance
+	cd examples/observed && go test -race -vet=all .
+	@set -e; for dir in $(ADAPTERS); do \
+		echo "go test -race -vet=all $$dir"; \
+		(cd $$dir && go test -race -vet=all ./...); \
+	done
+	cd adapters/acceptance && go vet ./... && go test -count=1 ./kubernetes
+	cd bench && go test -vet=all -short .
+	cd campaign && go test -vet=all -skip '^(TestEachFault|TestPlanted)$$' -timeout 15m .
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
-	cd integration && go vet ./... && go test -race -p $(PACKAGES) -timeout 60m ./...
+	cd integration && go test -race -vet=all -p $(PACKAGES) -timeout 60m $(LONGEST) ./...
 
 images:
 	cd integration && go run ./cmd/images
@@ -40,6 +63,10 @@ lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT)
 	cd bench && $< run ./...
 	cd campaign && $< run ./...
 	cd examples/observed && $< run ./...
+	@set -e; for dir in $(ADAPTERS) adapters/acceptance; do \
+		echo "$< run $$dir"; \
+		(cd $$dir && $< run ./... && go mod tidy -diff); \
+	done
 	go mod tidy -diff
 	cd integration && go mod tidy -diff
 	cd bench && go mod tidy -diff
@@ -57,6 +84,22 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT):
 
 vuln:
 	go run golang.org/x/vuln/cmd/govulncheck@latest ./...
+
+# integration's TestAdapters does this on servers that it starts. Without LOCKER_URLS it is on memory
+# and on files.
+adapters:
+	cd adapters/acceptance && go vet ./... && go test -race -count=1 ./...
+
+# The context of the build has the two files that the Dockerfile copies, and nothing else. Another
+# architecture: make docker GOARCH=arm64. CA_BUNDLE is the certificates of public authorities.
+DOCKER_TAG ?= locker
+CA_BUNDLE ?= /etc/ssl/certs/ca-certificates.crt
+docker:
+	mkdir -p $(BIN)/image
+	CGO_ENABLED=0 GOOS=linux go build -trimpath -ldflags='-s -w' -o $(BIN)/image/locker ./cmd/locker
+	cp $(CA_BUNDLE) $(BIN)/image/ca-certificates.crt
+	chmod 0644 $(BIN)/image/ca-certificates.crt
+	docker build --platform linux/$$(go env GOARCH) --tag $(DOCKER_TAG) --file Dockerfile $(BIN)/image
 
 # First the Go benchmarks of the packages, and then all backends and their peers on real servers,
 # which need Docker. The program divides the time that its flag -time states among the backends; images
@@ -118,3 +161,12 @@ mutants-driver: $(BIN)/gremlins-$(GREMLINS)
 $(BIN)/gremlins-$(GREMLINS):
 	GOBIN=$(BIN) go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
 	mv $(BIN)/gremlins $@
+
+# PLATFORMS may name some alone: make release release-check PLATFORMS=linux/amd64
+.PHONY: release release-check
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64
+release:
+	PLATFORMS='$(PLATFORMS)' .ci/release dist
+
+release-check:
+	PLATFORMS='$(PLATFORMS)' .ci/release-check dist

@@ -13,13 +13,14 @@ type Event struct {
 	Time    time.Time // when it happened, by the wall clock
 	Backend string    // "redis", "etcd", …
 	Name    string    // the lock's whole name, with all prefixes; empty for EventClosed
+	Slot    int       // of a permit, from 1 on, or LineSlot: see AcquirePermit; 0: it is of the lock
 	ID      uint64    // of the call of Acquire: the same in all events of a call and of its lease, unique in a Locker; from 1
 	Holder  string    // what the call says of itself: see WithHolder; empty for EventClosed, and if nothing is said
 
 	Token     Token         // Granted, Abandoned, and everything of a lease
 	TTL       time.Duration // Granted, and everything of a lease: the TTL in force; 0: it never ends by time
-	Took      time.Duration // Granted, Refused: since Acquire was called; Renewed, RenewalFailed: of the request; Released, Removed: since the lease or the acquisition ended
-	Held      time.Duration // Lost, Released: from the grant to the end
+	Took      time.Duration // Granted, Refused: since Acquire was called; Renewed, RenewalFailed: of the request; Released, Removed: since the lease, its minimum hold or the acquisition ended
+	Held      time.Duration // Lost, Released: from the grant to the end, without what WithMinHold adds
 	Left      time.Duration // Renewed, RenewalFailed: until the deadline, as it was before the answer; 0 without one
 	Ahead     int           // Waiting: how many calls of this Locker for this lock came before
 	Tries     int           // RenewalFailed, Removing: how many have failed in a row, with this one
@@ -31,7 +32,8 @@ type Event struct {
 type EventKind uint32
 
 // The kinds. A call of Acquire has EventWaiting at most once, and then EventGranted or EventRefused. A lease has any
-// number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased.
+// number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased. A lease that is kept
+// ([WithMinHold]) is renewed, too; if the service says that it has lost the lock, that is EventRenewalFailed.
 const (
 	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
 	EventGranted                             // Acquire returns a lease

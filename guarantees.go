@@ -1,9 +1,6 @@
 package locker
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
 // (package conformance).
@@ -24,6 +21,7 @@ type Guarantees struct {
 	Revocation Revocation // how a holder learns that the service took its lock away
 	Restart    Restart    // what a restart of the service leaves
 	Inspection Inspection // what can be asked about a lock: [Inspect] and [List]
+	Break      Breaking   // whether [Break] works, and how its victim gets to know it
 	RoundTrips int        // round trips of an acquisition without contention; 0: no network is involved
 	Cost       Cost       // what it takes to run the service
 
@@ -75,14 +73,14 @@ const (
 type Clocks int
 
 const (
-	ClocksAll    Clocks = iota + 1 // those of all servers and of the client
+	ClocksAll    Clocks = iota + 1 // the clocks of all servers and of the client
 	ClocksServer                   // the server's clock doesn't jump
 	ClocksSpeed                    // only that clocks run at nearly the same speed
 	ClocksNone                     // none at all
 )
 
 // Order is the order in which waiters get the lock. Waiters of one Locker are always served in the order in which
-// they came; this is about those of different Lockers.
+// they came; this is about waiters of different Lockers.
 type Order int
 
 const (
@@ -129,6 +127,16 @@ const (
 	InspectionQueue                        // who holds it, and who waits for it on the service, in the service's order
 )
 
+// Breaking is how a holder that runs and is connected learns that [Break] takes its lock away, by default. With
+// [Breach.AtOnce] it learns it as [Revocation] says.
+type Breaking int
+
+const (
+	BreakNone    Breaking = iota + 1 // not at all: Break returns [ErrNoBreaker]
+	BreakRenewal                     // at the next renewal, a third of the TTL after the last at the latest
+	BreakAtOnce                      // at once, within a second
+)
+
 // Cost is what it takes to run the service.
 type Cost int
 
@@ -166,73 +174,3 @@ const (
 	ExpirySession                        // a session that the service ends after a silence
 	ExpiryKey                            // a key of the lock's own with a time to live
 )
-
-func (v Scope) String() string {
-	return word(v, "one process", "one machine", "network")
-}
-func (v Tolerance) String() string {
-	return word(v, "none", "failover", "minority of servers")
-}
-func (v Exclusion) String() string {
-	return word(v, "single node", "majority and clocks", "one database", "one kernel", "consensus")
-}
-func (v Fencing) String() string {
-	return word(v, "none", "until data loss with a clock that steps back", "durable")
-}
-func (v Clocks) String() string {
-	return word(v, "all servers and client", "server", "speed only", "none")
-}
-func (v Order) String() string {
-	return word(v, "none", "server queue", "FIFO")
-}
-func (v Waiting) String() string {
-	return word(v, "polled", "notified", "hand-off")
-}
-func (v Revocation) String() string {
-	return word(v, "unseen", "seen at renewal", "seen at once")
-}
-func (v Restart) String() string {
-	return word(v, "nothing", "as persisted", "tokens", "leases and tokens")
-}
-func (v Inspection) String() string {
-	return word(v, "none", "holder", "holder and queue")
-}
-func (v Cost) String() string {
-	return word(v, "none", "low", "medium", "high")
-}
-func (v ExpiryBy) String() string {
-	return word(v, "process", "connection", "session", "key")
-}
-
-func (e Expiry) String() string {
-	switch {
-	case e.By == 0:
-		return unstated
-	case !e.TTL:
-		return e.By.String() + " ends"
-	case e.Slack == 0:
-		return e.By.String() + ", TTL"
-	}
-	return fmt.Sprintf("%v, TTL + %v", e.By, e.Slack)
-}
-
-const unstated = "unstated"
-
-func word[T ~int](v T, words ...string) string {
-	if v < 1 || int(v) > len(words) {
-		return unstated
-	}
-	return words[v-1]
-}
-
-// String is one line with all guarantees, and the reason where a locker promises less than its backend usually does.
-func (g Guarantees) String() string {
-	s := fmt.Sprintf("%s: scope: %v; fault tolerance: %v; mutual exclusion: %v; fencing: %v; clocks assumed: %v; order: %v; waiting: %v; "+
-		"dead holder ends by: %v; revocation: %v; restart leaves: %v; inspection: %v; round trips: %d; operational cost: %v",
-		g.Backend, g.Scope, g.Tolerance, g.Exclusion, g.Fencing, g.Clocks, g.Order, g.Waiting,
-		g.Expiry, g.Revocation, g.Restart, g.Inspection, g.RoundTrips, g.Cost)
-	if g.Because != "" {
-		s += " (" + g.Because + ")"
-	}
-	return s
-}

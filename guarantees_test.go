@@ -13,13 +13,13 @@ var strong = locker.Guarantees{
 	Backend: "strong", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceMinority, Exclusion: locker.ExclusionConsensus,
 	Fencing: locker.FencingDurable, Clocks: locker.ClocksSpeed, Order: locker.OrderFIFO, Waiting: locker.WaitingHandOff,
 	Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 3 * time.Second},
-	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, RoundTrips: 1, Cost: locker.CostHigh,
+	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
 }
 
 func TestGuaranteesInWords(t *testing.T) {
 	const line = "strong: scope: network; fault tolerance: minority of servers; mutual exclusion: consensus; fencing: durable; " +
 		"clocks assumed: speed only; order: FIFO; waiting: hand-off; dead holder ends by: session, TTL + 3s; revocation: seen at once; " +
-		"restart leaves: leases and tokens; inspection: holder and queue; round trips: 1; operational cost: high"
+		"restart leaves: leases and tokens; inspection: holder and queue; break: seen at once; round trips: 1; operational cost: high"
 	if got := strong.String(); got != line {
 		t.Errorf("String =\n%s\nwant\n%s", got, line)
 	}
@@ -42,7 +42,7 @@ func TestGuaranteesInWords(t *testing.T) {
 func TestRequire(t *testing.T) {
 	singles := []locker.Requirement{
 		locker.ScopeNetwork, locker.ToleranceMinority, locker.ExclusionConsensus, locker.FencingDurable, locker.ClocksSpeed, locker.OrderFIFO,
-		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.InspectionQueue, locker.ExpirySession, locker.RequireTTL,
+		locker.WaitingHandOff, locker.RevocationAtOnce, locker.RestartLeases, locker.InspectionQueue, locker.BreakAtOnce, locker.ExpirySession, locker.RequireTTL,
 		locker.Efficiency, locker.Correctness,
 	}
 	if err := locker.Require(strong, singles...); err != nil {

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,17 +34,10 @@ func WithHolder(text string) Option {
 
 // wrongHolder says in words what is wrong with a holder's text, without repeating it; empty if nothing is.
 func wrongHolder(text string) string {
-	switch {
-	case text == "":
+	if text == "" {
 		return "it is empty: want a text, such as web-1/4711, or - for none"
-	case len(text) > MaxHolder:
-		return fmt.Sprintf("want at most %d bytes, not %d", MaxHolder, len(text))
-	case !utf8.ValidString(text):
-		return "it is not UTF-8"
-	case strings.ContainsFunc(text, unicode.IsControl):
-		return "it has a control character"
 	}
-	return ""
+	return wrongText(text, MaxHolder)
 }
 
 // DefaultHolder returns what an acquisition without [WithHolder] says of itself: HOST/PID/PROGRAM, as in

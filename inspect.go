@@ -17,9 +17,11 @@ type Inspector interface {
 	List(ctx context.Context, prefix string, waiters int) iter.Seq2[Status, error]
 }
 
-// Status is what the service knew of one lock at some moment.
+// Status is what the service knew of one lock at some moment. The lock may be a slot of a name, or the line of those
+// who wait for one: see [AcquirePermit]. [List] shows these with their name and Slot; [Inspect] doesn't.
 type Status struct {
 	Name    string  // as the Locker calls it; "" where the service keeps a hash, and no holder has written the name
+	Slot    int     // of a permit, from 1 on, or LineSlot; 0: the lock called Name
 	Key     string  // what the service calls it, for its own tools: a key, a node, a path, a number; the same in Inspect and List
 	Holder  *Party  // nil: nobody holds the lock
 	Waiters []Party // in the service's order, the first ones, as many as were asked for
@@ -37,9 +39,10 @@ type Party struct {
 	Since   time.Time     // when the lock was granted, by a clock of the service
 	Expires time.Duration // until the service could let somebody else in, unless it hears of the holder; 0: unknown, or never by time
 	Session string        // what it is attached to: an etcd lease, a ZooKeeper session, a process of Postgres or of this machine
+	Broken  *Breach       // of a holder that Break takes the lock away from, while it still has it
 }
 
-// Inspect asks the service who holds the lock called name and who waits for it. It is for operators, and for programs
+// Inspect asks the service who holds the lock called name and who waits for it, and not who has permits of that name. It is for operators, and for programs
 // that show the state of locks. The answer was true at some moment during the call, and may be old when it arrives: use
 // a lease to protect something, not an answer.
 //
@@ -68,6 +71,8 @@ func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, e
 //		fmt.Println(s.Name, s.Waiting)
 //	}
 //
+// The permits of a name come as a Status for each slot that is held or waited for, and one for the line.
+//
 // A lock that is held or waited for from the beginning to the end of the iteration comes exactly once. One that is for
 // a part of that time comes once or not at all. They come in no order. etcd and Postgres show all locks at one moment,
 // other services each lock at a moment of its own. Nothing changes on the service.
@@ -76,7 +81,7 @@ func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, e
 // read, because new keys take the place of its keys then.
 //
 // An error comes with a zero Status and ends the iteration. ctx covers the iteration; a request that has no answer
-// ends it after 5 seconds. The errors are those of Inspect; a bad prefix matches [ErrName]. Where the service keeps
+// ends it after 5 seconds. The errors are the same as Inspect's; a bad prefix matches [ErrName]. Where the service keeps
 // hashes, the names are the ones that holders have written: if there are locks without one, a list below a prefix ends with
 // [ErrNoInspector].
 func List(ctx context.Context, l Locker, prefix string, waiters int) iter.Seq2[Status, error] {

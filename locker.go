@@ -15,6 +15,23 @@
 //		})
 //	})
 //
+// # Backends
+//
+// The scheme of the URL names the backend, whose package must be imported to make the scheme known. Its
+// function New makes a Locker without a URL, for example with a client that the program has already.
+//
+//   - membackend, mem://: this process alone, for unit tests
+//   - filebackend, file:///DIR: the processes of one machine
+//   - redisbackend, redis:// and rediss://: one Redis or Valkey server, also with Sentinels and in a Cluster
+//   - redlockbackend, redlock:// and redlocks://: several independent Redis servers
+//   - etcdbackend, etcd:// and etcds://: an etcd cluster
+//   - zkbackend, zk:// and zks://: a ZooKeeper ensemble
+//   - pgbackend, postgres://: a Postgres database
+//
+// For example:
+//
+//	import _ "github.com/fencedlock/locker/pgbackend" // makes postgres:// known
+//
 // # What a lease is
 //
 // If a crashed holder kept its lock, nobody could ever get it again. So a distributed lock is lent for a
@@ -67,7 +84,7 @@
 //
 // Another URL, and so another backend, changes the [Guarantees]: what happens when servers or their data are
 // lost, the order of waiters, what ends the lease of a dead holder and when, and how long an acquisition
-// takes. It also changes the tokens: those of one backend don't compare with those of another.
+// takes. It also changes the tokens: tokens of different backends don't compare.
 package locker
 
 import (
@@ -98,7 +115,8 @@ type Locker interface {
 	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its waiters
 	// with ErrClosed, removes from the service whatever is still to be removed, and frees what the locker
 	// opened. A client that was handed to it stays open. Close is bounded in time, and returns an error when a
-	// removal could not be confirmed in that time. A second call waits for the first and returns its result.
+	// removal could not be confirmed in that time. It waits for minimum holds ([WithMinHold]) and no longer than
+	// about ten seconds after the last one. A second call waits for the first and returns its result.
 	Close() error
 }
 
@@ -131,6 +149,7 @@ type Lease interface {
 	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, an error
 	// that matches [ErrLost] when the lease had been lost before, and otherwise the service's error. Then the
 	// removal goes on in the background, and the lock ends with its TTL at the latest, where it has one.
+	// Before the end of a minimum hold ([WithMinHold]) it returns nil at once, and the removal follows.
 	//
 	// Release takes from ctx its values, for tracing, and nothing else: it works with a ctx that is over, and
 	// is bounded by its own timeout. It may be repeated, and returns the same again; an unconfirmed removal is

@@ -9,6 +9,9 @@ import (
 )
 
 // Option changes one acquisition. What else a caller may ask of a locker is an option, so that [Locker] stays small.
+//
+// With an invalid value the acquisition fails before anything is sent: the error matches [ErrOption]. An option
+// that the backend can't serve, such as [WithTTL] on files, matches [errors.ErrUnsupported].
 type Option func(*Request)
 
 // Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
@@ -19,8 +22,10 @@ type Request struct {
 	NoWait    bool          // answer ErrHeld instead of waiting
 	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
 	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
+	MinHold   time.Duration // give the lock back when the lease is this old at the earliest; zero: at once
 	Holder    string        // what the holder says of itself, see WithHolder; empty: DefaultHolder, which an engine fills in
 	Trace     string        // W3C traceparent of the caller's context, see ContextWithTrace; an engine fills it in
+	Slot      int           // 0: the lock; 1 to MaxPermits: the slot of a permit, see AcquirePermit; LineSlot: the line for permits
 
 	// Features is what a driver must understand to serve this request. An engine refuses what its driver doesn't
 	// know with [errors.ErrUnsupported], so that an option which is newer than a driver fails instead of being
@@ -33,19 +38,33 @@ type Request struct {
 // Feature is a set of abilities that a [Request] asks of a driver.
 type Feature uint32
 
-// FeatureTTL is what [WithTTL] asks for: leases end by themselves after a time that the caller chooses.
-const FeatureTTL Feature = 1 << iota
+// The features.
+const (
+	FeatureTTL   Feature = 1 << 0 // WithTTL: leases end by themselves after a time that the caller chooses
+	FeatureSlots Feature = 1 << 2 // AcquirePermit: a name has slots, which are locks that no name has
+)
 
 func (f Feature) String() string {
-	if f == FeatureTTL {
-		return "a TTL"
+	var names []string
+	for _, known := range []struct {
+		bit  Feature
+		name string
+	}{{FeatureTTL, "a TTL"}, {FeatureSlots, "permits"}} {
+		if f&known.bit != 0 {
+			names = append(names, known.name)
+			f &^= known.bit
+		}
 	}
-	return fmt.Sprintf("features %#x", uint32(f))
+	if f != 0 || names == nil {
+		names = append(names, fmt.Sprintf("features %#x", uint32(f)))
+	}
+	return strings.Join(names, ", ")
 }
 
 // WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait
 // for a holder that died, and how long a holder may be out of touch before it loses the lock. It is never
-// shortened; where a service counts in coarser units it is rounded up. It must be positive.
+// shortened; where a service counts in coarser units it is rounded up. It must be positive, and within the bounds that the
+// documentation of the backend states: otherwise the error matches [ErrOption].
 func WithTTL(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
@@ -77,6 +96,35 @@ func WithMaxHold(d time.Duration) Option {
 	}
 }
 
+// maxMinHold is the longest minimum hold. A TTL that is longer than it doesn't overflow.
+const maxMinHold = 100 * 365 * 24 * time.Hour
+
+// WithMinHold keeps the lock for d at least, counted from the return of Acquire. It is for work that is
+// started in many places at about the same time and must be done once, as a job of cron: without it, the lock
+// of a short job is free again when the last of them asks. Half of the period between two starts is a good
+// value for d.
+//
+// A Release before that returns nil at once, and the lease ends at once: its Err matches [ErrReleased], and
+// its token is nobody's any more. The lock stays held, and is given back in the background when d is over. It
+// is renewed until then unless the lease is [WithoutRenewal]. [Leases] shows it as "kept". Close waits for the
+// end of d, and a lease that Close ends is kept as well.
+//
+// Where leases end by time, the TTL is at least d and a tenth of d, whatever [WithTTL] says; a service that
+// can't serve such a TTL refuses it with [ErrOption]. So a process that dies leaves the lock held until d is
+// over. That is earlier by the time by which the service's answer took longer than a tenth of d, and where a
+// lock ends with its process or connection ([Expiry]), it is free when the process dies.
+// A lease that is lost isn't kept.
+//
+// d must be positive, less than 100 years, and not longer than the time of [WithMaxHold].
+func WithMinHold(d time.Duration) Option {
+	return func(r *Request) {
+		if d <= 0 || d > maxMinHold {
+			r.fail("minimum hold %v: want a positive time of less than 100 years, such as 30s", d)
+		}
+		r.MinHold = d
+	}
+}
+
 func (r *Request) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("%w: "+format, append([]any{ErrOption}, args...)...)
@@ -91,6 +139,15 @@ func Resolve(name string, opts ...Option) (Request, error) {
 	r := &Request{Name: name}
 	for _, opt := range opts {
 		opt(r)
+	}
+	if r.MaxHold > 0 && r.MinHold > r.MaxHold {
+		r.fail("minimum hold %v: want at most the longest hold, %v", r.MinHold, r.MaxHold)
+	}
+	if r.Slot != 0 {
+		r.Features |= FeatureSlots
+		if r.Slot < LineSlot || r.Slot > MaxPermits {
+			r.fail("slot %d: want from 1 to %d, or %d for the line", r.Slot, MaxPermits, LineSlot)
+		}
 	}
 	return *r, r.err
 }

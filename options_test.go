@@ -45,9 +45,12 @@ func FuzzValidName(f *testing.F) {
 }
 
 func TestResolve(t *testing.T) {
-	r, err := locker.Resolve("name", locker.WithTTL(time.Minute), locker.NoWait(), locker.WithoutRenewal(), locker.WithMaxHold(time.Hour))
+	r, err := locker.Resolve("name", locker.WithTTL(time.Minute), locker.NoWait(), locker.WithoutRenewal(), locker.WithMaxHold(time.Hour), locker.WithMinHold(time.Hour))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if r.MinHold != time.Hour {
+		t.Errorf("MinHold = %v", r.MinHold)
 	}
 	if r.Name != "name" || r.TTL != time.Minute || !r.NoWait || !r.NoRenewal || r.MaxHold != time.Hour || r.Features != locker.FeatureTTL {
 		t.Errorf("Resolve = %+v", r)
@@ -64,11 +67,24 @@ func TestResolveRefuses(t *testing.T) {
 		"longest hold 0":    locker.WithMaxHold(0),
 		"negative max hold": locker.WithMaxHold(-1),
 		"holder":            locker.WithHolder(""),
+		"minimum hold 0":    locker.WithMinHold(0),
+		"negative min hold": locker.WithMinHold(-1),
+		"endless min hold":  locker.WithMinHold(1<<63 - 1),
 	} {
 		// A good option after a bad one must not hide it.
 		if _, err := locker.Resolve("name", opt, locker.WithTTL(time.Second), locker.WithMaxHold(time.Second)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("%s: Resolve = %v, want ErrOption", what, err)
 		}
+	}
+	for _, opts := range [][]locker.Option{
+		{locker.WithMinHold(time.Second + 1), locker.WithMaxHold(time.Second)}, {locker.WithMaxHold(time.Second), locker.WithMinHold(time.Second + 1)},
+	} {
+		if _, err := locker.Resolve("name", opts...); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("a minimum hold that is longer than the longest one: Resolve = %v, want ErrOption", err)
+		}
+	}
+	if _, err := locker.Resolve("name", locker.WithMaxHold(time.Second), locker.WithMinHold(time.Second)); err != nil {
+		t.Errorf("a minimum hold that is the longest one: Resolve = %v", err)
 	}
 	if _, err := locker.Resolve("", locker.WithTTL(0)); !errors.Is(err, locker.ErrName) {
 		t.Errorf("Resolve of an empty name = %v, want ErrName", err)

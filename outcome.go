@@ -17,8 +17,8 @@ import (
 //	invalid    the program's mistake: a name, an option, or a lock that the caller itself has
 //	error      the service failed, or hadn't answered when the caller's time ran out
 func Outcome(err error) string {
-	var outcome *verdict.Outcome // first, because the cause of a caller's context may match anything
-	if errors.As(err, &outcome) {
+	// First, because the cause of a caller's context may match anything.
+	if outcome, ok := verdict.Find[*verdict.Outcome](err); ok {
 		return outcome.Class
 	}
 	switch held := errors.Is(err, ErrHeld); {
@@ -47,6 +47,7 @@ func Outcome(err error) string {
 //	unproven         the service answered, but its answers proved no renewal that was new enough
 //	not_renewed      the lease was acquired with WithoutRenewal, and its holder didn't renew it
 //	revoked          the service said that the lease is over: it expired there, or somebody removed the lock
+//	broken           an operator has taken the lock away by Break; the cause has the Breach
 //	max_hold         the longest hold was over
 //
 // It is empty for an error that doesn't match [ErrLost].
@@ -54,12 +55,15 @@ func LossOf(err error) string {
 	if !errors.Is(err, ErrLost) {
 		return ""
 	}
-	var loss *verdict.Loss // first, because the cause may be a service's error, and match anything
-	if errors.As(err, &loss) {
+	// First, because the cause may be a service's error, and match anything.
+	if loss, ok := verdict.Find[*verdict.Loss](err); ok {
 		return loss.Class
 	}
 	if errors.Is(err, ErrMaxHold) {
 		return "max_hold"
+	}
+	if errors.Is(err, ErrBroken) {
+		return "broken"
 	}
 	return "revoked"
 }

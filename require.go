@@ -3,8 +3,8 @@ package locker
 import "fmt"
 
 // Requirement is something that a program needs of its locker. A [Purpose] is one, and so is [RequireTTL]. A value of
-// [Scope], [Tolerance], [Exclusion], [Fencing], [Clocks], [Order], [Waiting], [Revocation], [Restart], [Inspection] or
-// [ExpiryBy] requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], … What is a price can't be required:
+// [Scope], [Tolerance], [Exclusion], [Fencing], [Clocks], [Order], [Waiting], [Revocation], [Restart], [Inspection],
+// [Breaking] or [ExpiryBy] requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], … What is a price can't be required:
 // [Cost], and the round trips.
 type Requirement interface {
 	// Check returns nil when g is good enough, and else an error that names the missing guarantee.
@@ -85,6 +85,7 @@ func (v Waiting) Check(g Guarantees) error    { return atLeast("waiting", v, g.W
 func (v Revocation) Check(g Guarantees) error { return atLeast("revocation", v, g.Revocation, g) }
 func (v Restart) Check(g Guarantees) error    { return atLeast("restart leaves", v, g.Restart, g) }
 func (v Inspection) Check(g Guarantees) error { return atLeast("inspection", v, g.Inspection, g) }
+func (v Breaking) Check(g Guarantees) error   { return atLeast("break", v, g.Break, g) }
 func (v ExpiryBy) Check(g Guarantees) error   { return atLeast("dead holder ends by", v, g.Expiry.By, g) }
 
 func atLeast[T interface {

@@ -8,9 +8,10 @@ import "time"
 type Stats struct {
 	Held     int // leases
 	Waiting  int // calls of Acquire under way
+	Kept     int // leases that have been released, and whose minimum hold isn't over ([WithMinHold])
 	Removing int // leases and acquisitions that are over, and whose removal the service hasn't confirmed yet
 
-	OldestHeld, OldestWaiting, OldestRemoving time.Duration // for how long already; 0: there is none
+	OldestHeld, OldestWaiting, OldestKept, OldestRemoving time.Duration // for how long already; 0: there is none
 
 	Granted   uint64            // leases
 	Contended uint64            // of these, the ones that had to wait for somebody else
@@ -41,11 +42,12 @@ func StatsOf(l Locker) (s Stats, ok bool) {
 type LeaseInfo struct {
 	ID       uint64    // as in an Event
 	Name     string    // the lock's whole name, with all prefixes
+	Slot     int       // of a permit, from 1 on, or LineSlot; 0: it is of the lock
 	Token    Token     // 0: there was no grant yet
 	Holder   string    // what it says of itself: see WithHolder; empty if nothing is said
-	State    string    // "waiting", "held" or "removing"
+	State    string    // "waiting", "held", "kept" (see WithMinHold) or "removing"
 	Since    time.Time // since when it is in that state
-	Deadline time.Time // when a lease is lost unless it is renewed before; zero: it isn't held, or never ends by time
+	Deadline time.Time // when a lease is lost unless it is renewed before; of one that is kept, when it is given back; zero: neither, or it never ends by time
 	Err      error     // of the last renewal or removal; nil: that succeeded, or there was none
 }
 

@@ -9,7 +9,7 @@ import (
 // maxTokenBase leaves the upper half of the range for the tokens of the service.
 const maxTokenBase Token = 1 << 62
 
-// TokenBase returns a locker whose tokens are those of l plus base. It is for a program that changes its
+// TokenBase returns a locker whose tokens are l's plus base. It is for a program that changes its
 // backend. A storage that has seen tokens of the old backend, microseconds since 1970 for example, would refuse
 // the smaller tokens of the new backend without end. With a base above the highest token that was ever given
 // out, the new tokens are larger. docs/migrating.md has the procedure. In a URL for [Open] it is the parameter

@@ -50,5 +50,5 @@ func (o basedTracer) Begin(ctx context.Context, r Request) context.Context {
 	return o.tracer.Begin(ctx, r)
 }
 
-// Observed leads package otellocker to the locker whose names are those of events.
+// Observed leads package otellocker to the locker whose names events have.
 func (b based) Observed() Locker { return b.Locker }

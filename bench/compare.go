@@ -43,7 +43,8 @@ func startComparison(ctx context.Context, commit string) (_ *comparison, err err
 }
 
 // build makes a git worktree of the other commit, and puts this program's source in the place of its
-// bench: the replace directives in go.mod then mean that commit.
+// bench: the replace directives in go.mod then mean that commit. What the program needs of the root
+// module besides the public API comes with it.
 func (c *comparison) build(ctx context.Context) (err error) {
 	root, err := output(ctx, "", "git", "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -57,13 +58,15 @@ func (c *comparison) build(ctx context.Context) (err error) {
 	if _, err := output(ctx, root, "git", "worktree", "add", "--quiet", "--detach", c.checkout, c.commit); err != nil {
 		return err
 	}
+	for _, dir := range []string{"bench", "internal/chart"} {
+		if err := os.RemoveAll(filepath.Join(c.checkout, dir)); err != nil {
+			return err
+		}
+		if err := os.CopyFS(filepath.Join(c.checkout, dir), os.DirFS(filepath.Join(root, dir))); err != nil {
+			return err
+		}
+	}
 	bench := filepath.Join(c.checkout, "bench")
-	if err := os.RemoveAll(bench); err != nil {
-		return err
-	}
-	if err := os.CopyFS(bench, os.DirFS(filepath.Join(root, "bench"))); err != nil {
-		return err
-	}
 	// The other commit may need other versions of modules.
 	_, err = output(ctx, bench, "go", "build", "-mod=mod", "-o", program, ".")
 	return err

@@ -1,6 +1,7 @@
 // Bench measures this project and other libraries for distributed locks, in one run against the
 // same servers. It prints a Markdown table for each backend, and writes the same figures to
-// results.json, for tools.
+// results.json, for tools. With -charts it also draws the charts of docs/benchmarks.md: of its own
+// figures, or of results.json files that are named as arguments, and then it measures nothing.
 //
 // What is measured: four scenarios (acquire + release, hand-off, 10,000 held leases, 10,000
 // waiters); docs/benchmarks.md describes them.
@@ -20,7 +21,8 @@
 //     scenario_load.go, scenario_handoff.go, scenario_leases.go, scenario_waiters.go.
 //  3. redis.go and redis_peers.go, as an example of a backend: its servers, request counts and
 //     goals, and its peers. The other backends have the same two files.
-//  4. results.go, goals.go, table.go and stats.go: from the values of rounds to what is printed.
+//  4. results.go, goals.go, table.go, charts.go and stats.go: from the values of rounds to what is
+//     printed and drawn.
 //  5. server.go, pin.go, disturbance.go and cputime.go: containers, and how other work on the
 //     machine is kept out of the figures.
 package main
@@ -59,8 +61,12 @@ func run(ctx context.Context) (err error) {
 	peerNames := flag.String("peer", "", "measure only the peers whose name matches this `regexp`, and what they are compared with")
 	output := flag.String("json", "results.json", "write the figures to this `file`")
 	commit := flag.String("compare", "", "measure acquire + release of this `commit` of the project in the same rounds, in place of other libraries")
+	pictures := flag.String("charts", "", "draw charts into this `folder`: of the JSON files that are named as arguments, or else of this run")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		return drawFiles(*pictures, flag.Args())
+	}
 
 	var m measurement
 	names, err := regexp.Compile(*only)
@@ -104,7 +110,11 @@ func run(ctx context.Context) (err error) {
 	}
 	selected := slices.DeleteFunc(slices.Clone(table), func(b backend) bool { return !names.MatchString(b.name) })
 	all, err := m.measureAll(ctx, selected, time.Now().Add(*limit), awake)
-	return errors.Join(err, writeJSON(*output, all))
+	err = errors.Join(err, writeJSON(*output, rowsOf(all)))
+	if *pictures != "" && len(all) > 0 {
+		err = errors.Join(err, writeCharts(*pictures, rowsOf(all)))
+	}
+	return err
 }
 
 // defaultTime leaves some of a quarter of an hour for the Go benchmarks of the packages.

@@ -151,11 +151,16 @@ func (r *results) rows() []row {
 	return rows
 }
 
-func writeJSON(file string, all []*results) error {
+// rowsOf returns the rows of all backends. It is not nil, which would be null in JSON.
+func rowsOf(all []*results) []row {
 	rows := []row{}
 	for _, r := range all {
 		rows = append(rows, r.rows()...)
 	}
+	return rows
+}
+
+func writeJSON(file string, rows []row) error {
 	text, err := json.MarshalIndent(rows, "", "  ")
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)

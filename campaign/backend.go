@@ -24,10 +24,16 @@ var backends = []backend{
 	{name: "redis", ttl: 3 * time.Second, start: startRedis, libraries: slices.Concat(redisLibraries, redisPlanted), promises: redisbackend.Guarantees()},
 	{name: "postgres", ttl: 3 * time.Second, start: startPostgres, libraries: postgresLibraries, promises: pgbackend.Guarantees(), nameless: true},
 	{name: "etcd", ttl: 3 * time.Second,
-		start: startEtcd, libraries: slices.Concat(etcdLibraries, etcdPlanted), promises: etcdbackend.Guarantees(), static: true, elects: true},
+		start: startEtcd, libraries: slices.Concat(etcdLibraries, etcdPlanted), promises: etcdbackend.Guarantees(), static: true, elects: true, peerPorts: true},
 	{name: "zookeeper", ttl: 4 * time.Second, // the shortest session of the servers' default
-		start: startZooKeeper, libraries: zooKeeperLibraries, promises: zkbackend.Guarantees(), elects: true},
+		start: startZooKeeper, libraries: zooKeeperLibraries, promises: zkbackend.Guarantees(), elects: true, peerPorts: true},
 	{name: "redlock", ttl: 3 * time.Second, start: startRedlock, libraries: redlockLibraries, promises: redlockbackend.Guarantees(), independent: true},
+	{name: "postgres-replica", ttl: 3 * time.Second,
+		start: startPostgresReplica, libraries: postgresLibraries, promises: replicaPromises(), nameless: true, elects: true, promoted: true, variant: true},
+	{name: "redis-sentinel", ttl: 3 * time.Second,
+		start: startSentinel, libraries: sentinelLibraries, promises: sentinelPromises(), elects: true, variant: true},
+	{name: "redis-cluster", ttl: 3 * time.Second,
+		start: startCluster, libraries: clusterLibraries, promises: clusterPromises(), shards: true, variant: true},
 }
 
 // backend is a kind of service that keeps locks.
@@ -42,10 +48,22 @@ type backend struct {
 	independent bool              // requests go to all servers
 	static      bool              // the servers aren't linked with the system's library
 	elects      bool              // the servers elect a leader
+	promoted    bool              // an operator makes a server the leader, and only if the former one is gone
+	peerPorts   bool              // the servers have ports for each other, which no client uses
+	shards      bool              // each key has its server, which may change
+	variant     bool              // another form of a service: only for the faults that its usual form can't have
 }
 
 // has reports whether a fault exists for the backend.
-func (b backend) has(f fault) bool { return (b.elects || !f.leader) && (!b.static || !f.preloads) }
+func (b backend) has(f fault) bool {
+	switch {
+	case f.leader && !b.elects, f.leader && !f.killsLeader && b.promoted, f.isolates && !b.peerPorts, f.preloads && b.static, f.sharded && !b.shards:
+		return false
+	case b.variant:
+		return f.leader || f.sharded || f.name == controlFault
+	}
+	return true
+}
 
 func (b backend) library(name string) (library, error) {
 	for _, l := range b.libraries {
@@ -81,7 +99,8 @@ type service struct {
 	// leader returns the number of the server that leads, or nobody. That isn't former, which may
 	// not know that it was deposed. It is nil if no server leads.
 	leader    func(ctx context.Context, former int) (int, error)
-	peerPorts [][]int // the ports for other servers, of each server with such ports
+	promote   func(ctx context.Context, former int) error // makes another server than former, which is gone, the leader; nil: the servers elect one
+	peerPorts [][]int                                     // the ports for other servers, of each server with such ports
 
 	background sync.WaitGroup // what a fault does meanwhile
 }

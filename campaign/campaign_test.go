@@ -42,10 +42,16 @@ func shortCampaign(t *testing.T, backend, fault, workload string) *campaign {
 	}
 }
 
-// TestEachFault runs one round of each fault on each backend. A round that is void, such as on a
-// machine that stalled, gets a second one.
-func TestEachFault(t *testing.T) {
+// TestEachFault runs one round of each fault on each backend.
+func TestEachFault(t *testing.T) { testFaults(t, false) }
+
+// TestSample runs one round of each fault on one backend, and the control on each.
+func TestSample(t *testing.T) { testFaults(t, true) }
+
+// testFaults runs rounds. One that is void, such as on a machine that stalled, gets a second one.
+func testFaults(t *testing.T, sample bool) {
 	c := shortCampaign(t, "", "", counterWorkload)
+	c.sample = sample
 	if err := c.run(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -54,10 +60,11 @@ func TestEachFault(t *testing.T) {
 		if err := c.run(t.Context()); err != nil {
 			t.Error(err)
 		}
+		c.faults = regexp.MustCompile("")
 	}
 	for _, b := range backends {
 		for _, f := range faults {
-			if !b.has(f) {
+			if !c.has(b, f) {
 				continue
 			}
 			t.Run(b.name+"/"+f.name, func(t *testing.T) {

@@ -5,28 +5,9 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/fencedlock/locker/internal/chart"
 )
-
-// chart is what the report shows as a picture: bars in groups, on one scale.
-type chart struct {
-	title  string
-	unit   string
-	short  string // the main point in words, for readers who can't see the picture
-	groups []group
-}
-
-type group struct {
-	name string
-	bars []bar
-}
-
-// bar is from one value to another, and has a text at its end.
-type bar struct {
-	label    string
-	from, to float64
-	text     string
-	bad      bool // in the color of what shouldn't be
-}
 
 // image is a chart in a file.
 type image struct {
@@ -40,9 +21,9 @@ const lostChart = "lost"
 // imagesOf returns the charts of a run. Their files are in dir, and have names that begin with prefix.
 func imagesOf(r *result, dir, prefix string) map[string]*image {
 	all := make(map[string]*image)
-	add := func(key, file string, c chart) {
-		if len(c.groups) > 0 {
-			all[key] = &image{File: path.Join(dir, prefix+file+".svg"), Alt: c.title + ". " + c.short, svg: c.svg()}
+	add := func(key, file string, c chart.Chart) {
+		if len(c.Groups) > 0 {
+			all[key] = &image{File: path.Join(dir, prefix+file+".svg"), Alt: c.Alt(), svg: c.SVG()}
 		}
 	}
 	add(lostChart, "lost", chartOfLosses(r))
@@ -57,42 +38,42 @@ const longestMargin = 6000
 
 // chartOfMargins has a bar for each library and fault: from the least margin to the greatest, of all
 // rounds.
-func chartOfMargins(r *result, backend string) chart {
-	c := chart{title: "Margin between the holder's knowledge and the rival's grant, " + backend, unit: "ms"}
+func chartOfMargins(r *result, backend string) chart.Chart {
+	c := chart.Chart{Title: "Margin between the holder's knowledge and the rival's grant, " + backend, Unit: "ms"}
 	var below []string
 	for _, w := range backendRows(r, backend) {
 		if w.Margin == nil {
 			continue
 		}
-		g := c.group(w.Fault)
-		at := slices.IndexFunc(g.bars, func(b bar) bool { return b.label == w.Library })
+		g := c.Group(w.Fault)
+		at := slices.IndexFunc(g.Bars, func(b chart.Bar) bool { return b.Label == w.Library })
 		if at < 0 {
-			at = len(g.bars)
-			g.bars = append(g.bars, bar{label: w.Library, from: w.Margin.Least, to: w.Margin.Greatest})
+			at = len(g.Bars)
+			g.Bars = append(g.Bars, chart.Bar{Label: w.Library, From: w.Margin.Least, To: w.Margin.Greatest})
 		}
-		b := &g.bars[at]
-		b.from, b.to = min(b.from, w.Margin.Least), max(b.to, w.Margin.Greatest)
+		b := &g.Bars[at]
+		b.From, b.To = min(b.From, w.Margin.Least), max(b.To, w.Margin.Greatest)
 	}
-	for _, g := range c.groups {
-		for i, b := range g.bars {
-			text := fmt.Sprintf("%.0f", b.from)
-			if b.from < 0 {
-				below = append(below, fmt.Sprintf("%s in %s (%s ms)", b.label, g.name, text))
+	for _, g := range c.Groups {
+		for i, b := range g.Bars {
+			text := fmt.Sprintf("%.0f", b.From)
+			if b.From < 0 {
+				below = append(below, fmt.Sprintf("%s in %s (%s ms)", b.Label, g.Name, text))
 			}
 			within := func(v float64) float64 { return max(-longestMargin, min(v, longestMargin)) }
-			g.bars[i] = bar{label: b.label, from: within(b.from), to: within(b.to), text: text, bad: b.from < 0}
+			g.Bars[i] = chart.Bar{Label: b.Label, From: within(b.From), To: within(b.To), Text: text, Kind: kind(b.From < 0)}
 		}
 	}
-	c.short = "No margin is below zero."
+	c.Short = "No margin is below zero."
 	if len(below) > 0 {
-		c.short = "Below zero: " + strings.Join(below, ", ") + "."
+		c.Short = "Below zero: " + strings.Join(below, ", ") + "."
 	}
 	return c
 }
 
 // chartOfLosses has bars for each library in the pause, without the fence and with it.
-func chartOfLosses(r *result) chart {
-	c := chart{title: "Updates that were lost in the pause, of 100 acknowledged ones", unit: "%"}
+func chartOfLosses(r *result) chart.Chart {
+	c := chart.Chart{Title: "Updates that were lost in the pause, of 100 acknowledged ones", Unit: "%"}
 	var words []string
 	for _, b := range backends {
 		for _, w := range backendRows(r, b.name) {
@@ -104,22 +85,18 @@ func chartOfLosses(r *result) chart {
 			if w.Lost > 0 && share < 1 {
 				text = "< 1"
 			}
-			g := c.group(b.name)
-			g.bars = append(g.bars, bar{label: w.Library + fenceWord(w.Fence), to: share, text: text, bad: w.Lost > 0})
+			g := c.Group(b.name)
+			g.Bars = append(g.Bars, chart.Bar{Label: w.Library + fenceWord(w.Fence), To: share, Text: text, Kind: kind(w.Lost > 0)})
 			words = append(words, fmt.Sprintf("%s, %s%s: %s", b.name, w.Library, fenceWord(w.Fence), text))
 		}
 	}
-	c.short = strings.Join(words, "; ") + "."
+	c.Short = strings.Join(words, "; ") + "."
 	return c
 }
 
-// group returns the group of that name, which it adds if there is none.
-func (c *chart) group(name string) *group {
-	for i := range c.groups {
-		if c.groups[i].name == name {
-			return &c.groups[i]
-		}
+func kind(bad bool) chart.Kind {
+	if bad {
+		return chart.Bad
 	}
-	c.groups = append(c.groups, group{name: name})
-	return &c.groups[len(c.groups)-1]
+	return chart.Good
 }

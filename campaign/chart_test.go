@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -68,29 +67,6 @@ func wantXML(t *testing.T, text string) {
 		}
 		if err != nil {
 			t.Fatal(err)
-		}
-	}
-}
-
-// A scale contains zero and all values, and has a few steps that are round numbers.
-func TestScale(t *testing.T) {
-	for _, tc := range []struct {
-		from, to float64
-		want     []float64
-	}{
-		{0, 43, []float64{0, 10, 20, 30, 40, 50}},
-		{-1918, 42, []float64{-2000, -1500, -1000, -500, 0, 500}},
-		{523, 6054, []float64{0, 2000, 4000, 6000, 8000}},
-		{0, 0, []float64{0, 1, 2, 3, 4, 5}},
-		{-5, -1, []float64{-5, -4, -3, -2, -1, 0}},
-	} {
-		c := chart{groups: []group{{bars: []bar{{from: tc.from, to: tc.to}}}}}
-		s := c.scale()
-		if got := s.ticks(); !slices.Equal(got, tc.want) {
-			t.Errorf("from %v to %v: ticks %v, want %v", tc.from, tc.to, got, tc.want)
-		}
-		if x := s.x(tc.from); x < plotBegin || s.x(tc.to) > plotBegin+plotWidth || s.x(tc.to) < x {
-			t.Errorf("from %v to %v: the bar goes from %v to %v", tc.from, tc.to, x, s.x(tc.to))
 		}
 	}
 }

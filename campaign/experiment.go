@@ -38,7 +38,7 @@ type outcome struct {
 func (c *campaign) experiments(ctx context.Context, b backend, k laneKind) (all []*experiment) {
 	for _, f := range faults {
 		libraries := meeting(f.name, c.of(b))
-		if !k.has(f) || !b.has(f) || !c.faults.MatchString(f.name) || len(libraries) == 0 {
+		if !k.has(f) || !c.has(b, f) || len(libraries) == 0 {
 			continue
 		}
 		c.leave(b, f, "")

@@ -11,7 +11,7 @@ import (
 
 // faults is the table of what happens in the victim's critical section, between its read and its
 // write. A fault is something that is done to the victim, or to the service once in a round.
-var faults = slices.Concat(victimFaults, linkFaults, clockFaults, preloadFaults, serviceFaults, leaderFaults)
+var faults = slices.Concat(victimFaults, linkFaults, clockFaults, preloadFaults, serviceFaults, leaderFaults, clusterFaults)
 
 var victimFaults = []fault{
 	{name: controlFault, what: "nothing: the control"},
@@ -40,10 +40,13 @@ type fault struct {
 	serviceFault func(ctx context.Context, s *service, plan schedule) error // what is done to the service, after inject
 	beforeRound  func(ctx context.Context, s *service) error                // what the service needs before each round
 
-	needs    func(ctx context.Context) error // the error says why it can't happen on this machine
-	leader   bool                            // it happens to a leader, so the service must have one
-	preloads bool                            // the servers must be linked with the system's library
-	hazard   hazard                          // what a promise may not cover
+	needs       func(ctx context.Context) error // the error says why it can't happen on this machine
+	leader      bool                            // it happens to a leader, so the service must have one
+	killsLeader bool                            // it is killed
+	sharded     bool                            // the servers must share the keys
+	isolates    bool                            // the servers must have ports for each other
+	preloads    bool                            // the servers must be linked with the system's library
+	hazard      hazard                          // what a promise may not cover
 
 	silent    bool // the service hears nothing of the victim for longer than the TTL
 	unchecked bool // the victim writes without another look

@@ -6,19 +6,20 @@ import (
 	"time"
 )
 
-// leaderFaults are faults of a cluster's leader. The others elect another one.
+// leaderFaults are faults of a cluster's leader, or of a server that has replicas. Another server takes
+// over.
 //
 // In some the holder falls silent at first, and the leader fails just before the lease would end.
 // The next leader gives the lease its whole time again, so a rival comes in later, and never sooner.
 var leaderFaults = []fault{
 	{name: "leader-kill", what: "the leader is killed (SIGKILL), and started again when another one leads",
-		leader: true, outlasts: true, serviceFault: killLeader},
+		leader: true, outlasts: true, hazard: failover, killsLeader: true, serviceFault: killLeader},
 	{name: "leader-stop", what: "the leader is stopped (SIGSTOP) for longer than the TTL, and continues when another one leads",
-		leader: true, outlasts: true, serviceFault: stopLeader},
+		leader: true, outlasts: true, hazard: failover, serviceFault: stopLeader},
 	{name: "leader-cut", what: "all packets between the leader and the other servers are dropped for longer than the TTL; clients still reach all",
-		leader: true, outlasts: true, needs: isolationUsable, serviceFault: isolateLeader},
+		leader: true, isolates: true, outlasts: true, hazard: failover, needs: isolationUsable, serviceFault: isolateLeader},
 	afterSilence(fault{name: "expiry-leader-kill", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is killed",
-		serviceFault: killLeader}),
+		killsLeader: true, serviceFault: killLeader}),
 	afterSilence(fault{name: "expiry-leader-stop", what: "the holder is stopped (SIGSTOP), and just before its lease ends the leader is stopped for longer than the TTL",
 		serviceFault: stopLeader}),
 }
@@ -27,7 +28,7 @@ var leaderFaults = []fault{
 // Unlike in a pause the holder looks at its lock before it writes.
 func afterSilence(f fault) fault {
 	then := f.serviceFault
-	f.leader, f.silent, f.elects = true, true, true
+	f.leader, f.silent, f.elects, f.hazard = true, true, true, failover
 	f.inject, f.undo = pauseVictim, resumeVictim
 	f.serviceFault = func(ctx context.Context, s *service, plan schedule) error {
 		wait(ctx, time.After(plan.Leader))
@@ -44,7 +45,12 @@ func killLeader(ctx context.Context, s *service, _ schedule) error {
 	if err := s.kill(ctx, former); err != nil {
 		return err
 	}
-	_, err = s.findLeader(ctx, former)
+	if s.promote != nil {
+		err = s.promote(ctx, former)
+	}
+	if err == nil {
+		_, err = s.findLeader(ctx, former)
+	}
 	return errors.Join(err, s.startAgain(ctx, former))
 }
 

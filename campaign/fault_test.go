@@ -214,3 +214,31 @@ func echo(t *testing.T, link *proxy.Network) net.Conn {
 	t.Cleanup(func() { _ = c.Close() })
 	return c
 }
+
+// A variant of a service meets the control and what the usual form can't have, and no fault is left
+// without a backend.
+func TestVariants(t *testing.T) {
+	want := map[string][]string{
+		"postgres-replica": {controlFault, "leader-kill", "expiry-leader-kill"},
+		"redis-sentinel":   {controlFault, "leader-kill", "leader-stop", "expiry-leader-kill", "expiry-leader-stop"},
+		"redis-cluster":    {controlFault, "masters-kill", "reshard"},
+	}
+	met := make(map[string]bool)
+	for _, b := range backends {
+		var names []string
+		for _, f := range faults {
+			if b.has(f) {
+				names = append(names, f.name)
+				met[f.name] = true
+			}
+		}
+		if b.variant != (want[b.name] != nil) || b.variant && !slices.Equal(names, want[b.name]) {
+			t.Errorf("%s meets %q, want %q", b.name, names, want[b.name])
+		}
+	}
+	for _, f := range faults {
+		if !met[f.name] {
+			t.Errorf("no backend meets fault %q", f.name)
+		}
+	}
+}

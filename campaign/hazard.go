@@ -16,6 +16,7 @@ const (
 	dataLoss           // all servers lose all data
 	clientClock        // the wall clock of a holder jumps
 	serverClock        // the wall clocks of all servers jump
+	failover           // another server leads
 )
 
 // exclusions say what the guarantees exclude under a fault, and why. An empty reason excludes
@@ -42,6 +43,10 @@ func excluded(h hazard, g locker.Guarantees) (e exclusions) {
 		if g.Clocks == locker.ClocksAll {
 			e.holders = fmt.Sprintf("a client's clock jumps; clocks assumed: %v", g.Clocks)
 		}
+	case failover:
+		if g.Tolerance == locker.ToleranceFailover {
+			e.holders = fmt.Sprintf("a replica takes over; fault tolerance: %v", g.Tolerance)
+		}
 	case serverClock:
 		if g.Clocks == locker.ClocksAll || g.Clocks == locker.ClocksServer {
 			e.holders = fmt.Sprintf("the servers' clocks jump; clocks assumed: %v", g.Clocks)
@@ -57,6 +62,9 @@ type shownExclusion struct{ Fault, Backend, What, Why string }
 func exclusionTable() (all []shownExclusion) {
 	for _, f := range faults {
 		for _, b := range backends {
+			if !b.has(f) {
+				continue
+			}
 			e := excluded(f.hazard, b.promises)
 			if e.holders != "" {
 				all = append(all, shownExclusion{f.name, b.name, "that a holder is alone", e.holders})

@@ -16,7 +16,7 @@
 //
 //  1. backend.go, library.go, fault.go, workload.go: the tables of what can be run. selection.go:
 //     which rows of them are. fault_link.go, fault_clock.go, fault_preload.go,
-//     fault_service.go and fault_leader.go: more faults.
+//     fault_service.go, fault_leader.go and fault_cluster.go: more faults.
 //  2. campaign.go: lanes of rounds that run at the same time. experiment.go: the rounds of one fault.
 //     stalls.go: when the machine was too busy. result.go and resume.go: what is written.
 //  3. match.go, match_fault.go and rival.go: one round of one library. schedule.go: what chance

@@ -39,7 +39,7 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 	}
 	v := &service{servers: s, addrs: addrs}
 	v.prepare = func(ctx context.Context) (err error) {
-		v.version, err = preparePostgres(ctx, addrs)
+		v.version, err = preparePostgres(ctx, addrs[0])
 		return err
 	}
 	return v, v.ready(ctx)
@@ -47,8 +47,8 @@ func startPostgres(ctx context.Context) (_ *service, err error) {
 
 // preparePostgres makes the role and the tables that the libraries need, unless they exist. It
 // returns the server's version.
-func preparePostgres(ctx context.Context, addrs []string) (version string, err error) {
-	pool, err := pgxpool.New(ctx, postgresURL(addrs[0], "postgres"))
+func preparePostgres(ctx context.Context, addr string) (version string, err error) {
+	pool, err := pgxpool.New(ctx, postgresURL("postgres", addr))
 	if err != nil {
 		return "", err
 	}
@@ -64,7 +64,7 @@ func preparePostgres(ctx context.Context, addrs []string) (version string, err e
 	if err != nil {
 		return "", err
 	}
-	own, err := pgxpool.New(ctx, postgresURL(addrs[0], "locks"))
+	own, err := pgxpool.New(ctx, postgresURL("locks", addr))
 	if err != nil {
 		return "", err
 	}
@@ -73,7 +73,7 @@ func preparePostgres(ctx context.Context, addrs []string) (version string, err e
 	if _, err := own.Exec(ctx, pgbackend.Migration("locker")); err != nil {
 		return "", err
 	}
-	db, l, err := pglockAt(site{addrs: addrs, ttl: time.Minute})
+	db, l, err := pglockAt(site{addrs: []string{addr}, ttl: time.Minute})
 	if err != nil {
 		return "", err
 	}
@@ -94,13 +94,14 @@ var postgresLibraries = []library{
 	{name: "pglock", setUp: "heartbeats at a third of the lease", looks: "IsReleased", open: openPglock},
 }
 
-func postgresURL(addr, user string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, postgresPassword), Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"}
+func postgresURL(user string, addrs ...string) string {
+	hosts, parameters := postgresHosts(addrs)
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(user, postgresPassword), Host: hosts, Path: "/postgres", RawQuery: parameters}
 	return u.String()
 }
 
 func postgresConfig(s site) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(postgresURL(s.addrs[0], "locks"))
+	config, err := pgxpool.ParseConfig(postgresURL("locks", s.addrs...))
 	if err == nil && s.dial != nil {
 		config.ConnConfig.DialFunc = s.dial
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -65,14 +66,30 @@ func redisVersion(ctx context.Context, addr string) (string, error) {
 	return info["Server"]["redis_version"], err
 }
 
+// infoFields are the fields of an answer in the form of INFO.
+func infoFields(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(strings.TrimSpace(line), ":"); found {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+const (
+	setNXSetUp     = "asks every 20 ms; compare-and-delete; no renewal"
+	redislockSetUp = "asks every 100 ms, as in its documentation; no renewal"
+)
+
 var redisLibraries = []library{
 	lockerLibrary("", func(ctx context.Context, s site) (locker.Locker, func(), error) {
-		c := redisClient(s, s.addrs[0])
+		c := firstServer(s)
 		l, err := redisbackend.New(ctx, c, redisbackend.WithDefaultTTL(s.ttl))
 		return l, func() { _ = c.Close() }, err
 	}),
-	{name: "SET NX PX", setUp: "asks every 20 ms; compare-and-delete; no renewal", open: openSetNX},
-	{name: "redislock", setUp: "asks every 100 ms, as in its documentation; no renewal", open: openRedislock},
+	{name: "SET NX PX", setUp: setNXSetUp, open: openSetNX(firstServer)},
+	{name: "redislock", setUp: redislockSetUp, open: openRedislock(firstServer)},
 	{name: "redsync", setUp: "one server; as many tries as needed; no renewal", looks: "Until", open: openRedsync},
 	{name: "rueidislock", setUp: "majority 1, NoLoopTracking, TryNextAfter 1 s", looks: "the context", open: openRueidislock},
 }
@@ -81,31 +98,35 @@ func redisClient(s site, addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: addr, Dialer: s.dial, ContextTimeoutEnabled: true})
 }
 
+func firstServer(s site) *redis.Client { return redisClient(s, s.addrs[0]) }
+
 var compareAndDeleteScript = redis.NewScript(
 	`if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 
-func compareAndDelete(ctx context.Context, c *redis.Client, name, owner string) error {
+func compareAndDelete(ctx context.Context, c redis.Scripter, name, owner string) error {
 	return compareAndDeleteScript.Run(ctx, c, []string{name}, owner).Err()
 }
 
 // openSetNX is the recipe of Redis' documentation: SET with NX and PX, and a script that deletes the
 // key if it still has the owner's value.
-func openSetNX(_ context.Context, s site) (*client, error) {
-	c := redisClient(s, s.addrs[0])
-	return &client{
-		lock: func(ctx context.Context, name string) (*holding, error) {
-			owner := rand.Text()
-			if err := pollSetNX(ctx, c, name, owner, s.ttl); err != nil {
-				return nil, err
-			}
-			return &holding{release: func(ctx context.Context) error { return compareAndDelete(ctx, c, name, owner) }}, nil
-		},
-		close: func() { _ = c.Close() },
-	}, nil
+func openSetNX[C redis.UniversalClient](newClient func(site) C) func(context.Context, site) (*client, error) {
+	return func(_ context.Context, s site) (*client, error) {
+		c := newClient(s)
+		return &client{
+			lock: func(ctx context.Context, name string) (*holding, error) {
+				owner := rand.Text()
+				if err := pollSetNX(ctx, c, name, owner, s.ttl); err != nil {
+					return nil, err
+				}
+				return &holding{release: func(ctx context.Context) error { return compareAndDelete(ctx, c, name, owner) }}, nil
+			},
+			close: func() { _ = c.Close() },
+		}, nil
+	}
 }
 
 // pollSetNX returns when the key is set, or ctx ends.
-func pollSetNX(ctx context.Context, c *redis.Client, name, owner string, ttl time.Duration) error {
+func pollSetNX(ctx context.Context, c redis.Cmdable, name, owner string, ttl time.Duration) error {
 	for {
 		err := c.SetArgs(ctx, name, owner, redis.SetArgs{Mode: "NX", TTL: ttl}).Err()
 		if !errors.Is(err, redis.Nil) {
@@ -119,20 +140,22 @@ func pollSetNX(ctx context.Context, c *redis.Client, name, owner string, ttl tim
 	}
 }
 
-func openRedislock(_ context.Context, s site) (*client, error) {
-	c := redisClient(s, s.addrs[0])
-	l := redislock.New(c)
-	poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
-	return &client{
-		lock: func(ctx context.Context, name string) (*holding, error) {
-			lock, err := l.Obtain(ctx, name, s.ttl, poll)
-			if err != nil {
-				return nil, err
-			}
-			return &holding{release: lock.Release}, nil
-		},
-		close: func() { _ = c.Close() },
-	}, nil
+func openRedislock[C redis.UniversalClient](newClient func(site) C) func(context.Context, site) (*client, error) {
+	return func(_ context.Context, s site) (*client, error) {
+		c := newClient(s)
+		l := redislock.New(c)
+		poll := &redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)}
+		return &client{
+			lock: func(ctx context.Context, name string) (*holding, error) {
+				lock, err := l.Obtain(ctx, name, s.ttl, poll)
+				if err != nil {
+					return nil, err
+				}
+				return &holding{release: lock.Release}, nil
+			},
+			close: func() { _ = c.Close() },
+		}, nil
+	}
 }
 
 // openRedsync is for any number of servers.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/fencedlock/locker/internal/chart"
 )
 
 // writeReport writes the page from the JSON of one or several runs, and its charts to a folder with
@@ -51,26 +53,13 @@ func chartsOf(all []*result, dir string) (charts []map[string]*image) {
 
 // writeCharts writes the files of all charts to dir, and removes those of an earlier report.
 func writeCharts(dir string, charts []map[string]*image) error {
-	old, err := filepath.Glob(filepath.Join(dir, "*.svg"))
-	if err != nil {
-		return err
-	}
-	for _, file := range old {
-		if err := os.Remove(file); err != nil {
-			return err
-		}
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
+	pictures := make(map[string]string)
 	for _, images := range charts {
 		for _, i := range images {
-			if err := os.WriteFile(filepath.Join(dir, filepath.Base(i.File)), []byte(i.svg), 0o644); err != nil {
-				return err
-			}
+			pictures[filepath.Base(i.File)] = i.svg
 		}
 	}
-	return nil
+	return chart.Replace(dir, pictures)
 }
 
 func reportOf(all []*result, charts []map[string]*image) (string, error) {
@@ -119,7 +108,7 @@ type (
 
 // notTried is what the campaign doesn't have yet, so that nobody takes its absence for a result.
 var notTried = []string{
-	"a failover to a replica: Sentinel, Cluster, Postgres with a replica; a reshard",
+	"a former primary of Postgres that comes back as a primary: two primaries are an operator's mistake",
 	"clocks and disks of etcd's members: its program isn't linked with the system's library",
 	"faults that come together",
 	"workloads with several locks, or with other data than a few numbers",

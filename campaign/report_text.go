@@ -43,6 +43,10 @@ order.
 |---|---|---|---|
 {{range $b := .Backends}}{{range $b.Shown}}| {{$b.Name}} | {{.Name}} | {{or .SetUp "as its documentation says"}} | {{or .Looks "not at all: it believes until it releases"}} |
 {{end}}{{end}}
+*redis-sentinel* is a Redis master with two replicas, and three Sentinels that promote one of them; *redis-cluster* is a
+Redis Cluster with a replica of each master; *postgres-replica* is a Postgres primary with a replica, which the program promotes when the primary is
+gone. These three meet the control, and the faults that a single server doesn't have.
+
 Only this library promises what these columns ask for; what another doesn't promise is measured all the same. A run with
 -peer-rounds has fewer rounds of the others. None of the others has the fence here. An advisory lock has no TTL: a
 holder that is silent keeps it, and its rivals wait.
@@ -129,5 +133,5 @@ To repeat a row, run its command in ` + "`campaign`" + `:
 
 It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out
 otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile. Containers are
-removed at the end, also after an interrupt; those of a run that was killed are removed by the next run.
+removed at the end, also after an interrupt. The next run removes those that a killed run has left.
 `

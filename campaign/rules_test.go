@@ -78,6 +78,9 @@ func TestExcluded(t *testing.T) {
 		{"servers' clocks, redis", serverClock, redisbackend.Guarantees(), []string{two, late}},
 		{"servers' clocks, postgres", serverClock, pgbackend.Guarantees(), []string{two, late}},
 		{"servers' clocks, zookeeper", serverClock, zkbackend.Guarantees(), nil},
+		{"failover, sentinel", failover, sentinelPromises(), []string{two, late}},
+		{"failover, replica", failover, replicaPromises(), []string{two, late}},
+		{"failover, etcd", failover, etcdbackend.Guarantees(), nil},
 		{"client's clock, redlock", clientClock, redlockbackend.Guarantees(), []string{two, late}},
 	} {
 		fails, excused := check(fenced, library{name: thisProject}, fault{hazard: tc.hazard}, tc.g)

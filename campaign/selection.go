@@ -13,6 +13,7 @@ type selection struct {
 	backends, faults, libraries, workloads *regexp.Regexp
 
 	planted bool // locks with a mistake, in place of libraries
+	sample  bool // each fault on one backend alone, and the control on all
 }
 
 // newSelection compiles the patterns. Those of faults and workloads match whole names, so that cut
@@ -43,6 +44,29 @@ func anchored(text string) string {
 	}
 	return "^(" + text + ")$"
 }
+
+// has reports whether a fault is run on a backend.
+func (s selection) has(b backend, f fault) bool {
+	return s.backends.MatchString(b.name) && s.faults.MatchString(f.name) && b.has(f) &&
+		(!s.sample || f.name == controlFault || b.name == samples[f.name])
+}
+
+// samples says on which backend each fault is sampled: on the one with the fewest others. The last
+// faults of the table, which few backends have, choose first.
+var samples = func() map[string]string {
+	chosen, load := make(map[string]string), make(map[string]int)
+	for _, f := range slices.Backward(faults) {
+		fewest := ""
+		for _, b := range slices.Backward(backends) {
+			if b.has(f) && (fewest == "" || load[b.name] < load[fewest]) {
+				fewest = b.name
+			}
+		}
+		chosen[f.name] = fewest
+		load[fewest]++
+	}
+	return chosen
+}()
 
 // of returns the libraries of a backend that take part.
 func (s selection) of(b backend) []library {

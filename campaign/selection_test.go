@@ -16,7 +16,7 @@ func TestSelection(t *testing.T) {
 		{name: "everything"},
 		{name: "one of each", backend: "^redis$", fault: "cut", library: "redsync", workload: "set"},
 		{name: "not a pattern", fault: "(", want: "-fault is invalid"},
-		{name: "no backend", backend: "reddis", want: `-backend "reddis" is invalid: it matches none of: etcd, postgres`},
+		{name: "no backend", backend: "reddis", want: `-backend "reddis" is invalid: it matches none of: etcd, postgres, postgres-replica`},
 		{name: "no fault", fault: "cu", want: "-fault"},
 		{name: "no library", library: "lokcer", want: `-library "lokcer" is invalid`},
 		{name: "no library of that backend", backend: "etcd", library: "redsync", want: "-library"},
@@ -60,6 +60,33 @@ func TestSelected(t *testing.T) {
 		}
 		if !slices.ContainsFunc(s.of(b), func(l library) bool { return l.name == thisProject }) {
 			t.Errorf("this project doesn't take part on %s", b.name)
+		}
+	}
+}
+
+// A sample has each fault on one backend, the control on all, and no backend has the control alone.
+func TestSampled(t *testing.T) {
+	s, err := newSelection("", "", "", "", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sample = true
+	met := make(map[string]int)
+	for _, b := range backends {
+		all := 0
+		for _, f := range faults {
+			if s.has(b, f) {
+				met[f.name]++
+				all++
+			}
+		}
+		if all < 2 || !s.has(b, faults[0]) {
+			t.Errorf("%s meets %d faults, want the control and others", b.name, all)
+		}
+	}
+	for _, f := range faults[1:] {
+		if met[f.name] != 1 {
+			t.Errorf("%d backends meet %q, want one", met[f.name], f.name)
 		}
 	}
 }

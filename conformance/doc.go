@@ -3,7 +3,7 @@
 //
 // The suite shows that a backend keeps what its [locker.Guarantees] promise: mutual exclusion,
 // waiting, time to live and renewal, ownership, fencing tokens, loss, behaviour under load and
-// faults, names, configuration and inspection. Each behaviour is a [Case] of an ordered table. A
+// faults, names, configuration, inspection and breaks. Each behaviour is a [Case] of an ordered table. A
 // case has a sentence that says why the behaviour matters to users; a failing run prints it.
 //
 // # Running the suite
@@ -23,10 +23,16 @@
 //		})
 //	}
 //
+// The suite requires two modules (porcupine and rapid), so run `go mod tidy` after the first import.
+//
 // Open returns a new Locker with its own connections at each call, as another process would have.
 // Lock names are new in each run and nothing is flushed, so the suite can run on servers that
 // others use. With a TTL of 500 ms a run takes a minute or two, in which it mostly waits until
 // leases expire.
+//
+// A complete harness, with a server in a process of its own and all hooks, is in
+// examples/tcpbackend: harness_test.go is for copying. CONTRIBUTING.md says in which order cases
+// become green, and which field of the harness to change when a machine is slow.
 //
 // [Evaluate] runs cases outside of a test.
 //
@@ -55,10 +61,11 @@
 //
 //	conformance.Explore(t, harness, conformance.Budget{Time: time.Minute})
 //
-// In bubbles of testing/synctest, by Wrap, that is tens of thousands of operations or more. The hooks
-// that matter most are Linked, Remove, and those that make the service fail. A link may also be a
-// [OneWayLink] or a [MessageLink]. A program that fails is shortened and printed as Go for [Replay], with what
-// happened in it, to be kept as a test. Each search begins with a new seed, and prints it.
+// In bubbles of testing/synctest, by Wrap, that is tens of thousands of operations or more. The
+// hooks that matter most are Linked, Remove, and those that make the service fail. A link may also
+// be a [OneWayLink] or a [MessageLink]. A program that fails is shortened and printed as Go, with
+// what happened in it. Keep it as a test that calls [Replay]. Each search begins with a new seed,
+// and prints it.
 //
 // # Skipped cases
 //

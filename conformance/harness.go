@@ -16,10 +16,13 @@ type Harness struct {
 
 	// TTL is what the suite asks for where a case is about time. The shorter it is, the faster is
 	// the run, and the more a busy machine disturbs it. 500 ms suit most local services; some have
-	// a minimum. Zero: leases never end by time.
+	// a minimum. A driver gives up a request after a part of the TTL, a sixth in the examples: 83 ms
+	// of 500 ms. Where answers take longer now and then, raise the TTL; Slack and Scale don't change
+	// that. Zero: leases never end by time.
 	TTL time.Duration
 
-	// Slack is how late a busy machine may be with anything. Zero: 5 s.
+	// Slack is how late a busy machine may be with anything. It bounds what the cases wait for, not
+	// what the backend does. Zero: 5 s.
 	Slack time.Duration
 
 	// Settle is how long the suite waits until a waiter is in the service's queue, where there is
@@ -45,7 +48,7 @@ type Harness struct {
 
 	// Observe attaches an observer to each Locker that Open and the hook Linked return. It checks that
 	// the events of each call of Acquire follow each other as package locker promises, and that the
-	// counts of [locker.StatsOf] are those of the events.
+	// counts of [locker.StatsOf] are the events'.
 	Observe bool
 
 	// Strict makes two things failures: a missing hook without a reason in Absent, and a guarantee

@@ -127,6 +127,14 @@ func (h *Harness) ttl(opts ...locker.Option) []locker.Option {
 	return opts
 }
 
+// longTTL adds a TTL to opts that is much longer than the suite's, where the backend has one.
+func (h *Harness) longTTL(opts ...locker.Option) []locker.Option {
+	if h.TTL > 0 {
+		opts = append(opts, locker.WithTTL(min(8*h.TTL, 30*time.Second)))
+	}
+	return opts
+}
+
 // short is the length of a wait that is going to fail.
 func (h *Harness) short() time.Duration {
 	if h.TTL > 0 {

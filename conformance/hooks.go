@@ -47,7 +47,9 @@ type Hooks struct {
 	Skewed func(t T, ahead time.Duration) process.Process
 
 	// Pause suspends the service, as SIGSTOP does: connections stay open, nothing is answered, and
-	// clocks go on. Resume ends that; the service then executes what has arrived meanwhile.
+	// clocks go on. Pause returns when the service has stopped: a process still answers for a moment
+	// after the signal was sent. Resume ends that; the service then executes what has arrived
+	// meanwhile.
 	Pause, Resume func(t T)
 
 	// Down makes each request to the service fail at once, as on a port on which nobody listens. Up
@@ -70,7 +72,7 @@ type Hooks struct {
 	Remove func(t T, name string)
 
 	// Requests is the number of requests that the service has got from all Lockers together,
-	// without those of the hooks.
+	// without the hooks' own.
 	Requests func(t T) int64
 
 	// Waiters is the number of acquisitions that wait for the lock in the service's queue. Without

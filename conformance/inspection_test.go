@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// forwards passes inspection on to the Locker that a decorator is around.
+// forwards passes inspection and breaks on to the Locker that a decorator is around.
 type forwards struct{ locker.Locker }
 
 func (f forwards) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
@@ -22,6 +22,10 @@ func (f forwards) Inspect(ctx context.Context, name string, waiters int) (locker
 
 func (f forwards) List(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
 	return locker.List(ctx, f.Locker, prefix, waiters)
+}
+
+func (f forwards) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	return locker.Break(ctx, f.Locker, name, token, b)
 }
 
 // looker is a Locker whose inspection is replaced.
@@ -100,16 +104,16 @@ func inspectionSabotages() []sabotage {
 		{bug: "a label has no holder", harness: mem(onStatus(withoutLabel)), named: "J64", others: "J64.1"},
 		{bug: "Asked is in seconds", harness: mem(onStatus(askedInSeconds)), named: "J64", others: "J64.1"},
 		{bug: "dead holder is shown", harness: mem(remembersHolder(true)), named: "J67"},
-		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J64.1 J65 J70"},
+		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J64.1 J65 J70 J74.1"},
 		{bug: "last waiter is shown first", harness: mem(onStatus(func(s *locker.Status) { slices.Reverse(s.Waiters) })), named: "J65"},
 		{bug: "waiters that are not shown are not counted", harness: mem(onStatus(func(s *locker.Status) { s.Waiting = len(s.Waiters) })), named: "J65"},
 		{bug: "look by a trial", harness: mem(trial), named: "J66"},
 		{bug: "names with braces are not listed", harness: mem(onList(withoutBraces)), named: "J68"},
 		{bug: "names are shown as they are stored", harness: mem(onList(escaped)), named: "J68", others: "J70"},
 		{bug: "prefix of a list is a pattern", harness: mem(onList(byPattern)), named: "J68"},
-		{bug: "a lock is listed twice", harness: mem(onList(twice)), named: "J69", others: "J68 J70"},
-		{bug: "names that came since the last list are shown only", harness: mem(newestOnly), named: "J69", others: "J68 J70"},
-		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J64.1 J65"},
+		{bug: "a lock is listed twice", harness: mem(onList(twice)), named: "J69", others: "J68 J70 J74.1 P10"},
+		{bug: "names that came since the last list are shown only", harness: mem(newestOnly), named: "J69", others: "J68 J70 P10"},
+		{bug: "tokens without their base", harness: mem(baseless), named: "J70", others: "J64 J64.1 J65 J74.1 P10"},
 		{bug: "a look ignores its context", harness: mem(unending), named: "J71", others: "J71.1"},
 		{bug: "a look times out as its caller", harness: mem(impatientLook), named: "J71.1"},
 	}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -31,16 +32,29 @@ var fencedRegister = porcupine.Model{
 	},
 }
 
+// errRefused means that a storage has refused a holder that was the only one to trust its lease.
+var errRefused = errors.New("a holder is refused, though its lease isn't over")
+
 // linearizable has clients increment a number that a fence protects. Some leases end by a longest
 // hold, or by a cut of the network where the harness can cut it. Some of those holders go on
 // nevertheless, and write when they have successors.
 func linearizable(t T, h *Harness) {
+	name, register := step.LockName(t), new(fence)
+	h.wantLinearizable(t, fencedRegister, 4, func(ctx context.Context, l locker.Locker) (any, increment, error) {
+		section, err := h.section(ctx, l, name, func(locker.Lease) *fence { return register })
+		return nil, section, err
+	})
+}
+
+// wantLinearizable has 8 clients on 4 Lockers enter sections, and fails the case unless the history
+// of those that were acknowledged fits the model. The network of some Lockers is cut now and then;
+// a holder on another one must not be refused while it trusts its lease.
+func (h *Harness) wantLinearizable(t T, model porcupine.Model, cut int, enter func(context.Context, locker.Locker) (input any, section increment, err error)) {
 	const clients = 8
-	name := step.LockName(t)
 	var lockers []locker.Locker
 	var links []Link
-	for range 4 {
-		if h.Linked == nil || h.TTL == 0 {
+	for len(lockers) < 4 {
+		if h.Linked == nil || h.TTL == 0 || len(links) == cut {
 			lockers = append(lockers, h.OpenLocker(t))
 			continue
 		}
@@ -50,33 +64,40 @@ func linearizable(t T, h *Harness) {
 	stop := make(chan struct{})
 	var faults sync.WaitGroup
 	faults.Go(func() { disturb(h, links, stop) })
+	calm := sync.OnceFunc(func() {
+		close(stop)
+		faults.Wait()
+	})
+	defer calm() // Contend may end the case
 
-	register := new(fence)
 	began := time.Now()
 	var mu sync.Mutex
 	var history []porcupine.Operation
 	refused := 0
 	client := func(ctx context.Context, i int) error {
 		call := time.Since(began).Nanoseconds()
-		section, err := h.section(ctx, lockers[i%len(lockers)], name, register)
+		input, section, err := enter(ctx, lockers[i%len(lockers)])
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
+		case errors.Is(err, errRefused) && i%len(lockers) >= len(links):
+			return err
 		case errors.Is(err, errStale):
 			refused++
 		case err == nil:
-			history = append(history, porcupine.Operation{ClientId: i, Call: call, Output: section, Return: time.Since(began).Nanoseconds()})
+			history = append(history, porcupine.Operation{
+				ClientId: i, Input: input, Call: call, Output: section, Return: time.Since(began).Nanoseconds(),
+			})
 		}
 		return nil // a fault may end any acquisition
 	}
 	step.Contend(t, clients, max(h.rounds(120)/clients, 5), client)
-	close(stop)
-	faults.Wait()
+	calm()
 	t.Logf("%d sections, %d stale ones refused", len(history), refused)
 	if len(history) == 0 {
 		t.Fatalf("no section was acknowledged")
 	}
-	switch porcupine.CheckOperationsTimeout(fencedRegister, history, step.Limit) {
+	switch porcupine.CheckOperationsTimeout(model, history, step.Limit) {
 	case porcupine.Illegal:
 		t.Errorf("the history is not linearizable: a stale write was accepted, or a token went back: %v", history)
 	case porcupine.Unknown:
@@ -100,9 +121,9 @@ func disturb(h *Harness, links []Link, stop <-chan struct{}) {
 	}
 }
 
-// section is one critical section. In every third section the holder goes on after its lease has
+// section is one critical section, of the register that belongs to the lease. In every third section the holder goes on after its lease has
 // ended, and before that it gives others some time.
-func (h *Harness) section(ctx context.Context, l locker.Locker, name string, register *fence) (increment, error) {
+func (h *Harness) section(ctx context.Context, l locker.Locker, name string, registerOf func(locker.Lease) *fence) (increment, error) {
 	stale := rand.N(3) == 0
 	opts := h.ttl()
 	if stale {
@@ -115,8 +136,12 @@ func (h *Harness) section(ctx context.Context, l locker.Locker, name string, reg
 		return increment{}, err
 	}
 	defer func() { _ = lease.Release(ctx) }()
+	register := registerOf(lease)
 	n, err := register.claim(lease.Token())
-	if err != nil {
+	switch {
+	case err != nil && lease.Err() == nil:
+		return increment{}, fmt.Errorf("%w: %w", errRefused, err)
+	case err != nil:
 		return increment{}, err
 	}
 	if stale {

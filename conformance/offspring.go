@@ -9,7 +9,7 @@ import (
 )
 
 // A goroutine passes its profiler labels to the goroutines that it starts. So a case can tell its
-// own goroutines from those of tests that run at the same time. A goroutine that a timer starts
+// own goroutines from goroutines of tests that run at the same time. A goroutine that a timer starts
 // (time.AfterFunc) has no labels, and isn't seen.
 
 const offspringLabel = "conformance"

@@ -87,7 +87,7 @@ func TestEveryBehaviourHasACase(t *testing.T) {
 			want = append(want, strconv.Itoa(n))
 		}
 	}
-	for n := 63; n <= 71; n++ {
+	for n := 63; n <= 77; n++ {
 		want = append(want, strconv.Itoa(n))
 	}
 	for _, n := range want {

@@ -56,7 +56,7 @@ func (s *LockService) Acquire(a *LockArgs, r *LockReply) error {
 }
 
 func (s *LockService) Renew(a *LockArgs, r *LockReply) error {
-	s.toy.locked(func() { r.OK = s.toy.renew(a.Name, a.Owner, a.TTL, time.Now()) })
+	s.toy.locked(func() { r.OK = s.toy.renew(a.Name, a.Owner, a.TTL, time.Now()) == nil })
 	return nil
 }
 
@@ -73,6 +73,7 @@ type dialFunc func(ctx context.Context, network, addr string) (net.Conn, error)
 // the replies.
 func (s *lockServer) open(dial dialFunc, fromReply bool) locker.Locker {
 	d := &tcpDriver{dial: dial, addr: s.addr, fromReply: fromReply, guarantees: s.toy.guarantees()}
+	d.guarantees.Break = locker.BreakNone
 	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
 }
 

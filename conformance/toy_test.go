@@ -57,8 +57,19 @@ type flaws struct {
 	staleConn    bool // a broken connection is used once more
 	deaf         bool // the driver declares that it obeys contexts, and ignores them
 
-	sessions  bool // no flaw: every request renews all keys of its client
-	noTTL     bool // no flaw: a key lasts until the connection of its client ends
+	slotTwice  bool // a slot is granted though somebody has it
+	leaksSlots bool // slots never expire
+
+	sessions      bool // no flaw: every request renews all keys of its client
+	noTTL         bool // no flaw: a key lasts until the connection of its client ends
+	breakAny      bool // Break doesn't compare the token
+	breakDeletes  bool // Break deletes the key, always
+	breakWaits    bool // Break marks the key, always
+	breakReplaces bool // a second mark replaces the first
+	breakForever  bool // a mark ends the key's time to live
+	markRevives   bool // a renewal takes the mark away
+	markHides     bool // a release doesn't recognise the owner of a marked key
+
 	acceptTTL bool // a TTL is accepted and ignored
 	hasty     bool // the connection of a silent client is ended
 }
@@ -71,6 +82,8 @@ type key struct {
 	link    *toyLink
 	ttl     time.Duration
 	expires time.Time
+	token   locker.Token
+	breach  *locker.Breach // marks the key; nil: it isn't
 }
 
 func newToy(f flaws) *toy {
@@ -87,20 +100,24 @@ func (s *toy) get(name string, now time.Time) *key {
 }
 
 func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time.Time) {
-	if s.flaws.forever || s.flaws.noTTL {
+	if s.flaws.forever || s.flaws.noTTL || s.flaws.leaksSlots && isSlot(name) {
 		ttl = 1e6 * time.Hour
 	}
-	s.keys[name] = &key{owner, link, ttl, now.Add(ttl)}
+	s.keys[name] = &key{owner: owner, link: link, ttl: ttl, expires: now.Add(ttl)}
 }
 
 func (s *toy) acquire(name, owner string, link *toyLink, ttl time.Duration, now time.Time) (locker.Token, bool) {
 	k := s.get(name, now)
 	again := s.flaws.sessionOwner || s.flaws.repeats
+	if s.flaws.slotTwice && isSlot(name) {
+		k = nil
+	}
 	if k != nil && (k.owner != owner || !again) || s.released[owner] {
 		return 0, false
 	}
 	s.set(name, owner, link, ttl, now)
-	return s.mint(name, link), true
+	s.keys[name].token = s.mint(name, link)
+	return s.keys[name].token, true
 }
 
 func (s *toy) mint(name string, link *toyLink) locker.Token {
@@ -119,21 +136,50 @@ func (s *toy) mint(name string, link *toyLink) locker.Token {
 	return s.last
 }
 
-func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) bool {
+func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) error {
 	k := s.get(name, now)
 	switch {
+	case k != nil && k.owner == owner && k.breach != nil && !s.flaws.markRevives:
+		return driver.Broken(*k.breach)
 	case k == nil && s.flaws.renewCreates:
 		s.set(name, owner, nil, ttl, now)
 	case k == nil || k.owner != owner && !s.flaws.renewAny:
-		return false
+		return locker.ErrLost
 	default:
 		s.set(name, k.owner, k.link, ttl, now)
+		s.keys[name].token = k.token
 	}
-	return true
+	return nil
+}
+
+// takeAway marks a key, or deletes it. It reports whether that is the key with this token, and how
+// long it lasts at most.
+func (s *toy) takeAway(name string, token locker.Token, b locker.Breach, now time.Time) (within time.Duration, found bool) {
+	k := s.get(name, now)
+	switch {
+	case k == nil || k.token != token && !s.flaws.breakAny:
+		return 0, false
+	case b.AtOnce && !s.flaws.breakWaits || s.flaws.breakDeletes:
+		delete(s.keys, name)
+		s.released[k.owner] = true
+		if b.AtOnce {
+			return 0, true
+		}
+	case k.breach == nil || s.flaws.breakReplaces:
+		k.breach = &b
+	}
+	within = k.expires.Sub(now)
+	if s.flaws.breakForever {
+		k.expires = now.Add(1e6 * time.Hour)
+	}
+	if b.AtOnce {
+		within = 0
+	}
+	return within, true
 }
 
 func (s *toy) release(name, owner string, now time.Time) {
-	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) {
+	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) && (k.breach == nil || !s.flaws.markHides) {
 		delete(s.keys, name)
 		delete(s.counters, name)
 	} else if !s.flaws.sessionOwner && !s.flaws.forgetful {
@@ -153,7 +199,7 @@ func (s *toy) arrive(from *toyLink, request func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name, k := range s.keys {
-		if s.flaws.sessions && k.link == from && s.get(name, time.Now()) != nil {
+		if s.flaws.sessions && k.link == from && k.breach == nil && s.get(name, time.Now()) != nil {
 			k.expires = time.Now().Add(k.ttl)
 		}
 	}
@@ -190,10 +236,11 @@ func (s *toy) guarantees() locker.Guarantees {
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksServer, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		// The slack is the longest pause of a poll.
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond},
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, RoundTrips: 1, Cost: locker.CostNone,
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, Break: locker.BreakRenewal, RoundTrips: 1, Cost: locker.CostNone,
 	}
 	if s.flaws.noTTL {
 		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection}, locker.RevocationUnseen
+		g.Break = locker.BreakNone // nothing is renewed
 	}
 	return g
 }
@@ -213,12 +260,12 @@ func (s *toy) open(link *toyLink, ahead ...time.Duration) locker.Locker {
 			}
 		}
 	})
-	config := driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL}
+	config := driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL | locker.FeatureSlots}
 	if s.flaws.noTTL {
 		config.TTL = 0
 	}
 	if s.flaws.noTTL && !s.flaws.acceptTTL {
-		config.Features = 0
+		config.Features = locker.FeatureSlots
 	}
 	config.ObeysContext = s.flaws.deaf
 	return driver.New(d, config)

@@ -3,6 +3,8 @@ package conformance_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,15 +27,31 @@ type toyDriver struct {
 func (d *toyDriver) Guarantees() locker.Guarantees { return d.server.guarantees() }
 
 func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
-	l := &toyLock{d: d, name: req.Name, ttl: req.TTL, owner: driver.NewOwner()}
+	l := &toyLock{d: d, name: slotName(req), ttl: req.TTL, owner: driver.NewOwner()}
 	if d.server.flaws.sessionOwner {
 		l.owner = d.session
 	}
 	return l, nil
 }
 
+// slotName is the name of a key, or for a slot what no name can be.
+func slotName(req locker.Request) string {
+	if req.Slot == 0 {
+		return req.Name
+	}
+	return fmt.Sprintf("%s%c%d", req.Name, slotMark, req.Slot)
+}
+
+const slotMark = '\x00'
+
+// isSlot reports whether a key is a permit's, and no line.
+func isSlot(name string) bool {
+	_, slot, found := strings.Cut(name, string(slotMark))
+	return found && slot != fmt.Sprint(locker.LineSlot)
+}
+
 func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
-	answers := make([]bool, len(locks))
+	answers := make([]error, len(locks))
 	sent := driver.Stamp()
 	err := d.call(ctx, locks[0].(*toyLock).ttl, func(now time.Time) {
 		for i, lock := range locks {
@@ -52,13 +70,27 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 			report(i, driver.Stamp(), nil)
 		case err != nil:
 			report(i, 0, err)
-		case !answers[i]:
-			report(i, 0, locker.ErrLost)
+		case answers[i] != nil:
+			report(i, 0, answers[i])
 		default:
 			locks[i].(*toyLock).extend(sent)
 			report(i, sent, nil)
 		}
 	}
+}
+
+func (d *toyDriver) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	var within time.Duration
+	var found bool
+	if err := d.call(ctx, 0, func(now time.Time) {
+		within, found = d.server.takeAway(slotName(locker.Request{Name: name, Slot: b.Slot}), token, b, now)
+	}); err != nil {
+		return locker.Effect{}, err
+	}
+	if !found {
+		return locker.Effect{}, locker.ErrNotHolder
+	}
+	return locker.Effect{Within: within}, nil
 }
 
 func (d *toyDriver) Close(context.Context) error {

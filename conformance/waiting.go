@@ -108,6 +108,12 @@ func badArguments(t T, h *Harness) {
 		if _, err := step.Try(t, l, name, locker.WithMaxHold(d)); !errors.Is(err, locker.ErrOption) {
 			t.Errorf("Acquire with a longest hold of %v = %v, want ErrOption", d, err)
 		}
+		if _, err := step.Try(t, l, name, locker.WithMinHold(d)); !errors.Is(err, locker.ErrOption) {
+			t.Errorf("Acquire with a minimum hold of %v = %v, want ErrOption", d, err)
+		}
+	}
+	if _, err := step.Try(t, l, name, locker.WithMinHold(time.Minute), locker.WithMaxHold(time.Second)); !errors.Is(err, locker.ErrOption) {
+		t.Errorf("Acquire with a minimum hold that is longer than the longest one = %v, want ErrOption", err)
 	}
 	if n := h.requests(t) - before; n != 0 {
 		t.Errorf("the service has got %d requests, want none", n)

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -33,7 +34,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 	if err := ContextError(ctx); err != nil {
 		return nil, gaveUp(err, "error", err)
 	}
-	if e.heldByCaller(ctx, name) {
+	if e.heldByCaller(ctx, subjectOf(&req)) {
 		return nil, locker.ErrHeldByCaller
 	}
 	w := &waiter{e: e, ctx: e.trace(ctx, req), req: req}
@@ -82,7 +83,7 @@ func (w *waiter) enter() bool {
 	e.calls++
 	w.origin.id, w.origin.began = e.calls, began
 	if e.recorder.wants != 0 {
-		w.origin.values = context.WithoutCancel(w.ctx)
+		w.origin.values = valuesOf(w.ctx)
 	}
 	if e.closed {
 		e.noteRefused(w, locker.ErrClosed)
@@ -102,6 +103,9 @@ func (w *waiter) prepareFirst() (l *lease, err error) {
 	}()
 	l, err = w.e.prepare(w.req)
 	returned = true
+	if err != nil && w.req.MinHold > 0 && w.req.TTL == minHoldTTL(w.req.MinHold) {
+		err = fmt.Errorf("a minimum hold of %v needs a TTL of %v: %w", w.req.MinHold, w.req.TTL, err)
+	}
 	return l, err
 }
 
@@ -116,15 +120,15 @@ func (w *waiter) refuse(err error) error {
 	return err
 }
 
-// heldByCaller reports whether ctx comes from the context of a lease of this engine on the lock
-// called name. Such a wait is useless: ctx ends when the lease does. A context that never ends was
+// heldByCaller reports whether ctx comes from the context of a lease of this engine on the same lock
+// or slot. Such a wait is useless: ctx ends when the lease does. A context that never ends was
 // detached from the lease on purpose, and may outlive it.
-func (e *engine) heldByCaller(ctx context.Context, name string) bool {
+func (e *engine) heldByCaller(ctx context.Context, wanted subject) bool {
 	if ctx.Done() == nil {
 		return false
 	}
 	for _, held := range leasectx.All[locker.Lease](ctx) {
-		if l, ok := locker.As[*lease](held); ok && l.e == e && l.req.Name == name && l.Err() == nil {
+		if l, ok := locker.As[*lease](held); ok && l.e == e && subjectOf(&l.req) == wanted && l.Err() == nil {
 			return true
 		}
 	}
@@ -176,7 +180,7 @@ func (w *waiter) decide(l *lease, err error) {
 // prepare makes a lease that has sent nothing yet.
 func (e *engine) prepare(req locker.Request) (*lease, error) {
 	l := &lease{
-		e: e, req: req, done: make(chan struct{}), heapPos: -1, heldSince: Never, endedAt: Never,
+		e: e, req: req, done: make(chan struct{}), heapPos: -1, heldSince: Never, keptUntil: Never, endedAt: Never,
 		validity: validity{ttl: req.TTL, limit: Never},
 	}
 	lock, err := e.driver.Lock(req, l.lost)
@@ -207,8 +211,8 @@ func (w *waiter) run(a *attempt, err error) {
 // restarts reports whether a new acquisition must follow. It calls no method of err, because a foreign
 // error in it may match anything.
 func restarts(err error) bool {
-	why, ok := err.(*withCause)        //nolint:errorlint // only the engine's own
-	return ok && why.err == errRestart //nolint:errorlint // the same
+	why, ok := err.(*withCause)       //nolint:errorlint // only the engine's own
+	return ok && why[0] == errRestart //nolint:errorlint // the same
 }
 
 // finish ends the work for a caller. err is nil when it has a lease.

@@ -86,7 +86,7 @@ func (a *attempt) mustWait() bool {
 	if a.err != nil {
 		return errors.Is(a.err, locker.ErrHeld) && !a.w.req.NoWait
 	}
-	return newValidity(a.grant, a.at).isStale(a.at, a.w.req.NoRenewal)
+	return newValidity(a.grant, a.at).isStale(a.at, &a.w.req)
 }
 
 // conclude processes the answer that has come, and makes further requests while the lock is held.

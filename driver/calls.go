@@ -3,6 +3,7 @@ package driver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -137,4 +138,34 @@ func (e *engine) callRenew(ctx context.Context, ttl time.Duration, leases []*lea
 			report(l, 0, markUnanswered(call, errNoReport))
 		}
 	}
+}
+
+// callOnce makes one call of the driver that belongs to no acquisition, on the goroutine of the
+// caller, bounded by the caller's context and by callLimit.
+func (e *engine) callOnce(ctx context.Context, call func(ctx context.Context) error) error {
+	if err := ContextError(ctx); err != nil {
+		return err
+	}
+	if !e.enter() {
+		return locker.ErrClosed
+	}
+	defer e.leave()
+	limited, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	err := call(limited)
+	if err == nil {
+		return nil
+	}
+	// A connection has the deadline of the context, and may notice it a moment earlier. A context
+	// of the caller's own kind may have a deadline without ever being done.
+	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) && ctx.Done() != nil {
+		<-ctx.Done()
+	}
+	if over := ContextError(ctx); over != nil {
+		return fmt.Errorf("%w: %w", errNoAnswer, over)
+	}
+	if errors.Is(err, context.DeadlineExceeded) { // by the limit above, not by the caller's
+		return errNoAnswer
+	}
+	return err
 }

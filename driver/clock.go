@@ -70,8 +70,9 @@ func Now() Instant {
 
 // wall converts a moment to the wall clock, for users. It is computed at each call, because either
 // of two events would make a stored time.Time wrong: the wall clock is set, or the machine is
-// suspended, during which Go's own clock stops.
+// suspended, during which Go's own clock stops. The wall clock is read first: a process that is stopped
+// between the two readings must not show a deadline that is too late.
 func (t Instant) wall() time.Time {
-	now := Now()
-	return time.Now().Add(t.Sub(now))
+	wall := time.Now()
+	return wall.Add(t.Sub(Now()))
 }

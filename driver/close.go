@@ -13,16 +13,17 @@ import (
 // driver in spite of them and once after that.
 const closeGrace = time.Second
 
-// Close ends everything and waits for it: the leases, the acquisitions, the removals, the calls
-// under way. What isn't confirmed after callLimit is given up, and Close's error says so. It ends
-// by itself where the backend has a TTL. Observers have closeGrace for the events that are left.
+// Close ends everything and waits for it: the leases and their minimum holds, the acquisitions, the
+// removals, the calls under way. What isn't confirmed callLimit after the last minimum hold is given
+// up, and Close's error says so. It ends by itself where the backend has a TTL. Observers have closeGrace for the events that are left.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed
 	if first {
-		e.closed, e.closeBy = true, time.Now().Add(callLimit)
+		e.closed = true
 		close(e.closing)
 		e.endAll()
+		e.closeBy = time.Now().Add(e.longestKeep() + callLimit)
 		e.checkDrained()
 	}
 	e.unlock()
@@ -43,8 +44,11 @@ func (e *engine) endAll() {
 			e.lose(l, newCause(locker.ErrClosed))
 		case holding:
 			if !e.checkDeadline(l, Now()) {
-				e.endByHolder(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed), Stamp())
-				e.startRemoval(l)
+				now := Now()
+				e.endByHolder(l, fmt.Errorf("%w: %w", locker.ErrReleased, locker.ErrClosed), now)
+				if !e.keep(l, now) {
+					e.startRemoval(l)
+				}
 			}
 		case removing: // not at its next moment, but now
 			e.moments.remove(l)
@@ -56,7 +60,7 @@ func (e *engine) endAll() {
 // shutDown waits for what is under way and closes the driver, which ends calls that should have
 // returned by then.
 func (e *engine) shutDown() error {
-	if !e.waitDrained(callLimit) {
+	if !e.waitDrained(time.Until(e.closeBy)) {
 		e.abandonRemovals()
 		e.waitDrained(closeGrace)
 	}
@@ -105,7 +109,10 @@ func (e *engine) abandonRemovals() {
 	defer e.mu.Unlock()
 	e.abandoned = true
 	for l := range e.leases {
-		if l.phase == removing && l.removal.call == nil {
+		switch {
+		case l.phase == kept: // this process was stopped when the minimum hold was over
+			e.endKeep(l)
+		case l.phase == removing && l.removal.call == nil:
 			e.abandonRemoval(l)
 		}
 	}

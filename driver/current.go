@@ -26,7 +26,7 @@ func (e *engine) CurrentToken(ctx context.Context, name string) (locker.Token, e
 		return 0, e.fail("read token", name, locker.ErrNoTokenReader)
 	}
 	var token locker.Token
-	err := e.look(ctx, func(ctx context.Context) (err error) {
+	err := e.callOnce(ctx, func(ctx context.Context) (err error) {
 		token, err = r.CurrentToken(ctx, name)
 		return err
 	})

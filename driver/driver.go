@@ -11,13 +11,14 @@
 //
 //   - Where each lock is a record of its own with an expiry, and waiting may be polling, a driver
 //     is small: one conditional write for each of acquire, renew and release. A hundred lines are
-//     realistic; see examples/backend.
+//     realistic; see the example of this package, and examples/backend. Where all callers share one
+//     TCP connection, and no client library hides its faults, see examples/tcpbackend.
 //   - Where many locks share a session or a connection, where waiters are notified, or where the
-//     client library has behaviour that must be worked around, a driver is a project: those in this
-//     repository have 1,500 to 3,200 lines each, and 1,000 to 1,500 more for the client below
-//     them. Most of that answers one question: what is
-//     true after a request whose reply was lost? Package driver/kit has what such drivers share,
-//     and the client's work-arounds belong in a package below the driver.
+//     client library has behaviour that must be worked around, a driver is a project. The ones in
+//     this repository have 1,500 to 3,200 lines each, and 1,000 to 1,300 more for the client below
+//     them. Most of that answers one question: what is true after a request whose reply was lost?
+//     Package driver/kit has what such drivers share, and the client's work-arounds belong in a
+//     package below the driver.
 //
 // # Obligations
 //
@@ -29,16 +30,19 @@
 //     id of 128 bits ([NewOwner]). Every later operation on the service checks the owner, because a
 //     name alone can't distinguish a holder from its successor. From the grant or from [ErrQueued]
 //     on, the owner stays the same; a driver that is polled may draw a new one for each attempt.
+//     A request may be for a slot of the name in place of its lock ([locker.Request], Slot). A
+//     driver that declares [locker.FeatureSlots] gives each slot a key that no name and no other
+//     slot has, and knows nothing else of permits; kit.SlotText writes a slot.
 //  2. The first call of Acquire answers without waiting: granted, held, or failed. So the engine
 //     can distinguish "held" from "no answer" for all waiters after this one, and a request with
 //     NoWait is the same request.
 //  3. The token of a grant is unique, and larger than the token of every lease on the name that was
 //     returned before this acquisition began. It is read once, with the grant: a token that is read
 //     again later may be the successor's.
-//  4. Base is [Stamp] from before a request was sent: the last acknowledged request that restarted
-//     the service's expiry of what the lock is attached to now, which is its key, its session or
-//     its connection. Base is never the time of a reply, because the service began to count before
-//     that. On a shared session, Base is the session's, not the acquisition's. A Base stays true
+//  4. Base is a [Stamp] that was taken before a request was sent: the last acknowledged request
+//     that restarted the expiry of what the lock is attached to now (its key, its session or its
+//     connection). Base is never the time of a reply, because the service began to count before it
+//     replied. On a shared session, Base is the session's, not the acquisition's. A Base stays true
 //     once it was returned: a driver moves a lock only to something whose expiry was restarted
 //     later, and where that isn't possible, it calls lost.
 //  5. TTL is what is in force: at least what was asked for, more where the service rounds up, and
@@ -56,10 +60,10 @@
 //     limits of the driver's own that are far below a third of the TTL. The engine survives a call
 //     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at
 //     once when their context ends, the backend declares it ([Config.ObeysContext]), and the engine
-//     calls them on the caller's goroutine. Of each call of [locker.Locker.Acquire], the first Lock
-//     is always called there. A panic of the driver on that goroutine is the caller's, too, who may
-//     recover: it counts as a call that has failed, and what the acquisition may have left is
-//     removed. Any other panic of the driver ends the process.
+//     calls them on the caller's goroutine. The first Lock of each call of [locker.Locker.Acquire]
+//     is always called there. If the driver panics on that goroutine, the caller may recover: the
+//     call counts as one that has failed, and what the acquisition may have left is removed. Any
+//     other panic of the driver ends the process.
 //  9. A client's silent retries are switched off or made harmless: a request that is sent twice may
 //     be executed twice, the second time after its clean-up.
 //  10. lost may be called at any time, even before Lock has returned, more than once, from any

@@ -38,7 +38,7 @@ func New(d Driver, cfg Config) locker.Locker {
 		driver:  d,
 		backend: d.Guarantees().Backend,
 		cfg:     cfg,
-		queues:  make(map[string]*queue),
+		queues:  make(map[subject]*queue),
 		leases:  make(map[*lease]struct{}),
 		counts:  newCounts(),
 		fires:   unarmed,
@@ -49,8 +49,8 @@ func New(d Driver, cfg Config) locker.Locker {
 }
 
 // engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go, attempt.go and
-// grant.go get leases, timer.go and renewal.go keep them, removal.go removes what they leave, and
-// close.go ends it all. calls.go decides how the driver is called. events.go notes what happens,
+// grant.go get leases, timer.go and renewal.go renew them, minhold.go keeps them when they were
+// released early, removal.go removes what they leave, and close.go ends it all. calls.go decides how the driver is called. events.go notes what happens,
 // observe.go delivers it, and stats.go counts it.
 type engine struct {
 	driver  Driver
@@ -59,7 +59,7 @@ type engine struct {
 	tracers atomic.Pointer[[]*observer] // nil: there are none
 
 	mu     sync.Mutex // guards everything below and the leases; not held during a call of the driver
-	queues map[string]*queue
+	queues map[subject]*queue
 	leases map[*lease]struct{} // from before their first request until their removal is confirmed
 
 	moments heap
@@ -100,6 +100,9 @@ func (e *engine) resolve(name string, opts []locker.Option) (locker.Request, err
 	}
 	if req.TTL == 0 {
 		req.TTL = e.cfg.TTL
+	}
+	if req.MinHold > 0 && req.TTL > 0 {
+		req.TTL = max(req.TTL, minHoldTTL(req.MinHold))
 	}
 	if req.Holder == "" {
 		req.Holder = locker.DefaultHolder()
@@ -148,8 +151,9 @@ type callerGone struct {
 }
 
 // ContextError returns the error of a context that is over, which matches the context's cause as
-// well, and nil while it isn't over. It is for what a backend does for a caller outside of a
-// [Driver]: an Opener says with it that the caller gave up.
+// well, and nil while it isn't over. It is for code outside of a [Driver] that a caller waits for:
+// with this error an Opener says that the caller gave up. Inside a Driver, return
+// context.Cause(ctx); the engine does the rest.
 func ContextError(ctx context.Context) error {
 	// Never call this, or another method of a caller's context, under the engine's mutex: it may be
 	// the context of a lease of this very locker, whose Err takes the mutex.

@@ -115,7 +115,7 @@ func (e *engine) noteRenewal(l *lease, sent Instant, err error) {
 func (e *engine) recordRenewal(l *lease, kind locker.EventKind, sent Instant, err error) {
 	event, now := l.event(kind), Stamp()
 	event.Took, event.Tries, event.Cause = now.Sub(sent), l.renewal.failures, err
-	if deadline := l.deadline.instant(); deadline != Never {
+	if deadline := l.validity.deadline(); deadline != Never {
 		event.Left = deadline.Sub(now)
 	}
 	e.record(l.origin.values, &event)
@@ -160,7 +160,7 @@ func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
 //go:noinline
 func (e *engine) recordReleased(l *lease) {
 	event := l.event(locker.EventReleased)
-	event.Took, event.Held = Stamp().Sub(l.endedAt), l.endedAt.Sub(l.heldSince)
+	event.Took, event.Held = Stamp().Sub(l.removingSince()), l.endedAt.Sub(l.heldSince)
 	e.record(l.origin.values, &event)
 }
 
@@ -174,7 +174,7 @@ func (e *engine) recordRemoving(l *lease, err error) {
 //go:noinline
 func (e *engine) recordRemoved(l *lease) {
 	event := l.event(locker.EventRemoved)
-	event.Took = Stamp().Sub(l.endedAt)
+	event.Took = Stamp().Sub(l.removingSince())
 	e.record(l.origin.values, &event)
 }
 
@@ -188,12 +188,12 @@ func (e *engine) noteClosed(err error) {
 }
 
 func (w *waiter) event(kind locker.EventKind) locker.Event {
-	return locker.Event{Kind: kind, Name: w.req.Name, ID: w.origin.id, Holder: holder(&w.req)}
+	return locker.Event{Kind: kind, Name: w.req.Name, Slot: w.req.Slot, ID: w.origin.id, Holder: holder(&w.req)}
 }
 
 // event has the token and the TTL only if the acquisition became a lease.
 func (l *lease) event(kind locker.EventKind) locker.Event {
-	event := locker.Event{Kind: kind, Name: l.req.Name, ID: l.origin.id, Holder: holder(&l.req)}
+	event := locker.Event{Kind: kind, Name: l.req.Name, Slot: l.req.Slot, ID: l.origin.id, Holder: holder(&l.req)}
 	if l.heldSince != Never {
 		event.Token, event.TTL = l.token, l.validity.ttl
 	}

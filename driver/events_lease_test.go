@@ -62,7 +62,7 @@ func TestObserveRenewals(t *testing.T) {
 	})
 }
 
-// Renewals of a place in the queue are not those of a lease.
+// Renewals of a place in the queue are not renewals of a lease.
 func TestObserveNoRenewalsOfAWaiter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		f := &fake{acquire: queues(nil)}

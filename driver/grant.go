@@ -36,7 +36,7 @@ func (a *attempt) examine() (validity, error) {
 	switch {
 	case g.Token <= 0 || g.TTL < l.req.TTL:
 		return valid, fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
-	case valid.isStale(a.at, w.req.NoRenewal):
+	case valid.isStale(a.at, &w.req):
 		valid, err := e.verifyGrant(&a.call, l, valid)
 		a.at = Now()
 		if err != nil {

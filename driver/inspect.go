@@ -2,16 +2,14 @@ package driver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/fencedlock/locker"
 )
 
-// Inspector is implemented by a Driver whose service knows who holds a lock. What it tells is said
-// by [locker.Guarantees.Inspection].
+// Inspector is implemented by a Driver whose service knows who holds a lock.
+// [locker.Guarantees.Inspection] says what it tells.
 //
 // Nothing changes on the service, whatever is asked: not even an expired holder is passed over, and
 // no lease or place is renewed. A driver that finds that its service can't tell returns
@@ -20,20 +18,21 @@ type Inspector interface {
 	// Inspect returns the state of the lock called name at some moment during the call, with its
 	// first waiters, which are from 0 to about a million. A free lock is a Status without Holder.
 	// It returns when ctx ends, which may be a caller's context, or within limits of the driver's
-	// own. The Status is the caller's. A holder says of itself what its Request has ([LabelOf]), at
-	// the latest when its lease was renewed; a waiter does where the service knows its place.
+	// own. The Status is the caller's. It shows what the holder says of itself ([LabelOf] of its
+	// Request), at the latest after the first renewal of the lease. It shows the same of a waiter
+	// where the service knows the waiter's place.
 	Inspect(ctx context.Context, name string, waiters int) (locker.Status, error)
 
-	// List prepares a list of the locks whose names begin with prefix, without I/O. Each of them
-	// that is held or waited for from the first call of Pages until there are no more pages must be
-	// on exactly one page.
+	// List prepares a list of the locks whose names begin with prefix, and of the slots of these
+	// names, without I/O. A lock that is held or waited for all the time, from the first call of
+	// Pages until there are no more pages, must be on exactly one page.
 	List(prefix string, waiters int) Pages
 }
 
 // Pages reads the next page of a list, which may be empty, and reports whether there are more. The
-// calls come one after the other, and end with the last page, an error, or when the caller has seen
-// enough: nothing may have to be freed then. Each call returns when ctx ends, which may be by the
-// engine's time limit for one page, so a page is a few requests at most.
+// calls come one after the other. They end with the last page, with an error, or when the caller
+// has seen enough, so there must be nothing to free at the end. Each call returns when ctx ends,
+// which may be by the engine's time limit for one page, so a page is a few requests at most.
 type Pages func(ctx context.Context) (page []locker.Status, more bool, err error)
 
 var _ locker.Inspector = (*engine)(nil)
@@ -49,7 +48,7 @@ func (e *engine) Inspect(ctx context.Context, name string, waiters int) (locker.
 		return locker.Status{}, e.fail("inspect", name, err)
 	}
 	var status locker.Status
-	err = e.look(ctx, func(ctx context.Context) (err error) {
+	err = e.callOnce(ctx, func(ctx context.Context) (err error) {
 		status, err = i.Inspect(ctx, name, min(waiters, maxWaiters))
 		return err
 	})
@@ -70,7 +69,7 @@ func (e *engine) List(ctx context.Context, prefix string, waiters int) iter.Seq2
 		next := i.List(prefix, min(waiters, maxWaiters))
 		for more := true; more; {
 			var page []locker.Status
-			err := e.look(ctx, func(ctx context.Context) (err error) {
+			err := e.callOnce(ctx, func(ctx context.Context) (err error) {
 				page, more, err = next(ctx)
 				return err
 			})
@@ -107,34 +106,4 @@ func validPrefix(prefix string) error {
 		return nil
 	}
 	return locker.ValidName(prefix)
-}
-
-// look makes one call of the driver that changes nothing, on the goroutine of the caller, bounded
-// by the caller's context and by callLimit.
-func (e *engine) look(ctx context.Context, call func(ctx context.Context) error) error {
-	if err := ContextError(ctx); err != nil {
-		return err
-	}
-	if !e.enter() {
-		return locker.ErrClosed
-	}
-	defer e.leave()
-	limited, cancel := context.WithTimeout(ctx, callLimit)
-	defer cancel()
-	err := call(limited)
-	if err == nil {
-		return nil
-	}
-	// A connection has the deadline of the context, and may notice it a moment earlier. A context
-	// of the caller's own kind may have a deadline without ever being done.
-	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) && ctx.Done() != nil {
-		<-ctx.Done()
-	}
-	if over := ContextError(ctx); over != nil {
-		return fmt.Errorf("%w: %w", errNoAnswer, over)
-	}
-	if errors.Is(err, context.DeadlineExceeded) { // by the limit above, not by the caller's
-		return errNoAnswer
-	}
-	return err
 }

@@ -65,7 +65,7 @@ func (l Label) String() string {
 	if traced {
 		text = append(append(text, ';'), l.Trace...)
 	}
-	text = append(append(text, ' '), printable(l.Holder)...)
+	text = append(append(text, ' '), printable(l.Holder, locker.MaxHolder)...)
 	return string(text)
 }
 
@@ -77,9 +77,9 @@ func ParseLabel(text string) Label {
 	number, trace, traced := strings.Cut(head, ";")
 	asked, err := strconv.ParseUint(number, 10, 63)
 	if !found || err != nil || asked > lastAsked || traced && !locker.ValidTrace(trace) {
-		return Label{Holder: printable(text)}
+		return Label{Holder: printable(text, locker.MaxHolder)}
 	}
-	label := Label{Holder: printable(holder), Trace: trace}
+	label := Label{Holder: printable(holder, locker.MaxHolder), Trace: trace}
 	if asked > 0 {
 		label.Asked = time.UnixMilli(int64(asked)).UTC() // in another zone the last hours have a year of five digits
 	}
@@ -95,10 +95,10 @@ func (l Label) Describe(p *locker.Party) {
 	}
 }
 
-// printable returns the beginning of text, with the replacement character for what a holder's text
-// can't contain.
-func printable(text string) string {
-	if len(text) <= locker.MaxHolder && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) {
+// printable returns the beginning of text in at most limit bytes, with the replacement character
+// for what a text for people can't contain.
+func printable(text string, limit int) string {
+	if len(text) <= limit && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl) {
 		return text
 	}
 	var b strings.Builder
@@ -106,7 +106,7 @@ func printable(text string) string {
 		if unicode.IsControl(r) {
 			r = utf8.RuneError
 		}
-		if b.Len()+utf8.RuneLen(r) > locker.MaxHolder {
+		if b.Len()+utf8.RuneLen(r) > limit {
 			break
 		}
 		b.WriteRune(r)

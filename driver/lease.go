@@ -33,6 +33,7 @@ type lease struct {
 	cause cause        // why the acquisition died before it was granted
 
 	heldSince Instant // when the lease was granted; Never: it is none yet
+	keptUntil Instant // when its minimum hold was over, if that was after its end; Never: it wasn't kept, or is still
 	endedAt   Instant // when the lease ended, or nobody wanted the acquisition any more; Never: not yet
 
 	validity validity
@@ -133,9 +134,11 @@ func (l *lease) Release(ctx context.Context) error {
 	e.checkDeadline(l, now)
 	if l.phase == holding {
 		e.endByHolder(l, locker.ErrReleased, now)
-		l.become(removing)
+		if !e.keep(l, now) {
+			l.become(removing)
+		}
 	}
-	if l.wasLost() || l.removal.confirmedFree {
+	if l.wasLost() || l.removal.confirmedFree || l.removal.deferred {
 		defer e.mu.Unlock()
 		return l.releaseResult()
 	}
@@ -148,31 +151,13 @@ func (l *lease) Release(ctx context.Context) error {
 	return l.releaseResult()
 }
 
-// wasLost reports whether a lease that has ended was lost, and not released.
-func (l *lease) wasLost() bool { return !l.removal.ofRelease }
-
-var (
-	errReleaseSilent      = errors.New("no answer from the service; the removal goes on")
-	errReleaseUnconfirmed = errors.New("not confirmed by the service; the removal goes on")
-)
-
-// releaseResult is what Release returns for a lease that has ended.
-func (l *lease) releaseResult() error {
-	switch {
-	case l.wasLost():
-		return l.err()
-	case l.removal.confirmedFree:
-		return nil
-	case l.removal.lastErr == nil:
-		return l.e.fail("release", l.req.Name, errReleaseSilent)
-	}
-	return l.e.fail("release", l.req.Name, &withCause{errReleaseUnconfirmed, l.removal.lastErr})
-}
-
-// extend sets until when the lease may be trusted, at its grant and after each renewal.
+// extend sets until when the lease may be trusted, at its grant and after each renewal. The deadline
+// that its holder sees doesn't move after its end.
 func (l *lease) extend(v validity) {
 	l.validity = v
-	l.deadline.set(v.deadline())
+	if l.phase == holding {
+		l.deadline.set(v.deadline())
+	}
 }
 
 // hold makes a lease of a grant.
@@ -230,6 +215,8 @@ func (e *engine) lose(l *lease, why cause) {
 		e.end(l, err, Stamp())
 		e.startRemoval(l)
 		e.noteLost(l, loss.Class, err)
+	case kept:
+		e.endKeep(l)
 	}
 }
 

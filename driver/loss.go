@@ -26,12 +26,12 @@ func newCause(err error) cause {
 	return cause{err, errors.Is(err, locker.ErrLost), errors.Is(err, locker.ErrClosed)}
 }
 
-// withCause is an error with its cause, as fmt.Errorf("%w: %w", err, cause) is. But it calls no
+// withCause is an error and its cause, as fmt.Errorf("%w: %w", err, cause) is. But it calls no
 // method of either before somebody asks for its text.
-type withCause struct{ err, cause error }
+type withCause [2]error
 
-func (w *withCause) Error() string   { return w.err.Error() + ": " + w.cause.Error() }
-func (w *withCause) Unwrap() []error { return []error{w.err, w.cause} }
+func (w *withCause) Error() string   { return w[0].Error() + ": " + w[1].Error() }
+func (w *withCause) Unwrap() []error { return w[:] }
 
 // missed is the cause of the loss of a lease at its deadline.
 type missed struct {

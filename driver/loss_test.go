@@ -62,6 +62,19 @@ func TestLossWhereTheServiceSaysMaxHold(t *testing.T) {
 	})
 }
 
+// An observer of metrics asks for the class of each loss.
+func TestLossOfAllocatesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		f := &fake{}
+		lease := mustAcquire(t, open(t, f), "name")
+		f.tell(0, errService)
+		err := lease.Err()
+		if n := testing.AllocsPerRun(100, func() { _ = locker.LossOf(err) }); n > 0 {
+			t.Errorf("LossOf(%v): %v allocations, want none", err, n)
+		}
+	})
+}
+
 // A driver around another Locker passes on why that has lost its lease.
 func TestLossOfALossBelow(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -97,6 +97,14 @@ type tracedContext struct {
 
 func (c *tracedContext) Value(key any) any { return c.values.Value(key) }
 
+// valuesOf returns a context that has the values of a call's context and never ends. A lease keeps it.
+func valuesOf(ctx context.Context) context.Context {
+	if traced, ok := ctx.(*tracedContext); ok {
+		ctx = traced.values
+	}
+	return context.WithoutCancel(ctx)
+}
+
 // trace returns the context with which a call goes on.
 func (e *engine) trace(ctx context.Context, req locker.Request) context.Context {
 	if tracers := e.tracers.Load(); tracers != nil {

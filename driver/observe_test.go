@@ -126,7 +126,7 @@ func TestObserverThatIsTooSlow(t *testing.T) {
 	})
 }
 
-// An observer may call anything. The lease, the Locker and the observer are those of the event.
+// An observer may call anything. The lease, the Locker and the observer are the event's.
 func TestObserverCallsBack(t *testing.T) {
 	for what, call := range map[string]func(l locker.Locker, lease locker.Lease, stop func()){
 		"Err":      func(_ locker.Locker, lease locker.Lease, _ func()) { _ = lease.Err() },

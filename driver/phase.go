@@ -8,6 +8,7 @@ const (
 	asking                // a request is under way, the next one is waited for, or a grant is verified
 	queued                // it has its place in the service's queue; its moment is the next renewal
 	holding               // it is a lease; its moment is the next renewal or the deadline
+	kept                  // the lease is over, and its minimum hold isn't; its moment is the next renewal or the end of that
 	removing              // it is over; its moment is the next call of Release
 	gone                  // the removal is confirmed or given up, or there was nothing to remove
 )
@@ -26,6 +27,8 @@ var transitions = [...]struct {
 	{asking, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
 	{queued, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
 	{holding, removing, "the lease is released or lost, or the locker is closed"},
+	{holding, kept, "the lease is released, or the locker is closed, before the minimum hold is over"},
+	{kept, removing, "the minimum hold is over, or the lock is lost"},
 	{removing, gone, "a call of Release returns nil, or Close gives the removal up"},
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// queue holds the waiters of this Locker for one name, in the order in which they came. Only the
+// queue holds the waiters of this Locker for one lock, in the order in which they came. Only the
 // head talks to the service, so a thousand waiters of one process are one contender there. A queue
 // ends when its last waiter leaves. It is stored in the waiter that began it.
 type queue struct {
@@ -17,6 +17,14 @@ type queue struct {
 	askedAt    Instant // when the head sent a request that has no answer yet; Never: there is none
 	length     int
 }
+
+// subject is what a queue is for: the lock of a name, or one of the name's slots.
+type subject struct {
+	name string
+	slot int
+}
+
+func subjectOf(req *locker.Request) subject { return subject{req.Name, req.Slot} }
 
 // waiter is one call of Acquire.
 type waiter struct {
@@ -77,7 +85,7 @@ func (q *queue) answerIsFresh() bool {
 func (e *engine) join(w *waiter) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	q := e.queues[w.req.Name]
+	q := e.queues[subjectOf(&w.req)]
 	if w.req.NoWait {
 		if q != nil && q.askedAt == Never && q.answerIsFresh() {
 			return locker.ErrHeld
@@ -87,7 +95,7 @@ func (e *engine) join(w *waiter) error {
 	if q == nil {
 		w.own = queue{head: w, tail: w, askedAt: w.origin.began, length: 1}
 		w.q = &w.own
-		e.queues[w.req.Name] = w.q
+		e.queues[subjectOf(&w.req)] = w.q
 		return nil
 	}
 	w.q, w.prev = q, q.tail
@@ -118,7 +126,7 @@ func (e *engine) leaveQueue(w *waiter) {
 	}
 	switch {
 	case q.head == nil:
-		delete(e.queues, w.req.Name)
+		delete(e.queues, subjectOf(&w.req))
 	case w.prev == nil:
 		q.askedAt = Stamp()
 		close(q.head.turn)

@@ -21,6 +21,7 @@ type removal struct {
 	pause         time.Duration // before the next call
 	failures      int           // calls in a row that have confirmed less than all
 	ofRelease     bool          // the lease was released by its holder, or by Close
+	deferred      bool          // it was kept for its minimum hold: its holder has the confirmation already
 }
 
 // called notes the result of the call of Release. free: that has confirmed that the lock is free for
@@ -48,12 +49,16 @@ const (
 	firstRemovalPause = 10 * time.Millisecond
 )
 
-// maxRemovalPause is short during a Close, which waits for what is confirmed in time.
+// maxRemovalPause is short at the end of a Close, which waits for what is confirmed in time. Before
+// that, a Close may wait for minimum holds.
 func (e *engine) maxRemovalPause() time.Duration {
-	if e.closed {
-		return 100 * time.Millisecond
+	switch {
+	case !e.closed:
+		return 5 * time.Second
+	case time.Until(e.closeBy) > callLimit:
+		return time.Second
 	}
-	return 5 * time.Second
+	return 100 * time.Millisecond
 }
 
 // startRemoval begins the removal of an acquisition that is over. Its Acquire has returned.

@@ -71,12 +71,17 @@ func (e *engine) stillRenewable(leases []*lease) []*lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.DeleteFunc(leases, func(l *lease) bool {
-		if l.phase == holding || l.phase == queued {
+		if l.isRenewable() {
 			return false
 		}
 		l.renewal.end()
 		return true
 	})
+}
+
+// isRenewable reports whether the service still needs to hear of an acquisition.
+func (l *lease) isRenewable() bool {
+	return l.phase == holding || l.phase == queued || l.phase == kept
 }
 
 // renewed processes what the service said about one lock. An answer that comes after the end of the
@@ -90,15 +95,15 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 	if background {
 		countsForLease = l.renewal.end()
 	}
-	if l.phase != holding && l.phase != queued {
+	if !l.isRenewable() {
 		return
+	}
+	if l.phase != queued && (!why.lost || l.phase == kept) && (err != nil || countsForLease) {
+		e.noteRenewal(l, sent, err)
 	}
 	if why.lost {
 		e.lose(l, why)
 		return
-	}
-	if l.phase == holding && (err != nil || countsForLease) {
-		e.noteRenewal(l, sent, err)
 	}
 	if !background {
 		l.renewal.byHandErr = err
@@ -121,14 +126,17 @@ func (e *engine) renewed(l *lease, sent, base Instant, err error, background boo
 	}
 }
 
-// plan gives a lease that is queued or held its next moment: a renewal at next, unless one is under
-// way or none is wanted, or the deadline.
+// plan gives an acquisition that is queued, held or kept its next moment: a renewal at next, unless
+// one is under way or none is wanted, or the deadline, or the end of the minimum hold.
 func (e *engine) plan(l *lease, next Instant) {
-	if l.validity.ttl == 0 || l.renewal.running || l.phase == holding && l.req.NoRenewal {
+	if l.validity.ttl == 0 || l.renewal.running || l.phase != queued && l.req.NoRenewal {
 		next = Never
 	}
-	if l.phase == holding {
+	switch l.phase {
+	case holding:
 		next = min(next, l.deadline.instant())
+	case kept:
+		next = min(next, l.keepEnd())
 	}
 	if next == Never {
 		e.moments.remove(l)

@@ -105,7 +105,7 @@ func TestRenewalsOfManyLeases(t *testing.T) {
 	}
 }
 
-// A hung renewal delays neither those of other TTLs nor those of the same TTL that fall due later.
+// A hung renewal delays neither renewals of other TTLs nor later renewals of the same TTL.
 func TestAHungRenewalDelaysNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		gate := make(chan struct{})

@@ -44,6 +44,8 @@ func (e *engine) Stats() (locker.Stats, bool) {
 		switch state {
 		case stateWaiting:
 			count, oldest = &s.Waiting, &s.OldestWaiting
+		case stateKept:
+			count, oldest = &s.Kept, &s.OldestKept
 		case stateRemoving:
 			count, oldest = &s.Removing, &s.OldestRemoving
 		}
@@ -53,7 +55,7 @@ func (e *engine) Stats() (locker.Stats, bool) {
 	return s, true
 }
 
-// Leases lists everything that Stats counts as held, waiting or removing.
+// Leases lists everything that Stats counts as held, waiting, kept or removing.
 func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 	now, wall := Now(), time.Now()
 	onWall := func(at Instant) time.Time { return wall.Add(at.Sub(now)) }
@@ -63,9 +65,9 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 	e.eachState(func(state string, since Instant, w *waiter, l *lease) {
 		info := locker.LeaseInfo{State: state, Since: onWall(since)}
 		if w != nil {
-			info.ID, info.Name, info.Holder = w.origin.id, w.req.Name, holder(&w.req)
+			info.ID, info.Name, info.Slot, info.Holder = w.origin.id, w.req.Name, w.req.Slot, holder(&w.req)
 		} else {
-			info.ID, info.Name, info.Holder = l.origin.id, l.req.Name, holder(&l.req)
+			info.ID, info.Name, info.Slot, info.Holder = l.origin.id, l.req.Name, l.req.Slot, holder(&l.req)
 		}
 		if l != nil && l.heldSince != Never {
 			info.Token = l.token
@@ -79,6 +81,9 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 		if state == stateHeld && l.deadline.instant() != Never {
 			info.Deadline = onWall(l.deadline.instant())
 		}
+		if state == stateKept {
+			info.Deadline = onWall(l.keepEnd())
+		}
 		list = append(list, info)
 	})
 	return list, true
@@ -87,6 +92,7 @@ func (e *engine) Leases() ([]locker.LeaseInfo, bool) {
 const (
 	stateWaiting  = "waiting"
 	stateHeld     = "held"
+	stateKept     = "kept"
 	stateRemoving = "removing"
 )
 
@@ -101,8 +107,10 @@ func (e *engine) eachState(yield func(state string, since Instant, w *waiter, l 
 	}
 	for l := range e.leases {
 		switch {
+		case l.phase == kept:
+			yield(stateKept, l.endedAt, nil, l)
 		case l.endedAt != Never:
-			yield(stateRemoving, l.endedAt, nil, l)
+			yield(stateRemoving, l.removingSince(), nil, l)
 		case l.phase == holding:
 			yield(stateHeld, l.heldSince, nil, l)
 		case l.req.NoWait:

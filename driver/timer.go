@@ -6,8 +6,8 @@ import (
 )
 
 // The engine knows one moment of each lease, in one heap with one timer: while it is held, its next
-// renewal or its deadline; while it is queued, its next renewal; while it is being removed, the
-// next call of Release. What is due is done in batches, so neither goroutines nor requests grow
+// renewal or its deadline; while it is queued, its next renewal; while it is kept, its next renewal
+// or the end of its minimum hold; while it is being removed, the next call of Release. What is due is done in batches, so neither goroutines nor requests grow
 // with the number of leases.
 
 // maxSleep is the longest time between two ticks. Go's timers stop while the machine is suspended;
@@ -51,7 +51,9 @@ func (e *engine) tick() {
 		l := e.moments[0]
 		switch {
 		case e.checkDeadline(l, now): // first, because the timer may be late for a renewal
-		case l.phase == holding, l.phase == queued:
+		case l.phase == kept && now >= l.keepEnd():
+			e.endKeep(l)
+		case l.isRenewable():
 			l.renewal.start(now)
 			batches[l.req.TTL] = append(batches[l.req.TTL], l)
 			e.plan(l, Never)

@@ -3,6 +3,8 @@ package driver
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/fencedlock/locker"
 )
 
 // validity says how long a lease may be trusted. Its methods are pure functions.
@@ -37,14 +39,22 @@ func (v validity) expiry() Instant {
 }
 
 // isStale reports whether a grant must be confirmed by a renewal before it is handed out. Without
-// renewal the TTL is all that the holder gets, so it must not begin half used up.
-func (v validity) isStale(now Instant, noRenewal bool) bool {
+// renewal the TTL is all that the holder gets, so it must not begin half used up. With a minimum
+// hold that must be left: the process may die at once.
+func (v validity) isStale(now Instant, req *locker.Request) bool {
 	limit := v.ttl / 2
-	if noRenewal {
+	if req.NoRenewal {
 		limit = v.ttl / 20
+	}
+	if req.MinHold > 0 {
+		limit = min(limit, v.expiry().Sub(v.base)-req.MinHold)
 	}
 	return v.ttl > 0 && now.Sub(v.base) > limit
 }
+
+// minHoldTTL is the shortest TTL of a lease with a minimum hold of d: enough for d, the allowance
+// for clocks and an answer of the service that takes a twelfth of d.
+func minHoldTTL(d time.Duration) time.Duration { return d + d/10 + 10*time.Millisecond }
 
 // nextRenewal is when to renew what was renewed last at base: a third of the TTL later, rounded
 // down to a multiple of a tenth of the TTL. So leases with one TTL fall due together and go in one

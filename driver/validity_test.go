@@ -3,6 +3,8 @@ package driver
 import (
 	"testing"
 	"time"
+
+	"github.com/fencedlock/locker"
 )
 
 // ms is a moment on the tests' clock.
@@ -41,6 +43,7 @@ func TestStaleGrant(t *testing.T) {
 	for _, c := range []struct {
 		age, ttl  time.Duration
 		noRenewal bool
+		minHold   time.Duration
 		want      bool
 	}{
 		{age: 500 * time.Millisecond, ttl: time.Second, want: false},
@@ -48,11 +51,16 @@ func TestStaleGrant(t *testing.T) {
 		{age: 50 * time.Millisecond, ttl: time.Second, noRenewal: true, want: false},
 		{age: 51 * time.Millisecond, ttl: time.Second, noRenewal: true, want: true},
 		{age: time.Hour, ttl: 0, want: false},
+		{age: time.Hour, ttl: 0, minHold: time.Second, want: false},
+		{age: 88 * time.Millisecond, ttl: time.Second, minHold: 900 * time.Millisecond, want: false},
+		{age: 89 * time.Millisecond, ttl: time.Second, minHold: 900 * time.Millisecond, want: true},
+		{age: 501 * time.Millisecond, ttl: time.Second, minHold: time.Millisecond, want: true},
 	} {
 		v := newValidity(Grant{Base: ms(100), TTL: c.ttl}, ms(100))
-		if got := v.isStale(ms(100).Add(c.age), c.noRenewal); got != c.want {
-			t.Errorf("isStale of a grant that is %v old, TTL %v, noRenewal %v: %v, want %v",
-				c.age, c.ttl, c.noRenewal, got, c.want)
+		req := &locker.Request{NoRenewal: c.noRenewal, MinHold: c.minHold}
+		if got := v.isStale(ms(100).Add(c.age), req); got != c.want {
+			t.Errorf("isStale of a grant that is %v old, TTL %v, noRenewal %v, minimum hold %v: %v, want %v",
+				c.age, c.ttl, c.noRenewal, c.minHold, got, c.want)
 		}
 	}
 }

@@ -1,10 +1,17 @@
 package etcdbackend_test
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
@@ -20,6 +27,8 @@ func TestDeletedTogether(t *testing.T) {
 		lastSeen  int64
 	}{
 		{"the key before it", []del{{"a", 9}}, false, 9},
+		{"one behind it, when its own may be the oldest, and marked", []del{{"z", 9}}, false, 5},
+		{"one behind it, after the key before it", []del{{"a", 8}, {"z", 9}}, false, 8},
 		{"both in one revision", []del{{"a", 9}, {"me", 9}}, true, 9},
 		{"both in one revision, the own one first", []del{{"me", 9}, {"a", 9}}, true, 5},
 		{"the own one, and then the one before it", []del{{"me", 8}, {"a", 9}}, true, 5},
@@ -32,5 +41,55 @@ func TestDeletedTogether(t *testing.T) {
 		if lastSeen != c.lastSeen {
 			t.Errorf("%s: the key was last seen at %d, want %d", c.why, lastSeen, c.lastSeen)
 		}
+	}
+}
+
+// The key of a waiter is deleted while the watch of its name is interrupted, and the key before it goes
+// just after the watch has begun again. The waiter looks before it takes its turn.
+func TestDeletedUnwatched(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	first, _ := acquire(t, d, "n", 10*time.Second)
+	l := prepare(t, d, "n", 10*time.Second)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want a place in the queue", err)
+	}
+	s.delete(etcdbackend.KeyOf(l))
+	s.delete(etcdbackend.KeyOf(first))
+	etcdbackend.Reported(l, etcdbackend.KeyOf(first), s.revision)
+	if g, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Acquire = %+v, %v, want ErrLost: the key is gone", g, err)
+	}
+}
+
+// The key of a lease that nobody renews is deleted while its watch is interrupted, and the first look at
+// it afterwards fails. The holder gets to know it all the same.
+func TestDeletedWhileTheWatchIsInterrupted(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	lost := make(chan error, 1)
+	l, err := d.Lock(locker.Request{Name: "n", TTL: 10 * time.Second, NoRenewal: true}, func(err error) { lost <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatalf("Acquire = %v", err)
+	}
+	var failed atomic.Bool
+	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		if len(r.Compare) > 0 && failed.CompareAndSwap(false, true) {
+			return nil, rpctypes.ErrGRPCPermissionDenied
+		}
+		return s.txn(r)
+	}
+	s.delete(etcdbackend.KeyOf(l))
+	etcdbackend.Recheck(d, l)
+	select {
+	case err := <-lost:
+		if !errors.Is(err, locker.ErrLost) || !failed.Load() {
+			t.Errorf("it is lost with %v, want ErrLost", err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it is not lost")
 	}
 }

@@ -62,7 +62,7 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 	if err := ttls.Check(req.TTL); err != nil {
 		return nil, err
 	}
-	dir := dirOf(d.prefix, req.Name)
+	dir := dirOf(d.prefix, req.Name, req.Slot)
 	return &lock{
 		d:          d,
 		dir:        dir,

@@ -35,7 +35,7 @@
 // the peer addresses with which it was founded, so give each cluster an --initial-cluster-token of
 // its own.
 //
-// The addresses may be those of a TCP balancer. etcd's own grpc-proxy is refused: see docs/etcd.md.
+// The addresses may be a TCP balancer's. etcd's own grpc-proxy is refused: see docs/etcd.md.
 //
 // # URLs
 //
@@ -43,15 +43,15 @@
 //	etcds://…                                      the same over TLS
 //
 // HOST is localhost and PORT 2379 if not given; give every host a port or none. The parameters, all
-// optional:
+// optional, each with its default after the colon if it has one:
 //
 //	prefix           what the keys begin with, as for [WithPrefix]: locker/
 //	ttl              of leases that don't ask for one: 30s
 //	addr             HOST:PORT of a further member; may be repeated
-//	ca_file          authorities for the servers' certificates, PEM: those of the system
+//	ca_file          authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host
-//	skip_verify      true: take any certificate
+//	skip_verify      true: accept any certificate
 //
 // # TTL
 //
@@ -70,7 +70,7 @@
 // noticed late.
 //
 // What wraps the client is not used: with client.KV = namespace.NewKV(…) the keys of the locks are
-// still those of the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a
+// still below the prefix that [WithPrefix] sets, outside the namespace, and [Owner.IsOwner] in a
 // transaction through the wrapper is never met. Compare it in a transaction of a client without a
 // wrapper.
 package etcdbackend
@@ -94,7 +94,7 @@ const (
 	openLimit     = 10 * time.Second // of all that opening asks the servers
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. With an invalid value New fails: the error matches [locker.ErrOption].
 type Option func(*config)
 
 type config struct {
@@ -143,7 +143,7 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClie
 	d.closeClient = closeClient
 	// ObeysContext isn't declared: Acquire waits for the outcome of a request that was sent, for an
 	// attempt's time after its context has ended.
-	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots}), nil
 }
 
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer
@@ -169,6 +169,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}

@@ -18,6 +18,16 @@ func KeyOf(l driver.Lock) string { return l.(*lock).key }
 // Gone notifies a lock that its key was deleted, as a watch does.
 func Gone(l driver.Lock) { l.(*lock).isGone() }
 
+// Reported has the watch of a lock's name begin, and then report that a key was deleted.
+func Reported(l driver.Lock, key string, revision int64) {
+	n := &nameWatch{locks: map[*lock]struct{}{l.(*lock): {}}}
+	n.Begun()
+	n.Deleted(key, revision)
+}
+
+// Recheck has the key of a lock read, as when its watch has begun again.
+func Recheck(d driver.Driver, l driver.Lock) { d.(*etcdDriver).recheck([]*lock{l.(*lock)}) }
+
 // Replace has the newest etcd lease of a lock's session replaced, as under a new leader.
 func Replace(ctx context.Context, l driver.Lock) error {
 	s := l.(*lock).session
@@ -55,8 +65,8 @@ func Overlap(late bool) (kept []string, on string) {
 	l.known.lease = leases[0]
 	l.moves(leases[1])
 	l.moves(leases[2])
-	l.moved(leases[2], 0)
-	l.moved(leases[1], 0)
+	l.moved(leases[2], 0, 0)
+	l.moved(leases[1], 0, 0)
 	for i, e := range leases {
 		if e.users > 0 {
 			kept = append(kept, names[i])

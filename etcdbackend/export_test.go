@@ -82,3 +82,9 @@ func Place(steps []string) string {
 	}
 	return "waits"
 }
+
+// ParseDir reads what DirOf has made.
+func ParseDir(prefix, dir string) (name string, slot int, ok bool) {
+	d := &etcdDriver{config: config{prefix: prefix}}
+	return d.parseDir(dir)
+}

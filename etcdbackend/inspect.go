@@ -23,13 +23,13 @@ var _ driver.Inspector = (*etcdDriver)(nil)
 
 // Inspect reads the oldest of the name's keys. The first of them is the holder's.
 func (d *etcdDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	dir := dirOf(d.prefix, name)
+	dir := dirOf(d.prefix, name, 0)
 	r, err := d.read(ctx, clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(int64(waiters)+1)))
 	if err != nil {
 		return locker.Status{}, err
 	}
-	s := statusOf(name, dir, r.keys, int(r.count), waiters)
+	s := d.statusOf(dir, r.keys, int(r.count), waiters)
 	if s.Holder != nil {
 		s.Holder.Expires, err = d.expiry(ctx, clientv3.LeaseID(r.keys[0].Lease))
 	}
@@ -61,7 +61,7 @@ func (d *etcdDriver) expiry(ctx context.Context, id clientv3.LeaseID) (time.Dura
 	if id == clientv3.NoLease {
 		return 0, nil
 	}
-	left, found, err := d.cluster.TimeToLive(ctx, etcdconn.MaxAttempt, id)
+	left, _, found, err := d.cluster.TimeToLive(ctx, etcdconn.MaxAttempt, id)
 	if err != nil || !found {
 		return 0, err
 	}
@@ -70,14 +70,17 @@ func (d *etcdDriver) expiry(ctx context.Context, id clientv3.LeaseID) (time.Dura
 
 // statusOf describes a lock. keys are the oldest of its keys, in the order of their creation, and
 // count is how many there are.
-func statusOf(name, dir string, keys []*mvccpb.KeyValue, count, waiters int) locker.Status {
-	s := locker.Status{Name: name, Key: dir, Waiting: max(count-1, 0)}
+func (d *etcdDriver) statusOf(dir string, keys []*mvccpb.KeyValue, count, waiters int) locker.Status {
+	s := locker.Status{Key: dir, Waiting: max(count-1, 0)}
+	s.Name, s.Slot, _ = d.parseDir(dir)
 	for i, kv := range keys[:min(len(keys), waiters+1)] {
 		p := locker.Party{Owner: strings.TrimPrefix(string(kv.Key), dir)}
 		if kv.Lease != 0 {
 			p.Session = sessionOf(kv)
 		}
-		driver.ParseLabel(string(kv.Value)).Describe(&p)
+		label, breach := kit.ReadMarked(string(kv.Value))
+		driver.ParseLabel(label).Describe(&p)
+		p.Broken = breach
 		if i == 0 {
 			p.Token = locker.Token(kv.CreateRevision)
 			s.Holder = &p
@@ -149,9 +152,8 @@ func (l *list) finish(page []locker.Status) []locker.Status {
 	if len(l.keys) == 0 {
 		return page
 	}
-	name := unescape(strings.TrimSuffix(strings.TrimPrefix(l.dir, l.d.prefix), "/"))
 	slices.SortFunc(l.keys, func(a, b *mvccpb.KeyValue) int { return cmp.Compare(a.CreateRevision, b.CreateRevision) })
-	page = append(page, statusOf(name, l.dir, l.keys, len(l.keys), l.waiters))
+	page = append(page, l.d.statusOf(l.dir, l.keys, len(l.keys), l.waiters))
 	l.keys = nil
 	return page
 }

@@ -10,27 +10,52 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // The key of an acquisition is PREFIX NAME / OWNER. The slashes in a name are escaped, and so is
 // the character that escapes: so all keys that begin with PREFIX NAME / belong to this very name,
 // and no name can be written so that its keys are taken for another name's.
+//
+// The key of an acquisition of a slot is PREFIX NAME %s SLOT / OWNER. No name is written with "%s".
 var (
 	escape   = strings.NewReplacer("%", "%25", "/", "%2F").Replace
 	unescape = strings.NewReplacer("%25", "%", "%2F", "/").Replace
 )
 
-// dirOf is what the keys of all acquisitions of a name begin with.
-func dirOf(prefix, name string) string { return prefix + escape(name) + "/" }
+const slotMark = "%s"
 
-// dirOfKey is the [dirOf] of the name that a key belongs to, and false if it belongs to none: a
+// dirOf is what the keys of all acquisitions of a name, or of a slot of it, begin with.
+func dirOf(prefix, name string, slot int) string {
+	dir := prefix + escape(name)
+	if slot != 0 {
+		dir += slotMark + kit.SlotText(slot)
+	}
+	return dir + "/"
+}
+
+// dirOfKey is the [dirOf] of the lock that a key belongs to, and false if it belongs to none: a
 // guard key, or what somebody else has put.
 func (d *etcdDriver) dirOfKey(key string) (string, bool) {
-	text, ok := strings.CutPrefix(key, d.prefix)
+	text, isOurs := strings.CutPrefix(key, d.prefix)
 	text, _, slash := strings.Cut(text, "/")
-	name := unescape(text)
-	return d.prefix + text + "/", ok && slash && escape(name) == text && locker.ValidName(name) == nil
+	dir := d.prefix + text + "/"
+	_, _, ok := d.parseDir(dir)
+	return dir, isOurs && slash && ok
+}
+
+// parseDir is the name and the slot of a [dirOf]. It is not ok if dir is none.
+func (d *etcdDriver) parseDir(dir string) (name string, slot int, ok bool) {
+	text := strings.TrimSuffix(strings.TrimPrefix(dir, d.prefix), "/")
+	text, number, isSlot := strings.Cut(text, slotMark)
+	if isSlot {
+		if slot, ok = kit.ParseSlot(number); !ok {
+			return "", 0, false
+		}
+	}
+	name = unescape(text)
+	return name, slot, escape(name) == text && locker.ValidName(name) == nil
 }
 
 // endOf is the end of the range of all keys that begin with prefix.
@@ -60,8 +85,8 @@ type Owner struct {
 	revision int64
 }
 
-// IsOwner holds exactly as long as the cluster has the lease: a write of a stale holder that
-// compares it is refused.
+// IsOwner is a comparison that is true exactly as long as the cluster has the lease. So a
+// transaction that compares it writes nothing for a stale holder.
 func (o Owner) IsOwner() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.revision)
 }
@@ -71,7 +96,7 @@ func (o Owner) Key() string { return o.key }
 
 // CurrentToken reads the oldest of the name's keys, which is the holder's.
 func (d *etcdDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
-	dir := dirOf(d.prefix, name)
+	dir := dirOf(d.prefix, name, 0)
 	oldest := clientv3.OpGet(dir, clientv3.WithRange(endOf(dir)), clientv3.WithKeysOnly(),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend), clientv3.WithLimit(1))
 	r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, nil, []clientv3.Op{oldest}, nil)

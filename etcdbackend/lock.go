@@ -13,12 +13,13 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // lock is one acquisition.
 //
-// Mutexes are taken in this order: that of watches, of a lock, of a session, of the driver.
+// Mutexes are taken in this order: the watches', a lock's, a session's, the driver's.
 type lock struct {
 	d          *etcdDriver
 	dir        string // what the keys of all acquisitions of the name begin with
@@ -39,11 +40,11 @@ type lock struct {
 // keyState is what renewals, reads and watches have found out about a lock's key.
 type keyState struct {
 	created  int64 // its create revision, which is the token; 0: not known to exist
-	lastSeen int64 // a revision of the cluster at which it existed
-	gone     bool
+	modified int64 // its mod revision, as far as it is known: moves and marks change it
+	lastSeen int64 // a revision of the cluster at which it existed without a mark
+	over     error // it is gone, or marked; nil: not as far as is known
 
-	lease      *etcdLease       // the Base is this one's
-	attachedTo clientv3.LeaseID // the etcd lease that the key is attached to, as far as it is known
+	lease *etcdLease // the Base is this one's
 }
 
 var (
@@ -119,12 +120,12 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
 	}
 	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
-	els := []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly()), clientv3.OpGet(guardKey), l.keys(1)}
+	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey), l.keys(1)}
 
 	l.update(func() {
 		l.place.begin()
 		l.remains.asks(s, e, guard)
-		l.known.lease, l.known.attachedTo = e, e.id
+		l.known.lease = e
 	})
 	if !l.noWait {
 		l.d.watches.joinWatched(l)
@@ -138,11 +139,12 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	s.prove(e, keepalive, r)
 	if r.Succeeded {
 		keys := r.Responses[1].GetResponseRange()
-		return l.wasPut(r.Header.Revision, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
+		put := &mvccpb.KeyValue{CreateRevision: r.Header.Revision, ModRevision: r.Header.Revision}
+		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
 	own, guards, others := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange(), r.Responses[2].GetResponseRange()
 	if len(own.Kvs) > 0 { // a copy of the request has put it; which keys exist before it must still be read
-		return l.wasPut(own.Kvs[0].CreateRevision, r.Header.Revision, nil, !l.noWait)
+		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
 	switch {
@@ -169,9 +171,12 @@ func (l *lock) update(change func()) {
 
 // wasPut records that the key exists. keys existed at that revision, its own and those before it;
 // more says that there are others, or may be.
-func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.Grant, error) {
+func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more bool) (driver.Grant, error) {
 	l.mu.Lock()
-	l.known.created, l.known.lastSeen = created, revision
+	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
+	l.mu.Unlock()
+	_ = l.sawKey([]*mvccpb.KeyValue{own}, revision) // a mark ends the lease when it is granted
+	l.mu.Lock()
 	first := l.place.read(l.key, keys, more)
 	l.mu.Unlock()
 	if first {
@@ -181,17 +186,24 @@ func (l *lock) wasPut(created, revision int64, keys []entry, more bool) (driver.
 	return driver.Grant{}, driver.ErrQueued
 }
 
-// sawKey records what a request read of the key at a revision, and reports whether the key exists.
-func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) bool {
+// sawKey records what a request read of the key at a revision. The error says that the key is gone, or
+// that an operator takes the lock away.
+func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) error {
 	if len(kvs) != 1 || kvs[0].CreateRevision != l.known.created {
 		l.isGone()
-		return false
+		return errGone
 	}
-	l.sawAt(revision)
-	return true
+	if _, breach := kit.ReadMarked(string(kvs[0].Value)); breach != nil {
+		return l.isMarked(*breach)
+	}
+	l.update(func() {
+		l.known.modified = max(l.known.modified, kvs[0].ModRevision)
+		l.known.lastSeen = max(l.known.lastSeen, revision)
+	})
+	return nil
 }
 
-// sawAt records that the key exists at a revision.
+// sawAt records that the key exists at a revision, as it is known.
 func (l *lock) sawAt(revision int64) {
 	l.update(func() { l.known.lastSeen = max(l.known.lastSeen, revision) })
 }
@@ -200,14 +212,20 @@ func (l *lock) sawAt(revision int64) {
 func (l *lock) isGone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remains.possible, l.known.gone = l.remains.late, true
+	l.remains.possible = l.remains.late
+	if l.known.over == nil {
+		l.known.over = errGone
+	}
 	l.place.changed.Set()
 }
 
-// lose ends the lease of a lock whose key is gone.
-func (l *lock) lose() {
-	l.isGone()
-	l.notifyLost(errGone)
+// isMarked records that an operator takes the lock away. The key exists until it is released.
+func (l *lock) isMarked(breach locker.Breach) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known.over = driver.Broken(breach)
+	l.place.changed.Set()
+	return l.known.over
 }
 
 // Extension is what [locker.As] finds.

@@ -143,19 +143,19 @@ func (p *place) decide() {
 func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	for {
 		l.mu.Lock()
-		first, gone, mustRead := l.place.first, l.known.gone, l.place.mustRead
+		first, over, mustRead := l.place.first, l.known.over, l.place.mustRead
 		l.mu.Unlock()
 		switch {
-		case gone:
-			l.notifyLost(errGone) // not an error of the wait, which goes on with a new acquisition
-			return driver.Grant{}, errGone
-		case first:
-			return l.granted()
-		case mustRead && ctx.Err() == nil:
+		case over != nil:
+			l.notifyLost(over) // not an error of the wait, which goes on with a new acquisition
+			return driver.Grant{}, over
+		case mustRead && ctx.Err() == nil: // also when it is its turn: its own key may be gone
 			if err := l.readAhead(ctx); err != nil { // the place exists as long as renewals say so
 				_ = l.place.changed.Wait(ctx, l.ttl/20)
 			}
 			continue
+		case first:
+			return l.granted()
 		}
 		select {
 		case <-l.place.changed:
@@ -165,7 +165,7 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 	}
 }
 
-// granted returns the grant of a lock whose turn it is. Its Base is that of the etcd lease that the
+// granted returns the grant of a lock whose turn it is. Its Base comes from the etcd lease that the
 // key is attached to, which need not be the newest one.
 //
 // The key may have been deleted in the same revision as the last key before it. Both deletes are in
@@ -174,11 +174,11 @@ func (l *lock) wait(ctx context.Context) (driver.Grant, error) {
 func (l *lock) granted() (driver.Grant, error) {
 	l.d.watches.hold(l)
 	l.mu.Lock()
-	token, e, gone := locker.Token(l.known.created), l.known.lease, l.known.gone
+	token, e, over := locker.Token(l.known.created), l.known.lease, l.known.over
 	l.mu.Unlock()
-	if gone {
-		l.notifyLost(errGone) // not an error of the wait, which goes on with a new acquisition
-		return driver.Grant{}, errGone
+	if over != nil {
+		l.notifyLost(over) // not an error of the wait, which goes on with a new acquisition
+		return driver.Grant{}, over
 	}
 	return driver.Grant{Token: token, Base: l.session.baseOf(e), TTL: e.ttl}, nil
 }
@@ -195,7 +195,7 @@ func (l *lock) readAhead(ctx context.Context) error {
 		l.update(l.place.readFailed)
 		return err
 	}
-	l.sawKey(r.Responses[0].GetResponseRange().Kvs, r.Header.Revision)
+	_ = l.sawKey(r.Responses[0].GetResponseRange().Kvs, r.Header.Revision) // the wait sees what it has recorded
 	others := r.Responses[1].GetResponseRange()
 	l.update(func() { l.place.read(l.key, entriesOf(others.Kvs), others.More) })
 	l.listen(r.Header.Revision)
@@ -221,8 +221,9 @@ func (l *lock) listen(revision int64) {
 func (l *lock) watchBegun() { l.update(l.place.readAgain) }
 
 // keyDeleted records that a key of the name was deleted. Deletes are reported in the order of their
-// revisions: so the own key existed then, unless it was deleted before, or is deleted in the same
-// revision and reported next (see granted).
+// revisions: so the own key existed then, unless it was deleted before the watch began (see wait), or is
+// deleted in the same revision and reported next (see granted). While a key before it existed it was
+// not the holder's, so it had no mark. Other keys say nothing of marks, which this watch doesn't report.
 func (l *lock) keyDeleted(key string, revision int64) {
 	if key == l.key {
 		l.isGone()
@@ -230,7 +231,7 @@ func (l *lock) keyDeleted(key string, revision int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.known.gone {
+	if _, before := l.place.ahead[key]; before && l.known.over == nil {
 		l.known.lastSeen = max(l.known.lastSeen, revision)
 	}
 	l.place.wasDeleted(key)

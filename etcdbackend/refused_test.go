@@ -103,7 +103,7 @@ func TestRefusalEndsTheRequest(t *testing.T) {
 	}
 }
 
-// Some limits are those of each member for itself. The next one may have another.
+// Some limits are each member's own. The next one may have another.
 func TestLimitOfOneMember(t *testing.T) {
 	t.Parallel()
 	for _, with := range []error{rpctypes.ErrGRPCRequestTooManyRequests, rpctypes.ErrGRPCTooManyOps, rpctypes.ErrGRPCRequestTooLarge} {

@@ -14,7 +14,7 @@ import (
 // Release deletes the key. Where a request that puts it may still be on its way, the guard key is
 // written before, which stops that request.
 //
-// Which create revision the key has makes no difference: its name is that of this acquisition
+// Which create revision the key has makes no difference: its name belongs to this acquisition
 // alone, and a late request may have put it a second time after it was deleted by hand.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {

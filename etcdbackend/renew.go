@@ -21,10 +21,7 @@ import (
 // that check the keys: a keepalive says nothing about them, and the Txns are what proves it
 // (proof.go). When there is a new leader, the keys are moved to a new etcd lease instead.
 
-const (
-	maxChecks = 128 // etcd's limit for the compares, and for the operations, of one Txn (--max-txn-ops)
-	maxMoves  = maxChecks / 2
-)
+const maxChecks = 128 // etcd's limit for the compares, and for the operations, of one Txn (--max-txn-ops)
 
 var errSuperseded = errors.New("the cluster's leader changes too fast to prove the lease again")
 
@@ -99,7 +96,7 @@ func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepaliv
 	for part := range slices.Chunk(here, maxChecks) {
 		tasks = append(tasks, func() []lockAt { return s.check(ctx, e, k, part, report) })
 	}
-	for part := range slices.Chunk(elsewhere, maxMoves) {
+	for part := range slices.Chunk(elsewhere, maxChecks) {
 		tasks = append(tasks, func() []lockAt { return s.move(ctx, e, k, part, report) })
 	}
 	var mu sync.Mutex
@@ -112,7 +109,7 @@ func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepaliv
 	return left
 }
 
-// usesLease reports whether the lock's Base is that of e.
+// usesLease reports whether the lock's Base is e's.
 func (l *lock) usesLease(e *etcdLease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,8 +156,8 @@ func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive,
 	for i, one := range part {
 		if r.Succeeded {
 			one.l.sawAt(r.Header.Revision)
-		} else if !one.l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision) {
-			report(one.i, 0, errGone)
+		} else if err := one.l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision); err != nil {
+			report(one.i, 0, err)
 			continue
 		}
 		report(one.i, base, nil)
@@ -168,32 +165,39 @@ func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive,
 	return nil
 }
 
-// checksOf returns compares that hold if all keys exist, and the reads of these keys.
+// checksOf returns compares that hold if all keys exist as they are known, and the reads of these
+// keys.
 func checksOf(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 	for _, l := range locks {
-		cmps = append(cmps, l.owner().IsOwner())
-		reads = append(reads, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+		cmps = append(cmps, l.isAsKnown())
+		reads = append(reads, clientv3.OpGet(l.key))
 	}
 	return cmps, reads
 }
 
-// move attaches keys to e, if they exist and are attached to the etcd lease that is known. A move
-// that is late does nothing: by then the key is attached to another one. The Base of e is newer
-// than any that was reported before.
+// isAsKnown holds if nobody has deleted the key, marked it or moved it since it was seen. No two
+// writes of a cluster have the same revision.
+func (l *lock) isAsKnown() clientv3.Cmp {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return clientv3.Compare(clientv3.ModRevision(l.key), "=", l.known.modified)
+}
+
+// move attaches keys to e, if they are as they are known. So a move that is late does nothing, and a
+// key that is marked stays where it is. The Base of e is newer than any that was reported before.
 func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report) (left []lockAt) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
 	var part []lockAt
 	for _, r := range locks {
-		from, ok := r.l.moves(e)
-		if !ok {
+		if !r.l.moves(e) {
 			left = append(left, r)
 			continue
 		}
 		part = append(part, r)
-		cmps = append(cmps, r.l.owner().IsOwner(), clientv3.Compare(clientv3.LeaseValue(r.l.key), "=", from))
+		cmps = append(cmps, r.l.isAsKnown())
 		then = append(then, clientv3.OpPut(r.l.key, "", clientv3.WithIgnoreValue(), clientv3.WithLease(e.id)))
-		els = append(els, clientv3.OpGet(r.l.key, clientv3.WithKeysOnly()))
+		els = append(els, clientv3.OpGet(r.l.key))
 	}
 	if len(part) == 0 {
 		return left
@@ -211,36 +215,37 @@ func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, 
 	for i, one := range part {
 		if !r.Succeeded {
 			kvs := r.Responses[i].GetResponseRange().Kvs
-			if !one.l.sawKey(kvs, r.Header.Revision) {
-				report(one.i, 0, errGone)
+			if err := one.l.sawKey(kvs, r.Header.Revision); err != nil {
+				report(one.i, 0, err)
 				continue
 			}
-			if id := clientv3.LeaseID(kvs[0].Lease); id != e.id {
-				one.l.update(func() { one.l.known.attachedTo = id })
+			if clientv3.LeaseID(kvs[0].Lease) != e.id {
 				left = append(left, one)
 				continue
 			}
+			one.l.moved(e, kvs[0].ModRevision, r.Header.Revision)
+		} else {
+			one.l.moved(e, r.Header.Revision, r.Header.Revision)
 		}
-		one.l.moved(e, r.Header.Revision)
 		report(one.i, base, nil)
 	}
 	return left
 }
 
-// moves notes that the key may be attached to e, and returns the etcd lease to which it is known to
-// be attached. It is false when e is retired.
-func (l *lock) moves(e *etcdLease) (from clientv3.LeaseID, ok bool) {
+// moves notes that the key may be attached to e. It is false when e is retired.
+func (l *lock) moves(e *etcdLease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.known.attachedTo, l.remains.moves(l.session, e)
+	return l.remains.moves(l.session, e)
 }
 
-// moved notes that the key was attached to e at a revision.
-func (l *lock) moved(e *etcdLease, revision int64) {
+// moved notes that the key, with that mod revision, was attached to e at a revision.
+func (l *lock) moved(e *etcdLease, modified, revision int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.known.modified = max(l.known.modified, modified)
 	l.known.lastSeen = max(l.known.lastSeen, revision)
 	if l.remains.moved(l.session, e) {
-		l.known.lease, l.known.attachedTo = e, e.id
+		l.known.lease = e
 	}
 }

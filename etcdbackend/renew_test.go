@@ -30,7 +30,7 @@ func TestRefusedPartOfARenewal(t *testing.T) {
 	var refused atomic.Int32
 	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 		switch {
-		case len(r.Compare) == 1 || len(r.Compare) == 2: // that of one lock
+		case len(r.Compare) == 1 || len(r.Compare) == 2: // one lock's
 			refused.Add(1)
 			return nil, rpctypes.ErrGRPCPermissionDenied
 		case len(r.Compare) == most && s.newestTerm() == 5 && r.Success[0].GetRequestPut() == nil:

@@ -58,7 +58,7 @@ func TestRenewalOfAPlace(t *testing.T) {
 		t.Run(fmt.Sprint(others), func(t *testing.T) {
 			var s cluster
 			d := s.start(t)
-			keys := s.queue(etcdbackend.DirOf("locker/", "n"), others)
+			keys := s.queue(etcdbackend.DirOf("locker/", "n", 0), others)
 			l, won := waits(t, d)
 			for range 3 {
 				before := s.visits()

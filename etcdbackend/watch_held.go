@@ -5,11 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // heldWatches watches the keys of locks that are held, so that a holder learns at once that its key
-// was deleted. A lock that is held for a moment only isn't worth that, so each waits a little. Its
+// was deleted, or marked by an operator. A lock that is held for a moment only isn't worth that, so each waits a little. Its
 // watch begins at the revision at which the key was seen last: nothing is missed.
 type heldWatches struct {
 	watched map[*lock]*etcdconn.Watch // all that are held; nil: not watched yet
@@ -48,7 +50,24 @@ func (k *heldKey) Begun() {
 	k.begun = true
 }
 
-func (k *heldKey) Deleted(string, int64) { k.lose() }
+func (k *heldKey) Deleted(string, int64) { k.lose(nil) }
+
+// Put is called for a mark, and for a move of the key to another etcd lease, which keeps its value.
+func (k *heldKey) Put(_ string, value []byte) {
+	if _, breach := kit.ReadMarked(string(value)); breach != nil {
+		k.lose(breach)
+	}
+}
+
+// lose ends the lease of a lock whose key is gone, or marked with a breach.
+func (l *lock) lose(breach *locker.Breach) {
+	if breach != nil {
+		l.notifyLost(l.isMarked(*breach))
+		return
+	}
+	l.isGone()
+	l.notifyLost(errGone)
+}
 
 // recheckUnwatched has the keys read whose watches have begun again.
 func (h *heldWatches) recheckUnwatched() {
@@ -114,23 +133,50 @@ func (h *heldWatches) stop() {
 	}
 }
 
-// recheck finds out in the background which keys don't exist any more. If that fails, the next
-// renewal does it.
+// stillHeld leaves out the locks that are over.
+func (w *watches) stillHeld(locks []*lock) []*lock {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(locks), func(l *lock) bool {
+		_, held := w.held.watched[l]
+		return !held
+	})
+}
+
+// recheckAgain is the pause after a recheck without an answer.
+const recheckAgain = 500 * time.Millisecond
+
+// recheck finds out in the background which keys don't exist any more, or are marked. It goes on until it
+// has an answer: the watch doesn't report what it has missed, and not every lease is renewed.
 func (d *etcdDriver) recheck(locks []*lock) {
-	d.tasks.Go(func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, requestLimit)
-		defer cancel()
+	d.tasks.Go(func(life context.Context) {
 		for part := range slices.Chunk(locks, maxChecks) {
-			cmps, reads := checksOf(part)
-			r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, cmps, reads[:1], reads)
-			if err != nil {
-				return
-			}
-			for i, l := range part {
-				if !r.Succeeded && !l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision) {
-					l.lose()
+			for held := d.watches.stillHeld(part); len(held) > 0 && !d.readHeld(life, held); held = d.watches.stillHeld(part) {
+				if !kit.Sleep(life, recheckAgain) {
+					return
 				}
 			}
 		}
 	})
+}
+
+// readHeld notifies the locks whose keys don't exist any more, or are marked. It is false when there was
+// no answer.
+func (d *etcdDriver) readHeld(ctx context.Context, part []*lock) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
+	cmps, reads := checksOf(part)
+	r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt, cmps, reads[:1], reads)
+	if err != nil {
+		return false
+	}
+	for i, l := range part {
+		if r.Succeeded {
+			continue
+		}
+		if err := l.sawKey(r.Responses[i].GetResponseRange().Kvs, r.Header.Revision); err != nil {
+			l.notifyLost(err)
+		}
+	}
+	return true
 }

@@ -8,10 +8,10 @@
 //
 // # Claim before the first read
 //
-// A check on writes alone is not enough. A stale holder's write can arrive between its successor's read and
-// write. The stale token is still the highest that the storage has seen then, for the successor has not
-// written yet; and the successor then overwrites what it never read. So a critical section claims first, and
-// every write claims again in the same step as it writes:
+// A check on writes alone is not enough. A stale holder's write can arrive between its successor's
+// read and write. The stale token is still the highest that the storage has seen then, because the
+// successor has not written yet; and the successor then overwrites what it never read. So a
+// critical section claims first, and every write claims again in the same step as it writes:
 //
 //	lease, err := l.Acquire(ctx, "invoice/42")
 //	…
@@ -102,7 +102,7 @@ func Check(resource string, token locker.Token) error {
 	return CheckToken(token)
 }
 
-// CheckToken refuses a token that isn't positive. Those of leases are.
+// CheckToken refuses a token that isn't positive. The tokens of leases are positive.
 func CheckToken(token locker.Token) error {
 	if token <= 0 {
 		return fmt.Errorf("fence: invalid token %d: want the token of a lease, which is positive", token)

@@ -56,7 +56,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 func BenchmarkFirstUse(b *testing.B) {
 	dir := b.TempDir()
 	l := open(b, dir)
-	path := filepath.Join(dir, filebackend.FileName("x"))
+	path := filepath.Join(dir, filebackend.FileName("x", 0))
 	for b.Loop() {
 		acquireRelease(b, l, "x")
 		if err := os.Remove(path); err != nil {

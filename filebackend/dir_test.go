@@ -78,7 +78,7 @@ func TestDirectoryIsMade(t *testing.T) {
 	for path, want := range map[string]fs.FileMode{
 		filepath.Dir(dir): 0o700,
 		dir:               0o700,
-		filepath.Join(dir, filebackend.FileName("x")): 0o600,
+		filepath.Join(dir, filebackend.FileName("x", 0)): 0o600,
 	} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -145,7 +145,7 @@ func TestUmask(t *testing.T) {
 	for path, want := range map[string]fs.FileMode{
 		filepath.Dir(dir): 0o700,
 		dir:               0o700,
-		filepath.Join(dir, filebackend.FileName("x")): 0o600,
+		filepath.Join(dir, filebackend.FileName("x", 0)): 0o600,
 	} {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -160,7 +160,7 @@ func TestUmask(t *testing.T) {
 // A user that may not replace the directory may not redirect a lock's file either.
 func TestSymbolicLinkRefused(t *testing.T) {
 	dir, elsewhere := t.TempDir(), filepath.Join(t.TempDir(), "elsewhere")
-	if err := os.Symlink(elsewhere, filepath.Join(dir, filebackend.FileName("x"))); err != nil {
+	if err := os.Symlink(elsewhere, filepath.Join(dir, filebackend.FileName("x", 0))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := locker.TryAcquire(t.Context(), open(t, dir), "x"); err == nil || errors.Is(err, locker.ErrHeld) {

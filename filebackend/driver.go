@@ -44,7 +44,7 @@ func (d *fileDriver) Guarantees() locker.Guarantees { return d.guarantees }
 
 func (d *fileDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
 	return &lock{
-		d: d, path: filepath.Join(d.dir, fileName(req.Name)), owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
+		d: d, path: filepath.Join(d.dir, fileName(req.Name, req.Slot)), owner: driver.NewOwner(), label: driver.LabelOf(req).String(),
 	}, nil
 }
 

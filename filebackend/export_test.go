@@ -2,5 +2,6 @@ package filebackend
 
 var (
 	FileName = fileName
+	NameOf   = nameOf
 	URLDir   = urlDir
 )

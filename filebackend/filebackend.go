@@ -100,7 +100,7 @@ func New(dir string) (locker.Locker, error) {
 		return nil, kit.OpenError(backend, err)
 	}
 	// ObeysContext isn't declared: nothing interrupts a system call on a file system that hangs.
-	return driver.New(d, driver.Config{}), nil
+	return driver.New(d, driver.Config{Features: locker.FeatureSlots}), nil
 }
 
 // Guarantees is what a Locker of this package promises when its directory is on a disk of this
@@ -122,6 +122,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartTokens,
 		Inspection: inspection,
+		Break:      locker.BreakNone,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 const (
@@ -20,9 +21,16 @@ const (
 // lower-case ASCII letter, a digit, - or _ becomes % and two hex digits. So no file name contains a
 // slash or begins with a dot.
 //
+// The file of a slot has the slot before its suffix, as in nightly-report.3.lock. No escaped name
+// contains a dot.
+//
 // A name that gets too long is hashed. The = distinguishes it from all escaped names, which have
 // none.
-func fileName(name string) string {
+func fileName(name string, slot int) string {
+	suffix, longest := suffix, len(suffix)
+	if slot != 0 { // all slots of a name are hashed, or none
+		suffix, longest = "."+kit.SlotText(slot)+suffix, len(".1000"+suffix)
+	}
 	var b strings.Builder
 	for _, c := range []byte(name) {
 		if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_' {
@@ -32,24 +40,28 @@ func fileName(name string) string {
 		const digits = "0123456789abcdef"
 		b.Write([]byte{'%', digits[c>>4], digits[c&15]})
 	}
-	if b.Len()+len(suffix) <= maxFileName {
+	if b.Len()+longest <= maxFileName {
 		return b.String() + suffix
 	}
 	sum := sha256.Sum256([]byte(name))
 	return hashed + hex.EncodeToString(sum[:]) + suffix
 }
 
-// nameOf is the name of the lock whose file is called file; false if the file is no lock's, or has
-// a hash of the name.
-func nameOf(file string) (string, bool) {
-	name, err := url.PathUnescape(strings.TrimSuffix(file, suffix))
-	if err != nil || fileName(name) != file || locker.ValidName(name) != nil {
-		return "", false
+// nameOf is the name and the slot of the lock whose file is called file. It is not ok if the file is
+// no lock's. The name is empty if the file has a hash of it.
+func nameOf(file string) (name string, slot int, ok bool) {
+	text, isLock := strings.CutSuffix(file, suffix)
+	text, number, isSlot := strings.Cut(text, ".")
+	if isSlot {
+		slot, isSlot = kit.ParseSlot(number)
+		isLock = isLock && isSlot
 	}
-	return name, true
-}
-
-// isHashed reports whether file is called by the hash of a name.
-func isHashed(file string) bool {
-	return strings.HasPrefix(file, hashed) && strings.HasSuffix(file, suffix)
+	if strings.HasPrefix(text, hashed) {
+		return "", slot, isLock
+	}
+	name, err := url.PathUnescape(text)
+	if err != nil || !isLock || locker.ValidName(name) != nil || fileName(name, slot) != file {
+		return "", 0, false
+	}
+	return name, slot, true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/filebackend"
 )
 
-// The values are those of statfs(2).
+// The values are as in statfs(2).
 func TestFileSystemKinds(t *testing.T) {
 	for magic, want := range map[uint32]filebackend.FileSystem{
 		0xef53:     filebackend.Local,   // ext4

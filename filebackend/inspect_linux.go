@@ -40,7 +40,7 @@ func inspects(kind fileSystem) bool {
 
 // Inspect reads the lock table of the kernel, and the file.
 func (d *fileDriver) Inspect(_ context.Context, name string, _ int) (locker.Status, error) {
-	s := locker.Status{Name: name, Key: filepath.Join(d.dir, fileName(name)), Waiting: -1}
+	s := locker.Status{Name: name, Key: filepath.Join(d.dir, fileName(name, 0)), Waiting: -1}
 	held, err := d.holders()
 	if err == nil {
 		s.Holder, err = held.of(s.Key)
@@ -61,14 +61,14 @@ func (d *fileDriver) List(prefix string, _ int) driver.Pages {
 		}
 		var all []locker.Status
 		for _, file := range files {
-			name, known := nameOf(file.Name())
-			if !known && (prefix != "" || !isHashed(file.Name())) || !strings.HasPrefix(name, prefix) {
+			name, slot, ok := nameOf(file.Name())
+			if !ok || !strings.HasPrefix(name, prefix) {
 				continue
 			}
 			if ctx.Err() != nil {
 				return nil, false, ctx.Err()
 			}
-			s := locker.Status{Name: name, Key: filepath.Join(d.dir, file.Name()), Waiting: -1}
+			s := locker.Status{Name: name, Slot: slot, Key: filepath.Join(d.dir, file.Name()), Waiting: -1}
 			if s.Holder, err = held.of(s.Key); err != nil {
 				return nil, false, err
 			}

@@ -187,7 +187,7 @@ func TestModeIsKept(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	acquireRelease(t, l, "x")
-	path := filepath.Join(dir, filebackend.FileName("x"))
+	path := filepath.Join(dir, filebackend.FileName("x", 0))
 	for _, mode := range []os.FileMode{0o600, 0o660} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)

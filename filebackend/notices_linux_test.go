@@ -23,7 +23,7 @@ func TestReplacedWhileWaiting(t *testing.T) {
 			dir := t.TempDir()
 			acquire(t, open(t, dir), "x")
 			got := waiter(t, t.Context(), open(t, dir))
-			if err := replace(filepath.Join(dir, filebackend.FileName("x"))); err != nil {
+			if err := replace(filepath.Join(dir, filebackend.FileName("x", 0))); err != nil {
 				t.Fatal(err)
 			}
 			await(t, got)
@@ -34,7 +34,7 @@ func TestReplacedWhileWaiting(t *testing.T) {
 // A waiter's tries close no file, because each close would make all other waiters try.
 func TestTriesWakeNobody(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, filebackend.FileName("x"))
+	path := filepath.Join(dir, filebackend.FileName("x", 0))
 	lease := acquire(t, open(t, dir), "x")
 	first, second := waiter(t, t.Context(), open(t, dir)), waiter(t, t.Context(), open(t, dir))
 	fd, err := syscall.InotifyInit1(syscall.IN_CLOEXEC | syscall.IN_NONBLOCK)

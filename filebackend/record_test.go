@@ -64,7 +64,7 @@ func TestNextToken(t *testing.T) {
 func lockFile(t *testing.T) *os.File {
 	dir := t.TempDir()
 	acquireRelease(t, open(t, dir), "x")
-	f, err := os.OpenFile(filepath.Join(dir, filebackend.FileName("x")), os.O_RDWR, 0)
+	f, err := os.OpenFile(filepath.Join(dir, filebackend.FileName("x", 0)), os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

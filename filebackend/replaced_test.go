@@ -31,7 +31,7 @@ func TestReplacedWhileHeld(t *testing.T) {
 		dir := t.TempDir()
 		a, b := open(t, dir), open(t, dir)
 		lease := acquire(t, a, "x")
-		path := filepath.Join(dir, filebackend.FileName("x"))
+		path := filepath.Join(dir, filebackend.FileName("x", 0))
 		if err := replace(path); err != nil {
 			t.Fatal(err)
 		}

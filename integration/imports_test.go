@@ -58,7 +58,8 @@ func TestImports(t *testing.T) {
 		{kit, []string{root, driver}, ""},
 		{module + "/middleware", []string{root}, ""},
 		{module + "/observe", []string{root}, ""},
-		{module + "/otellocker", []string{root, module + "/fence"}, otelAPI},
+		{module + "/leader", []string{root}, ""},
+		{module + "/otellocker", []string{root, module + "/fence", module + "/leader"}, otelAPI},
 		{module + "/membackend", []string{root, driver, kit}, ""},
 		{module + "/filebackend", []string{root, driver, kit}, ""},
 		{module + "/redisbackend", []string{root, driver, kit, redisconn}, redisClient},
@@ -76,6 +77,7 @@ func TestImports(t *testing.T) {
 		{process, []string{root, step}, ""},
 		{conformance + "/proxy", nil, ""},
 		{module + "/internal/redlockmodel", nil, ""},
+		{module + "/internal/chart", nil, ""},
 		{module + "/integration/images", nil, ""},
 		{module + "/integration/netns", []string{"golang.org/x/sys/unix"}, ""},
 	} {

@@ -7,17 +7,17 @@ import (
 	"testing"
 )
 
-// The matrix in the README is what the code says of itself.
-func TestReadmeMatrix(t *testing.T) {
+// The matrix in docs/guarantees.md is what the code says of itself.
+func TestMatrixInGuarantees(t *testing.T) {
 	const begin, end = "<!-- matrix: locker matrix --format markdown -->\n", "\n<!-- end of matrix -->"
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../docs/guarantees.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok1 := strings.Cut(string(text), begin)
 	got, _, ok2 := strings.Cut(rest, end)
 	if !ok1 || !ok2 {
-		t.Fatal("README.md has no place for the matrix")
+		t.Fatal("docs/guarantees.md has no place for the matrix")
 	}
 	out, err := exec.CommandContext(t.Context(), build(t, "cmd/locker"), "matrix", "--format", "markdown").Output()
 	if err != nil {
@@ -25,11 +25,11 @@ func TestReadmeMatrix(t *testing.T) {
 	}
 	want := strings.TrimSuffix(string(out), "\n")
 	if got != want {
-		t.Errorf("the matrix in README.md is not that of the code, which is:\n%s", want)
+		t.Errorf("the matrix in docs/guarantees.md is not the code's, which is:\n%s", want)
 	}
 }
 
-// The program with which the README begins is one that compiles.
+// The fenced program in the README is one that compiles.
 func TestReadmeProgram(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {

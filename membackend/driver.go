@@ -2,7 +2,6 @@ package membackend
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -35,7 +34,7 @@ func (d *memDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, err
 	}
 	l := &lock{noWait: req.NoWait, reportLost: lost, ready: make(chan struct{})}
 	l.acquisition = acquisition{
-		name: req.Name, owner: driver.NewOwner(), ttl: req.TTL, label: driver.LabelOf(req), client: d.client, to: l,
+		name: req.Name, slot: req.Slot, owner: driver.NewOwner(), ttl: req.TTL, label: driver.LabelOf(req), client: d.client, to: l,
 	}
 	return l, nil
 }
@@ -69,8 +68,7 @@ func (d *memDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 		case queued:
 			report(i, sent, nil)
 		default:
-			l.clearMayExist()
-			report(i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errGone))
+			report(i, 0, l.over(answers[i]))
 		}
 	}
 }
@@ -138,8 +136,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	case refused:
 		l.clearMayExist()
 		return driver.Grant{}, locker.ErrHeld
-	default:
-		l.clearMayExist()
+	default: // the service has executed this request before, and the lease has ended since
+		l.reportLost(l.over(a))
 		return driver.Grant{}, errGone
 	}
 }

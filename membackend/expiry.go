@@ -5,22 +5,33 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // Expiry is noticed in two ways. A request sees what has expired of the name that it is about,
 // whatever any timer does; exclusion rests on that. A timer for each name hands the lock over when
 // nobody asks, and removes what else has expired, so that nothing stays forever.
 
-func (s *Server) entry(name string) *entry {
-	e := s.locks[name]
+func (s *Server) entry(a *acquisition) *entry {
+	key := keyOf(a.name, a.slot)
+	e := s.locks[key]
 	if e == nil {
-		e = &entry{name: name}
+		e = &entry{key: key, name: a.name, slot: a.slot}
 		if s.locks == nil {
 			s.locks = make(map[string]*entry)
 		}
-		s.locks[name] = e
+		s.locks[key] = e
 	}
 	return e
+}
+
+// keyOf is a lock's name, or for a slot what no name can be, because names have no control
+// characters.
+func keyOf(name string, slot int) string {
+	if slot == 0 {
+		return name
+	}
+	return name + "\x00" + kit.SlotText(slot)
 }
 
 // tidy deletes the entry of a name when it holds nothing any more.
@@ -31,7 +42,7 @@ func (s *Server) tidy(e *entry) {
 	if e.timer != nil {
 		e.timer.Stop()
 	}
-	delete(s.locks, e.name)
+	delete(s.locks, e.key)
 }
 
 // watch makes sure that the entry is swept at the given moment at the latest. Renewals only make
@@ -51,7 +62,7 @@ func (s *Server) watch(e *entry, at, now driver.Instant) {
 func (s *Server) sweepDue(e *entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.paused || s.locks[e.name] != e {
+	if s.paused || s.locks[e.key] != e {
 		return // Resume sweeps all
 	}
 	s.sweep(e, driver.Now())
@@ -61,7 +72,7 @@ func (s *Server) sweepDue(e *entry) {
 func (s *Server) sweep(e *entry, now driver.Instant) {
 	s.advance(e, now)
 	e.removeWaiters(func(w *waiter) bool { return now >= w.expires })
-	maps.DeleteFunc(e.tombstones, func(_ string, until driver.Instant) bool { return now >= until })
+	maps.DeleteFunc(e.tombstones, func(_ string, t tombstone) bool { return now >= t.until })
 
 	next := driver.Never
 	if e.holder != nil {
@@ -70,8 +81,8 @@ func (s *Server) sweep(e *entry, now driver.Instant) {
 	for _, w := range e.queue {
 		next = min(next, w.expires)
 	}
-	for _, until := range e.tombstones {
-		next = min(next, until)
+	for _, t := range e.tombstones {
+		next = min(next, t.until)
 	}
 	e.wake = driver.Never
 	s.watch(e, next, now)

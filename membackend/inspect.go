@@ -38,14 +38,22 @@ func (d *memDriver) List(prefix string, waiters int) driver.Pages {
 // inspect describes a lock, and reports whether it is held or waited for. It doesn't advance the
 // queue: that is for those who want the lock.
 func (s *Server) inspect(name string, waiters int, now driver.Instant) (locker.Status, bool) {
-	status := locker.Status{Name: name, Key: name}
 	e := s.locks[name]
 	if e == nil {
-		return status, false
+		return locker.Status{Name: name, Key: name}, false
 	}
+	return e.status(waiters, now)
+}
+
+func (e *entry) status(waiters int, now driver.Instant) (locker.Status, bool) {
+	status := locker.Status{Name: e.name, Slot: e.slot, Key: e.key}
 	if e.holder != nil && now < e.expires {
 		status.Holder = e.holder.party()
 		status.Holder.Token, status.Holder.Since, status.Holder.Expires = e.token, since(e.token), e.expires.Sub(now)
+		if e.breach != nil {
+			breach := *e.breach
+			status.Holder.Broken = &breach
+		}
 	}
 	for _, w := range e.queue {
 		if now >= w.expires {
@@ -67,11 +75,11 @@ func (a *acquisition) party() *locker.Party {
 
 func (s *Server) list(prefix string, waiters int, now driver.Instant) []locker.Status {
 	var all []locker.Status
-	for name := range s.locks {
-		if !strings.HasPrefix(name, prefix) {
+	for _, e := range s.locks {
+		if !strings.HasPrefix(e.name, prefix) {
 			continue
 		}
-		if status, busy := s.inspect(name, waiters, now); busy {
+		if status, busy := e.status(waiters, now); busy {
 			all = append(all, status)
 		}
 	}

@@ -9,8 +9,8 @@
 // # In unit tests
 //
 // Give the code under test a Locker of a [Server] that the test controls, and use other Lockers of
-// that Server as rivals. Then make the service fail: end a lease ([Server.Expire]), refuse
-// renewals, fail, pause, restart or lose all data; or put a [Link] in between and cut, delay or
+// that Server as rivals. Then make the service fail: end a lease ([Server.Expire]), take it away as
+// an operator does ([locker.Break]), refuse renewals, fail, pause, restart or lose all data; or put a [Link] in between and cut, delay or
 // sever it.
 //
 //	service := membackend.NewServer()
@@ -84,7 +84,7 @@ func New(opts ...Option) locker.Locker {
 }
 
 func (c config) locker() locker.Locker {
-	return driver.New(c.driver(), driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: true})
+	return driver.New(c.driver(), driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true})
 }
 
 func (c config) driver() *memDriver {
@@ -118,6 +118,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakAtOnce,
 		RoundTrips: 0,
 		Cost:       locker.CostNone,
 	}

@@ -2,6 +2,7 @@ package membackend
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ import (
 // Server needs no closing.
 type Server struct {
 	mu       sync.Mutex
-	locks    map[string]*entry // the names that are held, waited for, or have tombstones
+	locks    map[string]*entry // those that are held, waited for, or have tombstones, by keyOf
 	last     locker.Token      // see mint
 	conns    map[*conn]struct{}
 	requests int64
@@ -34,6 +35,7 @@ func NewServer() *Server { return new(Server) }
 // acquisition is what every request says of itself, and the client that the service notifies.
 type acquisition struct {
 	name, owner string
+	slot        int
 	ttl         time.Duration
 	label       driver.Label
 	client      *client
@@ -45,19 +47,28 @@ type acquisition struct {
 type receiver interface {
 	granted(token locker.Token, base driver.Instant)
 	lost(cause error)
+	broken(breach locker.Breach)
 }
 
-// entry is one name. While its queue is not empty it has a holder, except between two statements.
+// entry is one lock or slot. While its queue is not empty it has a holder, except between two statements.
 type entry struct {
-	name       string
+	key, name  string
+	slot       int
 	holder     *acquisition // nil: the lock is free
 	token      locker.Token
 	expires    driver.Instant // of the holder
+	breach     *locker.Breach // marks a holder whose lease isn't renewed any more; nil: it is
 	queue      []*waiter      // first come, first served
-	tombstones map[string]driver.Instant
+	tombstones map[string]tombstone
 
 	timer *time.Timer    // sweeps the entry
 	wake  driver.Instant // when it does
+}
+
+// tombstone stops a request of an owner that is still on its way.
+type tombstone struct {
+	until  driver.Instant
+	breach *locker.Breach // why the owner has lost the lock; nil: it was released
 }
 
 // waiter is a place in a queue. A client renews it, as it does with a lock.
@@ -76,21 +87,23 @@ const (
 	refused              // somebody else has the lock, and nothing of it exists
 	queued               // it has a place in the queue
 	granted              // it has the lock
+	broken               // it has the lock, which an operator takes away
 )
 
 type answer struct {
-	state state
-	token locker.Token // when granted
+	state  state
+	token  locker.Token   // when granted
+	breach *locker.Breach // when broken; when gone, if that is why
 }
 
 // acquire is the only operation that creates. It may be repeated: for an owner that holds the lock
 // or is queued already, it gives the same answer and restarts the TTL.
 func (s *Server) acquire(a *acquisition, noWait bool, on *conn, sent, now driver.Instant) answer {
-	e := s.entry(a.name)
+	e := s.entry(a)
 	defer s.tidy(e)
 	s.advance(e, now)
-	if until, found := e.tombstones[a.owner]; found && now < until {
-		return answer{state: gone}
+	if t, found := e.tombstones[a.owner]; found && now < t.until {
+		return answer{state: gone, breach: t.breach}
 	}
 	expires := now.Add(a.ttl)
 	if w := e.waiterOf(a); w != nil {
@@ -98,6 +111,8 @@ func (s *Server) acquire(a *acquisition, noWait bool, on *conn, sent, now driver
 		return answer{state: queued}
 	}
 	switch {
+	case e.heldBy(a) && e.breach != nil:
+		return answer{state: broken, breach: e.breach}
 	case e.heldBy(a):
 		e.expires = expires
 	case e.holder == nil: // and nobody waits, because a lock with waiters is never free
@@ -110,27 +125,30 @@ func (s *Server) acquire(a *acquisition, noWait bool, on *conn, sent, now driver
 		return answer{state: queued}
 	}
 	s.watch(e, expires, now)
-	return answer{granted, e.token}
+	return answer{state: granted, token: e.token}
 }
 
 // renew restarts the TTL of a lock or a place, and never creates one. A waiter whose push was lost
 // learns here that it has the lock.
 func (s *Server) renew(a *acquisition, sent, now driver.Instant) answer {
-	e := s.locks[a.name]
+	e := s.locks[keyOf(a.name, a.slot)]
 	if e == nil {
 		return answer{state: gone}
 	}
 	defer s.tidy(e)
 	s.advance(e, now)
+	if e.heldBy(a) && e.breach != nil {
+		return answer{state: broken, breach: e.breach}
+	}
 	if e.heldBy(a) {
 		e.expires = now.Add(a.ttl)
-		return answer{granted, e.token}
+		return answer{state: granted, token: e.token}
 	}
 	if w := e.waiterOf(a); w != nil {
 		w.sent, w.expires = sent, now.Add(a.ttl)
 		return answer{state: queued}
 	}
-	return answer{state: gone}
+	return answer{state: gone, breach: e.tombstones[a.owner].breach}
 }
 
 // release removes whatever exists of a, and hands the lock over when a had it. If nothing exists,
@@ -138,7 +156,7 @@ func (s *Server) renew(a *acquisition, sent, now driver.Instant) answer {
 // So a's owner gets a tombstone, which acquire looks for. The tombstone lasts for a TTL. A request
 // that is on its way for longer than that would create a lock that lasts for a TTL at most.
 func (s *Server) release(a *acquisition, now driver.Instant) {
-	e := s.entry(a.name)
+	e := s.entry(a)
 	defer s.tidy(e)
 	s.advance(e, now)
 	if e.heldBy(a) {
@@ -149,11 +167,16 @@ func (s *Server) release(a *acquisition, now driver.Instant) {
 	if e.removeWaiters(func(w *waiter) bool { return w.owner == a.owner }) {
 		return
 	}
+	s.entomb(e, a, nil, now)
+}
+
+func (s *Server) entomb(e *entry, a *acquisition, breach *locker.Breach, now driver.Instant) {
 	if e.tombstones == nil {
-		e.tombstones = make(map[string]driver.Instant)
+		e.tombstones = make(map[string]tombstone)
 	}
-	e.tombstones[a.owner] = now.Add(a.ttl)
-	s.watch(e, e.tombstones[a.owner], now)
+	until := now.Add(a.ttl)
+	e.tombstones[a.owner] = tombstone{until, breach}
+	s.watch(e, until, now)
 }
 
 // advance is the beginning of every request: a lock whose TTL has passed is taken from its holder,
@@ -177,7 +200,7 @@ func (s *Server) advance(e *entry, now driver.Instant) {
 }
 
 func (s *Server) grant(e *entry, a *acquisition, expires driver.Instant) {
-	e.holder, e.token, e.expires = a, s.mint(), expires
+	e.holder, e.token, e.expires, e.breach = a, s.mint(), expires, nil
 }
 
 // revoke takes the lock from its holder, and notifies the holder.
@@ -204,6 +227,7 @@ var (
 	errExpired = errors.New("the TTL of the lock has passed on the service")
 	errRevoked = errors.New("the lock was removed by Expire")
 	errGone    = errors.New("the service knows no lock or place of this owner")
+	errOver    = fmt.Errorf("%w: %w", locker.ErrLost, errGone)
 )
 
 func (e *entry) heldBy(a *acquisition) bool { return e.holder != nil && e.holder.owner == a.owner }

@@ -54,6 +54,8 @@ func (p *player) granted(token locker.Token, base driver.Instant) {
 
 func (p *player) lost(error) { p.stage.pushed = append(p.stage.pushed, p.owner+" lost") }
 
+func (p *player) broken(locker.Breach) { p.stage.pushed = append(p.stage.pushed, p.owner+" broken") }
+
 // play executes a request and returns the answer in words.
 func (st *stage) play(owner, do string) string {
 	s, p := st.server, st.player(owner)
@@ -72,13 +74,16 @@ func (st *stage) play(owner, do string) string {
 	case "release":
 		s.release(&p.acquisition, now)
 		return ""
+	case "break", "break at once": // of the holder, which may be anybody
+		_, found := s.takeAway("lock", s.locks["lock"].token, locker.Breach{By: owner, AtOnce: do == "break at once"}, now)
+		return fmt.Sprint(found)
 	default: // nothing: only what is pushed is checked
 		return ""
 	}
 	if a.state == granted && !slices.Contains(st.tokens, a.token) {
 		st.tokens = append(st.tokens, a.token)
 	}
-	return []string{gone: "gone", refused: "refused", queued: "queued", granted: "granted"}[a.state]
+	return []string{gone: "gone", refused: "refused", queued: "queued", granted: "granted", broken: "broken"}[a.state]
 }
 
 func (st *stage) takePushed() []string {

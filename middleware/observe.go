@@ -11,5 +11,5 @@ func (p prefixed) Observe(o locker.Observer, kinds locker.EventKind) (stop func(
 func (p prefixed) Stats() (locker.Stats, bool)        { return locker.StatsOf(p.Locker) }
 func (p prefixed) Leases() ([]locker.LeaseInfo, bool) { return locker.Leases(p.Locker) }
 
-// Observed leads package otellocker to the locker whose names are those of events.
+// Observed leads package otellocker to the locker whose names events have.
 func (p prefixed) Observed() locker.Locker { return p.Locker }

@@ -1,4 +1,4 @@
-// Package middleware has decorators: lockers around lockers.
+// Package middleware has decorators for lockers.
 package middleware
 
 import (
@@ -9,7 +9,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Prefix returns a locker whose locks are those of l with prefix before their names, so that several programs
+// Prefix returns a locker whose locks are l's, with prefix before their names, so that several programs
 // can share one service: lock "a" under prefix "billing/" is lock "billing/a" of l. No separator is added. So
 // prefixes that end in a separator ("billing/") keep programs apart, and the prefixes "a" and "ab" don't.
 //
@@ -72,6 +72,14 @@ func (p prefixed) List(ctx context.Context, prefix string, waiters int) iter.Seq
 			}
 		}
 	}
+}
+
+// Break is of the lock below the prefix.
+func (p prefixed) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	if err := locker.ValidName(name); err != nil {
+		return locker.Effect{}, &locker.Error{Op: "break", Backend: p.Guarantees().Backend, Name: name, Err: err}
+	}
+	return locker.Break(ctx, p.Locker, p.prefix+name, token, b)
 }
 
 type prefixedLease struct {

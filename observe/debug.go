@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -96,6 +97,7 @@ func (l *shownLocker) write(w io.Writer, name string) {
 	s, table := l.Stats, tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(table, "held\t%d\toldest %v\n", s.Held, coarse(s.OldestHeld))
 	fmt.Fprintf(table, "waiting\t%d\toldest %v\n", s.Waiting, coarse(s.OldestWaiting))
+	fmt.Fprintf(table, "kept\t%d\toldest %v\n", s.Kept, coarse(s.OldestKept))
 	fmt.Fprintf(table, "removing\t%d\toldest %v\n", s.Removing, coarse(s.OldestRemoving))
 	fmt.Fprintf(table, "granted\t%d\t%d of them contended\n", s.Granted, s.Contended)
 	fmt.Fprintf(table, "refused\t%d\t%s\n", sum(s.Refused), byReason(s.Refused))
@@ -107,10 +109,21 @@ func (l *shownLocker) write(w io.Writer, name string) {
 		fmt.Fprint(table, "state\tfor\tid\tname\ttoken\tholder\terror\n")
 	}
 	for _, line := range l.Leases {
-		fmt.Fprintf(table, "%s\t%v\t%d\t%q\t%v\t%q\t%s\n", line.State, coarse(line.For), line.ID, line.Name, line.Token, line.Holder, oneLine(line.Err))
+		fmt.Fprintf(table, "%s\t%v\t%d\t%s\t%v\t%q\t%s\n", line.State, coarse(line.For), line.ID, lockName(line.LeaseInfo), line.Token, line.Holder, oneLine(line.Err))
 	}
 	_ = table.Flush() // the client has gone
 	fmt.Fprintln(w)
+}
+
+// lockName is the name in quotes, and what it is of the name if that isn't the lock.
+func lockName(info locker.LeaseInfo) string {
+	switch {
+	case info.Slot == locker.LineSlot:
+		return strconv.Quote(info.Name) + " line"
+	case info.Slot != 0:
+		return strconv.Quote(info.Name) + " slot " + strconv.Itoa(info.Slot)
+	}
+	return strconv.Quote(info.Name)
 }
 
 func coarse(d time.Duration) time.Duration { return d.Round(time.Millisecond) }

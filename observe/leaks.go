@@ -2,6 +2,8 @@ package observe
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -17,6 +19,23 @@ type Leak struct {
 	Where []runtime.Frame // the callers of Acquire, the innermost first; see Leaks
 }
 
+// String is one line for a log, such as
+//
+//	"nightly-report" is held for 10m0s, token 1795221171926053, acquired at main.go:23 (main.main)
+func (k Leak) String() string {
+	text := fmt.Sprintf("%q is %s for %v", k.Name, k.State, k.For.Round(time.Millisecond))
+	if k.Slot > 0 {
+		text = fmt.Sprintf("slot %d of %s", k.Slot, text)
+	}
+	if k.Token != 0 {
+		text += fmt.Sprintf(", token %d", k.Token)
+	}
+	if len(k.Where) > 0 {
+		text += fmt.Sprintf(", acquired at %s:%d (%s)", filepath.Base(k.Where[0].File), k.Where[0].Line, k.Where[0].Function)
+	}
+	return text
+}
+
 // Leaks calls report once for each lease of l that is held for longer than heldFor, and for each call of Acquire that
 // waits for longer than waitedFor. Zero: these are not looked for. It finds the line of code that forgot to release.
 //
@@ -27,7 +46,7 @@ type Leak struct {
 // It looks every quarter of the shorter limit while l holds or waits for something, and calls report on a goroutine of
 // its own. It ends with stop, which may be called twice and from report: when stop has returned, at most the call of
 // report that is under way goes on. A closed locker costs nothing. When both limits are zero, Leaks does nothing. The
-// error is that of [locker.Observe].
+// error is the one of [locker.Observe].
 func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak)) (stop func(), err error) {
 	pause := heldFor
 	if pause <= 0 || waitedFor > 0 && waitedFor < pause {
@@ -184,7 +203,7 @@ func (f *leakFinder) forget(known []uint64, current map[uint64]bool) {
 
 const module = "github.com/fencedlock/locker"
 
-// where returns the callers of a call of Acquire, without those of this module that come first.
+// where returns the callers of a call of Acquire, without this module's own, which come first.
 func (f *leakFinder) where(id uint64) []runtime.Frame {
 	f.mu.Lock()
 	p := f.places[id]

@@ -101,6 +101,7 @@ func attributes(e locker.Event) []slog.Attr {
 		}
 	}
 	add(e.Name != "", slog.String("name", e.Name))
+	add(e.Slot != 0, slog.Int("slot", e.Slot))
 	add(e.ID != 0, slog.Uint64("id", e.ID))
 	add(e.Token != 0, slog.Int64("token", int64(e.Token)))
 	add(e.Holder != "", slog.String("holder", e.Holder))

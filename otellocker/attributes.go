@@ -130,7 +130,7 @@ func (g *groups) all() []string {
 }
 
 // errorType is the value of error.type: "timeout", or the type of the innermost error. The number of
-// types is that of the program's code.
+// types is the program's own.
 func errorType(err error) string {
 	if errors.Is(err, verdict.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded) {
 		return "timeout"

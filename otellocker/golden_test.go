@@ -111,7 +111,7 @@ type counted struct {
 // losses are all series of locker.lease.lost, of which one has counted a loss.
 func losses(one attribute.Set) (list []counted) {
 	for _, group := range []string{"invoices", "other", "reports"} {
-		for _, cause := range []string{"service_failed", "service_silent", "process_late", "unproven", "not_renewed", "revoked", "max_hold"} {
+		for _, cause := range []string{"service_failed", "service_silent", "process_late", "unproven", "not_renewed", "revoked", "broken", "max_hold"} {
 			c := counted{attrs: of(group, "locker.cause", cause)}
 			if c.attrs.Equals(&one) {
 				c.n = 1

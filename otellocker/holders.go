@@ -9,31 +9,42 @@ import (
 // holder is the span of the acquisition whose lease holds a lock.
 type holder struct {
 	id   uint64
-	span trace.SpanContext
+	span trace.Span // it has ended
 }
 
-// holders are the holders of this Locker by the names of their locks. Only Observe uses them.
+// subject is a lock, or a slot of its name.
+type subject struct {
+	name string
+	slot int
+}
+
+func subjectOf(e *locker.Event) subject { return subject{e.Name, e.Slot} }
+
+// holders are the holders of this Locker by what they hold. Only Observe uses them.
 type holders struct {
-	l      locker.Locker
-	byName map[string]holder
-	limit  int // how many there may be before those that no longer hold are looked for
+	l     locker.Locker
+	of    map[subject]holder
+	limit int // how many there may be before those that no longer hold are looked for
 }
 
-func (h *holders) of(name string) (trace.SpanContext, bool) {
-	holder, ok := h.byName[name]
-	return holder.span, ok
+func (h *holders) find(held subject) (trace.SpanContext, bool) {
+	holder, ok := h.of[held]
+	if !ok {
+		return trace.SpanContext{}, false
+	}
+	return holder.span.SpanContext(), true
 }
 
-func (h *holders) add(name string, id uint64, span trace.SpanContext) {
-	h.byName[name] = holder{id, span}
-	if len(h.byName) > max(h.limit, 1000) {
+func (h *holders) add(held subject, id uint64, span trace.Span) {
+	h.of[held] = holder{id, span}
+	if len(h.of) > max(h.limit, 1000) {
 		h.prune()
 	}
 }
 
-func (h *holders) remove(name string, id uint64) {
-	if h.byName[name].id == id {
-		delete(h.byName, name)
+func (h *holders) remove(held subject, id uint64) {
+	if h.of[held].id == id {
+		delete(h.of, held)
 	}
 }
 
@@ -41,16 +52,16 @@ func (h *holders) remove(name string, id uint64) {
 // many wait.
 func (h *holders) prune() {
 	list, _ := locker.Leases(h.l)
-	held := make(map[uint64]bool, len(list))
+	ids := make(map[uint64]bool, len(list))
 	for _, info := range list {
 		if info.State == "held" { // what was requeued has the same ID, and may still be removed
-			held[info.ID] = true
+			ids[info.ID] = true
 		}
 	}
-	for name, holder := range h.byName {
-		if !held[holder.id] {
-			delete(h.byName, name)
+	for held, holder := range h.of {
+		if !ids[holder.id] {
+			delete(h.of, held)
 		}
 	}
-	h.limit = 2 * len(h.byName)
+	h.limit = 2 * len(h.of)
 }

@@ -17,7 +17,7 @@ const maxLooks = 16
 // links link waiters' spans to the spans of holders in other processes. Timers run its methods, each
 // on a goroutine of its own, which ends with the answer of the service.
 type links struct {
-	l     locker.Locker // whose names are those of events
+	l     locker.Locker // whose names events have
 	after time.Duration // how long a waiter has waited; 0: there are no links
 
 	mu      sync.Mutex

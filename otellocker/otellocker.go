@@ -48,7 +48,7 @@ const kinds = locker.EventWaiting | locker.EventGranted | locker.EventRefused | 
 // are not exported.
 //
 // The error matches [errors.ErrUnsupported] when l is not [locker.Observable], and
-// [locker.ErrOption] when an option is invalid. Other errors are those of the meter provider.
+// [locker.ErrOption] when an option is invalid. Other errors are the meter provider's.
 func Instrument(l locker.Locker, opts ...Option) (stop func(), err error) {
 	c := config{meters: otel.GetMeterProvider(), tracers: otel.GetTracerProvider()}
 	for _, opt := range opts {

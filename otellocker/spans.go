@@ -11,10 +11,11 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Attributes of spans and of their events. Those of metrics are in attributes.go.
+// Attributes of spans and of their events. Attributes of metrics are in attributes.go.
 const (
 	keyName    = attribute.Key("locker.name")
-	keyTTL     = attribute.Key("locker.ttl") // in seconds
+	keySlot    = attribute.Key("locker.slot") // of a permit, and -1 of the line; left out of a lock
+	keyTTL     = attribute.Key("locker.ttl")  // in seconds
 	keyToken   = attribute.Key("locker.token")
 	keyAhead   = attribute.Key("locker.ahead")
 	keyTries   = attribute.Key("locker.tries")
@@ -42,7 +43,7 @@ func newSpans(l locker.Locker, c *config) *spans {
 		kind:    kind,
 		base:    append(c.attributes[:len(c.attributes):len(c.attributes)], keyBackend.String(g.Backend)),
 		hold:    c.holdSpans,
-		holders: &holders{l: l, byName: make(map[string]holder)},
+		holders: &holders{l: l, of: make(map[subject]holder)},
 		links:   newLinks(l, c.linkAfter),
 	}
 }
@@ -51,6 +52,7 @@ func newSpans(l locker.Locker, c *config) *spans {
 type trail struct {
 	parent  context.Context //nolint:containedctx // of the span of the lease; nil: there is none
 	acquire trace.Span      // nil: the acquisition began before the observer was attached
+	current *spanContext    // the context with that span; nil: the span isn't recorded
 	lease   trace.Span      // nil: there is no span of the lease
 	began   time.Time
 	look    *time.Timer // for a link to the holder; nil: none is planned
@@ -61,15 +63,24 @@ func (s *spans) begin(ctx context.Context, t *trail, r locker.Request) context.C
 		t.parent = context.WithoutCancel(ctx)
 	}
 	t.began = time.Now()
-	ctx, t.acquire = s.tracer.Start(ctx, "locker.acquire", trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes(r.Name)...))
+	traced, span := s.tracer.Start(ctx, "locker.acquire", trace.WithSpanKind(s.kind), trace.WithAttributes(s.attributes(r.Name, r.Slot)...))
+	t.acquire = span
 	if r.TTL > 0 {
 		t.acquire.SetAttributes(keyTTL.Float64(r.TTL.Seconds()))
 	}
-	return withTrace(ctx, t.acquire.SpanContext())
+	traced = withTrace(traced, span.SpanContext())
+	if !span.IsRecording() {
+		return traced
+	}
+	t.current = newSpanContext(ctx, traced)
+	return t.current
 }
 
-func (s *spans) attributes(name string, more ...attribute.KeyValue) []attribute.KeyValue {
+func (s *spans) attributes(name string, slot int, more ...attribute.KeyValue) []attribute.KeyValue {
 	attrs := append(s.base[:len(s.base):len(s.base)], keyName.String(name))
+	if slot != 0 {
+		attrs = append(attrs, keySlot.Int(slot))
+	}
 	return append(attrs, more...)
 }
 
@@ -95,7 +106,7 @@ func (s *spans) record(a *acquisition, e *locker.Event) {
 			s.event(a.lease, e, "renewal failed", keyTries.Int(e.Tries), keyMessage.String(e.Cause.Error()))
 		}
 	case locker.EventLost, locker.EventReleased:
-		s.holders.remove(e.Name, e.ID)
+		s.holders.remove(subjectOf(e), e.ID)
 		s.ended(a, e)
 	}
 }
@@ -120,27 +131,33 @@ func (s *spans) waiting(a *acquisition, e *locker.Event) {
 		return
 	}
 	s.event(a.acquire, e, "waiting", keyAhead.Int(e.Ahead))
-	if holder, ok := s.holders.of(e.Name); ok {
+	if holder, ok := s.holders.find(subjectOf(e)); ok {
 		a.acquire.AddLink(trace.Link{SpanContext: holder})
 		return
+	}
+	if e.Slot != 0 {
+		return // nothing tells who holds a slot by its name
 	}
 	a.look = s.links.plan(a.acquire, e.Name, a.began)
 }
 
 func (s *spans) granted(a *acquisition, e *locker.Event) {
 	a.endLook()
-	if sc := a.acquire.SpanContext(); sc.IsValid() {
-		s.holders.add(e.Name, e.ID, sc)
-	}
 	if a.acquire.IsRecording() {
 		a.acquire.SetAttributes(keyToken.Int64(int64(e.Token)), keyTTL.Float64(e.TTL.Seconds()),
 			keyContended.Bool(e.Contended), keyOutcome.String(outcomeGranted))
 	}
 	end(a.acquire, e.Time)
+	if a.current != nil {
+		a.acquire = a.current.forgetSpan()
+	}
+	if a.acquire.SpanContext().IsValid() {
+		s.holders.add(subjectOf(e), e.ID, a.acquire)
+	}
 	if a.parent != nil {
 		_, a.lease = s.tracer.Start(a.parent, "locker.hold", trace.WithTimestamp(e.Time),
 			trace.WithLinks(trace.Link{SpanContext: a.acquire.SpanContext()}),
-			trace.WithAttributes(s.attributes(e.Name, keyToken.Int64(int64(e.Token)), keyTTL.Float64(e.TTL.Seconds()))...))
+			trace.WithAttributes(s.attributes(e.Name, e.Slot, keyToken.Int64(int64(e.Token)), keyTTL.Float64(e.TTL.Seconds()))...))
 	}
 }
 

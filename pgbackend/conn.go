@@ -94,6 +94,13 @@ func (c *conn) isLeased(k key) bool {
 	return attached != nil
 }
 
+// hasReserved reports whether l has reserved its key.
+func (c *conn) hasReserved(l *lock) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.reserved[l.key] == l
+}
+
 // unreserve gives a key back when it is certain that the connection doesn't hold it.
 func (c *conn) unreserve(l *lock) {
 	c.mu.Lock()

@@ -49,7 +49,7 @@ func (d *pgDriver) dial(ctx context.Context) (*pgsession.Conn, error) {
 }
 
 // nameApplication has the server show who is connected, unless the configuration says something.
-// The server cuts the name to 63 bytes, and has no characters in it but those of ASCII.
+// The server cuts the name to 63 bytes, and has only ASCII characters in it.
 func nameApplication(config *pgxpool.Config, name string) {
 	params := &config.ConnConfig.RuntimeParams
 	if _, named := (*params)["application_name"]; named {

@@ -21,12 +21,11 @@ import (
 // The mutexes of this package, in their order: a goroutine that holds one locks only mutexes to the
 // right of it.
 //
-//	lock.moveLock → pgDriver.mu or pool.mu → conn.mu → the mutex of pgsession.Session
+//	lock.moveLock → pgDriver.mu or pool.mu or labels.mu → conn.mu → the mutex of pgsession.Session
 //	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// Only lock.moveLock is held while statements are executed. labels.mu comes before the mutex of
-// pgsession.Session. Of names.mu and the mutexes of kit none is ever held together with another one,
-// but lock.moveLock.
+// Only lock.moveLock is held while statements are executed. Of names.mu and the mutexes of kit none
+// is ever held together with another one, but lock.moveLock.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema
@@ -114,6 +113,9 @@ func (d *pgDriver) open(ctx context.Context) error {
 	if d.slots.limit == 0 {
 		d.guarantees.Order, d.guarantees.Waiting, d.guarantees.Inspection = locker.OrderNone, locker.WaitingPolled, locker.InspectionHolder
 	}
+	if !c.takesLabels.Load() {
+		d.guarantees.Break = locker.BreakNone
+	}
 	if pgsession.Hosts(d.config.ConnConfig) > 1 {
 		d.guarantees.Tolerance = locker.ToleranceFailover
 	}
@@ -126,10 +128,11 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	if err := ttls.Check(req.TTL); err != nil {
 		return nil, err
 	}
+	text := textOf(req.Name, req.Slot)
 	return &lock{
 		d:          d,
-		key:        d.keyOf(string(d.schema), d.prefix, req.Name),
-		name:       req.Name,
+		key:        d.keyOf(string(d.schema), d.prefix, text),
+		text:       text,
 		label:      driver.LabelOf(req),
 		ttl:        ttls.RoundUp(req.TTL),
 		noWait:     req.NoWait,
@@ -191,9 +194,9 @@ func (d *pgDriver) Close(ctx context.Context) error {
 	conns := slices.Collect(maps.Keys(d.conns))
 	d.mu.Unlock()
 	d.tasks.Stop(locker.ErrClosed)
-	d.labels.removeAll() //nolint:contextcheck // it waits for nothing
 	goodbye, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
+	d.labels.close(goodbye)
 	var all sync.WaitGroup
 	all.Go(func() { _ = d.pools.Close(goodbye) }) // which refuses further acquisitions
 	for _, c := range conns {

@@ -31,6 +31,8 @@ const (
 
 var (
 	KeyOf       = keyOf
+	TextOf      = textOf
+	ParseText   = parseText
 	CheckPrefix = kit.CheckPrefix
 	CheckSchema = checkSchema
 	Quoted      = pgsession.Quoted
@@ -122,13 +124,13 @@ func Message(kinds []string, keys []Key) string {
 func Names(limit, waiters int) (got int, full, then error) {
 	n := &names{limit: limit, inUse: make(map[key]*named)}
 	for full == nil {
-		if full = n.join(&lock{key: key(got), name: strconv.Itoa(got)}, waiters); full == nil {
+		if full = n.join(&lock{key: key(got), text: strconv.Itoa(got)}, waiters); full == nil {
 			got++
 		}
 	}
 	if got > 0 {
-		n.leave(&lock{key: 0, name: "0"})
-		then = n.join(&lock{key: -1, name: "another"}, waiters)
+		n.leave(&lock{key: 0, text: "0"})
+		then = n.join(&lock{key: -1, text: "another"}, waiters)
 	}
 	return got, full, then
 }

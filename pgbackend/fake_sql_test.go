@@ -57,11 +57,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		return [][]string{{"", c.ttl, cmp.Or(c.tcp, "0"), yes(f.local)}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
-		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil)}}
+		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):
 		return f.table
+	case fakeBroken.MatchString(sql):
+		return f.broken(fakeBroken.FindStringSubmatch(sql)[1])
 	case strings.Contains(sql, "locker_lease"):
-		f.changeLeases(sql)
+		f.changeLeases(c, sql)
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
 		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}

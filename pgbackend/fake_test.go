@@ -39,7 +39,7 @@ type fake struct {
 	shared     map[string]map[*fakeConn]bool // by key: who holds it in shared mode
 	gates      map[string]*fakeConn          // by the key of the lock
 	conns      map[*fakeConn]bool
-	table      [][]string              // the lock table and that of leases, as a look at both returns them
+	table      [][]string              // the tables of locks and of leases, as a look at both returns them
 	leases     map[string]fakeRow      // the table of leases, by key and presence; nil: there is none
 	waited     *fakeConn               // the last one that has waited for a lock
 	mute       *fakeConn               // one that is never answered

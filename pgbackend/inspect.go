@@ -19,14 +19,19 @@ var _ driver.Inspector = (*pgDriver)(nil)
 // told apart.
 func (d *pgDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
 	k := d.keyOf(string(d.schema), d.prefix, name)
-	isLock := fmt.Sprintf("l.classid = '%d' AND l.objid = '%d'", uint32(k>>32), uint32(k)) //nolint:gosec // its two halves
-	found, err := d.look(ctx, fmt.Sprintf("(%s OR l.classid = %d AND l.objsubid = 2)", isLock, ownSpace), isLock)
+	found, err := d.lookAt(ctx, k)
 	if err != nil {
 		return locker.Status{}, err
 	}
 	s := found.statusOf(k, waiters)
 	s.Name = name
 	return s, nil
+}
+
+// lookAt reads what there is of one lock.
+func (d *pgDriver) lookAt(ctx context.Context, k key) (found, error) {
+	isLock := isKey("l", k)
+	return d.look(ctx, fmt.Sprintf("(%s OR l.classid = %d AND l.objsubid = 2)", isLock, ownSpace), isLock)
 }
 
 // List is one message, so it shows all locks at one moment. Only the locks of Lockers are shown:
@@ -43,8 +48,8 @@ func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 		if err != nil {
 			return nil, false, err
 		}
-		names, elsewhere := d.namesIn(found.rows)
-		page := found.statuses(waiters, func(k key) string { return cmp.Or(d.names.nameOf(k), names[k]) })
+		texts, elsewhere := d.textsIn(found.rows)
+		page := found.statuses(waiters, func(k key) string { return cmp.Or(d.names.textOf(k), texts[k]) })
 		nameless := 0
 		if prefix != "" {
 			page = slices.DeleteFunc(page, func(s locker.Status) bool {
@@ -62,19 +67,19 @@ func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 	}
 }
 
-// namesIn returns the names that are in rows. What is in a row counts only if it has the row's key:
+// textsIn returns the texts of names and slots that are in rows. What is in a row counts only if it has the row's key:
 // anything may be there, and below other Lockers' prefixes the same name is another lock. elsewhere
 // has the keys, as a Status has them, of rows whose names don't count: no name here has those keys.
-func (d *pgDriver) namesIn(rows map[rowID]leaseRow) (names map[key]string, elsewhere map[string]bool) {
-	names, elsewhere = make(map[key]string), make(map[string]bool)
+func (d *pgDriver) textsIn(rows map[rowID]leaseRow) (texts map[key]string, elsewhere map[string]bool) {
+	texts, elsewhere = make(map[key]string), make(map[string]bool)
 	for _, r := range rows {
-		if locker.ValidName(r.name) == nil && d.keyOf(string(d.schema), d.prefix, r.name) == r.key {
-			names[r.key] = r.name
+		if _, _, ok := parseText(r.text); ok && d.keyOf(string(d.schema), d.prefix, r.text) == r.key {
+			texts[r.key] = r.text
 		} else {
 			elsewhere[r.key.String()] = true
 		}
 	}
-	return names, elsewhere
+	return texts, elsewhere
 }
 
 // found is what a look at the database has found.

@@ -72,11 +72,23 @@ func (f found) party(k key, e entry) locker.Party {
 	driver.ParseLabel(row.label).Describe(&p)
 	if e.granted && !e.second {
 		p.Token, p.Since = row.token, row.since
+		if row.isBroken {
+			breach := driver.ParseBreach(row.breach)
+			p.Broken = &breach
+		}
 		if e.idle >= 0 && row.ttl > 0 {
 			p.Expires = max(row.ttl-e.idle, time.Millisecond)
 		}
 	}
 	return p
+}
+
+// isOfLocker reports whether a Locker's session has the lock with a key.
+func (f found) isOfLocker(k key) bool {
+	return slices.ContainsFunc(f.entries, func(e entry) bool {
+		_, isLocker := f.presence[e.pid]
+		return e.key == k && !e.second && e.granted && isLocker
+	})
 }
 
 // statusOf describes the lock with a key.
@@ -108,7 +120,7 @@ func (f found) status(k key, entries []entry, waiters int) locker.Status {
 }
 
 // statuses describes the locks that sessions of Lockers hold or wait for.
-func (f found) statuses(waiters int, nameOf func(key) string) []locker.Status {
+func (f found) statuses(waiters int, textOf func(key) string) []locker.Status {
 	lockers := make(map[int64]bool) // their processes
 	for _, e := range f.entries {
 		if e.isOwn() {
@@ -129,7 +141,7 @@ func (f found) statuses(waiters int, nameOf func(key) string) []locker.Status {
 	all := make([]locker.Status, 0, len(wanted))
 	for k := range wanted {
 		s := f.status(k, byKey[k], waiters)
-		s.Name = nameOf(k)
+		s.Name, s.Slot, _ = parseText(textOf(k))
 		all = append(all, s)
 	}
 	return all

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/pgbackend"
 )
 
@@ -88,7 +89,7 @@ func TestListLeavesOthersAlone(t *testing.T) {
 
 // leaseRow is a row of the table of leases as the statement returns it.
 func leaseRow(k pgbackend.Key, presence int, token, since, ttl, name, label string) []string {
-	return []string{strconv.FormatInt(int64(k), 10), strconv.Itoa(presence), token, since, ttl, hex.EncodeToString([]byte(name)), hex.EncodeToString([]byte(label))}
+	return []string{strconv.FormatInt(int64(k), 10), strconv.Itoa(presence), token, since, ttl, hex.EncodeToString([]byte(name)), hex.EncodeToString([]byte(label)), "f", ""}
 }
 
 // seen is an entry with what the server shows of its session: the name of the program, and how long
@@ -136,6 +137,15 @@ func TestInspectReadsRows(t *testing.T) {
 	}
 	if !slices.Equal(holders, []string{"you", "billing", ""}) {
 		t.Errorf("the waiters are %q, want you, the program's name, and nothing", holders)
+	}
+	broken := rows[8] // the holder's row
+	broken[7], broken[8] = "t", hex.EncodeToString([]byte(driver.FormatBreach(locker.Breach{By: "bob", Reason: "hangs"})))
+	if p := pgbackend.Inspect(k, rows, 0).Holder; p == nil || p.Broken == nil || p.Broken.By != "bob" || p.Broken.Reason != "hangs" {
+		t.Errorf("the holder whose row has a breach is %+v", p)
+	}
+	broken[8] = "" // of an empty text
+	if p := pgbackend.Inspect(k, rows, 0).Holder; p == nil || p.Broken == nil {
+		t.Errorf("the holder whose row has an empty breach is %+v", p)
 	}
 	if !s.Waiters[1].Asked.Equal(time.Unix(7, 0)) {
 		t.Errorf("a waiter has asked at %v, want what the server says", s.Waiters[1].Asked)

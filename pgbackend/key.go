@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // key identifies a lock in the database's lock table: 64 bits of a hash of its name. Two names with
@@ -22,16 +23,39 @@ import (
 // name's lock.
 type key int64
 
-// keyOf hashes prefix and name, and the schema unless it is the usual one: another schema has its
+// keyOf hashes prefix and text, which is a name or what textOf makes of it, and the schema unless it is the usual one: another schema has its
 // own tokens, so it has its own locks. None of the three contains a zero byte, so no two
 // combinations are hashed alike.
-func keyOf(schema, prefix, name string) key {
-	text := prefix + "\x00" + name
+func keyOf(schema, prefix, text string) key {
+	text = prefix + "\x00" + text
 	if schema != defaultSchema {
 		text += "\x00" + schema
 	}
 	h := sha256.Sum256([]byte(text))
 	return key(binary.BigEndian.Uint64(h[:8])) //nolint:gosec // all 64 bits, whatever their sign
+}
+
+// textOf is what is hashed, and written in the table of leases, for a slot of a name: no name has a
+// line feed. For the lock it is the name.
+func textOf(name string, slot int) string {
+	if slot == 0 {
+		return name
+	}
+	return name + "\n" + kit.SlotText(slot)
+}
+
+// maxText is the longest text of textOf, in bytes.
+const maxText = locker.MaxName + len("\n1000")
+
+// parseText reads what textOf has written. It is not ok for any other text.
+func parseText(text string) (name string, slot int, ok bool) {
+	name, number, isSlot := strings.Cut(text, "\n")
+	if isSlot {
+		if slot, ok = kit.ParseSlot(number); !ok {
+			return "", 0, false
+		}
+	}
+	return name, slot, locker.ValidName(name) == nil
 }
 
 // String is the key as people see it.

@@ -34,6 +34,27 @@ func TestKeysGolden(t *testing.T) {
 	}
 }
 
+// The statement of docs/postgres.md has these for E'a\n3' and E'a\nline' in place of a name.
+func TestKeysOfSlotsGolden(t *testing.T) {
+	for slot, want := range map[int]pgbackend.Key{0: -7204596988099779344, 3: 7620057105296885700, 1000: -5094190249306005681, locker.LineSlot: -3964229538374481486} {
+		text := pgbackend.TextOf("a", slot)
+		if got := pgbackend.KeyOf("locker", "locker:", text); got != want {
+			t.Errorf("the key of slot %d of a is %d, want %d", slot, got, want)
+		}
+		if name, got, ok := pgbackend.ParseText(text); name != "a" || got != slot || !ok {
+			t.Errorf("ParseText(%q) = %q, %d, %v, want slot %d of a", text, name, got, ok, slot)
+		}
+	}
+	if got, want := pgbackend.KeyOf("3", "locker:", "a"), pgbackend.KeyOf("locker", "locker:", pgbackend.TextOf("a", 3)); got == want {
+		t.Error("a in the schema 3 has the key of slot 3 of a")
+	}
+	for _, text := range []string{"", "\n3", "a\n", "a\n0", "a\n3\n", "a\n3\n3", "a\nx", "\x00"} {
+		if name, slot, ok := pgbackend.ParseText(text); ok {
+			t.Errorf("ParseText(%q) = %q, %d, want none", text, name, slot)
+		}
+	}
+}
+
 // A prefix and a name are not the same as another prefix and the rest of the name.
 func TestPrefixIsApart(t *testing.T) {
 	if pgbackend.KeyOf("locker", "a", "bc") == pgbackend.KeyOf("locker", "ab", "c") {

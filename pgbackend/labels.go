@@ -1,16 +1,19 @@
 package pgbackend
 
 import (
+	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // Who holds a lock or waits for it is written into a table, for people who look (inspect.go): the
-// lock table has no names. Nothing rests on that table, and it is in nobody's way:
+// lock table has no names. No lease rests on that table, and it is in nobody's way:
 //
 //   - A row is written in the background, after the first renewal of a lease or a wait was answered.
 //     So what is shorter than about a third of its TTL costs nothing.
@@ -27,6 +30,10 @@ import (
 // A row belongs to a key and to the connection that the lease is attached to, or that the wait is
 // on. So a lease that has moved gets another row. A row of a connection that has ended says nothing
 // about a holder, but has the name of its key.
+//
+// Break (break.go) rests on one more thing: if a session has a lock, and the row of that key and
+// session has a token, that is the token of the lease that has the lock. A connection on which a row
+// of an earlier lease may be left doesn't take the key again before that row is deleted: see clear.
 
 const (
 	labelAge     = 5                      // a lease or a wait gets a row when it is older than this part of its TTL: from its first renewal on, but not from one by hand just after the grant
@@ -51,44 +58,52 @@ type row struct {
 
 // labels are the rows of one Locker.
 type labels struct {
-	d   *pgDriver
-	off bool
+	d     *pgDriver
+	off   bool
+	tasks *kit.Tasks // of its own, because Close ends them first
 
 	mu        sync.Mutex
 	wanted    map[rowID]*lock // rows to be written
 	written   map[rowID]*lock // rows that exist, or may
-	doomed    map[rowID]*conn // rows to be removed
+	doomed    map[rowID]row   // rows to be removed, until they are
 	isRunning bool            // a task executes statements, or is about to
 	paused    driver.Instant  // until then nothing is executed
+	sending   []write         // rows of a statement that is being sent: what others send now may come before or after it
 	late      *pgsession.Call // the last statement, if its answer has not come in time
 	isSwept   bool            // there are no more old rows of others
 }
 
 func newLabels(d *pgDriver, off bool) *labels {
-	return &labels{d: d, off: off, wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]*conn), paused: driver.Stamp()}
+	return &labels{d: d, off: off, tasks: kit.NewTasks(), wanted: make(map[rowID]*lock), written: make(map[rowID]*lock), doomed: make(map[rowID]row), paused: driver.Stamp()}
 }
 
-// renewed is called when renewals were answered. Locks that are old enough get rows, or other ones
-// if they have moved.
-func (n *labels) renewed(locks []*lock) {
+// wantedRows are the rows that locks should have, whose renewals were answered. They come before the
+// look for breaches: a lease that moves meanwhile keeps its row, which that look has perhaps missed.
+func (n *labels) wantedRows(locks []*lock) (some []write) {
 	if n.off {
-		return
+		return nil
 	}
 	now := driver.Now()
-	var some []*lock
-	var rows []row
 	for _, l := range locks {
 		if r, ok := l.wantedRow(now); ok {
-			some, rows = append(some, l), append(rows, r)
+			some = append(some, write{r, l})
 		}
 	}
+	return some
+}
+
+// renewed has rows written of leases and waits that have none, or have moved. A lease keeps its row
+// of a connection that is unread: it may have a breach.
+func (n *labels) renewed(some []write, unread map[*conn]bool) {
 	if len(some) == 0 {
 		return
 	}
 	n.mu.Lock()
-	if now >= n.paused {
-		for i, l := range some {
-			n.want(l, rows[i])
+	if driver.Now() >= n.paused {
+		for _, w := range some {
+			if w.l.row.token == 0 || w.l.row.rowID == w.rowID || !unread[w.l.row.conn] {
+				n.want(w.l, w.row)
+			}
 		}
 	}
 	n.unlock()
@@ -98,8 +113,11 @@ func (n *labels) renewed(locks []*lock) {
 func (l *lock) wantedRow(now driver.Instant) (r row, ok bool) {
 	l.mu.Lock()
 	c, token, since := l.attached, l.token, l.since
-	if c == nil && l.queued {
-		c, token = l.waiter, 0
+	switch {
+	case l.alsoAttached != nil && l.state > handingOver: // it alone has the lock since step 3
+		c = l.alsoAttached
+	case c == nil && l.queued && token == 0: // it waits, and isn't being released
+		c = l.waiter
 	}
 	l.mu.Unlock()
 	if c == nil || now.Sub(since) < l.ttl/labelAge || !c.Blocks && !c.takesLabels.Load() {
@@ -109,7 +127,7 @@ func (l *lock) wantedRow(now driver.Instant) (r row, ok bool) {
 }
 
 func (n *labels) want(l *lock, r row) {
-	if l.row == r || l.hasNoRow {
+	if l.row == r || l.hasNoRow || !r.conn.hasReserved(l) {
 		return
 	}
 	if l.row.rowID != r.rowID {
@@ -139,10 +157,64 @@ func (n *labels) forget(l *lock) {
 	if n.written[id] == l {
 		delete(n.written, id)
 		if len(n.doomed) < mostDoomed {
-			n.doomed[id] = l.row.conn
+			n.doomed[id] = l.row
+		} else {
+			l.row.leave()
 		}
 	}
 	l.row = row{}
+}
+
+// leave gives up the removal of a row. The server's later sweeps remove it when the connection has
+// ended.
+func (r row) leave() {
+	if r.token != 0 {
+		r.conn.resign()
+	}
+}
+
+// clear is called when l has reserved its key on c, before it asks for the lock. It makes sure that
+// no row says there that an earlier lease has the lock, or will say so. Otherwise the connection
+// resigns, and the error is errResigned. If ctx ends before that is known, nothing is asked for,
+// and the row is still doomed.
+func (n *labels) clear(ctx context.Context, c *conn, l *lock) error {
+	if n.off {
+		return nil
+	}
+	left, isUncertain := n.leftOf(c, l)
+	switch {
+	case c.hasResigned(): // since l has reserved the key, maybe because a row of this key was left
+		return errResigned
+	case left.token == 0:
+		return nil
+	case !c.Blocks && !isUncertain:
+		err := n.delete(ctx, c, []row{left})
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	c.resign()
+	return errResigned
+}
+
+// leftOf returns the row that an earlier lease may have for l's key on c; the zero row if there is
+// none. The row of a lease that is over isn't written any more, unless it is uncertain whether it
+// will be.
+func (n *labels) leftOf(c *conn, l *lock) (left row, isUncertain bool) {
+	id := rowID{l.key, c.tokens.presence}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if other := n.wanted[id]; other != nil && other != l {
+		delete(n.wanted, id)
+	}
+	if other := n.written[id]; other != nil && other != l {
+		if c.Blocks { // that lease may have moved, and look there for a breach once more
+			return other.row, true
+		}
+		n.forget(other) // it is over
+	}
+	isSent := slices.ContainsFunc(n.sending, func(w write) bool { return w.rowID == id })
+	return n.doomed[id], n.late != nil || isSent
 }
 
 // unlock unlocks the mutex, and starts the task if there is something to do.
@@ -151,7 +223,7 @@ func (n *labels) unlock() {
 	n.isRunning = n.isRunning || starts
 	n.mu.Unlock()
 	if starts {
-		n.d.tasks.Go(n.run) // it is false when the Locker is closed: then removeAll does the rest
+		n.tasks.Go(n.run) // it is false when the Locker is closed: then close does the rest
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
@@ -26,8 +27,8 @@ func (n *labels) step(ctx context.Context) bool {
 		n.mu.Unlock()
 		return false
 	}
-	doomed, wanted := n.doomed, n.wanted
-	n.doomed, n.wanted = make(map[rowID]*conn), make(map[rowID]*lock)
+	doomed, wanted := slices.Collect(maps.Values(n.doomed)), n.wanted
+	n.wanted = make(map[rowID]*lock)
 	writes := make(map[*conn][]write)
 	for id, l := range wanted {
 		n.written[id] = l
@@ -49,50 +50,65 @@ type write struct {
 	l *lock
 }
 
-// remove removes rows. Those that can't be removed, because there is no connection for it, are left
-// to a later sweep.
-func (n *labels) remove(ctx context.Context, doomed map[rowID]*conn) {
-	by := make(map[*conn][]rowID)
-	for id, c := range doomed {
-		if on := n.executor(c); on != nil {
-			by[on] = append(by[on], id)
+// remove removes rows. Those that can't be removed now are kept until after the pause. Where there is
+// no connection for it any more, they are left.
+func (n *labels) remove(ctx context.Context, doomed []row) {
+	by := make(map[*conn][]row)
+	for _, r := range doomed {
+		if on := n.executor(r.conn); on != nil {
+			by[on] = append(by[on], r)
+			continue
 		}
+		r.leave() // first: see clear
+		n.mu.Lock()
+		n.forgetDoomed(r)
+		n.mu.Unlock()
 	}
-	for on, ids := range by {
-		for part := range slices.Chunk(ids, labelBatch) {
-			if _, err := n.exec(ctx, on, n.d.schema.deleteRows(part)); err != nil {
-				n.doomAgain(part, on)
-			}
+	for on, rows := range by {
+		for part := range slices.Chunk(rows, labelBatch) {
+			_ = n.delete(ctx, on, part)
 		}
 	}
 }
 
-// doomAgain keeps rows to be removed after the pause, if their connection is still of use: a later
-// lease there would be described by them.
-func (n *labels) doomAgain(ids []rowID, c *conn) {
+// delete deletes rows on a connection.
+func (n *labels) delete(ctx context.Context, on *conn, rows []row) error {
+	if _, err := n.exec(ctx, on, n.d.schema.deleteRows(rows)); err != nil {
+		return err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, id := range ids {
-		if len(n.doomed) < mostDoomed && c.Err() == nil && c.takesLabels.Load() {
-			n.doomed[id] = c
-		}
+	for _, r := range rows {
+		n.forgetDoomed(r)
+	}
+	return nil
+}
+
+// forgetDoomed notes that a row needn't be removed, unless it is another one by now.
+func (n *labels) forgetDoomed(r row) {
+	if n.doomed[r.rowID] == r {
+		delete(n.doomed, r.rowID)
 	}
 }
 
-// write writes rows of leases and waits on one connection. If that fails, they are wanted again by a
-// later renewal.
+// write writes rows of leases and waits on one connection, without those that have ended meanwhile.
+// If that fails, they are wanted again by a later renewal.
 func (n *labels) write(ctx context.Context, c *conn, some []write) {
 	err := errNotNeeded
 	on := n.executor(c)
-	if on != nil {
-		_, err = n.exec(ctx, on, n.d.schema.writeRows(some, driver.Now()))
+	if some = n.beginSending(some); len(some) > 0 && on != nil {
+		_, err = n.execThen(ctx, on, n.d.schema.writeRows(some, driver.Now()), n.endSending)
 	}
+	n.endSending()
 	if err == nil {
 		n.sweep(ctx, on)
 		return
 	}
-	if errors.Is(err, kit.ErrNoAnswer) && !errors.Is(err, kit.ErrNotSent) {
-		return // they may come to exist
+	if !errors.Is(err, errNotNeeded) && !errors.Is(err, kit.ErrNotSent) && !pgsession.Refused(err) {
+		if on != c { // they may come to exist, and what c says doesn't come after that
+			c.resign()
+		}
+		return
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -104,6 +120,21 @@ func (n *labels) write(ctx context.Context, c *conn, some []write) {
 			w.l.row = row{}
 		}
 	}
+}
+
+// beginSending returns those rows that are still to be written. From then on until endSending, a
+// caller that asks for a lock of theirs can't know what comes first: the row, or its removal.
+func (n *labels) beginSending(some []write) []write {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending = slices.DeleteFunc(some, func(w write) bool { return n.written[w.rowID] != w.l })
+	return n.sending
+}
+
+func (n *labels) endSending() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.sending = nil
 }
 
 // executor is a connection on which statements about rows of c are executed; nil if there is none.
@@ -121,31 +152,51 @@ func (n *labels) executor(c *conn) *conn {
 // exec executes a statement, unless there is a pause. It doesn't take turns with others: a statement
 // that is waited for must not keep a renewal from being sent.
 func (n *labels) exec(ctx context.Context, c *conn, sql string) (*pgsession.Call, error) {
+	return n.execThen(ctx, c, sql, func() {})
+}
+
+// execThen is exec. It calls sent when all that is sent from then on comes after the statement.
+func (n *labels) execThen(ctx context.Context, c *conn, sql string, sent func()) (*pgsession.Call, error) {
 	n.mu.Lock()
 	isPaused := driver.Stamp() < n.paused
 	n.mu.Unlock()
 	if isPaused {
 		return nil, errNotNeeded
 	}
-	ctx, cancel := context.WithTimeout(ctx, maxCall)
+	limited, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
-	call, err := c.BeginAlongside(ctx, sql)
+	call, err := c.BeginAlongside(limited, sql)
 	if err == nil {
-		err = c.Wait(ctx, call)
+		sent()
+		err = c.Wait(limited, call)
 	}
-	switch {
-	case err == nil, pgsession.Ended(err):
-	case pgsession.Says(err, codeNoTable, codeNoColumn, codeNoSchema, codePermission, codeReadOnly):
-		c.takesLabels.Store(false)
-	default:
-		n.mu.Lock()
-		n.paused = driver.Stamp().Add(labelBackoff)
-		if !pgsession.Refused(err) {
-			n.late = call
-		}
-		n.mu.Unlock()
+	if err != nil && !pgsession.Ended(err) && !c.losesTable(err) {
+		n.failed(call, err, ctx.Err() != nil)
 	}
 	return call, err
+}
+
+// failed begins a pause after a failure, unless it is only that the caller of an acquisition has
+// left.
+func (n *labels) failed(call *pgsession.Call, err error, hasLeft bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !hasLeft {
+		n.paused = driver.Stamp().Add(labelBackoff)
+	}
+	if call != nil && !pgsession.Refused(err) {
+		n.late = call
+	}
+}
+
+// losesTable reports whether err says that the table of leases is of no use any more. Then nothing
+// more is written there on this connection.
+func (c *conn) losesTable(err error) bool {
+	if !pgsession.Says(err, codeNoTable, codeNoColumn, codeNoSchema, codePermission, codeReadOnly) {
+		return false
+	}
+	c.takesLabels.Store(false)
+	return true
 }
 
 // sweep removes old rows of connections that have ended: some of them after each statement that has
@@ -164,16 +215,21 @@ func (n *labels) sweep(ctx context.Context, c *conn) {
 	n.mu.Unlock()
 }
 
-// removeAll removes the rows of a Locker that is being closed. Nobody waits for the answers: the
+// close removes the rows of a Locker that is being closed. It waits for the end of the task, which
+// may have taken rows to be removed, or send a row once more. Nobody waits for the answers: the
 // goodbye comes after these statements.
-func (n *labels) removeAll() {
+func (n *labels) close(ctx context.Context) {
+	n.tasks.Stop(locker.ErrClosed)
+	if n.tasks.Wait(ctx) != nil {
+		return
+	}
 	n.mu.Lock()
 	conns := make(map[*conn]bool)
 	for _, l := range n.written {
 		conns[l.row.conn] = true
 	}
-	for c := range maps.Values(n.doomed) {
-		conns[c] = true
+	for r := range maps.Values(n.doomed) {
+		conns[r.conn] = true
 	}
 	n.mu.Unlock()
 	by := make(map[*conn][]uint32)
@@ -183,6 +239,6 @@ func (n *labels) removeAll() {
 		}
 	}
 	for on, presences := range by {
-		_, _ = on.BeginAlongside(context.Background(), n.d.schema.deleteRowsOf(presences))
+		_, _ = on.BeginAlongside(context.WithoutCancel(ctx), n.d.schema.deleteRowsOf(presences))
 	}
 }

@@ -17,7 +17,7 @@ import (
 type lock struct {
 	d          *pgDriver
 	key        key
-	name       string
+	text       string // of its name and slot
 	ttl        time.Duration
 	label      driver.Label
 	noWait     bool
@@ -126,6 +126,10 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	case errors.Is(err, locker.ErrHeld):
 		return g, false, l.held(ctx)
 	case err != nil:
+		return g, true, err
+	}
+	if err := l.d.labels.clear(ctx, c, l); err != nil {
+		c.unreserve(l)
 		return g, true, err
 	}
 	l.mu.Lock()

@@ -23,9 +23,9 @@ type names struct {
 	inUse map[key]*named
 }
 
-// named is a name in use.
+// named is the text of a name and slot in use.
 type named struct {
-	name string
+	text string
 	uses int
 }
 
@@ -44,9 +44,9 @@ func (n *names) join(l *lock, waiters int) error {
 		return fmt.Errorf("%w: this Locker may have %d locks, half of those that the table has room for; raise max_locks_per_transaction",
 			ErrLockTable, n.limit)
 	case use == nil:
-		n.inUse[l.key] = &named{l.name, 1}
-	case use.name != l.name:
-		return fmt.Errorf("%w: %q", ErrCollision, use.name)
+		n.inUse[l.key] = &named{l.text, 1}
+	case use.text != l.text:
+		return fmt.Errorf("%w: %q", ErrCollision, use.text)
 	default:
 		use.uses++
 	}
@@ -62,12 +62,12 @@ func (n *names) leave(l *lock) {
 	}
 }
 
-// nameOf is the name in use that has a key; "" if this Locker knows none.
-func (n *names) nameOf(k key) string {
+// textOf is the text in use that has a key; "" if this Locker knows none.
+func (n *names) textOf(k key) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if use := n.inUse[k]; use != nil {
-		return use.name
+		return use.text
 	}
 	return ""
 }

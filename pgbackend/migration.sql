@@ -26,8 +26,8 @@ CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 ALTER TABLE "locker".locker_epoch ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;
 INSERT INTO "locker".locker_epoch (protocol) VALUES (2) ON CONFLICT DO NOTHING;
 
--- For people who look: names of locks, and who has them or waits for them. Nothing rests on it: Lockers work without this
--- table, and without permissions on it, and show less. There is a row for each lease that is older than about a third of
+-- For people who look, and who take locks away: names of locks, and who has them or waits for them. No lease rests on it:
+-- Lockers work without this table, and without permissions on it, and show less. There is a row for each lease that is older than about a third of
 -- its TTL, and for each wait that is. presence is the number of the connection's own lock in pg_locks.
 CREATE UNLOGGED TABLE IF NOT EXISTS "locker".locker_lease (
 	key      bigint NOT NULL,
@@ -38,10 +38,14 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "locker".locker_lease (
 	ttl      interval NOT NULL,
 	label    text NOT NULL,
 	written  timestamptz NOT NULL DEFAULT now(),
+	breach   text,        -- who takes the lease away, and why
 	PRIMARY KEY (key, presence),
 	UNIQUE (presence, key),         -- for their indexes: a connection's rows go with it,
 	UNIQUE (written, key, presence) -- and old rows go after a day
 ) USING heap;
+
+-- What Lockers look for with their renewals.
+CREATE INDEX IF NOT EXISTS locker_lease_broken ON "locker".locker_lease (presence) WHERE breach IS NOT NULL;
 
 -- Roles that use locks but don't own these objects need:
 --   GRANT USAGE ON SCHEMA "locker" TO …;

@@ -9,9 +9,13 @@ import (
 )
 
 // A lease that was waited for is attached to its waiter's connection at first. It moves to the
-// shared connection, so that connections are needed for waiters alone. The move has five steps on
-// two sessions: W, the waiter's, and S, the shared one. A is the lock, G its gate. At the start W
-// has A exclusively, and G.
+// shared connection, so that connections are needed for waiters alone. Two callers move it: a
+// renewal (Renew), and an acquisition that needs a waiter's connection when there are as many as may
+// be (moveOne). So a lease that isn't renewed in the background stays where it is until its holder
+// calls Renew, or another waiter needs the connection.
+//
+// The move has five steps on two sessions: W, the waiter's, and S, the shared one. A is the lock, G
+// its gate. At the start W has A exclusively, and G.
 //
 //	step  on  statement                                                                 after it
 //	1     W   take A in shared mode, too, and give A back that is held exclusively      W has A in shared mode, and G
@@ -94,7 +98,19 @@ func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
 	if before != nil && before != c && l.leaveBefore(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
+	if before != c && l.clearBefore(ctx, c) != nil {
+		c.unreserve(l)
+		return nil
+	}
 	return c
+}
+
+// clearBefore has the row of an earlier lease removed on c, in half of the time: if c is silent, W
+// has to be renewed.
+func (l *lock) clearBefore(ctx context.Context, c *conn) error {
+	ctx, cancel := halfOf(ctx)
+	defer cancel()
+	return l.d.labels.clear(ctx, c, l)
 }
 
 // leaveBefore gives the lock back on the shared connection of before, in half of the time: if that

@@ -1,6 +1,7 @@
 package pgbackend_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -233,4 +234,48 @@ func (f *fake) isFree(t *testing.T) {
 			t.Errorf("when it is released: %d locks are held exclusively, %d in shared mode, %d gates, want none", len(f.locks), len(f.shared), len(f.gates))
 		}
 	})
+}
+
+// A lease that isn't renewed in the background stays on its waiter's connection until its holder
+// renews it, or another waiter needs the connection.
+func TestMoveWithoutRenewal(t *testing.T) {
+	const ttl = time.Second
+	for name, move := range map[string]func(ctx context.Context, f *fake, l locker.Locker, lease locker.Lease) error{
+		"a renewal by hand": func(ctx context.Context, _ *fake, _ locker.Locker, lease locker.Lease) error {
+			return lease.Renew(ctx)
+		},
+		"another waiter": func(ctx context.Context, f *fake, l locker.Locker, _ locker.Lease) error {
+			f.somebodyHas("b")
+			_, err := l.Acquire(ctx, "b", locker.WithTTL(ttl))
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, config := piped(t)
+				l, err := pgbackend.New(t.Context(), config, pgbackend.WithWaiterConnections(1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				f.somebodyHas("a")
+				lease, err := l.Acquire(t.Context(), "a", locker.WithTTL(ttl), locker.WithoutRenewal())
+				if err != nil {
+					t.Fatalf("Acquire = %v, want a lease", err)
+				}
+				time.Sleep(ttl * 8 / 10)
+				if n := f.matching(fakeStep1); n != 0 {
+					t.Errorf("the lease moved %d times by itself, want 0", n)
+				}
+				if err := move(t.Context(), f, l, lease); err != nil {
+					t.Fatal(err)
+				}
+				if n := f.matching(fakeStep5); n != 1 {
+					t.Errorf("the lease moved %d times, want once", n)
+				}
+				if err := l.Close(); err != nil {
+					t.Errorf("Close = %v, want nil", err)
+				}
+			})
+		})
+	}
 }

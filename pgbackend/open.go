@@ -99,7 +99,7 @@ func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker,
 		_ = d.Close(ctx)
 		return nil, kit.OpenError(backend, err)
 	}
-	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL, ObeysContext: true}), d}, nil
+	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true}), d}, nil
 }
 
 func checkWaiters(n int) error {

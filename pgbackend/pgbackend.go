@@ -33,8 +33,12 @@
 //
 // [locker.Inspect] and [locker.List] read the lock table, and a table in which Lockers write, in the
 // background, names and what holders say of themselves ([locker.WithHolder]). Leases and waits of
-// less than about a third of their TTL write nothing. Nothing rests on that table: without it, or
+// less than about a third of their TTL write nothing. No lease rests on that table: without it, or
 // without permissions on it, less is shown. [WithoutLabels] switches it off.
+//
+// [locker.Break] compares the token in that table, and writes there who takes the lock away; the
+// holder reads it after its next renewal. So it takes away leases that are older than about a third of
+// their TTL, if their Locker may write there.
 //
 // # URLs
 //
@@ -42,7 +46,7 @@
 //
 // These are the URLs of libpq, as pgx reads them. What a URL doesn't say comes from where Postgres
 // clients look for it: the variables PG… of the environment, ~/.pgpass. The parameters of this
-// package, all optional:
+// package, all optional, each with its default after the colon:
 //
 //	prefix               what names begin with, for the keys of locks: "locker:"
 //	ttl                  of leases that don't ask for one: 30s
@@ -83,7 +87,7 @@ const (
 	openLimit      = 10 * time.Second // of all that opening asks the server; more if there are many hosts
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. With an invalid value New fails: the error matches [locker.ErrOption].
 type Option func(*options)
 
 type options struct {
@@ -121,10 +125,11 @@ func WithSchema(schema string) Option { return func(o *options) { o.schema = sch
 // say so. A negative n is refused when the Locker is opened.
 func WithWaiterConnections(n int) Option { return func(o *options) { o.waiters = n } }
 
-// WithoutLabels has nothing written about who holds a lock or waits for it: neither names and what
-// [locker.WithHolder] sets, in the table locker_lease, nor the application_name. Without this option
-// a Locker writes them where its role may, about leases and waits that last for more than a third of
-// their TTL: see docs/postgres.md.
+// WithoutLabels switches off what a Locker writes about holders and waiters: the names and what
+// [locker.WithHolder] sets, in the table locker_lease, and the application_name. Without this
+// option a Locker writes them where its role may, about leases and waits that last for more than a
+// third of their TTL: see docs/postgres.md. With it nobody can take a lock of this Locker away, and
+// this Locker takes none away ([locker.Break]).
 func WithoutLabels() Option { return func(o *options) { o.labels = false } }
 
 // Locker keeps locks in a Postgres database. Beyond the methods of [locker.Locker] it takes locks
@@ -134,12 +139,13 @@ type Locker struct {
 	d *pgDriver
 }
 
-// Unwrap leads [locker.AsLocker] to what the engine can tell: [locker.Observe], [locker.Inspect].
+// Unwrap gives [locker.AsLocker] the engine, which has what [locker.Observe] and [locker.Inspect]
+// need.
 func (l *Locker) Unwrap() locker.Locker { return l.Locker }
 
-// New makes a Locker with connections of its own, made as those of a pool with this configuration:
-// of it, ConnConfig, BeforeConnect and AfterConnect are used. It connects, and asks the server
-// whether it fits (see the package comment), for up to 10 s.
+// New makes a Locker with connections of its own. It makes them as a pool with this configuration
+// would, from ConnConfig, BeforeConnect and AfterConnect; it uses no other fields. It connects, and
+// asks the server whether it fits (see the package comment), for up to 10 s.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, config *pgxpool.Config, opts ...Option) (*Locker, error) {
@@ -166,6 +172,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartTokens,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

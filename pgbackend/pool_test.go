@@ -58,7 +58,7 @@ func TestTTLEvictedDuringAnAcquisition(t *testing.T) {
 	}
 }
 
-// A waiter's connection that is made for a TTL whose time is over is not in the way of those of
+// A waiter's connection that is made for a TTL whose time is over is not in the way of connections of
 // others.
 func TestTTLEvictedBeforeItsWaiterHasConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -36,28 +36,39 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	for c, some := range leases {
 		all.Go(func() {
 			base, err := c.renew(ctx, c.confirm, c.lateAnswer)
-			for _, i := range some {
-				report(i, base, err)
-			}
-			if err == nil {
-				d.labels.renewed(pick(locks, some))
-			}
+			d.reportAll(ctx, locks, some, base, err, report)
 		})
 	}
 	for i, waiter := range moving {
 		all.Go(func() {
 			l := locks[i].(*lock)
 			base, err := waiter.renew(ctx, l.move, func() (driver.Instant, bool) { return l.lateAnswer(waiter) })
-			report(i, base, err)
-			if err == nil {
-				d.labels.renewed([]*lock{l})
-			}
+			d.reportAll(ctx, locks, []int{i}, base, err, report)
 		})
 	}
 	if len(waiting) > 0 {
 		d.renewWaiting(ctx, locks, waiting, report)
 	}
 	all.Wait()
+}
+
+// reportAll reports the outcome of a renewal to the leases of one connection.
+func (d *pgDriver) reportAll(ctx context.Context, locks []driver.Lock, some []int, base driver.Instant, err error, report func(int, driver.Instant, error)) {
+	leases := pick(locks, some)
+	var broken map[*lock]locker.Breach
+	if err == nil {
+		wanted := d.labels.wantedRows(leases)
+		var unread map[*conn]bool
+		broken, unread = d.labels.broken(ctx, leases)
+		d.labels.renewed(wanted, unread)
+	}
+	for n, i := range some {
+		if breach, isBroken := broken[leases[n]]; isBroken {
+			report(i, 0, driver.Broken(breach))
+		} else {
+			report(i, base, err)
+		}
+	}
 }
 
 // renew returns a base for leases that are attached to c, by asking the server. The answer may take
@@ -126,7 +137,7 @@ func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waitin
 		}
 	}
 	if err == nil {
-		d.labels.renewed(pick(locks, waiting))
+		d.labels.renewed(d.labels.wantedRows(pick(locks, waiting)), nil)
 	}
 }
 
@@ -139,7 +150,7 @@ func pick(locks []driver.Lock, indexes []int) []*lock {
 	return some
 }
 
-// blockedAmong returns those of the server's processes that wait for an advisory lock. If the role
+// blockedAmong returns the server's processes that wait for an advisory lock. If the role
 // of a process has changed since (SET ROLE), the server shows only that the process exists: then it
 // counts as blocked.
 func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (map[int64]bool, error) {

@@ -59,13 +59,16 @@ func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTabl
 // waiting, also when it adds nothing.
 func (s schema) missing(ctx context.Context, session *pgsession.Session) (string, error) {
 	sql := Migration(string(s))
-	r, err := session.Exec(ctx, "SELECT to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL")
+	r, err := session.Exec(ctx, "SELECT to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL")
 	if err == nil && r.Bool(0, 0) {
 		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+s.quoted()+";", "", 1)
 	}
 	if err == nil && r.Bool(0, 1) {
 		sql = strings.Replace(sql, "ALTER TABLE "+s.table()+" ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;", "", 1)
 		sql = strings.Replace(sql, "(protocol) VALUES (2)", "DEFAULT VALUES", 1) // the table may be an old one
+	}
+	if err == nil && r.Bool(0, 2) { // an index needs the table's owner as well
+		sql = strings.Replace(sql, "CREATE INDEX IF NOT EXISTS locker_lease_broken ON "+s.leases()+" (presence) WHERE breach IS NOT NULL;", "", 1)
 	}
 	return sql, err
 }
@@ -76,7 +79,8 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 	r, err := session.Exec(ctx, fmt.Sprintf("SELECT o.sequence IS NOT NULL AND o.epoch IS NOT NULL, has_table_privilege(o.epoch, 'UPDATE'),"+
 		" s.seqincrement, s.seqcache, s.seqcycle, c.relpersistence, has_sequence_privilege(s.seqrelid, 'USAGE') AND has_sequence_privilege(s.seqrelid, 'UPDATE'),"+
 		" has_table_privilege(o.leases, 'SELECT'), has_table_privilege(o.leases, 'INSERT') AND has_table_privilege(o.leases, 'UPDATE')"+
-		" AND has_table_privilege(o.leases, 'DELETE') AND current_setting('server_encoding') = 'UTF8'"+
+		" AND has_table_privilege(o.leases, 'DELETE') AND current_setting('server_encoding') = 'UTF8',"+
+		" EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = o.leases AND a.attname = 'breach' AND NOT a.attisdropped)"+
 		" FROM (SELECT to_regclass(%s)::oid AS sequence, to_regclass(%s)::oid AS epoch, to_regclass(%s)::oid AS leases) o"+
 		" LEFT JOIN pg_sequence s ON s.seqrelid = o.sequence LEFT JOIN pg_class c ON c.oid = s.seqrelid",
 		pgsession.Literal(s.sequence()), pgsession.Literal(s.table()), pgsession.Literal(s.leases())))
@@ -93,7 +97,7 @@ func (s schema) check(ctx context.Context, session *pgsession.Session) (there bo
 	case !r.Bool(0, 1):
 		err = fmt.Errorf("a permission is missing: UPDATE on %s, which pgbackend.Migration ends with", s.table())
 	}
-	reads := r.Bool(0, 7)
+	reads := r.Bool(0, 7) && r.Bool(0, 9)
 	return true, leaseTable{reads: reads, writes: reads && r.Bool(0, 8)}, err
 }
 

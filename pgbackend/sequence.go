@@ -117,7 +117,7 @@ func (t *tokenSource) noteReached(far int) string {
 // UPDATE of such a row keeps it known (0 is no transaction), so only the first connection changes
 // that, with the epoch: while others are connected they would go on with the lower one. Anything
 // else that rewrites the row, by hand or with a tool that copies tables, costs an epoch, too. Its
-// number is that of 32 bits, as in xmin; the statements are not in subtransactions, which have
+// number has 32 bits, as in xmin; the statements are not in subtransactions, which have
 // other numbers.
 const (
 	noted    = "written = xmin::text::bigint"

@@ -17,7 +17,7 @@ package pgbackend
 //	upgraded        G                             A                         W and S
 //	openingGate     G or not                      A                         W and S
 //
-// The transitions; the steps are those of move.go:
+// The transitions; the steps are in move.go:
 //
 //	notMoving     → granted       the waiter's statement is answered
 //	granted       → downgrading   step 1 is sent

@@ -123,7 +123,7 @@ func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, e
 	}
 }
 
-// txConn returns a shared connection, that of the default TTL if it can be had.
+// txConn returns a shared connection, if possible the one of the default TTL.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
 	c, err := d.anyConn(ctx, d.ttl)
 	return c, callerGaveUp(ctx, err)

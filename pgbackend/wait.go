@@ -2,6 +2,7 @@ package pgbackend
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,6 +38,8 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		return grant, nil
 	case c.Err() != nil:
 		l.notifyLost(asLoss(c.Err()))
+	case errors.Is(err, errResigned):
+		l.notifyLost(asLoss(err))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	}
@@ -48,6 +51,10 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 // it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
 	if err := c.reserve(l); err != nil {
+		return nil, err
+	}
+	if err := l.d.labels.clear(ctx, c, l); err != nil {
+		c.unreserve(l)
 		return nil, err
 	}
 	floor := l.d.largest.get()

@@ -25,6 +25,9 @@ if free then
   return take()
 end
 if redis.call('EXISTS', KEYS[5]) == 1 then
+-- include mark.lua
+  local breach = marked(redis.pcall('GET', KEYS[1]))
+  if breach then return {BROKEN, breach} end
   return {GONE} -- it was released already; this request was delayed
 end
 
@@ -37,6 +40,10 @@ end
 if current == owner then
   rearm()
   return finish({GRANTED, token})
+end
+if current == '!' .. owner then -- without a tombstone: in a Cluster
+-- include mark.lua
+  return {BROKEN, marked(redis.call('GET', KEYS[1]))}
 end
 
 local heard = listeners(channel)

@@ -62,7 +62,7 @@ func (s *router) send(ctx context.Context, reqs []request) []answer {
 func (b *batch) setLimits(ctx context.Context, conn *redisconn.Conn) context.Context {
 	began := time.Now()
 	b.end = began.Add(messageTimeout)
-	if b.reqs[0].deadlineOnly { // or ctx is that of a lane, which doesn't end
+	if b.reqs[0].deadlineOnly { // or ctx is a lane's, which doesn't end
 		ctx, b.end = conn.DeadlineOnly(ctx, b.end)
 	}
 	limit := b.end

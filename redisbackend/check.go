@@ -41,7 +41,7 @@ func (d *redisDriver) open(ctx context.Context) error {
 		d.guarantees.Inspection = locker.InspectionHolder
 	}
 	nobody := driver.NewOwner()
-	r := request{script: probeScript, key: lockKey(d.prefix, "probe "+nobody), owner: nobody, ttl: time.Second, channel: channel}
+	r := request{script: probeScript, key: lockKey(d.prefix, "probe "+nobody, 0), owner: nobody, ttl: time.Second, channel: channel}
 	return conn.Probe(ctx, permissionsFor(d.prefix), r.words)
 }
 

@@ -20,7 +20,7 @@ var readScript = redis.NewScript(`return redis.call('GET', KEYS[1])`)
 func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
-	key, conn := lockKey(d.prefix, name), d.router.conn
+	key, conn := lockKey(d.prefix, name, 0), d.router.conn
 	var value string
 	var err error
 	if left := conn.Call(ctx, func() {
@@ -34,6 +34,6 @@ func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Tok
 	if err != nil {
 		return 0, conn.NameServer(ctx, err, key)
 	}
-	_, token, _, err := parseLease(value)
-	return token, err
+	held, err := parseLease(value)
+	return held.token, err
 }

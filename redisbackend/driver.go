@@ -46,7 +46,7 @@ func (d *redisDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, e
 	}
 	return &lock{
 		d:          d,
-		key:        lockKey(d.prefix, req.Name),
+		key:        lockKey(d.prefix, req.Name, req.Slot),
 		owner:      driver.NewOwner(),
 		ttl:        ttls.RoundUp(req.TTL),
 		said:       said(driver.LabelOf(req)),

@@ -29,7 +29,7 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
 		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "tombstone_one": tombstoneOneScript.Text, "keep_one": keepOneScript.Text,
-		"inspect": inspectScript.Text,
+		"inspect": inspectScript.Text, "break": breakScript.Text, "break_one": breakOneScript.Text,
 	}
 }
 
@@ -81,7 +81,7 @@ func ParseMessage(text string) (Message, bool) {
 func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []error) {
 	reqs := make([]request, n)
 	for i := range reqs {
-		reqs[i] = request{script: acquireScript, key: lockKey("", "a"), owner: driver.NewOwner(), ttl: time.Minute}
+		reqs[i] = request{script: acquireScript, key: lockKey("", "a", 0), owner: driver.NewOwner(), ttl: time.Minute}
 	}
 	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), try: 1}
 	newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, &b)

@@ -23,10 +23,17 @@ var inspectScript = redisconn.LoadScript(files, "inspect.lua")
 
 // Inspect is one request.
 func (d *redisDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
-	all, err := d.inspector.inspect(ctx, d, []string{name}, waiters)
+	return d.inspect(ctx, name, 0, waiters)
+}
+
+// inspect is Inspect of a slot, too.
+func (d *redisDriver) inspect(ctx context.Context, name string, slot, waiters int) (locker.Status, error) {
+	key := lockKey(d.prefix, name, slot)
+	all, err := d.inspector.inspect(ctx, d, []string{key}, waiters)
 	if err != nil {
-		return locker.Status{}, d.router.conn.NameServer(ctx, err, lockKey(d.prefix, name))
+		return locker.Status{}, d.router.conn.NameServer(ctx, err, key)
 	}
+	all[0].Name, all[0].Slot = name, slot
 	return all[0], nil
 }
 
@@ -35,9 +42,9 @@ type inspector struct {
 	writes atomic.Bool // they don't know EVALSHA_RO (before Redis 7), or don't permit it
 }
 
-// inspect asks for several locks in one message. The requests change nothing, so they are repeated
+// inspect asks for several locks, by their keys, in one message. Of the Status the name is left out. The requests change nothing, so they are repeated
 // when the script or the command isn't known, and when a connection has ended.
-func (i *inspector) inspect(ctx context.Context, d *redisDriver, names []string, waiters int) ([]locker.Status, error) {
+func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, waiters int) ([]locker.Status, error) {
 	conn := d.router.conn
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
@@ -45,19 +52,19 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, names []string,
 	for try := 1; ; try++ {
 		// A client that may read from replicas sends them what is marked as reading.
 		readOnly := !i.writes.Load() && (conn.Cluster == nil || !conn.Cluster.Options().ReadOnly)
-		cmds := make([]redis.Cmder, len(names))
-		for j, name := range names {
-			cmds[j] = conn.NewCommand(ctx, inspectWords(lockKey(d.prefix, name), waiters, conn.Cluster != nil, readOnly, whole))
+		cmds := make([]redis.Cmder, len(keys))
+		for j, key := range keys {
+			cmds[j] = conn.NewCommand(ctx, inspectWords(key, waiters, conn.Cluster != nil, readOnly, whole))
 		}
 		err := conn.Send(ctx, cmds...)
-		all := make([]locker.Status, len(names))
+		all := make([]locker.Status, len(keys))
 		for j, cmd := range cmds {
 			if err != nil {
 				break
 			}
 			var result any
 			if result, err = cmd.(*redisconn.Command).Result(); err == nil {
-				all[j], err = parseStatus(names[j], lockKey(d.prefix, names[j]), result)
+				all[j], err = parseStatus(keys[j], result)
 			}
 		}
 		switch {
@@ -89,8 +96,8 @@ func inspectWords(key string, waiters int, cluster, readOnly, whole bool) []any 
 }
 
 // parseStatus reads an answer of inspect.lua.
-func parseStatus(name, key string, answer any) (locker.Status, error) {
-	s := locker.Status{Name: name, Key: key}
+func parseStatus(key string, answer any) (locker.Status, error) {
+	s := locker.Status{Key: key}
 	values, _ := answer.([]any)
 	if len(values) < 3 {
 		return s, fmt.Errorf("invalid answer of a script: %v", answer)
@@ -127,13 +134,13 @@ const maxMillis = int64(math.MaxInt64 / time.Millisecond)
 // parseHolder reads the value of a lock's key. What somebody else has written there holds the lock
 // as well, and tells nothing.
 func parseHolder(value string) *locker.Party {
-	owner, token, label, err := parseLease(value)
-	if err != nil || token <= 0 {
+	l, err := parseLease(value)
+	if err != nil || l.token <= 0 {
 		return new(locker.Party)
 	}
 	// The token is the server's clock at the grant, in µs, unless that had been set back.
-	holder := &locker.Party{Owner: owner, Token: token, Since: redisconn.Moment(int64(token))}
-	driver.ParseLabel(label).Describe(holder)
+	holder := &locker.Party{Owner: l.owner, Token: l.token, Since: redisconn.Moment(int64(l.token)), Broken: l.breach}
+	driver.ParseLabel(l.label).Describe(holder)
 	return holder
 }
 

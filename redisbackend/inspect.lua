@@ -11,7 +11,7 @@
 -- somebody else has written there may be very long, and is cut.
 local lease = redis.pcall('GET', KEYS[1])
 if type(lease) == 'table' then lease = '' end
-if lease then lease = string.sub(lease, 1, 400) end
+if lease then lease = string.sub(lease, 1, 1400) end
 local answer = {lease, redis.call('PTTL', KEYS[1]), -1}
 if KEYS[2] then
   local waiting = redis.pcall('ZCARD', KEYS[2]) -- an error if somebody has put something else there

@@ -2,8 +2,8 @@ package redisbackend
 
 import "github.com/fencedlock/locker/internal/redisconn"
 
-// lockKey is the key of a lock. The other keys are made from it.
-func lockKey(prefix, name string) string { return redisconn.Key(prefix, name) }
+// lockKey is the key of a lock, or of a slot. The other keys are made from it.
+func lockKey(prefix, name string, slot int) string { return redisconn.SlotKey(prefix, name, slot) }
 
 // keysOf lists the keys that scripts about one acquisition get, in the order of args.lua.
 func keysOf(lock, owner string) [5]string {

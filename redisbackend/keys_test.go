@@ -28,8 +28,13 @@ func TestKeysGolden(t *testing.T) {
 		"*[a-z]?":                "locker:{*[a-z]?}",
 		strings.Repeat("z", 200): "locker:{" + strings.Repeat("z", 200) + "}",
 	} {
-		if got := redisbackend.LockKey("locker:", name); got != want {
+		if got := redisbackend.LockKey("locker:", name, 0); got != want {
 			t.Errorf("the key of %q is %q, want %q", name, got, want)
+		}
+	}
+	for slot, want := range map[int]string{3: "locker:{a}:slot:3", locker.LineSlot: "locker:{a}:slot:line"} {
+		if got := redisbackend.LockKey("locker:", "a", slot); got != want {
+			t.Errorf("the key of slot %d of a is %q, want %q", slot, got, want)
 		}
 	}
 	want := []string{"p{a}", "p{a}:token", "p{a}:queue", "p{a}:waiters", "p{a}:tomb:0f"}
@@ -50,22 +55,26 @@ func hashTag(key string) string {
 }
 
 func FuzzKeys(f *testing.F) {
-	f.Add("a", "A")
-	f.Add("{a}b", "a")
-	f.Add("%7B", "{")
-	f.Add("a}", "a}:token")
-	f.Add("a}:tomb:", "a")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		if locker.ValidName(a) != nil || locker.ValidName(b) != nil {
+	f.Add("a", 0, "A", 0)
+	f.Add("{a}b", 0, "a", 0)
+	f.Add("%7B", 0, "{", 0)
+	f.Add("a}", 0, "a}:token", 0)
+	f.Add("a}:tomb:", 0, "a", 0)
+	f.Add("a", 1, "a", 10)
+	f.Add("a}:slot:3", 0, "a", 3)
+	f.Add("a:slot:line", 0, "a", -1)
+	f.Fuzz(func(t *testing.T, a string, slotA int, b string, slotB int) {
+		slotA, slotB = slotA%(locker.MaxPermits+1), slotB%(locker.MaxPermits+1)
+		if locker.ValidName(a) != nil || locker.ValidName(b) != nil || slotA < locker.LineSlot || slotB < locker.LineSlot {
 			t.Skip()
 		}
-		keysA := redisbackend.KeysOf(redisbackend.LockKey("locker:", a), "0f")
-		keysB := redisbackend.KeysOf(redisbackend.LockKey("locker:", b), "0f")
+		keysA := redisbackend.KeysOf(redisbackend.LockKey("locker:", a, slotA), "0f")
+		keysB := redisbackend.KeysOf(redisbackend.LockKey("locker:", b, slotB), "0f")
 		for i, key := range keysA {
 			if tag := hashTag(key); tag != hashTag(keysA[0]) || strings.ContainsAny(tag, "{}") {
 				t.Errorf("key %q of %q has the hash tag %q", key, a, tag)
 			}
-			if j := slices.Index(keysB[:], key); (a == b) != (j == i) {
+			if j := slices.Index(keysB[:], key); (a == b && slotA == slotB) != (j == i) {
 				t.Errorf("key %q of %q is key %d of %q", key, a, j, b)
 			}
 		}

@@ -30,7 +30,7 @@ type list struct {
 	masters []*redis.Client // of a Cluster that are still to be scanned; the first one is
 	begun   bool
 	cursor  uint64
-	seen    map[string]struct{} // names that were on a page
+	seen    map[string]struct{} // keys of locks that were on a page
 }
 
 // List scans the keys of all masters. One page is one step of the scan, and what is asked about the
@@ -48,19 +48,20 @@ func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
 		}
 	}
 	l.begun = true
-	names, err := l.scan(ctx)
+	keys, err := l.scan(ctx)
 	if err != nil {
 		return nil, false, redisconn.OverdueFrom(redisconn.AddressOf(conn.Client), permissionsFor(l.d.prefix).Explain(err))
 	}
 	var page []locker.Status
-	for some := range slices.Chunk(names, inspectSize) {
+	for some := range slices.Chunk(keys, inspectSize) {
 		all, err := l.d.inspector.inspect(ctx, l.d, some, l.waiters)
 		if err != nil {
-			return nil, false, l.d.router.conn.NameServer(ctx, err, lockKey(l.d.prefix, some[0]))
+			return nil, false, l.d.router.conn.NameServer(ctx, err, some[0])
 		}
 		for _, s := range all {
 			if s.Holder != nil || s.Waiting > 0 {
-				l.seen[s.Name] = struct{}{}
+				l.seen[s.Key] = struct{}{}
+				s.Name, s.Slot, _ = redisconn.NameOf(l.d.prefix, s.Key)
 				page = append(page, s)
 			}
 		}
@@ -92,7 +93,7 @@ func (l *list) findMasters(ctx context.Context) error {
 	return err
 }
 
-// scan makes one step, and returns the names of the locks in it that were on no page.
+// scan makes one step, and returns the keys of the locks in it that were on no page.
 func (l *list) scan(ctx context.Context) ([]string, error) {
 	keys, cursor, err := l.step(ctx)
 	if redisconn.Broken(err) && ctx.Err() == nil {
@@ -102,19 +103,19 @@ func (l *list) scan(ctx context.Context) ([]string, error) {
 		return nil, leftCluster(err)
 	}
 	l.cursor = cursor
-	names := make(map[string]struct{})
+	locks := make(map[string]struct{})
 	var found []string
 	for _, key := range keys {
-		name, ok := l.nameOf(key)
+		lock, ok := l.lockOf(key)
 		if !ok {
 			continue
 		}
-		if _, again := l.seen[name]; again {
+		if _, again := l.seen[lock]; again {
 			continue
 		}
-		if _, again := names[name]; !again {
-			names[name] = struct{}{}
-			found = append(found, name)
+		if _, again := locks[lock]; !again {
+			locks[lock] = struct{}{}
+			found = append(found, lock)
 		}
 	}
 	return found, nil
@@ -145,10 +146,10 @@ func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err erro
 	return parseScan(result)
 }
 
-// nameOf is the name of the lock whose key, or queue, key is. Other keys of a name stay when the
-// lock is free.
-func (l *list) nameOf(key string) (string, bool) {
+// lockOf is the key of the lock, or slot, whose key, or queue, key is. Other keys of a lock stay when
+// it is free.
+func (l *list) lockOf(key string) (string, bool) {
 	lock := strings.TrimSuffix(key, ":queue")
-	name, ok := redisconn.NameOf(l.d.prefix, lock)
-	return name, ok && strings.HasPrefix(name, l.prefix) && locker.ValidName(name) == nil
+	name, _, ok := redisconn.NameOf(l.d.prefix, lock)
+	return lock, ok && strings.HasPrefix(name, l.prefix) && locker.ValidName(name) == nil
 }

@@ -147,8 +147,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 		l.gone()
 		return driver.Grant{}, &driver.HeldError{RetryAfter: max(l.remainingLease(a.reply), time.Millisecond)}
 	default:
-		l.gone()
-		return driver.Grant{}, errReleased
+		return driver.Grant{}, l.over(a.reply, errReleased)
 	}
 }
 
@@ -200,9 +199,8 @@ func (l *lock) renewed(a answer, sent driver.Instant) error {
 	default:
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.gone()
 		l.queued = false
-		return errExpired
+		return l.over(a.reply, errExpired)
 	}
 }
 

@@ -14,6 +14,7 @@ end
 try('TIME')
 try('EXISTS', KEYS[5])
 try('SET', KEYS[2], '1', 'PX', 1000)
+try('SET', KEYS[2], '1', 'KEEPTTL')
 try('GET', KEYS[2])
 try('INCR', KEYS[2])
 try('PTTL', KEYS[2])

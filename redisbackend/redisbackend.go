@@ -28,7 +28,7 @@
 // round trip from holder to holder, and nobody can take the lock in between. A Locker that has to
 // wait keeps one connection for these messages, with one goroutine, from its first wait until
 // Close. A message that gets lost is found at the next renewal. Without waiting there are no
-// goroutines but those of go-redis and of the engine.
+// goroutines but go-redis' and the engine's.
 //
 // In a Cluster waiters poll, without an order. They also do so where a client's subscriptions lead
 // to another server than its scripts (a replica). The Locker's Guarantees say so. While a slot of
@@ -45,7 +45,7 @@
 //
 // These are the URLs of go-redis, except for unix://, which could be any backend's: it is
 // redis+unix:// here. valkey:// and valkeys:// mean the same as redis:// and rediss://. The
-// parameters, all optional:
+// parameters, all optional, each with its default after the colon if it has one:
 //
 //	prefix           what keys and channels begin with: "locker:"
 //	ttl              of leases that don't ask for one: 30s
@@ -56,7 +56,7 @@
 //	cluster          true: a Cluster
 //	pool_size        connections at most for requests, to each server: 10 for each CPU
 //	allow_eviction   true: see WithEviction
-//	ca_file          authorities for the server's certificate, PEM: those of the system
+//	ca_file          authorities for the server's certificate, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the server's certificate: the host
 //	skip_verify      true: accept any certificate
@@ -111,7 +111,7 @@ const (
 	pollSlack = 500 * time.Millisecond
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. With an invalid value New fails: the error matches [locker.ErrOption].
 type Option func(*config)
 
 type config struct {
@@ -171,7 +171,7 @@ func newLocker(ctx context.Context, conn *redisconn.Conn, c config, done func() 
 		conn.Close()
 		return nil, err
 	}
-	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: conn.ObeysContext()}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: conn.ObeysContext()}), nil
 }
 
 // hint adds what a connection on which nothing makes sense may mean.
@@ -206,6 +206,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartAsPersisted,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

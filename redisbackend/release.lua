@@ -11,7 +11,8 @@
 -- include args.lua
 
 local lease = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
-local held = type(lease) == 'string' and string.sub(lease, 1, #owner + 1) == owner .. ' '
+local held = type(lease) == 'string'
+  and (string.sub(lease, 1, #owner + 1) == owner .. ' ' or string.sub(lease, 1, #owner + 2) == '!' .. owner .. ' ')
 if held then
   redis.call('DEL', KEYS[1])
   if ARGV[3] == '' and redis.call('EXISTS', KEYS[3]) == 0 then

@@ -6,7 +6,7 @@
 -- include args.lua
 
 local held = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
-if type(held) == 'string' and string.match(held, '^%S+') == owner then
+if type(held) == 'string' and string.match(held, '^!?(%S+)') == owner then
   redis.call('DEL', KEYS[1])
 end
 return GONE

@@ -28,4 +28,15 @@ local rank = refresh()
 if rank then
   return finish({QUEUED, redis.call('PTTL', KEYS[1]), listeners(channel), rank})
 end
+
+-- include mark.lua
+
+local breach = marked(lease)
+if breach then
+  return {BROKEN, breach}
+end
+local why = redis.pcall('GET', KEYS[5])
+if type(why) == 'string' and why ~= '' then
+  return finish({GONE, why})
+end
 return finish({GONE})

@@ -8,7 +8,9 @@
 local held = redis.pcall('GET', KEYS[1]) -- an error if somebody has put something else there
 local current, token = string.match(type(held) == 'string' and held .. '\n' or '', '^(%S+) (%d+)\n')
 if current ~= owner then
-  return GONE
+-- include mark.lua
+  local breach = marked(held)
+  return breach and {BROKEN, breach} or GONE
 end
 redis.call('PEXPIRE', KEYS[1], ttl)
 return token

@@ -44,7 +44,7 @@ func newRouter(conn *redisconn.Conn) *router {
 }
 
 // ask sends one request, together with others if many are being sent. ctx covers all of it. The
-// answer's error is that of the request.
+// answer's error is the request's.
 func (s *router) ask(ctx context.Context, r request) answer {
 	a, err := s.lanesFor(ctx, r.key).Do(ctx, r)
 	if err != nil { // the message goes on without this caller, and may be sent again

@@ -38,12 +38,22 @@ type request struct {
 	owner        string
 	ttl          time.Duration // whole milliseconds
 	sent         driver.Instant
-	channel      string // where grants are heard; "": the request must not be queued
-	said         string // a line feed and the label; "": there is none
-	late         bool   // of a release: see release.lua
-	polling      bool   // if it fails it will be made again soon
-	deadlineOnly bool   // its context ends at its deadline, and never before
+	channel      string  // where grants are heard; "": the request must not be queued
+	said         string  // a line feed and the label; "": there is none
+	late         bool    // of a release: see release.lua
+	taking       *taking // of a break: see break.lua
+	polling      bool    // if it fails it will be made again soon
+	deadlineOnly bool    // its context ends at its deadline, and never before
 }
+
+// taking is what a request to break says of the lease that it takes away.
+type taking struct {
+	token  int64
+	mode   string // takeNow, or ""
+	breach string
+}
+
+const takeNow = "now"
 
 // call is a request on the wire. Most of its words are pointers to the fields after them: a pointer
 // in an interface costs nothing, and each value in one would be an allocation.
@@ -67,6 +77,8 @@ func (r *request) words(whole bool) []any {
 	}
 	words = append(words, &r.owner, &c.ttl)
 	switch {
+	case r.taking != nil:
+		return append(words, &r.taking.token, &r.taking.mode, &r.taking.breach)
 	case r.script != releaseScript:
 		return append(words, &c.sent, &r.channel, &r.said)
 	case r.late:
@@ -75,7 +87,7 @@ func (r *request) words(whole bool) []any {
 	return append(words, "")
 }
 
-// outcome is the state of an acquisition after a script was executed. The values are those of
+// outcome is the state of an acquisition after a script was executed. The values are as in
 // args.lua.
 type outcome int64
 
@@ -84,19 +96,24 @@ const (
 	held                   // somebody else has the lock, and nothing of it exists
 	queued                 // it has a place in the queue
 	granted                // it has the lock
+	broken                 // it has the lock, which an operator takes away
 )
 
 // reply is what a script answers.
 type reply struct {
 	outcome outcome
-	token   locker.Token  // when granted
-	left    time.Duration // of the holder's lease, when held or queued; negative if somebody has removed its expiry
-	heard   bool          // the server sees that we listen for grants
-	rank    int           // in the queue, from 0
+	token   locker.Token   // when granted
+	left    time.Duration  // of the holder's lease, when held or queued; negative if somebody has removed its expiry
+	heard   bool           // the server sees that we listen for grants
+	rank    int            // in the queue, from 0
+	breach  *locker.Breach // when broken; when gone, if that is why
 }
 
 // grantedWord is what a grant begins with, converted once, because each conversion would allocate.
 var grantedWord any = int64(granted)
+
+// The words of answers with a breach; see grantedWord.
+var brokenWord, goneWord any = int64(broken), int64(gone)
 
 // parseReply reads an answer: a table, or a value in the place of a table (see args.lua).
 func parseReply(answer any) (reply, error) {
@@ -109,6 +126,9 @@ func parseReply(answer any) (reply, error) {
 		values = append(values, grantedWord, v)
 	case []any:
 		values = v
+	}
+	if len(values) == 2 && (values[0] == brokenWord || values[0] == goneWord) {
+		return parseBroken(values)
 	}
 	var n [4]int64
 	for i, v := range values[:min(len(values), len(n))] {
@@ -146,6 +166,16 @@ func parseReply(answer any) (reply, error) {
 	return r, nil
 }
 
+// parseBroken reads an answer that contains a breach.
+func parseBroken(values []any) (reply, error) {
+	text, ok := values[1].(string)
+	if !ok {
+		return reply{}, fmt.Errorf("invalid answer of a script: a %T instead of a breach", values[1])
+	}
+	breach := driver.ParseBreach(text)
+	return reply{outcome: outcome(values[0].(int64)), breach: &breach}, nil
+}
+
 // said is what the scripts put behind a lease or a place: the label as a line of its own.
 func said(label driver.Label) string {
 	text := label.String()
@@ -155,16 +185,31 @@ func said(label driver.Label) string {
 	return "\n" + text
 }
 
+// lease is what the value of a lock's key says.
+type lease struct {
+	owner  string
+	token  locker.Token
+	label  string
+	breach *locker.Breach // with which it is marked; nil: it isn't
+}
+
 // parseLease reads the value of a lock's key. The label may be empty.
-func parseLease(value string) (owner string, token locker.Token, label string, err error) {
+func parseLease(value string) (lease, error) {
 	line, rest, _ := strings.Cut(value, "\n")
+	line, marked := strings.CutPrefix(line, "!")
 	owner, text, _ := strings.Cut(line, " ")
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return "", 0, "", fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %.100q", value)
+		return lease{}, fmt.Errorf("invalid value of the lock's key: want OWNER TOKEN, and it is %.100q", value)
 	}
-	label, _, _ = strings.Cut(rest, "\n")
-	return owner, locker.Token(n), label, nil
+	label, rest, _ := strings.Cut(rest, "\n")
+	l := lease{owner: owner, token: locker.Token(n), label: label}
+	if marked {
+		text, _, _ := strings.Cut(rest, "\n")
+		breach := driver.ParseBreach(text)
+		l.breach = &breach
+	}
+	return l, nil
 }
 
 // parseScan reads the answer to SCAN.

@@ -4,13 +4,14 @@
 --
 -- KEYS[1]    memory   "HISTORY DB SINCE MAX", see memory.lua
 -- KEYS[1+i]  lock     of item i: "OWNER TOKEN" and the label, expires with the lease. TOKEN is 0 until the owner has
---                     raised the counter. Or "LOCKER turn": it is kept for a waiter. No key: the lock is free here
+--                     raised the counter. Or "LOCKER turn": it is kept for a waiter. No key: the lock is free here.
+--                     If an operator takes it away: "!OWNER TOKEN", the label, which may be empty, and the breach
 --
 -- A lock has further keys, which are made from its key, because no server is part of a Cluster:
 --
 -- LOCK:token        the counter: the highest token that this server has agreed to
 -- LOCK:waiters      sorted set of the channels of waiters, each with the label; the score is a ticket: first come, smallest
--- LOCK:tomb:OWNER   stops a late request of this owner
+-- LOCK:tomb:OWNER   stops a late request of this owner; the breach, if an operator has taken its lease away
 --
 -- The label is what the acquisition says of itself, for people who look. It is a line of its own, and
 -- may be missing. What else follows the first line, whoever has written it, changes nothing.
@@ -38,7 +39,7 @@ local function each(step)
   return answers
 end
 
--- holder returns the owner of the lease that exists. What somebody else has written to the key, of
+-- holder returns the owner of the lease that exists; '!OWNER' if it is marked. What somebody else has written to the key, of
 -- any type, holds the lock as well.
 local function holder(lock)
   local held = redis.pcall('GET', lock)

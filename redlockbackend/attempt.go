@@ -36,6 +36,7 @@ type attempt struct {
 	busy     servers        // a removal is being sent
 	placed   servers        // they may have noted that it waits
 	left     bool           // the acquisition is over: places are removed as well
+	breach   *locker.Breach // that a server has shown; nil: none has
 }
 
 // onServer is what an attempt knows of its lock on one server.

@@ -104,7 +104,7 @@ func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
 	}
 	if err == nil {
 		err = n.conn.Probe(ctx, permissions, func(whole bool) []any {
-			key := lockKey(d.prefix, "probe "+driver.NewOwner())
+			key := lockKey(d.prefix, "probe "+driver.NewOwner(), 0)
 			return append(probeScript.Begin(nil, whole), 2, key, memoryKey(d.prefix), d.waitlist.channel, n.client.Options().DB)
 		})
 	}

@@ -51,7 +51,7 @@ func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error
 	if err := d.ttls().Check(req.TTL); err != nil {
 		return nil, err
 	}
-	l := &lock{d: d, key: lockKey(d.prefix, req.Name), ttl: d.ttls().RoundUp(req.TTL), said: said(driver.LabelOf(req))}
+	l := &lock{d: d, key: lockKey(d.prefix, req.Name, req.Slot), ttl: d.ttls().RoundUp(req.TTL), said: said(driver.LabelOf(req))}
 	if !req.NoWait {
 		l.ticket = time.Now().UnixMicro()
 	}

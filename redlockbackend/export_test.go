@@ -27,7 +27,7 @@ var InspectScript = inspectScript.Text
 func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "raise": raiseScript.Text, "renew": renewScript.Text, "release": releaseScript.Text,
-		"enter": enterScript.Text, "probe": probeScript.Text,
+		"enter": enterScript.Text, "probe": probeScript.Text, "break": breakScript.Text,
 	}
 }
 

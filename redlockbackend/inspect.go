@@ -23,8 +23,13 @@ const inspectTries = 3
 
 // Inspect asks all servers at the same time.
 func (d *redlock) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
+	return d.inspect(ctx, lockKey(d.prefix, name, 0), waiters)
+}
+
+// inspect is Inspect by a lock's key.
+func (d *redlock) inspect(ctx context.Context, key string, waiters int) (locker.Status, error) {
 	for try := 1; ; try++ {
-		s, unsure, err := d.ask(ctx, name, waiters)
+		s, unsure, err := d.ask(ctx, key, waiters)
 		if err == nil && unsure != nil {
 			if try < inspectTries && ctx.Err() == nil {
 				continue
@@ -40,8 +45,7 @@ func (d *redlock) Inspect(ctx context.Context, name string, waiters int) (locker
 
 // ask asks all servers once. unsure says that nobody knows whether the lock is held, because of
 // servers that don't answer.
-func (d *redlock) ask(ctx context.Context, name string, waiters int) (s locker.Status, unsure, err error) {
-	key := lockKey(d.prefix, name)
+func (d *redlock) ask(ctx context.Context, key string, waiters int) (s locker.Status, unsure, err error) {
 	all := make([][]record, len(d.nodes))
 	why := make([]error, len(d.nodes))
 	d.each(func(i int) { all[i], _, why[i] = d.nodes[i].inspect(ctx, d.nodeTimeout, waiters, key, "") })
@@ -54,7 +58,8 @@ func (d *redlock) ask(ctx context.Context, name string, waiters int) (s locker.S
 		records = append(records, of...)
 	}
 	s, sure := statusOf(records, majority(len(d.nodes)), len(silent), waiters)
-	s.Name, s.Key = name, key
+	s.Name, s.Slot, _ = redisconn.NameOf(d.prefix, key)
+	s.Key = key
 	if !sure {
 		unsure = d.failure(fmt.Sprintf("whether the lock is held is known to servers that don't answer: %d of %d", len(silent), len(d.nodes)), silent)
 	}
@@ -93,12 +98,13 @@ func (d *redlock) tooFew(silent map[int]error) error {
 type record struct {
 	key     string
 	owner   string
-	token   locker.Token  // 0: the owner has not raised the counter here
-	held    bool          // the lock's key exists
-	foreign bool          // somebody else has written it: it has no owner
-	label   string        // what the owner says of itself
-	turn    bool          // it is kept for a waiter
-	left    time.Duration // of the key; 0: somebody has removed its expiry
+	token   locker.Token   // 0: the owner has not raised the counter here
+	held    bool           // the lock's key exists
+	foreign bool           // somebody else has written it: it has no owner
+	label   string         // what the owner says of itself
+	breach  *locker.Breach // with which it is marked; nil: it isn't
+	turn    bool           // it is kept for a waiter
+	left    time.Duration  // of the key; 0: somebody has removed its expiry
 	waiting int
 	first   []place // of those that wait
 }
@@ -164,12 +170,12 @@ func parseRecords(val any) (records []record, cursor string, err error) {
 		var lease string
 		if lease, r.held = words[1].(string); r.held {
 			var token string
-			lease, r.label = twoLines(lease)
+			lease, r.label, r.breach = cutLease(lease)
 			r.owner, token, _ = strings.Cut(lease, " ")
 			r.turn = token == "turn"
 			n, err := strconv.ParseInt(token, 10, 64)
 			if r.token = locker.Token(n); !r.turn && (err != nil || n < 0) {
-				r.owner, r.token, r.label, r.foreign = "", 0, "", true
+				r.owner, r.token, r.label, r.breach, r.foreign = "", 0, "", nil, true
 			}
 			if pttl == 0 {
 				r.left = time.Millisecond // less, and it has an expiry
@@ -185,6 +191,18 @@ func parseRecords(val any) (records []record, cursor string, err error) {
 		records = append(records, r)
 	}
 	return records, cursor, nil
+}
+
+// cutLease cuts the value of a lock's key into its first line, without a mark, the label, and the
+// breach of the mark.
+func cutLease(value string) (first, label string, breach *locker.Breach) {
+	first, label = twoLines(value)
+	first, isMarked := strings.CutPrefix(first, "!")
+	if isMarked {
+		lines := strings.SplitN(value, "\n", 4)
+		breach = breachOf(strings.Join(lines[min(2, len(lines)):min(3, len(lines))], ""))
+	}
+	return first, label, breach
 }
 
 // twoLines cuts a value into what the scripts read of it, and the label.

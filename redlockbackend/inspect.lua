@@ -14,7 +14,7 @@ redis.call('SELECT', ARGV[1])
 local function look(key)
   local lease = redis.pcall('GET', key)
   if type(lease) == 'table' then lease = '' end
-  if lease then lease = string.sub(lease, 1, 400) end
+  if lease then lease = string.sub(lease, 1, 1400) end
   local waiting = redis.pcall('ZCARD', key .. ':waiters')
   if type(waiting) == 'table' then
     if not string.find(waiting.err, 'WRONGTYPE', 1, true) then return waiting end -- a permission is missing
@@ -36,7 +36,8 @@ end
 local step = redis.call('SCAN', ARGV[4], 'MATCH', ARGV[3], 'COUNT', 500)
 local answer, seen = {step[1]}, {}
 for _, key in ipairs(step[2]) do
-  local lock = string.match(key, '^(.*}):waiters$') or string.match(key, '^.*}$')
+  local lock = string.gsub(key, ':waiters$', '')
+  lock = string.match(lock, '^.*}$') or string.match(lock, '^.*}:slot:%w+$')
   if lock and not seen[lock] then
     seen[lock] = true
     local about = look(lock)

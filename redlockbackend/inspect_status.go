@@ -21,6 +21,8 @@ type claim struct {
 	foreign bool
 	label   string
 	left    []time.Duration // on each of them
+	breach  *locker.Breach  // of a mark on one of them
+	marks   int             // on how many it is marked
 }
 
 // statusOf describes a lock by what the servers know of it. Who has it with one token on a majority
@@ -36,6 +38,9 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 			claims = append(claims, claim{owner: r.owner, token: r.token, foreign: r.foreign, label: r.label})
 		}
 		claims[i].left = append(claims[i].left, r.left)
+		if r.breach != nil {
+			claims[i].breach, claims[i].marks = r.breach, claims[i].marks+1
+		}
 	}
 	tickets := make(map[string]place) // of those that wait, by the id of their Locker
 	for _, r := range records {
@@ -61,6 +66,9 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 		holds := c.token > 0 || c.foreign
 		p := locker.Party{Owner: c.owner, Token: c.token, Expires: majorityLeft(c.left, quorum)}
 		driver.ParseLabel(c.label).Describe(&p)
+		if len(c.left)-c.marks < quorum { // else the lease is renewed on the others
+			p.Broken = c.breach
+		}
 		switch {
 		case holds && len(c.left) >= quorum:
 			s.Holder = &p

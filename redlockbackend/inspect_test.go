@@ -108,7 +108,7 @@ func onServer(lease string) string {
 	if lease != "" {
 		value = redistest.Bulk(lease)
 	}
-	return "*2\r\n" + redistest.Bulk("0") + "*4\r\n" + redistest.Bulk(redlockbackend.LockKey("redlock:", "a")) + value + ":5000\r\n:0\r\n"
+	return "*2\r\n" + redistest.Bulk("0") + "*4\r\n" + redistest.Bulk(redlockbackend.LockKey("redlock:", "a", 0)) + value + ":5000\r\n:0\r\n"
 }
 
 // A held lock isn't shown as free because the servers that know it are silent.

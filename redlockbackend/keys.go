@@ -2,9 +2,9 @@ package redlockbackend
 
 import "github.com/fencedlock/locker/internal/redisconn"
 
-// lockKey is the key of a lock, and has the same form as in package redisbackend, so that tools can
-// be shared. The scripts make the other keys from it.
-func lockKey(prefix, name string) string { return redisconn.Key(prefix, name) }
+// lockKey is the key of a lock, or of a slot, and has the same form as in package redisbackend, so
+// that tools can be shared. The scripts make the other keys from it.
+func lockKey(prefix, name string, slot int) string { return redisconn.SlotKey(prefix, name, slot) }
 
 // memoryKey is where a server remembers what it has to. It has no braces, so it is no lock's key.
 func memoryKey(prefix string) string { return prefix + "memory" }

@@ -24,7 +24,7 @@ type list struct {
 	locks   map[string][]record // by key: one of each server
 
 	scanned bool
-	unsure  []string // names of locks that are held if servers that don't answer say so; they are asked about alone
+	unsure  []string // keys of locks that are held if servers that don't answer say so; they are asked about alone
 	failed  error    // of one of these
 }
 
@@ -89,13 +89,13 @@ func (l *list) askAgain(ctx context.Context) (page []locker.Status, more bool, e
 	some := l.unsure[:min(len(l.unsure), unsurePage)]
 	l.unsure = l.unsure[len(some):]
 	var mu sync.Mutex
-	kit.Parallel(len(some), some, func(name string) {
-		s, err := l.d.Inspect(ctx, name, l.waiters)
+	kit.Parallel(len(some), some, func(key string) {
+		s, err := l.d.inspect(ctx, key, l.waiters)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
 		case err != nil:
-			l.failed = cmp.Or(l.failed, fmt.Errorf("%q: %w", name, err))
+			l.failed = cmp.Or(l.failed, fmt.Errorf("%q: %w", key, err))
 		case busy(s):
 			page = append(page, s)
 		}
@@ -116,15 +116,15 @@ func busy(s locker.Status) bool { return s.Holder != nil || s.Waiting > 0 || len
 func (l *list) statuses(silent int) []locker.Status {
 	var all []locker.Status
 	for key, records := range l.locks {
-		name, ok := redisconn.NameOf(l.d.prefix, key)
+		name, slot, ok := redisconn.NameOf(l.d.prefix, key)
 		if !ok || !strings.HasPrefix(name, l.prefix) || locker.ValidName(name) != nil {
 			continue
 		}
 		s, sure := statusOf(records, majority(len(l.servers)), silent, l.waiters)
-		s.Name, s.Key = name, key
+		s.Name, s.Slot, s.Key = name, slot, key
 		switch {
 		case !sure:
-			l.unsure = append(l.unsure, name)
+			l.unsure = append(l.unsure, key)
 		case busy(s):
 			all = append(all, s)
 		}

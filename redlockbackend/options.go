@@ -23,7 +23,7 @@ const (
 	pollSlack = 500 * time.Millisecond
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. With an invalid value New fails: the error matches [locker.ErrOption].
 type Option func(*config)
 
 type config struct {

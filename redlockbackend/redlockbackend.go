@@ -59,10 +59,10 @@
 //	redlock://?server=URL&server=URL&…                          servers that differ in more than their address
 //
 // PORT is 6379 if not given; give every host a port or none. User, password, database and TLS are
-// those of all these servers. Servers with different passwords, for example, have URLs of their
+// the same for all these servers. Servers with different passwords, for example, have URLs of their
 // own. Each is a URL of package redisbackend, escaped: redis://, rediss://, valkey://, valkeys://
 // or redis+unix://, with the parameters db, ca_file, cert_file, key_file, server_name and
-// skip_verify. The parameters, all optional:
+// skip_verify. The parameters, all optional, each with its default after the colon if it has one:
 //
 //	prefix           what keys and channels begin with: "redlock:"
 //	ttl              of leases that don't ask for one: 30s, or max_ttl if that is shorter
@@ -74,7 +74,7 @@
 //	db               the database, instead of the path
 //	pool_size        connections at most, to each server: 10 for each CPU
 //	allow_eviction   true: see [WithEviction]
-//	ca_file          authorities for the servers' certificates, PEM: those of the system
+//	ca_file          authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host
 //	skip_verify      true: accept any certificate
@@ -139,7 +139,7 @@ func newLocker(ctx context.Context, clients []*redis.Client, c config, done func
 		_ = d.Close(limited)
 		return nil, err
 	}
-	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL, ObeysContext: true}), nil
+	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true}), nil
 }
 
 // Guarantees is what a Locker of several Redis servers promises.
@@ -161,6 +161,7 @@ func Guarantees() locker.Guarantees {
 		Revocation: locker.RevocationRenewal,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakRenewal,
 		RoundTrips: 1,
 		Cost:       locker.CostMedium,
 	}

@@ -28,7 +28,7 @@ if first > #KEYS then return answers end
 
 return each(function(lock, owner, notify, ttl, ticket, said)
   local current = holder(lock)
-  if current == owner then
+  if current == owner or current == '!' .. owner then
     redis.call('DEL', lock)
     current = nil
   else

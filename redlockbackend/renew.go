@@ -113,7 +113,7 @@ func (r *round) heard(i, server int, answer reply) {
 	}
 	switch {
 	case !alive:
-		r.reportOnce(i, 0, errExpired)
+		r.reportOnce(i, 0, l.attempt.whyLost())
 	case l.confirmed >= majority(len(r.d.nodes)):
 		l.attempt.noteReported(base)
 		r.reportOnce(i, base, nil)
@@ -171,14 +171,28 @@ func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver
 	case r.err != nil:
 	case r.verdict == renewed:
 		a.confirm(server, sent)
-	default: // gone; or the server has lost its memory, and what exists there proves nothing
+	default: // gone or marked; or the server has lost its memory, and what exists there proves nothing
 		a.backers = a.backers.minus(server)
+		if r.breach != nil && a.breach == nil {
+			a.breach = r.breach
+		}
 		if r.verdict == gone {
 			a.remains = a.remains.minus(server)
 		}
 	}
 	base, alive = a.base()
 	return base, alive && base >= a.reported
+}
+
+// whyLost is the error of a lease that no majority has any more, or renews. A breach isn't wrapped:
+// see [driver.Broken].
+func (a *attempt) whyLost() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.breach != nil {
+		return driver.Broken(*a.breach)
+	}
+	return errExpired
 }
 
 // noteReported notes the base that the engine knows.

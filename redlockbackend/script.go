@@ -25,6 +25,7 @@ var (
 	renewScript   = redisconn.LoadScript(files, "renew.lua")
 	releaseScript = redisconn.LoadScript(files, "release.lua")
 	enterScript   = redisconn.LoadScript(files, "enter.lua")
+	breakScript   = redisconn.LoadScript(files, "break.lua")
 	probeScript   = redisconn.LoadScript(files, "probe.lua")
 )
 
@@ -54,7 +55,7 @@ func newItem(key, owner string, token locker.Token, ttl time.Duration, ticket in
 	return it
 }
 
-// call is one script for some locks. The keys and arguments are those of args.lua.
+// call is one script for some locks. The keys and arguments are as in args.lua.
 type call struct {
 	script  *redisconn.Script
 	server  *serverWords
@@ -91,7 +92,7 @@ func (c *call) words(whole bool) []any {
 	return words
 }
 
-// verdict is what a server says about an item. The words are those of the scripts.
+// verdict is what a server says about an item. The words are the scripts'.
 type verdict string
 
 const (
@@ -102,6 +103,9 @@ const (
 	renewed  verdict = "renewed"
 	released verdict = "released"
 	refused  verdict = "refused"
+	broken   verdict = "broken"
+	marked   verdict = "marked"
+	ended    verdict = "ended"
 
 	ready   verdict = "ready"
 	waits   verdict = "waits"
@@ -113,14 +117,15 @@ const (
 // reply is a server's answer about an item, or what came instead.
 type reply struct {
 	verdict verdict
-	counter locker.Token  // granted: what a token must exceed; raised: the token
-	limit   locker.Token  // granted: what it must not
-	left    time.Duration // held: of the holder's lease, negative if somebody has removed its expiry; waits: of the wait
-	rank    int           // held: how many came to wait before
-	owner   string        // held: who has it
-	max     time.Duration // differs: the longest TTL that the server knows
-	text    string        // refused: why
-	err     error         // there is no answer
+	counter locker.Token   // granted: what a token must exceed; raised: the token
+	limit   locker.Token   // granted: what it must not
+	left    time.Duration  // held: of the holder's lease, marked: of the lease, negative if somebody has removed its expiry; waits: of the wait
+	rank    int            // held: how many came to wait before
+	owner   string         // held: who has it
+	max     time.Duration  // differs: the longest TTL that the server knows
+	text    string         // refused: why
+	breach  *locker.Breach // broken: with which the lease is marked; gone: who has ended it, if that is known
+	err     error          // there is no answer
 }
 
 // parseReplies reads the answer to a call about n items: a text for each, or one for all.
@@ -155,13 +160,19 @@ func parseReply(s string) (reply, error) {
 	r := reply{verdict: verdict(word)}
 	var err error
 	switch r.verdict {
-	case raised, gone, renewed, released, ready, unknown, known:
+	case broken:
+		r.breach = breachOf(rest)
+	case gone:
+		if rest != "" {
+			r.breach = breachOf(rest)
+		}
+	case raised, renewed, released, ended, ready, unknown, known:
 		if rest != "" {
 			err = strconv.ErrSyntax
 		}
 	case refused:
 		r.text = rest
-	case waits:
+	case waits, marked:
 		err = numbers(rest, func(n []int64) { r.left = milliseconds(n[0]) }, 1)
 	case differs:
 		err = numbers(rest, func(n []int64) { r.max = milliseconds(n[0]) }, 1)
@@ -169,7 +180,7 @@ func parseReply(s string) (reply, error) {
 		err = numbers(rest, func(n []int64) { r.counter, r.limit = locker.Token(n[0]), locker.Token(n[1]) }, 2)
 	case held:
 		end := strings.LastIndexByte(rest, ' ') + 1
-		r.owner = rest[end:]
+		r.owner = strings.TrimPrefix(rest[end:], "!") // whether it is marked or not
 		err = numbers(rest[:max(end-1, 0)], func(n []int64) { r.left, r.rank = milliseconds(n[0]), int(n[1]) }, 2)
 	default:
 		err = strconv.ErrSyntax
@@ -178,6 +189,11 @@ func parseReply(s string) (reply, error) {
 		return reply{}, fmt.Errorf("invalid answer of a script: %q", s)
 	}
 	return r, nil
+}
+
+func breachOf(text string) *locker.Breach {
+	b := driver.ParseBreach(text)
+	return &b
 }
 
 func numbers(text string, take func([]int64), want int) error {

@@ -45,7 +45,7 @@ func (t *trailing) remove(l *lock) {
 	}
 }
 
-// follower is a request that is sent to a server when those of the acquisition before have ended
+// follower is a request that is sent to a server when the requests of the acquisition before have ended
 // there.
 type follower struct {
 	ballot *ballot // of the next acquisition

@@ -17,7 +17,7 @@ const (
 	pollEvery    = time.Second           // the first waiter asks that often, the second half as often, and so on
 	stagger      = 50 * time.Millisecond // by which each waiter is later than the one before, when a lease has expired
 	maxStaggered = 8                     // those that came before may be dead
-	gatherFor    = 5 * time.Millisecond  // from the first message that a lock is free, for those of the other servers
+	gatherFor    = 5 * time.Millisecond  // from the first message that a lock is free, for the other servers' messages
 )
 
 // waitlist is where a Locker hears that locks are free for which it waits: on one connection to

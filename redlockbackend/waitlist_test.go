@@ -55,7 +55,7 @@ func TestWaiterIsNotified(t *testing.T) {
 	placed(t, c)
 	c.answer("acquire", raised, raised, raised)
 	for _, s := range c.servers[:2] {
-		if n := s.publish(t, redlockbackend.LockKey("redlock:", "a")); n != 1 {
+		if n := s.publish(t, redlockbackend.LockKey("redlock:", "a", 0)); n != 1 {
 			t.Errorf("%d listen, want 1", n)
 		}
 	}
@@ -113,7 +113,7 @@ func TestWaiterIsNotifiedAtOnce(t *testing.T) {
 	placed(t, c)
 	c.answer("acquire", raised, raised, raised)
 	for _, s := range c.servers {
-		s.publish(t, redlockbackend.LockKey("redlock:", "a"))
+		s.publish(t, redlockbackend.LockKey("redlock:", "a", 0))
 	}
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestWaiterIsNotifiedAtOnce(t *testing.T) {
 	heldFor := text("held 3600000 100 A") // so it would ask by itself in a minute or two
 	for _, s := range c.servers {
 		s.does("acquire", func() string {
-			s.publish(t, redlockbackend.LockKey("redlock:", "a"))
+			s.publish(t, redlockbackend.LockKey("redlock:", "a", 0))
 			time.Sleep(100 * time.Millisecond)
 			return heldFor
 		})

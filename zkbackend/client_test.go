@@ -148,7 +148,7 @@ func TestConnectionOfAnEndedSession(t *testing.T) {
 				}
 				s.mu.Lock()
 				s.keeps = true
-				s.endSession(3) // that of l; two were probes
+				s.endSession(3) // l's; two were probes
 				asked := 0
 				s.script = func(r request) verdict {
 					if r.session == 3 && (r.op == "multi" || r.op == "delete") {

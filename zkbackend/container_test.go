@@ -13,7 +13,7 @@ func TestUnusedContainerOutlastsASession(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newServer(t)
 				l := open(t, s)
-				const session = 3 // that of l; two were probes
+				const session = 3 // l's; two were probes
 				made, ended := false, false
 				s.scripts(func(r request) verdict {
 					made = made || r.op == "container"

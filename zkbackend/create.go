@@ -12,8 +12,8 @@ import (
 // The node of an acquisition: made once, also where the answer to its creation is lost.
 
 // ensureNode creates a node, or finds the one that was created, and reports whether it is the
-// first.
-func (l *lock) ensureNode(ctx context.Context, s *session) (first bool, err error) {
+// first. caughtUp: see lockDir.versionIfFree.
+func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first bool, err error) {
 	if l.mayHaveNode() {
 		if found, first, err := l.findOwnNode(ctx, s); found || err != nil {
 			return first, err
@@ -21,8 +21,11 @@ func (l *lock) ensureNode(ctx context.Context, s *session) (first bool, err erro
 	}
 	version := int32(-1) // any
 	if l.noWait {
-		if version, err = s.lockDir(l.dir).versionIfFree(); err != nil {
-			return false, err
+		known := false
+		if version, known = l.freed.take(l.dir); !known {
+			if version, err = s.lockDir(l.dir).versionIfFree(caughtUp); err != nil {
+				return false, err
+			}
 		}
 	}
 	alone, err := l.createNode(s, version)
@@ -55,6 +58,7 @@ func (l *lock) createNode(s *session, version int32) (alone bool, err error) {
 	}
 	path, stat := results[0].String, results[1].Stat
 	l.noteNode(s, path, stat.Mzxid)
+	l.noteDirVersion(stat.Version)
 	return stat.NumChildren == 1, nil
 }
 
@@ -67,6 +71,12 @@ func (l *lock) noteFailedCreate(err error) {
 	case l.remains == oneNode: // it was refused
 		l.remains = nothing
 	}
+}
+
+func (l *lock) noteDirVersion(version int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dirVersion = version
 }
 
 func (l *lock) noteCreatedDir() {
@@ -112,6 +122,10 @@ func (l *lock) noteNode(s *session, path string, czxid int64) {
 	l.mu.Lock()
 	before := l.path
 	l.path, l.token, l.createdDir = path, locker.Token(czxid), false
+	l.dirVersion, l.granted = -1, false
+	if path != before {
+		l.version = 0 // a node that somebody has written to already is found to have another one
+	}
 	l.mu.Unlock()
 	if path != before {
 		s.untrack(before)

@@ -31,6 +31,7 @@ type zkDriver struct {
 	guarantees locker.Guarantees
 	sessions   *kit.Sessions[*session]
 	tasks      *kit.Tasks
+	freed      freed
 
 	mu     sync.Mutex
 	bounds kit.TTLBounds // Max is the longest TTL that the servers allow, as far as is known
@@ -181,7 +182,9 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}
 	return &lock{
 		sessions:   d.sessions,
-		dir:        d.chroot.dir(req.Name),
+		freed:      &d.freed,
+		dirVersion: -1,
+		dir:        d.chroot.dir(req.Name, req.Slot),
 		owner:      driver.NewOwner(),
 		ttl:        ttl,
 		noWait:     req.NoWait,

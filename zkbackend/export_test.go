@@ -13,12 +13,14 @@ import (
 )
 
 const (
-	MaxSessions = maxSessions
-	MaxChecks   = maxChecks
+	MaxSessions   = maxSessions
+	MaxChecks     = maxChecks
+	MinRemembered = minRemembered
 )
 
 var (
 	Escape        = escape
+	ParseDir      = parseDir
 	CheckChroot   = checkChroot
 	ParseACL      = parseACL
 	TickOf        = tickOf
@@ -98,3 +100,6 @@ func ParseURL(u *url.URL) (Settings, error) {
 func NewDriver(ctx context.Context, servers []string, opts ...Option) (driver.Driver, error) {
 	return newDriver(ctx, newConfig(servers, opts))
 }
+
+// Dir is the node of a lock or a slot.
+func Dir(root, name string, slot int) string { return (&chroot{path: root}).dir(name, slot) }

@@ -40,6 +40,7 @@ func guaranteesAt(tick time.Duration) locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}
@@ -83,7 +84,7 @@ func fragile(named, voting int) string {
 // voting counts the servers that vote, in the list that the servers keep in a node. It is 0 if that
 // node can't be read.
 func (s *session) voting() int {
-	list, _, err := s.conn.GetAndWatch("/zookeeper/config")
+	list, _, _, err := s.conn.GetAndWatch("/zookeeper/config")
 	if err != nil {
 		return 0
 	}

@@ -19,20 +19,20 @@ import (
 var _ driver.Inspector = (*zkDriver)(nil)
 
 const (
-	listSize    = 500 // locks on one page
-	maxParallel = 64  // requests that one call has under way on its connection
-	maxLabel    = 512 // bytes of a node's data that are looked at; a label has fewer
+	listSize    = 500  // locks on one page
+	maxParallel = 64   // requests that one call has under way on its connection
+	maxData     = 2048 // bytes of a node's data that are looked at; a label and a mark have fewer
 )
 
 // Inspect lists the lock's nodes, and looks at the first of them.
 func (d *zkDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
 	return asking(ctx, d, func(s *session) (locker.Status, error) {
-		dir := s.lockDir(d.chroot.dir(name))
+		dir := s.lockDir(d.chroot.dir(name, 0))
 		if err := dir.catchUp(ctx); err != nil {
 			// Without the node nobody holds the lock.
 			return locker.Status{Name: name, Key: dir.path}, zkconn.Ignore(err, zk.ErrNoNode)
 		}
-		return dir.status(name, waiters)
+		return dir.status(name, 0, waiters)
 	})
 }
 
@@ -56,9 +56,9 @@ func asking[T any](ctx context.Context, d *zkDriver, ask func(s *session) (T, er
 }
 
 // status describes a lock. The first of its nodes is the holder's.
-func (d lockDir) status(name string, waiters int) (locker.Status, error) {
+func (d lockDir) status(name string, slot, waiters int) (locker.Status, error) {
 	for {
-		s := locker.Status{Name: name, Key: d.path}
+		s := locker.Status{Name: name, Slot: slot, Key: d.path}
 		nodes, _, err := d.queue()
 		if err != nil || len(nodes) == 0 {
 			return s, zkconn.Ignore(err, zk.ErrNoNode)
@@ -81,7 +81,9 @@ func (d lockDir) status(name string, waiters int) (locker.Status, error) {
 				Asked:   time.UnixMilli(f.stat.Ctime),
 				Session: fmt.Sprintf("%#x", f.stat.EphemeralOwner),
 			}
-			driver.ParseLabel(f.label).Describe(&p)
+			label, breach := kit.ReadMarked(f.data)
+			driver.ParseLabel(label).Describe(&p)
+			p.Broken = breach
 			if i == 0 {
 				p.Token = locker.Token(f.stat.Czxid)
 				s.Holder = &p
@@ -95,8 +97,8 @@ func (d lockDir) status(name string, waiters int) (locker.Status, error) {
 
 // found is what the server knows of a node.
 type found struct {
-	stat  *zk.Stat // nil: the node has gone
-	label string
+	stat *zk.Stat // nil: the node has gone
+	data string
 }
 
 // look reads nodes. Where a node may be seen and not read, its label isn't known.
@@ -109,7 +111,7 @@ func (d lockDir) look(nodes []node) ([]found, error) {
 		case errors.Is(err, zk.ErrNoAuth):
 			all[i].stat, err = d.s.conn.Exists(path)
 		case err == nil:
-			all[i] = found{stat, string(data[:min(len(data), maxLabel)])}
+			all[i] = found{stat, string(data[:min(len(data), maxData)])}
 		}
 		return zkconn.Ignore(err, zk.ErrNoNode)
 	})
@@ -141,20 +143,20 @@ func inParallel[T any](items []T, f func(i int, item T) error) error {
 
 // List lists the locks' nodes below the chroot, and then looks at each of them.
 func (d *zkDriver) List(prefix string, waiters int) driver.Pages {
-	var names []string // that are still to be looked at; nil: not known yet
+	var dirs []string // nodes of locks that are still to be looked at; nil: not known yet
 	return func(ctx context.Context) ([]locker.Status, bool, error) {
 		type page struct {
 			locks []locker.Status
 			rest  []string
 		}
-		known := names // names may be replaced while a call goes on that nobody waits for
+		known := dirs // dirs may be replaced while a call goes on that nobody waits for
 		p, err := asking(ctx, d, func(s *session) (p page, err error) {
 			// On each page: the session may be another one, whose server may know less.
 			if err := s.lockDir(d.chroot.path).catchUp(ctx); err != nil {
 				return p, zkconn.Ignore(err, zk.ErrNoNode) // nobody has ever made a lock
 			}
 			if p.rest = known; p.rest == nil {
-				if p.rest, err = s.names(prefix); err != nil {
+				if p.rest, err = s.lockNodes(prefix); err != nil {
 					return p, err
 				}
 			}
@@ -163,32 +165,33 @@ func (d *zkDriver) List(prefix string, waiters int) driver.Pages {
 			p.locks, err = s.statuses(some, waiters)
 			return p, err
 		})
-		names = p.rest
-		return p.locks, len(names) > 0, err
+		dirs = p.rest
+		return p.locks, len(dirs) > 0, err
 	}
 }
 
-// names are the names of all locks that have a node, held or not.
-func (s *session) names(prefix string) ([]string, error) {
+// lockNodes are the nodes of all locks and slots that have one, held or not.
+func (s *session) lockNodes(prefix string) ([]string, error) {
 	children, _, err := s.conn.Children(s.chroot.path)
 	if err != nil {
 		return nil, zkconn.Ignore(err, zk.ErrNoNode)
 	}
-	names := make([]string, 0, len(children))
+	nodes := make([]string, 0, len(children))
 	for _, child := range children {
-		if name, ok := unescape(child); ok && strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+		if name, _, ok := parseDir(child); ok && strings.HasPrefix(name, prefix) {
+			nodes = append(nodes, child)
 		}
 	}
-	return names, nil
+	return nodes, nil
 }
 
-// statuses describes the locks among names that are held.
-func (s *session) statuses(names []string, waiters int) ([]locker.Status, error) {
-	all := make([]locker.Status, len(names))
-	err := inParallel(names, func(i int, name string) (err error) {
-		dir := s.lockDir(s.chroot.dir(name))
-		if all[i], err = dir.status(name, waiters); err != nil {
+// statuses describes those of the locks that are held.
+func (s *session) statuses(nodes []string, waiters int) ([]locker.Status, error) {
+	all := make([]locker.Status, len(nodes))
+	err := inParallel(nodes, func(i int, node string) (err error) {
+		name, slot, _ := parseDir(node)
+		dir := s.lockDir(s.chroot.dir(name, slot))
+		if all[i], err = dir.status(name, slot, waiters); err != nil {
 			return fmt.Errorf("%s: %w", dir.path, explain(err))
 		}
 		return nil

@@ -21,7 +21,7 @@ func TestNodeOfAnEarlierSession(t *testing.T) {
 		s := newServer(t)
 		l, other := open(t, s), open(t, s)
 		release(t, acquire(t, l, "a"))
-		const session = 3 // that of l; two were probes
+		const session = 3 // l's; two were probes
 		multis := 0
 		s.scripts(func(r request) verdict {
 			if r.op != "multi" {

@@ -20,6 +20,7 @@ const acquireLimit = 5 * time.Second
 // lock is one acquisition.
 type lock struct {
 	sessions   *kit.Sessions[*session]
+	freed      *freed
 	dir        string // the path of the lock's node
 	ttl        time.Duration
 	noWait     bool
@@ -30,7 +31,10 @@ type lock struct {
 	owner      string       // in the node's name; a new one after the servers have ended a session
 	session    *session     // from the first request on
 	path       string       // of its node, once that is known
+	version    int32        // of its node, as far as it is known
 	token      locker.Token // the node's czxid
+	dirVersion int32        // that the creation of the node gave the lock's node; -1: not known
+	granted    bool         // nobody is before the node
 	remains    remains
 	createdDir bool // the lock's node was created for this, and may never have had a child
 }
@@ -109,11 +113,12 @@ func (l *lock) leaveOldSession() {
 // servers execute one session's requests in order, and refuse what arrives on a connection that the
 // session has left.
 func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) {
+	caughtUp := false // a server has answered that knows all that came before this call
 	for {
 		if err := s.conn.Ready(ctx); err != nil {
 			return driver.Grant{}, err
 		}
-		first, err := l.ensureNode(ctx, s)
+		first, err := l.ensureNode(ctx, s, caughtUp)
 		switch {
 		case zkconn.Broken(err):
 		case errors.Is(err, zk.ErrNoNode):
@@ -122,6 +127,7 @@ func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) 
 				return driver.Grant{}, explain(err)
 			}
 		case errors.Is(err, zk.ErrBadVersion): // another client came in between: count again
+			caughtUp = true // the quorum has answered: see lockDir.catchUp
 		case err != nil:
 			return driver.Grant{}, explain(err)
 		case first:
@@ -144,7 +150,24 @@ func (l *lock) mayHaveNode() bool {
 func (l *lock) grant(s *session) driver.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.granted = true
 	return driver.Grant{Token: l.token, Base: s.base(), TTL: l.ttl}
+}
+
+// knownVersion is the version that the node has unless somebody has written to it.
+func (l *lock) knownVersion() int32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.version
+}
+
+// noteVersion notes that somebody has written to the node, and it is no mark.
+func (l *lock) noteVersion(path string, version int32) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if path == l.path {
+		l.version = version
+	}
 }
 
 // position returns the session, and the path of the node if it is known.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/locker"
 )
@@ -41,12 +42,31 @@ func TestRequests(t *testing.T) {
 		lease = w.granted(t)
 		s.wasAsked(t, "a hand-off", "multi", "children", "get", "delete")
 		release(t, lease)
+		useOften(t, l, "a")
+		useOften(t, other, "a")
 		s.asked()
 		lease, err := locker.TryAcquire(t.Context(), other, "a")
 		if err != nil {
 			t.Fatalf("TryAcquire = %v, want a lease", err)
 		}
-		s.wasAsked(t, "TryAcquire of a free lock", "exists", "multi")
+		s.wasAsked(t, "TryAcquire of a lock that this Locker had last", "multi")
+		release(t, lease)
+		s.asked()
+		if lease, err = locker.TryAcquire(t.Context(), l, "a"); err != nil {
+			t.Fatalf("TryAcquire = %v, want a lease", err)
+		}
+		s.wasAsked(t, "TryAcquire of a lock that another Locker had since", "multi", "children", "multi")
+		if _, err := locker.TryAcquire(t.Context(), other, "a"); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("TryAcquire = %v, want ErrHeld", err)
+		}
+		s.wasAsked(t, "TryAcquire of a lock that another Locker has taken since", "multi", "children")
+		release(t, lease)
+		s.asked()
+		time.Sleep(time.Minute)
+		if lease, err = locker.TryAcquire(t.Context(), l, "a"); err != nil {
+			t.Fatalf("TryAcquire = %v, want a lease", err)
+		}
+		s.wasAsked(t, "TryAcquire of a lock that nobody had for a while", "exists", "multi")
 		release(t, lease)
 	})
 }

@@ -35,7 +35,7 @@ func (s *session) lockDir(path string) lockDir { return lockDir{s, path} }
 // write is a check of the lock's node, which changes nothing; if that node is missing, the quorum
 // says so.
 func (d lockDir) catchUp(ctx context.Context) error {
-	_, _, err := d.s.check(ctx, []string{d.path})
+	_, _, err := d.s.check(ctx, []zkconn.Version{{Path: d.path, Version: zkconn.AnyVersion}})
 	return err
 }
 
@@ -67,21 +67,24 @@ func (d lockDir) queue() ([]node, *zk.Stat, error) {
 // versionIfFree returns the version of the lock's node if nobody holds the lock or waits for it,
 // else locker.ErrHeld. A server may not know the latest writes yet. If it knows of a node, it is
 // asked to catch up before that is believed; if it knows of none, the version is compared later.
+// caughtUp says that it has answered a write since the acquisition began, so it knows enough.
 //
 // A server that is cut off may report a node that has gone. To find that out would cost each
 // attempt without waiting a write, and nothing is granted or removed because of it.
-func (d lockDir) versionIfFree() (version int32, err error) {
-	stat, err := d.s.conn.Exists(d.path)
-	switch {
-	case err != nil:
-		return 0, err
-	case stat == nil:
-		return 0, zk.ErrNoNode
-	case stat.NumChildren == 0:
-		return stat.Version, nil
-	}
-	if err := d.s.conn.Sync(d.path); err != nil {
-		return 0, err
+func (d lockDir) versionIfFree(caughtUp bool) (version int32, err error) {
+	if !caughtUp {
+		stat, err := d.s.conn.Exists(d.path)
+		switch {
+		case err != nil:
+			return 0, err
+		case stat == nil:
+			return 0, zk.ErrNoNode
+		case stat.NumChildren == 0:
+			return stat.Version, nil
+		}
+		if err := d.s.conn.Sync(d.path); err != nil {
+			return 0, err
+		}
 	}
 	nodes, stat, err := d.queue()
 	switch {

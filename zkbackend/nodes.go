@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // A lock is a node below the chroot, whose children are the holder and the waiters:
@@ -18,12 +19,31 @@ import (
 //
 // ZooKeeper refuses some characters in paths, and Java counts others as two. So all bytes of a name
 // that aren't printable ASCII are written as %XX, and so are those that have a meaning in a path,
-// and the percent sign itself.
+// and the percent sign itself. The node of a slot is CHROOT/NAME%sSLOT: no name is written with "%s".
 
 const hexDigits = "0123456789ABCDEF"
 
-// dir is the path of a lock's node.
-func (c *chroot) dir(name string) string { return c.path + "/" + escape(name) }
+const slotMark = "%s"
+
+// dir is the path of the node of a lock, or of a slot.
+func (c *chroot) dir(name string, slot int) string {
+	if slot != 0 {
+		return c.path + "/" + escape(name) + slotMark + kit.SlotText(slot)
+	}
+	return c.path + "/" + escape(name)
+}
+
+// parseDir is the name and the slot of which the node is called text. It is not ok if none is.
+func parseDir(text string) (name string, slot int, ok bool) {
+	text, number, isSlot := strings.Cut(text, slotMark)
+	if isSlot {
+		if slot, ok = kit.ParseSlot(number); !ok {
+			return "", 0, false
+		}
+	}
+	name, ok = unescape(text)
+	return name, slot, ok
+}
 
 func escape(name string) string {
 	if name == "." || name == ".." {

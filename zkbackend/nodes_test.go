@@ -38,6 +38,30 @@ func TestEscape(t *testing.T) {
 	}
 }
 
+func TestNodesOfSlots(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		slot int
+		want string
+	}{
+		{"orders", 0, "/locks/orders"}, {"orders", 3, "/locks/orders%s3"}, {"a/b", 1000, "/locks/a%2Fb%s1000"},
+		{".", locker.LineSlot, "/locks/%2E%sline"}, {"%s3", 0, "/locks/%25s3"},
+	} {
+		got := zkbackend.Dir("/locks", tc.name, tc.slot)
+		if got != tc.want {
+			t.Errorf("the node of slot %d of %q is %q, want %q", tc.slot, tc.name, got, tc.want)
+		}
+		if name, slot, ok := zkbackend.ParseDir(strings.TrimPrefix(got, "/locks/")); name != tc.name || slot != tc.slot || !ok {
+			t.Errorf("ParseDir(%q) = %q, %d, %v, want slot %d of %q", got, name, slot, ok, tc.slot, tc.name)
+		}
+	}
+	for _, node := range []string{"", "%s3", "a%s", "a%s0", "a%s03", "a%s3%s3", "a%2f", "a%sx"} {
+		if name, slot, ok := zkbackend.ParseDir(node); ok {
+			t.Errorf("ParseDir(%q) = %q, %d, want none", node, name, slot)
+		}
+	}
+}
+
 func FuzzEscape(f *testing.F) {
 	f.Add("a/b", "a%2Fb")
 	f.Add(".", "%2E")

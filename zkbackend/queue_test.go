@@ -75,7 +75,7 @@ func TestWaitersThatLeft(t *testing.T) {
 	})
 }
 
-// Where the sequence numbers of a lock's node have come to their end, the order is that of the
+// Where the sequence numbers of a lock's node have come to their end, the order is the one of the
 // czxids.
 func TestSequenceThatOverflows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -45,6 +45,9 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	l.mu.Lock()
 	path = l.path
+	if remains == oneNode && l.granted && l.dirVersion >= 0 {
+		l.freed.remember(l.dir, l.dirVersion)
+	}
 	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
 	l.mu.Unlock()
 	s.untrack(path)

@@ -22,13 +22,14 @@ const (
 )
 
 // maxRefused is how many nodes that may not be read are sorted out in one renewal: each one costs a
-// request, each time.
+// request, each time. The same number of nodes are looked at to which somebody has written.
 const maxRefused = 10
 
 // nodeAt is the node of the lock with that index in a call of Renew.
 type nodeAt struct {
 	i    int
 	path string
+	lock *lock
 }
 
 // Renew has the quorum check the nodes, many in one request, which counts as a write. Reads
@@ -37,7 +38,7 @@ func (d *zkDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 	bySession := make(map[*session][]nodeAt)
 	for i, l := range locks {
 		if s, path := l.(*lock).position(); path != "" {
-			bySession[s] = append(bySession[s], nodeAt{i, path})
+			bySession[s] = append(bySession[s], nodeAt{i, path, l.(*lock)})
 		} else {
 			report(i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
 		}
@@ -66,17 +67,19 @@ func portion(renewals []nodeAt) int {
 	return len(renewals)
 }
 
-// renew reports each lock. The request fails as a whole if a node is missing, or may not be read
-// any more, and names the first such node; then it is repeated without that node.
+// renew reports each lock. The request fails as a whole if a node is missing, has another version, or
+// may not be read any more, and names the first such node; then it is repeated without that node, or
+// with its version. What has another version is marked by an operator, or somebody else has written to
+// it.
 func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int, driver.Instant, error)) {
 	renewals = slices.Clone(renewals)
-	refused := 0
+	refused, rewritten := 0, 0
 	for len(renewals) > 0 {
-		paths := make([]string, len(renewals))
+		nodes := make([]zkconn.Version, len(renewals))
 		for i, r := range renewals {
-			paths[i] = r.path
+			nodes[i] = zkconn.Version{Path: r.path, Version: r.lock.knownVersion()}
 		}
-		base, bad, err := s.check(ctx, paths)
+		base, bad, err := s.check(ctx, nodes)
 		switch {
 		case err == nil:
 			for _, r := range renewals {
@@ -86,6 +89,14 @@ func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int,
 		case bad >= 0 && errors.Is(err, zk.ErrNoNode):
 			report(renewals[bad].i, 0, fmt.Errorf("%w: %w", locker.ErrLost, errRemoved))
 			renewals = slices.Delete(renewals, bad, bad+1)
+		case bad >= 0 && errors.Is(err, zk.ErrBadVersion) && rewritten < maxRefused:
+			err := s.readOwn(renewals[bad].lock, renewals[bad].path)
+			if err == nil {
+				rewritten++
+			} else if !zkconn.Broken(err) {
+				report(renewals[bad].i, 0, err)
+				renewals = slices.Delete(renewals, bad, bad+1)
+			}
 		case bad >= 0 && refused < maxRefused:
 			refused++
 			report(renewals[bad].i, 0, explain(err))
@@ -102,13 +113,13 @@ func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int,
 	}
 }
 
-// check has the quorum check that nodes exist and may be read, and returns the Base of the
-// session's leases. bad is the index of the first node for which that isn't so, or -1.
-func (s *session) check(ctx context.Context, paths []string) (base driver.Instant, bad int, err error) {
+// check has the quorum check that nodes exist, have these versions and may be read, and returns the Base
+// of the session's leases. bad is the index of the first node for which that isn't so, or -1.
+func (s *session) check(ctx context.Context, nodes []zkconn.Version) (base driver.Instant, bad int, err error) {
 	if err := s.conn.Ready(ctx); err != nil {
 		return 0, -1, err
 	}
-	sent, bad, err := s.conn.Check(paths)
+	sent, bad, err := s.conn.Check(nodes)
 	if err != nil {
 		return 0, bad, err
 	}

@@ -37,7 +37,7 @@ type server struct {
 	all      sync.WaitGroup          // its goroutines
 }
 
-// request is what a client asks. path is that of the first operation.
+// request is what a client asks. path is the first operation's.
 type request struct {
 	session int64
 	op      string

@@ -27,8 +27,8 @@ type session struct {
 	mu        sync.Mutex
 	proof     *proof            // nil until the session was confirmed
 	retired   error             // why no new acquisitions use this session any more
-	nodes     map[string]*lock  // those of this session, by path
-	unwatched []*lock           // those of them that are not watched yet
+	nodes     map[string]*lock  // the locks of this session, by path
+	unwatched []*lock           // the ones that are not watched yet
 	watched   map[string]*watch // nodes whose end is waited for
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
@@ -27,7 +28,7 @@ func (s *session) watch(path string) (*watch, error) {
 	w := &watch{over: make(chan struct{})}
 	s.watched[path] = w // before the request, so that no event is missed
 	s.mu.Unlock()
-	_, _, err := s.conn.GetAndWatch(path)
+	_, _, _, err := s.conn.GetAndWatch(path)
 	if err != nil {
 		s.endWatch(path, errors.Is(err, zk.ErrNoNode))
 	}
@@ -71,18 +72,37 @@ func (s *session) watchOwnNodes() {
 		if path == "" || !s.isTracked(path) {
 			continue
 		}
-		_, sent, err := s.conn.GetAndWatch(path)
-		switch {
-		case zkconn.Broken(err): // the next heartbeat tries again
+		if err := s.readOwn(l, path); zkconn.Broken(err) { // the next heartbeat tries again
 			s.mu.Lock()
 			s.unwatched = append(s.unwatched, unwatched[i:]...)
 			s.mu.Unlock()
 			return
-		case errors.Is(err, zk.ErrNoNode):
-			s.NodeDeleted(path)
 		}
-		s.answered(sent, driver.Now())
 	}
+}
+
+// readOwn reads an own node, and watches it. The lease is lost if the node is gone, or if an operator has
+// marked it; the error says that, too.
+func (s *session) readOwn(l *lock, path string) error {
+	data, stat, sent, err := s.conn.GetAndWatch(path)
+	if zkconn.Broken(err) {
+		return err
+	}
+	s.answered(sent, driver.Now())
+	if errors.Is(err, zk.ErrNoNode) {
+		s.NodeDeleted(path)
+		return fmt.Errorf("%w: %w", locker.ErrLost, errRemoved)
+	}
+	if err != nil {
+		return explain(err)
+	}
+	if _, breach := kit.ReadMarked(string(data)); breach != nil {
+		err := driver.Broken(*breach)
+		l.notifyLost(err)
+		return err
+	}
+	l.noteVersion(path, stat.Version)
+	return nil
 }
 
 // NodeChanged is called when somebody has written to a watched node, which ends the watch: waiters

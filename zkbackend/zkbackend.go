@@ -54,7 +54,7 @@
 // the next address of that name. If no more servers are named than a minority has, such as one of
 // three, the Locker promises [locker.ToleranceNone].
 //
-// The parameters, all optional:
+// The parameters, all optional, each with its default after the colon if it has one:
 //
 //	ttl      of leases that don't ask for one: 30s, or the longest that the servers allow
 //	addr     HOST:PORT of a further server; may be repeated
@@ -104,7 +104,7 @@ const (
 	defaultTick   = 2 * time.Second // ZooKeeper's
 )
 
-// Option changes what [New] makes.
+// Option changes what [New] makes. With an invalid value New fails: the error matches [locker.ErrOption].
 type Option func(*config)
 
 type config struct {
@@ -184,5 +184,5 @@ func newLocker(ctx context.Context, c config) (locker.Locker, error) {
 	}
 	// ObeysContext isn't declared: a request of go-zookeeper has no context, and ends only with its
 	// answer or its connection.
-	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL}), nil
+	return driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots}), nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -10,16 +11,17 @@ import (
 // noticeAfter is how long a wait may take before the user sees a line about it.
 const noticeAfter = 250 * time.Millisecond
 
-func (r *runner) tellOfWait() {
-	if !r.quiet && !r.noWait {
-		say(r.stderr, "waiting for "+r.name)
+func (a *acquirer) tellOfWait() {
+	if !a.quiet && !a.noWait {
+		say(a.stderr, "waiting for "+a.name)
 	}
 }
 
 // await calls f, which ends when cancel is called, and returns its result. A signal cancels f, and
-// after a second signal await no longer waits for f; the error then has the signal's exit code,
-// whatever f returned. notice, if it isn't nil, is called once when f takes long.
-func await[T any](r *runner, cancel context.CancelCauseFunc, notice func(), f func() (T, error)) (T, error) {
+// so does a.gone; after a second signal await no longer waits for f. The error then has the exit
+// code for that, whatever f returned; but an error that f had found before a.gone goes first.
+// notice, if it isn't nil, is called once when f takes long.
+func await[T any](a *acquirer, cancel context.CancelCauseFunc, notice func(), f func() (T, error)) (T, error) {
 	type result struct {
 		value T
 		err   error
@@ -36,18 +38,26 @@ func await[T any](r *runner, cancel context.CancelCauseFunc, notice func(), f fu
 		defer timer.Stop()
 	}
 	var interrupted *exitError
+	bySignal, gone := false, a.gone
 	for {
 		select {
-		case sig := <-r.signals:
+		case <-gone:
+			gone = nil
+			if interrupted == nil {
+				interrupted = &exitError{code: exitHeld, err: fmt.Errorf("no longer waiting for %s: the input has ended, or the process that wants it has", a.name)}
+				cancel(interrupted)
+			}
+		case sig := <-a.signals:
 			if interrupted != nil {
 				var zero T
 				return zero, interrupted
 			}
-			interrupted = r.interruption(sig)
+			interrupted, bySignal = a.interruption(sig), true
 			cancel(interrupted)
 		case res := <-got:
+			found := res.err != nil && !errors.Is(res.err, context.Canceled)
 			switch {
-			case interrupted != nil:
+			case interrupted != nil && (bySignal || !found):
 				return res.value, interrupted
 			case res.err != nil:
 				return res.value, lockFailure(res.err)
@@ -57,10 +67,10 @@ func await[T any](r *runner, cancel context.CancelCauseFunc, notice func(), f fu
 	}
 }
 
-func (r *runner) interruption(sig os.Signal) *exitError {
-	exit := &exitError{code: exitSignal + signalNumber(sig), interrupt: r.tty.interruption(sig, false)}
-	if !r.quiet {
-		exit.err = fmt.Errorf("no longer waiting for %s: %v", r.name, sig)
+func (a *acquirer) interruption(sig os.Signal) *exitError {
+	exit := &exitError{code: exitSignal + signalNumber(sig), interrupt: a.tty.interruption(sig, false)}
+	if !a.quiet {
+		exit.err = fmt.Errorf("no longer waiting for %s: %v", a.name, sig)
 	}
 	return exit
 }

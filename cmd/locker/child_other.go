@@ -27,6 +27,10 @@ func signalNumber(sig os.Signal) int {
 	return 15
 }
 
+// endsHold reports whether a signal is meant for this process alone: the console sends Ctrl-C to all
+// its processes.
+func endsHold(sig os.Signal) bool { return sig == syscall.SIGTERM }
+
 type child struct {
 	cmd       *exec.Cmd
 	changed   chan struct{}  // closed when CMD has ended

@@ -24,6 +24,10 @@ func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIP
 
 func signalNumber(sig os.Signal) int { return int(sig.(syscall.Signal)) }
 
+// endsHold reports whether a signal is meant for this process alone: a terminal sends the others to
+// its whole job.
+func endsHold(sig os.Signal) bool { return sig == syscall.SIGTERM }
+
 // child is CMD: the leader of a process group of its own, so that signals reach what it has started
 // as well, and this program can outlive them. One goroutine uses it.
 //

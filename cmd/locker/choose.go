@@ -14,14 +14,16 @@ import (
 )
 
 const chooseLong = `Asks what the lock is for, and says which backend to take, why, and what it does not promise. Often
-no lock is needed at all. On a terminal it asks for what the flags leave open; elsewhere it names
-the first flag that is missing. docs/choosing.md has the same flow, with more about each step.
+no lock is needed at all. It prints the Go code that opens the backend, with the requirements that
+follow from the answers. With several places of data the strictest one decides. On a terminal it
+asks for what the flags leave open; elsewhere it names the first flag that is missing.
+docs/choosing.md has the same flow, with more about each step.
 
   locker choose --work other --among network --for correctness --have redis,postgres --data postgres`
 
 func newChoose() *cobra.Command {
 	var require []string
-	flags := make(map[string]*string)
+	flags := make(map[string]func() string)
 	cmd := &cobra.Command{
 		Use:   "choose",
 		Short: "Find the backend for a purpose",
@@ -37,7 +39,7 @@ func newChoose() *cobra.Command {
 				if !cmd.Flags().Changed(q.Key) {
 					continue
 				}
-				if answers[q.Key], err = q.Parse(*flags[q.Key]); err != nil {
+				if answers[q.Key], err = q.Parse(flags[q.Key]()); err != nil {
 					return fmt.Errorf("--%s: %w", q.Key, err)
 				}
 			}
@@ -52,7 +54,13 @@ func newChoose() *cobra.Command {
 		},
 	}
 	for _, q := range choice.Questions {
-		flags[q.Key] = cmd.Flags().String(q.Key, "", q.Usage())
+		if q.Many {
+			words := cmd.Flags().StringSlice(q.Key, nil, q.Usage())
+			flags[q.Key] = func() string { return strings.Join(*words, ",") }
+		} else {
+			word := cmd.Flags().String(q.Key, "", q.Usage())
+			flags[q.Key] = func() string { return *word }
+		}
 		var words []string
 		for _, o := range q.Options {
 			words = append(words, o.Word)
@@ -91,6 +99,9 @@ func askOne(w io.Writer, in *bufio.Scanner, q choice.Question) ([]string, error)
 	}
 	prompt := "> "
 	if q.Many {
+		prompt = "one or more, with commas between them > "
+	}
+	if q.None {
 		prompt = "one or more, with commas between them, or none > "
 	}
 	_, _ = io.WriteString(w, text) // if this fails, there is nobody to read about it
@@ -124,7 +135,10 @@ func adviceText(a choice.Advice) string {
 	var b strings.Builder
 	b.WriteString(a.Take + "\n")
 	if a.URL != "" {
-		b.WriteString("\n  " + a.URL + "\n")
+		b.WriteString("\n  " + a.URL + "\n\nIn Go:\n\n")
+		for line := range strings.Lines(openCode(a)) {
+			b.WriteString(strings.TrimRight("  "+line, " \n") + "\n")
+		}
 	}
 	for _, part := range []struct {
 		head  string

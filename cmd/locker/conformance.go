@@ -110,7 +110,7 @@ func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []c
 	if err := l.Close(); err != nil {
 		return err
 	}
-	url, remove, err := scratch(url)
+	url, remove, err := scratch(url, "conformance-")
 	if err != nil {
 		return err
 	}
@@ -119,15 +119,15 @@ func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []c
 	return conformance.Evaluate(ctx, harness(url, g, o.ttl), cases, results.add) //nolint:contextcheck // cases have contexts of their own
 }
 
-// scratch makes a directory of the suite's own in the directory that a URL of the file backend
-// names, because lock files stay, and returns its URL and what removes it. It leaves other URLs
-// alone. The URL is one that could be opened.
-func scratch(rawURL string) (own string, remove func() error, err error) {
+// scratch makes a new directory in the directory that a URL of the file backend names, because lock
+// files stay, and returns its URL and what removes it. name is how the directory's name begins. It
+// leaves other URLs alone. The URL is one that could be opened.
+func scratch(rawURL, name string) (own string, remove func() error, err error) {
 	u, err := url.Parse(rawURL)
 	if err != nil || u.Scheme != "file" {
 		return rawURL, func() error { return nil }, nil
 	}
-	dir, err := os.MkdirTemp(u.Path, "conformance-")
+	dir, err := os.MkdirTemp(u.Path, name)
 	if err != nil {
 		return "", nil, err
 	}

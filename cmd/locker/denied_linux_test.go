@@ -19,7 +19,7 @@ func init() {
 // helpPowerless becomes locker.
 func helpPowerless(args []string) {
 	const prCapBSetDrop, capKill = 24, 5
-	runtime.LockOSThread() // whose capabilities are those of what it executes
+	runtime.LockOSThread() // whose capabilities a program that it executes has
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prCapBSetDrop, capKill, 0); errno != 0 {
 		exitOn(errno)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The codes are in a range that commands rarely use: above those of curl (to 99), apt-get and
-// setlock (100, 111), below Python's 120, those of xargs, timeout and docker (123 to 125), the
-// shells' 126 and 127, and the signals. Those of sysexits(3), 64 to 78, would say the same things,
+// The codes are in a range that commands rarely use: above curl's (to 99), apt-get and
+// setlock (100, 111), below Python's 120, the codes of xargs, timeout and docker (123 to 125), the
+// shells' 126 and 127, and the signals. The codes of sysexits(3), 64 to 78, would say the same things,
 // but many commands return them.
 const (
 	exitOutput     = 1

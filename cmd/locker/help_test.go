@@ -18,6 +18,17 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+func TestHelpFitsTheTerminal(t *testing.T) {
+	for _, command := range []string{"hold", "bench"} {
+		_, help, _ := runToEnd(t, environ(t), "help", command)
+		for i, line := range strings.Split(help, "\n") {
+			if len(line) > 102 {
+				t.Errorf("%s: line %d of the help has %d characters: %q", command, i+1, len(line), line)
+			}
+		}
+	}
+}
+
 func TestHelpAndDocumentsListTheExitCodes(t *testing.T) {
 	code, help, stderr := runToEnd(t, environ(t), "run", "--help")
 	if code != 0 || stderr != "" {

@@ -13,13 +13,14 @@ import (
 // exitChecked is the code of a --check that has found what it looks for.
 const exitChecked = 1
 
-// openInspector opens a backend that can tell who holds a lock. rawURL and given are --backend.
-func openInspector(ctx context.Context, rawURL string, given bool) (locker.Locker, error) {
+// openInspector opens a backend that can tell who holds a lock, and promises more. rawURL and given
+// are --backend.
+func openInspector(ctx context.Context, rawURL string, given bool, more ...locker.Requirement) (locker.Locker, error) {
 	rawURL, err := backendURL(rawURL, given)
 	if err != nil {
 		return nil, err
 	}
-	l, err := open(ctx, rawURL, []locker.Requirement{locker.InspectionHolder})
+	l, err := open(ctx, rawURL, append(more, locker.InspectionHolder))
 	if err != nil {
 		return nil, lockFailure(err)
 	}

@@ -23,7 +23,7 @@ func sampleStatuses(now time.Time) []statusRow {
 		{Key: "-9", Waiting: 1},
 		{Name: " c", Key: "k:c", Holder: &locker.Party{}, Waiting: -1, Partial: []locker.Party{{Owner: "0d", Token: 8}}},
 	} {
-		rows = append(rows, rowOf(s, now))
+		rows = append(rows, rowOf("etcd", s, now))
 	}
 	return rows
 }
@@ -42,6 +42,39 @@ a             4s       26s      0        1795221171926053  "deploy by \u202ealic
 	}
 	if got := rowsText(nil, 0); got != "0 locks, 0 waiting (0s)\n" {
 		t.Errorf("the list of nothing is %q", got)
+	}
+	unknown := []statusRow{rowOf("etcd", locker.Status{Name: "a", Waiting: -1}, time.Now())} // as on files
+	if got := rowsText(unknown, 0); !strings.HasSuffix(got, "1 lock (0s)\n") {
+		t.Errorf("where nobody knows who waits the list is %q", got)
+	}
+}
+
+func TestSlotsInWords(t *testing.T) {
+	for slot, want := range map[int]string{0: "a", 3: "a, permit 3", locker.LineSlot: "a, line for permits"} {
+		row := rowOf("etcd", locker.Status{Name: "a", Slot: slot, Key: "k", Waiting: 1}, time.Now())
+		if got := row.title(); got != want {
+			t.Errorf("slot %d is called %q, want %q", slot, got, want)
+		}
+		if top := topRow(row); top.Name != "a" || top.Slot != slot || top.Title != want {
+			t.Errorf("slot %d is row %+v of top", slot, top)
+		}
+	}
+	if got := rowOf("etcd", locker.Status{Slot: 2, Key: "k"}, time.Now()).title(); got != "(key k), permit 2" {
+		t.Errorf("a permit without a name is called %q", got)
+	}
+}
+
+// A lock in a file ends with a process, and not with a session of a server.
+func TestWhatALockEndsWith(t *testing.T) {
+	for _, test := range []struct{ backend, session, want string }{
+		{"file", "4711", "process 4711"},
+		{"file", "0", "process of another namespace"},
+		{"etcd", "694d9fb1c5a2d707", "session 694d9fb1c5a2d707"},
+	} {
+		row := rowOf(test.backend, locker.Status{Name: "a", Holder: &locker.Party{Session: test.session}, Waiting: -1}, time.Now())
+		if _, who := row.holderText(); who != test.want || !strings.Contains(row.text(test.backend), "held by  "+test.want+"\n") {
+			t.Errorf("on %s a holder with %s is %q in ls, and show prints\n%s", test.backend, test.session, who, row.text(test.backend))
+		}
 	}
 }
 
@@ -67,7 +100,7 @@ func TestShowInWords(t *testing.T) {
 func TestHeldLonger(t *testing.T) {
 	now := time.Now()
 	row := func(name string, holder *locker.Party) statusRow {
-		return rowOf(locker.Status{Name: name, Holder: holder}, now)
+		return rowOf("etcd", locker.Status{Name: name, Holder: holder}, now)
 	}
 	old, short := row("old", &locker.Party{Since: now.Add(-2 * time.Hour)}), row("short", &locker.Party{Since: now.Add(-time.Second)})
 	asked, free := row("asked", &locker.Party{Asked: now.Add(-2 * time.Hour)}), row("free", nil)
@@ -137,7 +170,7 @@ func TestListForPrograms(t *testing.T) {
 func TestTimesThatJSONCannotHave(t *testing.T) {
 	for _, at := range []time.Time{time.UnixMicro(-9e18), time.UnixMicro(1e18), time.UnixMicro(math.MaxInt64),
 		time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.FixedZone("", -3600))} {
-		row := rowOf(locker.Status{Name: "bad", Holder: &locker.Party{Since: at, Asked: at}, Waiters: []locker.Party{{Asked: at}}}, time.Now())
+		row := rowOf("etcd", locker.Status{Name: "bad", Holder: &locker.Party{Since: at, Asked: at}, Waiters: []locker.Party{{Asked: at}}}, time.Now())
 		for what, text := range map[string]string{"json": row.json(), "a list in json": rowsJSON([]statusRow{row}), "ndjson": rowsNDJSON([]statusRow{row})} {
 			if !strings.Contains(text, `"bad"`) || strings.Contains(text, "since") || strings.Contains(text, "asked") {
 				t.Errorf("%s with the time %v is %q, want it without times", what, at, text)
@@ -182,17 +215,28 @@ func TestLsAndShow(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := strconv.FormatInt(int64(lease.Token()), 10)
+	permit, err := locker.AcquirePermit(t.Context(), l, "pool", 1, locker.WithHolder("worker"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = permit.Release(t.Context()) }()
 	for _, test := range []struct {
 		args []string
 		code int
 		want string
 	}{
 		{[]string{"ls"}, 0, token},
-		{[]string{"ls", "deploy/"}, 0, "1 locks, 0 waiting"},
+		{[]string{"ls", "deploy/"}, 0, "1 lock ("},
 		{[]string{"ls", "--holder", "alice"}, 0, "alice's deploy"},
 		{[]string{"ls", "--holder", "bob"}, 0, "0 locks, 0 waiting"},
 		{[]string{"ls", "other/"}, 0, "0 locks, 0 waiting"},
 		{[]string{"ls", "--check"}, exitChecked, "deploy/a"},
+		{[]string{"ls", "pool"}, 0, "pool, permit 1"},
+		{[]string{"ls", "--format", "ndjson", "pool"}, 0, `"slot":1`},
+		{[]string{"show", "--check", "pool"}, exitChecked, "  free\n"},
+		{[]string{"show", "--permits", "--check", "pool"}, 0, "pool on file: 1 permit held, 0 waiting\npool, permit 1 on file, key "},
+		{[]string{"show", "--permits", "--format", "json", "pool"}, 0, `"slot": 1`},
+		{[]string{"show", "--permits", "--check", "deploy/a"}, exitChecked, "deploy/a on file: 0 permits held, 0 waiting\n"},
 		{[]string{"ls", "--check", "other/"}, 0, ""},
 		{[]string{"ls", "--held-longer", "1h", "--check"}, 0, "0 locks"},
 		{[]string{"ls", "--format", "ndjson"}, 0, `"token":"` + token + `"`},
@@ -211,9 +255,9 @@ func TestLsAndShow(t *testing.T) {
 func TestHolderOfARun(t *testing.T) {
 	own := locker.DefaultHolder()
 	head := own[:strings.LastIndexByte(own, '/')+1]
-	for command, want := range map[string]string{"/opt/report.sh": head + "report.sh (run)", "a\nb": own, strings.Repeat("x", 300): own} {
-		if got := holderOf(command); got != want {
-			t.Errorf("a run of %.20q says %q of itself, want %q", command, got, want)
+	for program, want := range map[string]string{"report.sh (run)": head + "report.sh (run)", "a\nb": own, strings.Repeat("x", 300): own} {
+		if got := holderOf(program); got != want {
+			t.Errorf("the holder for %.20q says %q of itself, want %q", program, got, want)
 		}
 	}
 }

@@ -23,6 +23,9 @@ could get in if the holder isn't heard of any more. HOLDER is what the holder sa
 HOST/PID/PROGRAM unless it has set another text; else its session or owner. What the service doesn't
 know is left out.
 
+"NAME, permit 3" is a permit of NAME (see locker run --permits), and no lock of that name. Who waits
+for any permit of NAME waits in "NAME, line for permits". In JSON they have a slot: 3, and -1.
+
 --held-longer takes a time with "≤" as it is, so such a lock may have been held for less. A lock of
 which the service doesn't know since when it is held is left out, with a warning. If the service
 tells it of no lock that a Locker holds, the exit code is 116.
@@ -102,7 +105,7 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 		if err != nil {
 			return lockFailure(err)
 		}
-		row := rowOf(s, began)
+		row := rowOf(l.Guarantees().Backend, s, began)
 		if o.holder != "" && (row.Holder == nil || !strings.Contains(row.Holder.Label, o.holder)) {
 			continue
 		}
@@ -178,7 +181,7 @@ func (o *lsOptions) order(rows []statusRow) {
 		case "waiting":
 			by = cmp.Compare(b.Waiting, a.Waiting)
 		}
-		return cmp.Or(by, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(by, cmp.Compare(a.Name, b.Name), cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Key, b.Key))
 	})
 }
 

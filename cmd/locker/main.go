@@ -1,20 +1,23 @@
 // Locker runs commands under a lock, and shows what the backends of this project promise.
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
+//	locker hold NAME                          hold a lock for a program in any language
 //	locker ls [PREFIX]                        list the locks that are held or waited for
 //	locker show NAME                          show who holds a lock and who waits for it
+//	locker break NAME                         take a lock away from its holder
 //	locker top [PREFIX]                       show the locks on the terminal while they change
 //	locker ui [PREFIX]                        show the locks in a browser while they change
 //	locker conformance                        run the test suite on your lock service
+//	locker bench                              measure your lock service
 //	locker choose                             find the backend for a purpose
 //	locker demo                               show what a fencing token is for
 //	locker matrix                             print the decision matrix of all backends
 //	locker version                            print what this program was built from
 //
-// The backend of run, ls, show, top and ui comes from --backend or LOCKER_URL; without either, locks are
-// files in a private directory of the user. CMD finds LOCKER_NAME and LOCKER_TOKEN in its
-// environment. It also finds LOCKER_HELD, which tells a locker run in CMD which locks are held
-// around it. docs/command.md has the details.
+// The backend of run, hold, ls, show, break, top, ui, conformance and bench comes from --backend or
+// LOCKER_URL; without either, locks are files in a private directory of the user. CMD finds
+// LOCKER_NAME and LOCKER_TOKEN in its environment. It also finds LOCKER_HELD, which tells a locker
+// run in CMD which locks are held around it. docs/command.md has the details.
 //
 // # Exit codes
 //
@@ -28,9 +31,13 @@
 //	126  CMD can't be started
 //	127  CMD was not found
 //
-// The other commands return 0, 1 when a case of the suite has failed, --check has found something,
-// or output can't be written, 116 or 117; conformance, demo, top and ui also return 128+n when
-// signal n ended them.
+// The code of hold is 0 when the lock was released, 128+n when signal n ended the lease or the wait,
+// 1 when nobody has read its output, and 116 to 119 as with run.
+//
+// The other commands return 0, 1 when a case of the suite has failed, bench has found that leases
+// are lost, or nearly, --check has found something, break has taken nothing away, or output can't be
+// written, 116 or 117; conformance, bench, break, demo, top and ui also return 128+n when signal n
+// ended them.
 package main
 
 import (
@@ -64,7 +71,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(flagError)
 	root.Version = buildVersion()
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.AddCommand(newRun(), newLs(), newShow(), newTop(), newUI(), newChoose(), newConformance(), newHolder(), newDemo(), newMatrix(), newVersion())
+	root.AddCommand(newRun(), newHold(), newLs(), newShow(), newBreak(), newTop(), newUI(), newChoose(), newConformance(), newHolder(), newBench(), newDemo(), newMatrix(), newVersion())
 	root.SetHelpCommand(newHelp())
 	checkCompletion(root)
 	return root

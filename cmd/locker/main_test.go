@@ -114,6 +114,10 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--wait", "0s", "x", "--", "true"}, "--wait must be positive"},
 		{[]string{"run", "--wait", "10", "x", "--", "true"}, "--wait is invalid: want a time with its unit, such as 5s"},
 		{[]string{"run", "--wait", "1s", "--no-wait", "x", "--", "true"}, "exclude each other"},
+		{[]string{"run", "--at-least", "0s", "x", "--", "true"}, "invalid option: minimum hold 0s: want a positive time"},
+		{[]string{"run", "--at-least", "2s", "--max-hold", "1s", "x", "--", "true"}, "invalid option: minimum hold 2s: want at most the longest hold, 1s"},
+		{[]string{"run", "--no-wait", "--held-code", "256", "x", "--", "true"}, "--held-code must be from 0 to 255"},
+		{[]string{"run", "--held-code", "0", "x", "--", "true"}, "--held-code needs --no-wait or --wait"},
 		{[]string{"run", "--grace", "-1s", "x", "--", "true"}, "--grace must not be negative"},
 		{[]string{"run", "--require", "luck", "x", "--", "true"}, `"luck" is unknown (known: efficiency, correctness, `},
 		{[]string{"run", "--require", "order-fifo", "x", "--", "true"}, "order must be FIFO or better"},
@@ -122,6 +126,22 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "--backend", "mem://", "x", "--", "true"}, "only one process sees locks of mem"},
 		{[]string{"run", "--backend", "nosuch://", "x", "--", "true"}, `no backend for scheme "nosuch"`},
 		{[]string{"run", "--backend", "file:///tmp/x?fast=1", "x", "--", "true"}, `unknown parameter "fast"`},
+		{[]string{"hold"}, "hold wants one NAME"},
+		{[]string{"hold", "x", "y"}, "hold wants one NAME"},
+		{[]string{"hold", "x", "--", "true"}, "hold wants one NAME"},
+		{[]string{"hold", ""}, "invalid lock name: empty"},
+		{[]string{"hold", "--grace", "1s", "x"}, "unknown flag: --grace"},
+		{[]string{"hold", "--wait", "1s", "--no-wait", "x"}, "exclude each other"},
+		{[]string{"hold", "--ttl", "-1s", "x"}, "TTL -1s: want a positive time"},
+		{[]string{"hold", "--backend", "mem://", "x"}, "only one process sees locks of mem"},
+		{[]string{"hold", "redis://u:p@h"}, "NAME looks like a URL"},
+		{[]string{"bench", "x"}, "bench has no arguments"},
+		{[]string{"bench", "--format", "xml"}, `"xml" is unknown (known: text, json)`},
+		{[]string{"bench", "--leases", "0"}, "--leases 0: want a number from 1 to 100000"},
+		{[]string{"bench", "--for", "1h"}, "--for 1h0m0s: want a time from 100ms to 10m0s"},
+		{[]string{"bench", "--ttl", "-1s"}, "TTL -1s: want a positive time"},
+		{[]string{"bench", "--ttl", "10s"}, "a TTL"},
+		{[]string{"bench", "--backend", "mem://"}, "only one process sees locks of mem"},
 		{[]string{"matrix", "--format", "xml"}, `"xml" is unknown (known: text, markdown, json)`},
 		{[]string{"matrix", "x"}, "matrix has no arguments"},
 		{[]string{"ls", "a", "b"}, "ls wants one PREFIX"},
@@ -192,6 +212,7 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	check(t, environ(t), "run", url, "x", "--", "true")
 	check(t, environ(t), "ls", url)
 	check(t, environ(t), "show", url)
+	check(t, environ(t), "hold", url)
 	check(t, environ(t), "run", "--bakend="+url, "x", "--", "true")
 	check(t, environ(t), "run", "--wait", url, "x", "--", "true")
 	check(t, environ(t, "LOCKER_URL="+url), "run", "x")
@@ -205,6 +226,8 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		{"matrix", "--format", "%"},
 		{"ls", "--sort", "%"},
 		{"show", "%", "%"},
+		{"hold", "%", "%"},
+		{"hold", "--wait", "%", "x"},
 		{"matrix", "%"},
 		{"choose", "--work", "%"},
 		{"choose", "--have", "redis,%"},
@@ -216,6 +239,9 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		{"conformance", "--run", "%("},
 		{"conformance", "--run", "%"},
 		{"conformance", "--format", "%"},
+		{"bench", "--format", "%"},
+		{"bench", "--for", "%"},
+		{"bench", "%"},
 		{"help", "%"},
 		{"completion", "%"},
 		{"completion", "bash", "%"},

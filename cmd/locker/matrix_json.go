@@ -21,6 +21,7 @@ type matrixRow struct {
 	Revocation       string    `json:"revocation"`
 	RestartLeaves    string    `json:"restart_leaves"`
 	Inspection       string    `json:"inspection"`
+	Break            string    `json:"break"`
 	RoundTrips       int       `json:"round_trips"`
 	OperationalCost  string    `json:"operational_cost"`
 }
@@ -52,6 +53,7 @@ func matrixJSON(rows []locker.Guarantees) string {
 			Revocation:      valueOf(g.Revocation, "unseen", "renewal", "at-once"),
 			RestartLeaves:   valueOf(g.Restart, "nothing", "as-persisted", "tokens", "leases"),
 			Inspection:      valueOf(g.Inspection, "none", "holder", "queue"),
+			Break:           valueOf(g.Break, "none", "renewal", "at-once"),
 			RoundTrips:      g.RoundTrips,
 			OperationalCost: valueOf(g.Cost, "none", "low", "medium", "high"),
 		}

@@ -31,6 +31,7 @@ func sample() []locker.Guarantees {
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionNone,
+		Break:      locker.BreakNone,
 		Cost:       locker.CostNone,
 	}
 	high := locker.Guarantees{
@@ -46,6 +47,7 @@ func sample() []locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakAtOnce,
 		RoundTrips: 1,
 		Cost:       locker.CostHigh,
 	}
@@ -125,7 +127,7 @@ func TestMatrixJSONHasTheNamesOfRequirements(t *testing.T) {
 			have, known := map[string]string{
 				"scope": rows[0].Scope, "tolerance": rows[0].FaultTolerance, "exclusion": rows[0].MutualExclusion, "fencing": rows[0].Fencing,
 				"clocks": rows[0].ClocksAssumed, "order": rows[0].Order, "waiting": rows[0].Waiting, "revocation": rows[0].Revocation,
-				"restart": rows[0].RestartLeaves, "inspection": rows[0].Inspection,
+				"restart": rows[0].RestartLeaves, "inspection": rows[0].Inspection, "break": rows[0].Break,
 			}[field]
 			if known && !met && have != value {
 				t.Errorf("--require %s: the first value that meets it is %q in JSON", r.name, have)
@@ -142,7 +144,7 @@ func everyValue() []locker.Guarantees {
 		rows = append(rows, locker.Guarantees{
 			Scope: locker.Scope(n), Tolerance: locker.Tolerance(n), Exclusion: locker.Exclusion(n), Fencing: locker.Fencing(n), Clocks: locker.Clocks(n),
 			Order: locker.Order(n), Waiting: locker.Waiting(n), Revocation: locker.Revocation(n), Restart: locker.Restart(n),
-			Inspection: locker.Inspection(n),
+			Inspection: locker.Inspection(n), Break: locker.Breaking(n),
 		})
 	}
 	return rows

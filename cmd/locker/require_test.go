@@ -22,6 +22,7 @@ func TestRequirements(t *testing.T) {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionQueue,
+		Break:      locker.BreakAtOnce,
 	}
 	lowest := locker.Guarantees{
 		Scope:      locker.ScopeProcess,
@@ -34,6 +35,7 @@ func TestRequirements(t *testing.T) {
 		Revocation: locker.RevocationUnseen,
 		Restart:    locker.RestartNothing,
 		Inspection: locker.InspectionNone,
+		Break:      locker.BreakNone,
 	}
 	names := requirementNames()
 	reqs, err := parseRequirements(names)

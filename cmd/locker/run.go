@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
-	"strings"
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +21,10 @@ CMD finds LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. I
 output of locker, and signals are passed on to its process group. The lock is released when CMD has
 ended. If the lease is lost, the group gets TERM, and KILL after --grace.
 
+With --permits 3, at most three runs of NAME with that number are under way at the same time, on all
+machines. CMD finds LOCKER_SLOT, from 1 to 3, which no other of them has, and the token is the
+slot's. Permits of NAME and the lock NAME don't exclude each other.
+
 The backend is a URL, given by --backend, or by LOCKER_URL in the environment, where it can't be
 seen in the list of processes. Without either, locks are files in a private directory of the user,
 which hold on this machine. A container has a directory of its own, so files are refused there.
@@ -34,19 +35,17 @@ The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while i
 
 const runExample = `  locker run nightly-report -- ./report.sh
   locker run --no-wait --quiet nightly-report -- ./report.sh    # for cron: not twice at a time
+  locker run --no-wait --quiet --held-code 0 --at-least 30s report -- ./report.sh    # once on all
+  locker run --permits 3 thumbnails -- sh -c './worker.sh "$LOCKER_SLOT"'
   locker run --wait 5m --require correctness deploy -- ./deploy.sh production`
 
 // runOptions are the flags of run.
 type runOptions struct {
-	backend string
-	require []string
-	ttl     time.Duration
-	wait    time.Duration
-	maxHold time.Duration
+	leaseOptions
+	atLeast time.Duration
 	grace   time.Duration
-	holder  string
-	noWait  bool
-	quiet   bool
+	held    int
+	permits int
 }
 
 func newRun() *cobra.Command {
@@ -80,96 +79,48 @@ func newRun() *cobra.Command {
 			return r.run()
 		},
 	}
+	o.addTo(cmd, "HOST/PID/CMD (run)")
 	flags := cmd.Flags()
-	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
-	flags.DurationVar(&o.wait, "wait", 0, "wait this long for the lock (default: without limit)")
-	flags.BoolVar(&o.noWait, "no-wait", false, "don't wait for the lock")
-	flags.DurationVar(&o.ttl, "ttl", 0, "a silent holder loses the lock after this time (default: the backend's)")
-	flags.DurationVar(&o.maxHold, "max-hold", 0, "end CMD's lease after this time (default: never)")
+	flags.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for this long, even if CMD ends before")
+	flags.IntVar(&o.held, "held-code", exitHeld, "exit `code` if the lock is held, with --no-wait or --wait")
+	flags.IntVar(&o.permits, "permits", 0, "get one of so many `permits` of NAME, not the lock NAME")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
-	flags.StringVar(&o.holder, "holder", "", "`TEXT` for locker ls and show, or - (default: HOST/PID/CMD (run))")
-	flags.StringSliceVar(&o.require, "require", nil, "`guarantee` that the backend must give (correctness, ...); may be repeated")
-	flags.BoolVarP(&o.quiet, "quiet", "q", false, "print nothing about waiting, nor about a lock that is held")
-	mustComplete(cmd, "require", requirementNames())
-	mustComplete(cmd, "backend", nil)
 	return cmd
-}
-
-// mustComplete gives the values of a flag to shells for completion. It panics for a flag that
-// doesn't exist.
-func mustComplete(cmd *cobra.Command, flag string, values []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err)
-	}
 }
 
 // runner is one run of CMD under a lock.
 type runner struct {
-	name    string
+	*acquirer
 	argv    []string
-	url     string
-	reqs    []locker.Requirement
-	opts    []locker.Option
-	wait    time.Duration // 0: without limit, unless noWait
-	noWait  bool
+	atLeast time.Duration // 0: the lock is given back when CMD has ended
 	grace   time.Duration
-	quiet   bool
-	stderr  io.Writer
-	signals chan os.Signal
-	tty     terminal
 }
 
 // runner checks everything that can be checked without asking the service.
 func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*runner, error) {
-	r := &runner{name: name, argv: argv, stderr: cmd.ErrOrStderr()}
-	r.wait, r.noWait, r.grace, r.quiet = o.wait, o.noWait, o.grace, o.quiet
 	given := cmd.Flags().Changed
 	switch {
-	case strings.Contains(name, "://") && strings.Contains(name, "@"): // its password would be shown in every message
-		return nil, errors.New("NAME looks like a URL with a user; a URL belongs to --backend or LOCKER_URL")
-	case o.noWait && given("wait"):
-		return nil, errors.New("--wait and --no-wait exclude each other")
-	case given("wait") && o.wait <= 0:
-		return nil, errors.New("--wait must be positive, such as 5m; --no-wait doesn't wait at all")
+	case o.held < 0 || o.held > 255:
+		return nil, errors.New("--held-code must be from 0 to 255")
+	case given("held-code") && !o.noWait && !given("wait"):
+		return nil, errors.New("--held-code needs --no-wait or --wait: without them locker waits until it has the lock")
+	case given("permits") && given("at-least"):
+		return nil, errors.New("--permits and --at-least exclude each other")
+	case given("permits") && (o.permits < 1 || o.permits > locker.MaxPermits):
+		return nil, fmt.Errorf("--permits must be from 1 to %d, such as 3", locker.MaxPermits)
 	case o.grace < 0:
 		return nil, errors.New("--grace must not be negative: want a time such as 10s")
 	}
-	if o.noWait {
-		r.opts = append(r.opts, locker.NoWait())
+	var opts []locker.Option
+	if given("at-least") {
+		opts = append(opts, locker.WithMinHold(o.atLeast))
 	}
-	if given("ttl") {
-		r.opts = append(r.opts, locker.WithTTL(o.ttl))
-	}
-	if given("max-hold") {
-		r.opts = append(r.opts, locker.WithMaxHold(o.maxHold))
-	}
-	if given("holder") {
-		r.opts = append(r.opts, locker.WithHolder(o.holder))
-	}
-	if _, err := locker.Resolve(name, r.opts...); err != nil {
+	a, err := o.acquirer(cmd, name, filepath.Base(argv[0])+" (run)", opts...)
+	if err != nil {
 		return nil, err
 	}
-	var err error
-	if r.reqs, err = parseRequirements(o.require); err != nil {
-		return nil, err
-	}
-	if r.url, err = backendURL(o.backend, given("backend")); err != nil {
-		return nil, err
-	}
-	if u, err := url.Parse(r.url); !given("holder") && (err != nil || !u.Query().Has("holder")) {
-		r.opts = append(r.opts, locker.WithHolder(holderOf(argv[0])))
-	}
-	return r, nil
-}
-
-// holderOf is what a run of CMD says of itself.
-func holderOf(command string) string {
-	own := locker.DefaultHolder()
-	text := own[:strings.LastIndexByte(own, '/')+1] + filepath.Base(command) + " (run)"
-	if _, err := locker.Resolve("name", locker.WithHolder(text)); err != nil { // the command's name is too long, or can't be shown
-		return own
-	}
-	return text
+	a.held, a.permits = o.held, o.permits
+	return &runner{acquirer: a, argv: argv, atLeast: o.atLeast, grace: o.grace}, nil
 }
 
 // run gets the lock, runs CMD and gives the lock back.
@@ -178,43 +129,24 @@ func (r *runner) run() (err error) {
 	if err != nil {
 		return startFailure(err)
 	}
-	r.signals = make(chan os.Signal, 16)
-	catch(r.signals, endingSignals)
 	surviveBrokenPipe()
-	r.tty = openTerminal()
-	defer r.tty.close()
-
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	if r.wait > 0 {
-		var stop context.CancelFunc
-		ctx, stop = context.WithTimeout(ctx, r.wait)
-		defer stop()
-	}
-	l, err := await(r, cancel, nil, func() (locker.Locker, error) { return open(ctx, r.url, r.reqs) })
-	if l != nil { // also when a signal came meanwhile
-		defer func() {
-			if closeErr := l.Close(); closeErr != nil {
-				flush(sayAside(r.stderr, closeErr.Error()))
-			}
-		}()
-	}
+	l, lease, err := r.obtain()
+	defer r.close(l)
 	if err != nil {
 		return err
-	}
-	lease, err := await(r, cancel, r.tellOfWait, func() (locker.Lease, error) { return r.acquire(ctx, l) })
-	if err != nil {
-		return r.explain(err, l.Guarantees())
 	}
 
 	cmd := exec.Command(path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.name))
+	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.subject()))
+	if r.permits > 0 {
+		cmd.Env = append(cmd.Env, "LOCKER_SLOT="+strconv.Itoa(locker.Slot(lease)))
+	}
 	reported, err := r.supervise(cmd, lease)
 	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as
 	// well.
-	if releaseErr := lease.Release(ctx); errors.Is(releaseErr, locker.ErrLost) {
+	if releaseErr := lease.Release(context.Background()); errors.Is(releaseErr, locker.ErrLost) {
 		exit := &exitError{code: exitLost}
 		if !reported {
 			exit.err = releaseErr
@@ -222,32 +154,4 @@ func (r *runner) run() (err error) {
 		return exit
 	}
 	return err
-}
-
-// acquire waits for the lock, unless a locker run around this one has it. That one may have lost
-// it, so this one tries once.
-func (r *runner) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {
-	if around := heldAround(r.url, r.name); around != nil {
-		lease, err := l.Acquire(ctx, r.name, append(slices.Clone(r.opts), locker.NoWait())...)
-		if errors.Is(err, locker.ErrHeld) {
-			err = around
-		}
-		return lease, err
-	}
-	return l.Acquire(ctx, r.name, r.opts...)
-}
-
-// explain adds the flag that caused an error, and drops what the user doesn't want to read.
-func (r *runner) explain(err error, g locker.Guarantees) error {
-	var exit *exitError
-	if !errors.As(err, &exit) {
-		return err
-	}
-	switch {
-	case errors.Is(err, errors.ErrUnsupported) && !g.Expiry.TTL:
-		exit.err = fmt.Errorf("%w (--ttl: a lock of %s is not freed by time, but when its %v)", exit.err, g.Backend, g.Expiry)
-	case exit.code == exitHeld && r.quiet && !errors.Is(err, locker.ErrHeldByCaller): // that is a mistake, not what is asked about
-		exit.err = nil
-	}
-	return exit
 }

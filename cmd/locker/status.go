@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
 // statusRow is a lock for programs. Keys don't change; what the service doesn't know is left out.
 type statusRow struct {
 	Name    string     `json:"name,omitempty"`
+	Slot    int        `json:"slot,omitempty"` // of a permit, from 1 on; -1: the line of those who wait for one
 	Key     string     `json:"key"`
 	Holder  *partyRow  `json:"holder,omitempty"`
 	Waiting int        `json:"waiting"` // -1: the service doesn't know
@@ -33,30 +35,37 @@ type partyRow struct {
 	Since     *time.Time `json:"since,omitempty"`
 	ExpiresMS int64      `json:"expires_ms,omitempty"`
 	Session   string     `json:"session,omitempty"`
+	Broken    *breachRow `json:"broken,omitempty"` // it is being taken away
+
+	process bool // Session is a process of this machine
 }
 
-// rowOf is a status as it was at now.
-func rowOf(s locker.Status, now time.Time) statusRow {
-	r := statusRow{Name: s.Name, Key: s.Key, Waiting: s.Waiting, now: now}
+// rowOf is a status of a backend as it was at now.
+func rowOf(backend string, s locker.Status, now time.Time) statusRow {
+	r := statusRow{Name: s.Name, Slot: s.Slot, Key: s.Key, Waiting: s.Waiting, now: now}
 	if s.Holder != nil {
 		r.Holder = new(partyRow)
-		*r.Holder = partyOf(*s.Holder)
+		*r.Holder = partyOf(backend, *s.Holder)
 	}
 	for _, p := range s.Waiters {
-		r.Waiters = append(r.Waiters, partyOf(p))
+		r.Waiters = append(r.Waiters, partyOf(backend, p))
 	}
 	for _, p := range s.Partial {
-		r.Partial = append(r.Partial, partyOf(p))
+		r.Partial = append(r.Partial, partyOf(backend, p))
 	}
 	return r
 }
 
-func partyOf(p locker.Party) partyRow {
+func partyOf(backend string, p locker.Party) partyRow {
 	r := partyRow{Owner: p.Owner, Label: p.Holder, Trace: p.Trace, ExpiresMS: p.Expires.Milliseconds(), Session: p.Session}
 	if p.Token > 0 {
 		r.Token = p.Token.String()
 	}
+	r.process = backend == "file" && p.Session != ""
 	r.Asked, r.Since = momentOf(p.Asked), momentOf(p.Since)
+	if p.Broken != nil {
+		r.Broken = breachOf(*p.Broken)
+	}
 	return r
 }
 
@@ -117,10 +126,17 @@ func shown(text string) string {
 
 // title is what people call the lock.
 func (r statusRow) title() string {
+	name := shown(r.Name)
 	if r.Name == "" {
-		return "(key " + shown(r.Key) + ")"
+		name = "(key " + shown(r.Key) + ")"
 	}
-	return shown(r.Name)
+	switch {
+	case r.Slot == locker.LineSlot:
+		return name + ", line for permits"
+	case r.Slot != 0:
+		return fmt.Sprintf("%s, permit %d", name, r.Slot)
+	}
+	return name
 }
 
 func (r statusRow) waitingText() string {
@@ -155,75 +171,27 @@ func rowsText(rows []statusRow, took time.Duration) string {
 				ends = short(time.Duration(p.ExpiresMS) * time.Millisecond)
 			}
 			token, who := r.holderText()
+			if r.Holder != nil && r.Holder.Broken != nil {
+				who += " (being taken away)"
+			}
 			fmt.Fprintln(w, strings.Join([]string{r.title(), r.heldText(), ends, r.waitingText(), token, who}, "\t"))
 		}
 		_ = w.Flush()
 	}
-	waiting := 0
+	fmt.Fprintf(&b, "%s%s (%v)\n", plain.Count(len(rows), "lock"), waitingSum(rows), took.Round(time.Millisecond))
+	return b.String()
+}
+
+// waitingSum says how many wait for rows in all, as far as the service knows; nothing if it knows it of
+// none of them.
+func waitingSum(rows []statusRow) string {
+	waiting, known := 0, len(rows) == 0
 	for _, r := range rows {
+		known = known || r.Waiting >= 0
 		waiting += max(r.Waiting, 0)
 	}
-	fmt.Fprintf(&b, "%d locks, %d waiting (%v)\n", len(rows), waiting, took.Round(time.Millisecond))
-	return b.String()
-}
-
-// who identifies a party in few words.
-func (p partyRow) who() string {
-	if p.Label != "" {
-		return shown(p.Label)
+	if !known {
+		return ""
 	}
-	if p.Session != "" {
-		return "session " + shown(p.Session)
-	}
-	return "owner " + shown(p.Owner)
-}
-
-// text is the lock for people.
-func (r statusRow) text(backend string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s, key %s\n", r.title(), backend, shown(r.Key))
-	if r.Holder == nil {
-		fmt.Fprintf(&b, "  free\n")
-	} else {
-		fmt.Fprintf(&b, "  held by  %s\n", r.Holder.text(r.now))
-	}
-	for _, p := range r.Partial {
-		fmt.Fprintf(&b, "  on some servers, no majority  %s\n", p.text(r.now))
-	}
-	fmt.Fprintf(&b, "  waiting  %s\n", r.waitingText())
-	for i, p := range r.Waiters {
-		fmt.Fprintf(&b, "  %6d.  %s\n", i+1, p.text(r.now))
-	}
-	if more := r.Waiting - len(r.Waiters); len(r.Waiters) > 0 && more > 0 {
-		fmt.Fprintf(&b, "           and %d more\n", more)
-	}
-	return b.String()
-}
-
-// text is all that is known of a party.
-func (p partyRow) text(now time.Time) string {
-	var parts []string
-	add := func(known bool, format string, args ...any) {
-		if known {
-			parts = append(parts, fmt.Sprintf(format, args...))
-		}
-	}
-	add(p.Label != "", "%s", shown(p.Label))
-	add(p.Token != "", "token %s", p.Token)
-	if p.Since != nil {
-		add(true, "since %s (%s)", p.Since.Local().Format(time.DateTime), short(max(now.Sub(*p.Since), 0)))
-	}
-	if p.Asked != nil {
-		add(true, "asked at %s (%s ago)", p.Asked.Local().Format(time.DateTime), short(max(now.Sub(*p.Asked), 0)))
-	}
-	add(p.ExpiresMS > 0, "ends in %s unless renewed", short(time.Duration(p.ExpiresMS)*time.Millisecond))
-	add(p.Session != "", "session %s", shown(p.Session))
-	add(p.Owner != "", "owner %s", shown(p.Owner))
-	if locker.ValidTrace(p.Trace) {
-		add(true, "trace %s", p.Trace[3:35])
-	}
-	if len(parts) == 0 {
-		return "somebody of whom nothing is known"
-	}
-	return strings.Join(parts, ", ")
+	return fmt.Sprintf(", %d waiting", waiting)
 }

@@ -8,7 +8,7 @@ import "syscall"
 // that is typed in the microseconds in which CMD gets the terminal.
 const continuesFirst = false
 
-// stopSignal is what this program stops itself with after Ctrl-Z: SIGTTIN, whose action is that of
+// stopSignal is what this program stops itself with after Ctrl-Z: SIGTTIN, whose action is the one of
 // SIGTSTP. The Go runtime doesn't give SIGTSTP its default action back once it was caught.
 const stopSignal = syscall.SIGTTIN
 

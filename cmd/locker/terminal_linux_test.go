@@ -114,7 +114,7 @@ func TestCtrlZStopsACmdThatNeverReads(t *testing.T) {
 		c.see(t, "continued")
 	}
 	c.typeIn(t, ctrlC)
-	c.see(t, "interrupt") // the foreground is still that of the job
+	c.see(t, "interrupt") // the job still has the foreground
 	if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,7 @@ import (
 )
 
 const topLong = `Shows on the terminal the locks that are held or waited for, while they change. PREFIX is how their
-names begin. Nothing changes on the service.
+names begin. Nothing changes on the service but by b and B.
 
 "*" marks a lock that is new or has another holder than at the look before, "+" one for which more
 wait. The service is asked every 2 seconds, or ten times as long as its last answer took.
@@ -25,7 +26,11 @@ wait. The service is asked every 2 seconds, or ten times as long as its last ans
   s           by who waits, by how long they are held, by name
   /           show only what contains a text: Enter keeps the filter, Escape drops it
   Up, Down    choose a lock (also k and j); Enter shows it, with those who wait; Escape goes back
+  b           take the lock away from its holder, as locker break does: after a question, a reason, and
+              y. B passes it on at once, and there may be two holders for a while
   q, Ctrl-C   end
+
+What b did is written as by locker break: to the file of --audit, and to the error output at the end.
 
 Elsewhere than on a terminal, locker ls prints the same once.
 
@@ -33,7 +38,7 @@ The exit code is 0, 128+n when signal n ended it, 116 for bad arguments or a bac
 and 117 if the lock service fails at the start.`
 
 func newTop() *cobra.Command {
-	backend, every := "", 2*time.Second
+	backend, every, auditFile := "", 2*time.Second, ""
 	cmd := &cobra.Command{
 		Use:               "top [flags] [PREFIX]",
 		Short:             "Show the locks on the terminal while they change",
@@ -56,12 +61,19 @@ func newTop() *cobra.Command {
 				return errors.Join(interruption(ctx), err)
 			}
 			defer func() { _ = l.Close() }() // it has nothing to release
+			var aside bytes.Buffer           // the screen is on the error output, too
+			defer func() { _, _ = aside.WriteTo(cmd.ErrOrStderr()) }()
+			audit, err := openAudit(&aside, auditFile)
+			if err != nil {
+				return err
+			}
+			defer audit.close()
 			before, err := term.MakeRaw(int(in.Fd()))
 			if err != nil {
 				return fmt.Errorf("the terminal: %w", err)
 			}
 			defer func() { _ = term.Restore(int(in.Fd()), before) }()
-			if err := topOf(l, strings.Join(args, ""), every, in, out).Run(ctx); err != nil {
+			if err := topOf(l, strings.Join(args, ""), every, in, out, audit).Run(ctx); err != nil {
 				return &exitError{code: exitOutput, err: err}
 			}
 			return interruption(ctx)
@@ -70,6 +82,7 @@ func newTop() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
 	flags.DurationVar(&every, "every", every, "time from one look at the service to the next")
+	flags.StringVar(&auditFile, "audit", "", "append the lines of JSON about locks that b took away to this `FILE`, too")
 	mustComplete(cmd, "backend", nil)
 	return cmd
 }
@@ -87,7 +100,7 @@ func terminals(cmd *cobra.Command) (in, out *os.File, err error) {
 	return in, out, nil
 }
 
-func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, out *os.File) top.Screen {
+func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, out *os.File, audit *auditLog) top.Screen {
 	title := "locker top on " + l.Guarantees().Backend
 	if prefix != "" {
 		title += ", " + shown(prefix) + "…"
@@ -108,7 +121,7 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 				if err != nil {
 					return nil, plainError(err)
 				}
-				rows = append(rows, topRow(rowOf(s, now)))
+				rows = append(rows, topRow(rowOf(l.Guarantees().Backend, s, now)))
 			}
 			return rows, nil
 		},
@@ -117,8 +130,10 @@ func topOf(l locker.Locker, prefix string, every time.Duration, in io.Reader, ou
 			if err != nil {
 				return "", plainError(err)
 			}
-			return rowOf(s, time.Now()).text(l.Guarantees().Backend), nil
+			return rowOf(l.Guarantees().Backend, s, time.Now()).text(l.Guarantees().Backend), nil
 		},
+		Question: topBreaker{l, audit}.question,
+		Break:    topBreaker{l, audit}.take,
 	}
 }
 
@@ -131,7 +146,7 @@ func plainError(err error) error { return errors.New(printable(err.Error())) }
 func topRow(r statusRow) top.Row {
 	token, who := r.holderText()
 	return top.Row{
-		Key: r.Key, Name: r.Name, Title: r.title(), Held: r.heldText(), Waiting: r.waitingText(), Token: token, Holder: who,
+		Key: r.Key, Name: r.Name, Slot: r.Slot, Title: r.title(), Held: r.heldText(), Waiting: r.waitingText(), Token: token, Holder: who,
 		HeldFor: r.held(), Waiters: r.Waiting,
 	}
 }

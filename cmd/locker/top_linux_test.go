@@ -37,6 +37,9 @@ func TestTop(t *testing.T) {
 	c.seeIn(t, "s sort") // not in the filter any more
 	c.typeIn(t, "\x1b")
 	c.seeIn(t, " x ")
+	c.typeIn(t, "b")
+	c.seeIn(t, "can't be taken away from its holder on file")
+	c.typeIn(t, "j") // the message stays up to the next key
 	release()
 	c.seeIn(t, "0 locks, 0 waiting")
 	c.typeIn(t, "q")

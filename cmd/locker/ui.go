@@ -19,13 +19,17 @@ import (
 
 const uiLong = `Serves a page that shows the locks that are held or waited for, while they change: who holds each, who
 waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
-changes on the service.
+changes on the service, unless --allow-break is given.
 
 The service is asked once for all who look at the page, and not at all while nobody does: every 2
 seconds, or ten times as long as the last answer took.
 
 Only this machine can reach the page, unless --listen says otherwise. Then a browser needs the token
 in --token-file, and the page is served with TLS. --insecure leaves TLS to a proxy in front of it.
+
+With --allow-break the page also takes locks and permits away from their holders, as locker break
+does: it shows the holder and asks first, and writes the same line of JSON. It needs --token-file on
+any address, because every user of this machine can reach the page.
 
 It ends with Ctrl-C. The exit code is 128+n when signal n ended it. The others:
 
@@ -34,7 +38,8 @@ It ends with Ctrl-C. The exit code is 128+n when signal n ended it. The others:
 
 const uiExample = `  locker ui
   locker ui --listen 127.0.0.1:8400 invoices/
-  locker ui --listen :8321 --token-file token --cert cert.pem --key key.pem`
+  locker ui --listen :8321 --token-file token --cert cert.pem --key key.pem
+  locker ui --token-file ~/alice --allow-break --audit breaks.log`
 
 // uiWaiters are the waiters of one lock that the page shows.
 const uiWaiters = 100
@@ -60,6 +65,8 @@ func newUI() *cobra.Command {
 	flags.StringVar(&o.cert, "cert", "", "`FILE` with the certificate for TLS, in PEM")
 	flags.StringVar(&o.key, "key", "", "`FILE` with its private key, in PEM")
 	flags.BoolVar(&o.insecure, "insecure", false, "serve other machines without TLS")
+	flags.BoolVar(&o.allowBreak, "allow-break", false, "let those who know the token take locks away from their holders")
+	flags.StringVar(&o.audit, "audit", "", "with --allow-break: append the lines of JSON to this `FILE`, too")
 	mustComplete(cmd, "backend", nil)
 	mustComplete(cmd, "listen", nil)
 	return cmd
@@ -72,21 +79,26 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	}
 	ctx, stop := untilInterrupted()
 	defer stop()
-	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"))
+	var more []locker.Requirement
+	if o.allowBreak {
+		more = append(more, locker.BreakRenewal)
+	}
+	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"), more...)
 	if err != nil {
 		return errors.Join(interruption(ctx), err)
 	}
 	defer func() { _ = l.Close() }() // it has nothing to release
+	audit, err := openAudit(cmd.ErrOrStderr(), o.audit)
+	if err != nil {
+		return err
+	}
+	defer audit.close()
 	listener, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
 	server := &http.Server{
-		Handler: ui.Handler(ui.Config{
-			Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
-			List:    func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
-			Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) { return uiLock(ctx, l, name) },
-		}),
+		Handler:           ui.Handler(o.page(l, prefix, token, audit)),
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the events
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
@@ -99,6 +111,19 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 		}
 		return server.Serve(listener)
 	})
+}
+
+// page is what the page shows and does.
+func (o *uiOptions) page(l locker.Locker, prefix, token string, audit *auditLog) ui.Config {
+	c := ui.Config{
+		Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
+		List:    func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
+		Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) { return uiLock(ctx, l, name) },
+	}
+	if o.allowBreak {
+		c.Breaker = uiBreaker{l: l, prefix: prefix, by: o.operator(), audit: audit}
+	}
+	return c
 }
 
 type discard struct{}
@@ -130,7 +155,7 @@ func uiLocks(ctx context.Context, l locker.Locker, prefix string) ([]ui.Lock, er
 		if err != nil {
 			return nil, err
 		}
-		row := rowOf(s, now)
+		row := rowOf(l.Guarantees().Backend, s, now)
 		if row.Holder != nil {
 			row.Holder.ExpiresMS = 0
 		}
@@ -145,6 +170,6 @@ func uiLock(ctx context.Context, l locker.Locker, name string) (json.RawMessage,
 	if err != nil {
 		return nil, !errors.Is(err, locker.ErrName), err
 	}
-	text, _ := json.Marshal(rowOf(s, time.Now()))
+	text, _ := json.Marshal(rowOf(l.Guarantees().Backend, s, time.Now()))
 	return text, true, nil
 }

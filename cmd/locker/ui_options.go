@@ -17,6 +17,9 @@ type uiOptions struct {
 	tokenFile string
 	cert, key string
 	insecure  bool
+
+	allowBreak bool
+	audit      string
 }
 
 // minToken is the shortest token: nobody guesses 16 random characters.
@@ -36,6 +39,10 @@ func (o *uiOptions) check() (token string, err error) {
 		return "", fmt.Errorf("--listen: other machines can see %s, so --token-file is needed", o.listen)
 	case !o.local() && o.cert == "" && !o.insecure:
 		return "", fmt.Errorf("--listen: other machines can see %s, so --cert and --key are needed, or --insecure", o.listen)
+	case o.allowBreak && o.tokenFile == "":
+		return "", fmt.Errorf("--allow-break: every user of this machine can reach %s, so --token-file is needed", o.listen)
+	case o.audit != "" && !o.allowBreak:
+		return "", errors.New("--audit needs --allow-break")
 	case o.tokenFile == "":
 		return "", nil
 	}

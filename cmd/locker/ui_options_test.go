@@ -37,6 +37,9 @@ func TestUIOptions(t *testing.T) {
 		{uiOptions{listen: ":8321", tokenFile: secret, insecure: true}, "0123456789abcdef", ""},
 		{uiOptions{listen: ":8321", tokenFile: secret, cert: "c", key: "k"}, "0123456789abcdef", ""},
 		{uiOptions{listen: ":8321", tokenFile: secret, cert: "c"}, "", "belong together"},
+		{uiOptions{listen: "127.0.0.1:0", allowBreak: true}, "", "every user of this machine can reach 127.0.0.1:0, so --token-file is needed"},
+		{uiOptions{listen: "127.0.0.1:0", allowBreak: true, tokenFile: secret}, "0123456789abcdef", ""},
+		{uiOptions{listen: "127.0.0.1:0", tokenFile: secret, audit: "a"}, "", "--audit needs --allow-break"},
 		{uiOptions{listen: ":8321", tokenFile: short, insecure: true}, "", "at least 16 characters"},
 		{uiOptions{listen: ":8321", tokenFile: secret + "x", insecure: true}, "", "no such file"},
 	} {

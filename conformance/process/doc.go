@@ -26,5 +26,5 @@
 //	}
 //
 // Commands and answers are JSON values, one after the other. [New] returns a Process for a holder
-// that something else than a command has started.
+// that was started by something other than a command.
 package process

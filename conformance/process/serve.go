@@ -33,6 +33,9 @@ type Command struct {
 	Name string
 	TTL  time.Duration // of leases; zero: the Locker's default
 
+	// Of Acquire: one of so many permits of the name, in place of the lock; zero: the lock.
+	Permits int
+
 	// Of Count.
 	File       string // must exist and contain a number
 	Contenders int    // goroutines
@@ -42,6 +45,7 @@ type Command struct {
 // Answer is the result of a command.
 type Answer struct {
 	Token locker.Token
+	Slot  int    // of a permit; zero: it is none
 	Error string // of the operation; empty: it succeeded
 	Lost  bool   // the error matches locker.ErrLost
 }
@@ -84,7 +88,7 @@ func (s *server) execute(c Command) Answer {
 	case c.Verb == Acquire:
 		ctx, cancel := context.WithTimeout(context.Background(), acquireLimit)
 		defer cancel()
-		if lease, err = s.locker.Acquire(ctx, c.Name, c.options()...); err == nil {
+		if lease, err = c.acquire(ctx, s.locker); err == nil {
 			s.leases[c.Name], token = lease, lease.Token()
 		}
 	case c.Verb == Count:
@@ -95,10 +99,21 @@ func (s *server) execute(c Command) Answer {
 	case c.Verb == Release:
 		token, err = lease.Token(), lease.Release(context.Background())
 	}
-	if err != nil {
-		return Answer{Token: token, Error: err.Error(), Lost: errors.Is(err, locker.ErrLost)}
+	answer := Answer{Token: token}
+	if lease != nil {
+		answer.Slot = locker.Slot(lease)
 	}
-	return Answer{Token: token}
+	if err != nil {
+		answer.Error, answer.Lost = err.Error(), errors.Is(err, locker.ErrLost)
+	}
+	return answer
+}
+
+func (c Command) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {
+	if c.Permits > 0 {
+		return locker.AcquirePermit(ctx, l, c.Name, c.Permits, c.options()...)
+	}
+	return l.Acquire(ctx, c.Name, c.options()...)
 }
 
 func (c Command) options() []locker.Option {

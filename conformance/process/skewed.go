@@ -18,9 +18,9 @@ import (
 const clockAhead = "LOCKER_CLOCK_AHEAD"
 
 // ClockAhead is what a program of [BuildSkewed] needs in its environment, for [exec.Cmd]: its wall
-// clock is ahead of the machine's by d, in whole seconds, or behind it if d is negative. The program
-// looks at the variable every millisecond if it has it from the start, so with [os.Setenv] its clock
-// jumps a moment later.
+// clock is ahead of the machine's by d, in whole seconds, or behind it if d is negative. If the
+// variable is set when the program starts, the program reads it every millisecond: then [os.Setenv]
+// makes its clock jump a moment later.
 func ClockAhead(d time.Duration) string { return fmt.Sprintf("%s=%d", clockAhead, d/time.Second) }
 
 // skewSource is added to the package time of such a program. The scheduler reads the clock, too, where

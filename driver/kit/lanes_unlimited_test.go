@@ -10,7 +10,7 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Where send limits the time by itself, no message has a deadline but that of its caller.
+// Where send limits the time by itself, a message has its caller's deadline only.
 func TestLanesWithoutLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

@@ -13,21 +13,6 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Session is what the leases of one TTL are attached to: a session of the service, or a connection
-// whose end ends them. It is a pointer.
-type Session interface {
-	comparable
-
-	// Usable is false when the session is over for new leases: Join then opens another one. Usable must
-	// not call [Sessions].
-	Usable() bool
-
-	// Close ends the session, with ctx or a time limit of its own. It is called when no caller uses the
-	// session any more, and by [Sessions.Close], which may come before the session is open. It may be
-	// called twice, also at the same time.
-	Close(ctx context.Context) error
-}
-
 // Sessions are the sessions of a driver, one for each TTL in use. All callers that want one TTL share
 // its session, which is opened once. A session that no caller uses stays, until another TTL needs its
 // place.
@@ -40,29 +25,6 @@ type Sessions[S Session] struct {
 	closed bool
 	byTTL  map[time.Duration]*entry[S]
 	all    map[S]*entry[S] // those that were not closed yet
-}
-
-// SessionOptions say what the sessions of a driver are. The functions are called while no mutex of
-// [Sessions] is held, but New.
-type SessionOptions[S Session] struct {
-	Tasks *Tasks
-	Max   int    // sessions at the same time
-	Each  string // what each TTL needs, for the text of the refusal: "an etcd lease of its own"
-
-	// New makes a session without asking the service.
-	New func(ttl time.Duration) S
-
-	// Open opens a session, as a task: ctx is no caller's, and Open sets its own time limit. After an
-	// error there is nothing to close. nil: a session is open from its beginning.
-	Open func(ctx context.Context, s S) error
-
-	// Transient reports whether an error of Open may be over by now. A caller that has joined an opening
-	// of another caller then begins a new one. nil: no error is.
-	Transient func(error) bool
-
-	// Slow says why the opening of a session has taken so long, when the context of a caller has ended.
-	// nil: [ErrNoAnswer], or the context's cause.
-	Slow func(s S) error
 }
 
 // entry is a session, from when its opening has begun.
@@ -138,7 +100,7 @@ func (s *Sessions[S]) Leave(session S) {
 }
 
 // Close ends all sessions, at the same time, and refuses further ones. ctx covers all of it. The error
-// joins those of the sessions.
+// joins the sessions' errors.
 func (s *Sessions[S]) Close(ctx context.Context) error {
 	s.mu.Lock()
 	s.closed = true

@@ -29,7 +29,7 @@ func (d *storeDriver) Guarantees() locker.Guarantees {
 		Backend: "example", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceNone, Exclusion: locker.ExclusionSingleNode,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksSpeed, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond}, // the longest pause between polls
-		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone, RoundTrips: 1, Cost: locker.CostLow,
+		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone, Break: locker.BreakNone, RoundTrips: 1, Cost: locker.CostLow,
 	}
 }
 

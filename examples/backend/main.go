@@ -4,7 +4,8 @@
 // A driver like this is right for a store with keys, owners and a time to live. Owner ids, the
 // moment from which a lease counts (Base), tokens, renewal, an answer that is lost, and a release
 // that overtakes its acquisition are all in it. Waiting, deadlines, retries, cancellation and Close
-// are the engine's.
+// are the engine's. What a client must do that has one connection for all callers isn't in it:
+// package http does that here. See examples/tcpbackend.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Cron runs a job that may be started several times, but must not run twice at the same time on
-// this machine: if the job already runs, the program exits. With a URL of another backend in
-// LOCKER_URL this holds for all machines.
+// Cron runs a job that is started in several places at about the same time, and must be done once on
+// this machine: if the job already runs, or has just been done, the program exits. With a URL of
+// another backend in LOCKER_URL this holds for all machines.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/fencedlock/locker"
 	_ "github.com/fencedlock/locker/etcdbackend"    // etcd://
@@ -21,6 +22,10 @@ import (
 	_ "github.com/fencedlock/locker/redlockbackend" // redlock://
 	_ "github.com/fencedlock/locker/zkbackend"      // zk://
 )
+
+// minHold is longer than the differences between the clocks of all machines. A job that starts every
+// hour could have half an hour.
+const minHold = 2 * time.Second
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -51,7 +56,9 @@ func run(ctx context.Context, lockURL string) error {
 	}
 	defer l.Close()
 
-	err = locker.Do(ctx, l, "nightly-report", report, locker.NoWait())
+	// The report is short. So its lock stays held after it, until all machines have asked. Close waits
+	// for that.
+	err = locker.Do(ctx, l, "nightly-report", report, locker.NoWait(), locker.WithMinHold(minHold))
 	if errors.Is(err, locker.ErrHeld) {
 		fmt.Println("somebody else is at it")
 		return nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // asCron is an environment variable that makes the test binary run the program itself.
@@ -27,6 +28,34 @@ func Example() {
 	// page 1
 	// page 2
 	// page 3
+}
+
+// Several starts, of which each comes a little later, do the job once.
+func TestOnce(t *testing.T) {
+	t.Setenv("LOCKER_URL", "file://"+t.TempDir())
+	var starts []*exec.Cmd
+	var outputs []*strings.Builder
+	for range 3 {
+		cmd, out := exec.Command(os.Args[0]), new(strings.Builder)
+		cmd.Env = append(os.Environ(), asCron+"=1")
+		cmd.Stdout, cmd.Stderr = out, out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		starts, outputs = append(starts, cmd), append(outputs, out)
+		time.Sleep(50 * time.Millisecond) // the difference of their clocks
+	}
+	done := 0
+	for i, cmd := range starts {
+		err := cmd.Wait()
+		done += strings.Count(outputs[i].String(), "page 3")
+		if err != nil {
+			t.Errorf("start %d: %v, %s", i, err, outputs[i])
+		}
+	}
+	if done != 1 {
+		t.Errorf("the job was done %d times", done)
+	}
 }
 
 // All backends are known, and cron learns from the exit code that the job wasn't done.

@@ -3,6 +3,6 @@ package main
 func Example() {
 	main()
 	// Unordered output:
-	// lost the lead
+	// the term was lost
 	// a new term has begun: true
 }

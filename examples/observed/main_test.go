@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/leader"
 	"github.com/fencedlock/locker/membackend"
+	"github.com/fencedlock/locker/otellocker"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.txt")
@@ -165,6 +167,10 @@ func play(t *testing.T, l locker.Locker, s *membackend.Server, link *membackend.
 	}
 	if err := claim(ctx, "invoices/1"); err == nil {
 		t.Fatal("a claim without a lease has passed")
+	}
+	stop := func(context.Context, leader.Term) error { return leader.ErrStop }
+	if err := leader.Run(ctx, l, "clerk", stop, leader.Observe(otellocker.Leader("clerk"))); !errors.Is(err, leader.ErrStop) {
+		t.Fatal(err)
 	}
 
 	lease := acquire("invoices/1") // renewed, waited for, requeued, and lost

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/fence"
+	"github.com/fencedlock/locker/leader"
 	"github.com/fencedlock/locker/otellocker"
 )
 
@@ -17,7 +18,7 @@ import (
 var storage fence.Memory
 
 // work has workers change invoices until ctx ends. There are fewer invoices than workers, so they
-// wait for each other.
+// wait for each other. Of all processes of this program, one is the clerk.
 func work(ctx context.Context, l locker.Locker, workers int, log *slog.Logger) {
 	var all sync.WaitGroup
 	for range workers {
@@ -31,7 +32,17 @@ func work(ctx context.Context, l locker.Locker, workers int, log *slog.Logger) {
 			}
 		})
 	}
+	all.Go(func() {
+		err := leader.Run(ctx, l, "clerk", keepOrder, leader.Observe(otellocker.Leader("clerk"))) //nolint:contextcheck // metrics have no context
+		log.Info("no clerk any more", "reason", err)
+	})
 	all.Wait()
+}
+
+// keepOrder is the work of the clerk.
+func keepOrder(ctx context.Context, _ leader.Term) error {
+	<-ctx.Done()
+	return nil
 }
 
 func changeInvoice(ctx context.Context, l locker.Locker, name string) error {

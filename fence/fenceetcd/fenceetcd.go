@@ -56,7 +56,7 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 
 // ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or
 // [locker.WithLease]. It returns that token, for Commit. Where locks are nested, the lease is the
-// one whose name is the mark's Key, so where the two are not called alike, find the token by the
+// one whose name is the mark's Key. If lock and mark have different names, find the token by the
 // lock's name with [fence.TokenFrom], which has the rule and the errors, and use Claim.
 func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	token, err := fence.TokenFrom(ctx, m.Key)

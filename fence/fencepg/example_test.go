@@ -13,8 +13,8 @@ import (
 	_ "github.com/fencedlock/locker/pgbackend" // makes postgres:// known
 )
 
-// A critical section whose work is fenced in Postgres. The lock may come from any backend; here it does from Postgres, too.
-// The SQL of Schema makes the table of marks, once.
+// A critical section whose work is fenced in Postgres. The lock may come from any backend; here it comes
+// from Postgres, too. The SQL of Migration makes the table of marks, once.
 func Example() {
 	ctx := context.Background()
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL"))
@@ -31,18 +31,31 @@ func Example() {
 	}
 }
 
-func addToInvoice(ctx context.Context, l locker.Locker, pool *pgxpool.Pool, amount int64) error {
-	return locker.Do(ctx, l, "invoices/42", func(ctx context.Context, lease locker.Lease) error {
+func addToInvoice(
+	ctx context.Context, l locker.Locker, pool *pgxpool.Pool, amount int64,
+) error {
+	work := func(ctx context.Context, lease locker.Lease) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-			if err := fencepg.Claim(ctx, tx, "invoices/42", lease.Token()); err != nil {
-				return err // fence.ErrStale: somebody with a larger token was here, and this process is the late one
-			}
-			var total int64
-			if err := tx.QueryRow(ctx, "SELECT total FROM invoices WHERE id = 42").Scan(&total); err != nil {
-				return err
-			}
-			_, err := tx.Exec(ctx, "UPDATE invoices SET total = $1 WHERE id = 42", total+amount)
-			return err
+			return addInTx(ctx, tx, lease.Token(), amount)
 		})
-	})
+	}
+	return locker.Do(ctx, l, "invoices/42", work)
+}
+
+func addInTx(
+	ctx context.Context, tx pgx.Tx, token locker.Token, amount int64,
+) error {
+	err := fencepg.Claim(ctx, tx, "invoices/42", token)
+	if err != nil {
+		return err // fence.ErrStale: this process is late, and writes nothing
+	}
+	var total int64
+	err = tx.QueryRow(ctx,
+		"SELECT total FROM invoices WHERE id = 42").Scan(&total)
+	if err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx,
+		"UPDATE invoices SET total = $1 WHERE id = 42", total+amount)
+	return err
 }

@@ -28,9 +28,9 @@
 //   - a [redis.Ring]. It sends a script to the server of the mark's key, and reads the data from
 //     the server of the data's key.
 //
-// Don't send MULTI on a connection that a mark uses. A claim is refused with that error there. Do
-// and Run only answer "QUEUED": a stale token's command is not executed, but that is known only
-// after EXEC.
+// Don't send MULTI on a connection that a mark uses. There a claim is refused with an error that
+// matches [errors.ErrUnsupported]. Do and Run only answer "QUEUED": a stale token's command is not
+// executed, but that is known only after EXEC.
 //
 // # The mark
 //
@@ -45,7 +45,7 @@
 // changes that.
 //
 // The server's user needs the permissions +eval, +evalsha, +get, +set and +persist on the mark, and
-// those of the caller's commands.
+// the permissions of the caller's commands.
 package fenceredis
 
 import (
@@ -97,7 +97,7 @@ func (m Mark) Claim(ctx context.Context, token locker.Token) error {
 
 // ClaimFrom is [Mark.Claim] with the token of the lease in ctx, which comes from [locker.Do] or
 // [locker.WithLease]. It returns that token, for Do and Run. Where locks are nested, the lease is
-// the one whose name is the mark's Key, so where the two are not called alike, find the token by
+// the one whose name is the mark's Key. If lock and mark have different names, find the token by
 // the lock's name with [fence.TokenFrom], which has the rule and the errors, and use Claim.
 func (m Mark) ClaimFrom(ctx context.Context) (locker.Token, error) {
 	token, err := fence.TokenFrom(ctx, m.Key)

@@ -46,6 +46,9 @@ func WithSchema(schema string) Option { return postgres.WithSchema(schema) }
 // transaction. The TTL of the lease is a good value. Without this option, or with 0, the session's
 // own settings count. d is rounded down to milliseconds.
 //
+// Behind a pooler only idle_in_transaction_session_timeout sees this client; the TCP settings see
+// the pooler.
+//
 // It doesn't bound a holder that stops in the middle of COPY … FROM STDIN, because the server waits
 // for its data then, within a statement. For that set statement_timeout for the transaction (SET
 // LOCAL), which bounds each statement, or transaction_timeout (Postgres 17), which bounds

@@ -86,7 +86,7 @@ func (n *naive) Read(_ context.Context, resource string) (string, error) {
 	return n.values[n.key(resource)], nil
 }
 
-// latency is that of a service, which lets others come in between.
+// latency is a service's, and lets others come in between.
 func latency() { time.Sleep(rand.N(200 * time.Microsecond)) }
 
 func same(s fencetest.Store) func() (fencetest.Store, error) {

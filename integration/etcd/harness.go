@@ -22,11 +22,7 @@ import (
 
 // clusters are for tests that run in parallel. Each test has a cluster of its own: it may kill the
 // cluster, and count everything that happens there.
-var clusters = itest.LazyPool("etcd", maxClusters, Start)
-
-// maxClusters is the number of clusters of one kind. Most cases spend their time waiting for TTLs
-// to end.
-const maxClusters = 2
+var clusters = itest.LazyPool("etcd", Start)
 
 // Cluster is the first cluster.
 func Cluster(t *testing.T) *Service { return clusters(t).First }

@@ -36,7 +36,7 @@ const (
 	pgAdvisory = "pg_locks where locktype = 'advisory' and database = (select oid from pg_database where datname = current_database())"
 	pgPresent  = pgAdvisory + " and objsubid = 2 and classid = 1819239275 and granted" // the presence locks and marks of connections
 
-	// ofLocks selects the locks in pg_locks of the current database, without those of connections.
+	// ofLocks selects the locks in pg_locks of the current database, without the connections' own locks.
 	ofLocks   = pgAdvisory + " and not (objsubid = 2 and classid = 1819239275)"
 	pgHeld    = ofLocks + " and granted and objsubid = 1"
 	pgAwaited = ofLocks + " and not granted"

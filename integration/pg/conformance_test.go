@@ -16,12 +16,12 @@ import (
 func TestConformance(t *testing.T) {
 	rows := []itest.Row{
 		{Name: "postgres", Harness: pgHarness(standalones)},
-		{Name: "postgres-replica", Harness: pgHarness(replicated)},
-		{Name: "postgres-pgbouncer", Harness: pgHarness(bouncers)},
+		{Name: "postgres-replica", Harness: pgHarness(replicated), Like: "postgres"},
+		{Name: "postgres-pgbouncer", Harness: pgHarness(bouncers), Like: "postgres"},
 	}
 	if os.Getenv("LOCKER_SOAK") != "" { // other versions
 		pool := func(start func(context.Context, string) (*Service, error)) func(*testing.T) conformance.Harness {
-			return pgHarness(itest.LazyPool("postgres15", poolSize, start))
+			return pgHarness(itest.LazyPool("postgres15", start))
 		}
 		rows = append(rows,
 			itest.Row{Name: "postgres15", Harness: pool(Start)},

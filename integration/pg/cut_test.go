@@ -26,7 +26,7 @@ func TestPostgresCutOffWaiter(t *testing.T) {
 		interval = ttl / 3                      // of keepalives, three of which may be lost, and of the server's looks at the connection
 		most     = 5*interval + 3*time.Second/2 // less than tcp_user_timeout, which is for leases
 	)
-	s := Standalone(t)
+	s := taken(t)
 	at := CutTarget(s)
 	network := at.Network(t)
 	l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
@@ -114,7 +114,7 @@ func TestPostgresCutOffAfterAWait(t *testing.T) {
 	}
 	t.Parallel()
 	const ttl = 46 * time.Second
-	s := Standalone(t)
+	s := taken(t)
 	at := CutTarget(s)
 	network := at.Network(t)
 	l, other, name := step.CloseAtEnd(t, at.Through(t, network.Dial)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)

@@ -16,17 +16,20 @@ import (
 
 // The services of a run, for tests that run in parallel.
 var (
-	standalones = itest.LazyPool("postgres", poolSize, Start)
-	bouncers    = itest.LazyPool("postgres", poolSize, StartBouncer)
-	replicated  = itest.LazyPool("postgres", poolSize, startPgReplica)
+	standalones = itest.LazyPool("postgres", Start)
+	bouncers    = itest.LazyPool("postgres", StartBouncer)
+	replicated  = itest.LazyPool("postgres", startPgReplica)
 )
-
-// poolSize is the number of services of one kind. Most cases spend their time waiting for TTLs to
-// end.
-const poolSize = 2
 
 // Standalone is the first server.
 func Standalone(t *testing.T) *Service { return standalones(t).First }
+
+// taken is a service that no other test uses meanwhile. A test that runs in parallel needs one.
+func taken(t *testing.T) *Service {
+	s := standalones(t).Take(t)
+	s.clear(t)
+	return s
+}
 
 // pgTTL is longer than for other services: several services are tested in parallel, and answers
 // were too late for leases with ShortTTL.

@@ -120,7 +120,7 @@ func fullTable(t *testing.T, err error) {
 	}
 }
 
-// TLS is that of the URL: checked with the authority that it names, or refused.
+// TLS is as in the URL: checked with the authority that it names, or refused.
 func TestPostgresTLS(t *testing.T) {
 	itest.NeedServers(t)
 	s := pgSmall(t)

@@ -39,13 +39,13 @@ func (s *Service) manyPack() []conformance.Case {
 	}
 }
 
-// sessions counts those of Lockers, on the server.
+// sessions counts the Lockers' sessions on the server.
 func (s *Service) sessions(t conformance.T) int {
 	t.Helper()
 	return admin[int](t, s, "select count(*) from pg_stat_activity where usename = $1", pgUser)
 }
 
-// connections counts those of Lockers, by the locks that each has as long as it is open. A session
+// connections counts the Lockers' connections, by the locks that each has as long as it is open. A session
 // is there for longer than its connection where PgBouncer keeps it for the next client.
 func (s *Service) connections(t conformance.T) int {
 	t.Helper()

@@ -50,7 +50,7 @@ func (s *Service) searchPath(t conformance.T, _ *conformance.Harness) {
 	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all", "drop schema trap cascade") })
 	s.exec(t, trap()...)
 	s.exec(t, "alter role "+pgUser+" set search_path = trap, pg_catalog")
-	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser) // also those of a pooler
+	admin[int](t, s, "select count(pg_terminate_backend(pid)) from pg_stat_activity where usename = $1", pgUser) // also a pooler's
 	l, other, name := step.CloseAtEnd(t, s.open(t)), step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL))
 	waiter := step.StartAcquire(t, other, name, locker.WithTTL(itest.LongTTL))

@@ -45,7 +45,7 @@ func (s *Service) txContention(t conformance.T, _ *conformance.Harness) {
 	}
 }
 
-// addInTx reads and writes in two steps, and fails if its token is not larger than that of the one
+// addInTx reads and writes in two steps, and fails if its token is not larger than the token of the one
 // before.
 func addInTx(ctx context.Context, l locker.Locker, tx pgx.Tx, name string) error {
 	token, err := concrete(l).LockTx(ctx, tx, name)

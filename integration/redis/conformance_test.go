@@ -16,12 +16,12 @@ import (
 func TestConformance(t *testing.T) {
 	rows := []itest.Row{
 		{Name: "redis", Harness: redisHarness(standalones)},
-		{Name: "redis-sentinel", Harness: redisHarness(sentinels)},
+		{Name: "redis-sentinel", Harness: redisHarness(sentinels), Like: "redis"},
 		{Name: "redis-cluster", Harness: redisHarness(clusters)},
 	}
 	if os.Getenv("LOCKER_SOAK") != "" { // other versions
 		pool := func(image string, start func(context.Context, string) (*Service, error)) func(*testing.T) conformance.Harness {
-			return redisHarness(itest.LazyPool(image, poolSize, start))
+			return redisHarness(itest.LazyPool(image, start))
 		}
 		rows = append(rows,
 			itest.Row{Name: "redis7", Harness: pool("redis7", Start)},

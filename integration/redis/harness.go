@@ -23,14 +23,10 @@ import (
 
 // The services of a run, for tests that run in parallel. Each is started when a test wants it.
 var (
-	standalones = itest.LazyPool("redis", poolSize, Start)
-	sentinels   = itest.LazyPool("redis", poolSize, startRedisSentinel)
-	clusters    = itest.LazyPool("redis", poolSize, startRedisCluster)
+	standalones = itest.LazyPool("redis", Start)
+	sentinels   = itest.LazyPool("redis", startRedisSentinel)
+	clusters    = itest.LazyPool("redis", startRedisCluster)
 )
-
-// poolSize is the number of services of one kind. Most cases spend their time waiting for TTLs to
-// end.
-const poolSize = 2
 
 // The first service of each kind.
 func Standalone(t *testing.T) *Service    { return standalones(t).First }
@@ -84,7 +80,7 @@ func (s *Service) badURLs(t conformance.T) map[string]string {
 	return bad
 }
 
-// linked gives the Locker connections through a network of its own. Those of one server are made
+// linked gives the Locker connections through a network of its own. The connections of one server are made
 // by the Locker itself, with a URL, because only then it obeys contexts.
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
@@ -118,7 +114,7 @@ func key(name string) string { return "locker:{" + name + "}" }
 
 // Harmless matches the keys that may remain: the counters of tokens, and the keys that stop late
 // requests.
-var Harmless = regexp.MustCompile(`}:(token|tomb:[0-9a-f]{32})$`)
+var Harmless = regexp.MustCompile(`}(:slot:[a-z0-9]+)?:(token|tomb:[0-9a-f]{32})$`)
 
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()

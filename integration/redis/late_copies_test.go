@@ -86,7 +86,7 @@ func TestRedisHolderBecomesWaiter(t *testing.T) {
 	}
 	step.LostWithin(t, itest.ShortWait, lease)
 	step.Eventually(t, itest.ShortWait, func() error { return b.Service.queued(t, b.Name, 0) })
-	b.Admin.Del(t.Context(), key(b.Name)) // that of the former holder
+	b.Admin.Del(t.Context(), key(b.Name)) // the former holder's
 	step.FreeWithin(t, itest.ShortWait, l, b.Name)
 	b.empty()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-// move is that of a slot from a node to another one, in the steps of redis-cli --cluster reshard.
+// move is the move of a slot from a node to another one, in the steps of redis-cli --cluster reshard.
 type move struct {
 	s          *Service
 	slot       int

@@ -29,7 +29,7 @@ func redlockHarness(pool func(*testing.T) *itest.Pool[*Service]) func(*testing.T
 			h.Open, h.Hooks = s.Open, s.hooks(t)
 		})
 		h.TTL, h.Strict, h.Pack = itest.ShortTTL, true, p.Cases((*Service).pack)
-		h.Recovery = redlockTTL + time.Second // a server that was started takes no part for the longest TTL
+		h.Recovery = LongestTTL + time.Second // a server that was started takes no part for the longest TTL
 		return h
 	}
 }

@@ -60,7 +60,7 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password, PoolSize: 1, ContextTimeoutEnabled: true})
 		clients, servers = append(clients, client), append(servers, client)
 	}
-	made, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(redlockTTL))
+	made, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(LongestTTL), redlockbackend.WithMaxTTL(LongestTTL))
 	if err != nil {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)

@@ -37,7 +37,7 @@ func (s *Service) downPack() []conformance.Case {
 // tidied is the time after which a server that is back has no keys of callers that have given up. A
 // removal that has failed is tried again after 7.5 s at the latest. Without a removal these keys
 // would end with the TTL.
-const tidied = redlockTTL - time.Second
+const tidied = LongestTTL - time.Second
 
 // without takes some servers away until the function that it returns is called, or the case ends.
 // They come back with their memory: a port that nobody listens on, or a server that hangs.
@@ -71,7 +71,7 @@ func (s *Service) trust(t conformance.T, nodes []*redistest.Node) {
 		for _, n := range nodes {
 			here, err := redlockIdentity(ctx, n)
 			if err == nil {
-				err = n.Admin.Set(ctx, redlockMemory, fmt.Sprintf("%s 0 %d", here, redlockTTL.Milliseconds()), 0).Err()
+				err = n.Admin.Set(ctx, redlockMemory, fmt.Sprintf("%s 0 %d", here, LongestTTL.Milliseconds()), 0).Err()
 			}
 			if err != nil {
 				return err

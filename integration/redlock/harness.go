@@ -21,12 +21,8 @@ import (
 	"github.com/fencedlock/locker/redlockbackend"
 )
 
-// services are for tests that run in parallel.
-var services = itest.LazyPool("redis", maxServices, startRedlock)
-
-// maxServices is the number of services, each of five servers. Most cases spend their time waiting
-// for TTLs to end.
-const maxServices = 2
+// services, each of five servers, are for tests that run in parallel.
+var services = itest.LazyPool("redis", startRedlock)
 
 // Servers is the first service.
 func Servers(t *testing.T) *Service { return services(t).First }
@@ -62,7 +58,7 @@ func (s *Service) badURLs(t conformance.T) map[string]string {
 		"TLS":         itest.Changed(s.URL, func(u *url.URL) { u.Scheme = "redlocks" }),
 		"database":    s.with("db", "99"),
 		"number":      itest.Changed(s.URL, hosts(func(i int) string { return s.Nodes[i-i%2].Addr })), // one is there twice
-		"longest TTL": s.with("max_ttl", (2 * redlockTTL).String()),
+		"longest TTL": s.with("max_ttl", (2 * LongestTTL).String()),
 	}
 }
 
@@ -70,10 +66,10 @@ func (s *Service) badURLs(t conformance.T) map[string]string {
 func (s *Service) linked(t conformance.T) (locker.Locker, conformance.Link) {
 	t.Helper()
 	network := proxy.Start(t)
-	return s.Dialled(t, network.Dial, redlockTTL), network
+	return s.Dialled(t, network.Dial, LongestTTL), network
 }
 
-// Dialled opens a Locker whose connections are made by dial. Its longest TTL must be that of the
+// Dialled opens a Locker whose connections are made by dial. Its longest TTL must be the one of the
 // service's URL.
 func (s *Service) Dialled(t conformance.T, dial itest.DialFunc, longest time.Duration) locker.Locker {
 	t.Helper()
@@ -83,7 +79,7 @@ func (s *Service) Dialled(t conformance.T, dial itest.DialFunc, longest time.Dur
 		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password, Dialer: dial})
 		clients, servers = append(clients, client), append(servers, client)
 	}
-	l, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(redlockTTL), redlockbackend.WithMaxTTL(longest))
+	l, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(LongestTTL), redlockbackend.WithMaxTTL(longest))
 	if err != nil {
 		_ = clients.Close()
 		t.Fatalf("New = %v", err)

@@ -24,7 +24,7 @@ func (r *redlockNode) keys() []string {
 	return keys
 }
 
-// write makes the server's keys those of the model. Expiries are half of what a step would start
+// write makes the server's keys the same as the model's. Expiries are half of what a step would start
 // them with.
 func (r *redlockNode) write(pipe redis.Pipeliner) {
 	pipe.Del(r.t.Context(), r.keys()...)
@@ -72,7 +72,7 @@ func (r *redlockNode) write(pipe redis.Pipeliner) {
 	pipe.Do(r.t.Context(), "select", 0)
 }
 
-// redlockOther is another database than that of the lock.
+// redlockOther is another database than the lock's.
 const redlockOther = 7
 
 func (r *redlockNode) lease() string {

@@ -38,9 +38,9 @@ func (s *Service) openPack() []conformance.Case {
 }
 
 func (s *Service) longestTTL(t conformance.T, _ *conformance.Harness) {
-	itest.RefusedAtOpen(t, s.with("max_ttl", (2*redlockTTL).String()), "longest TTL", redlockTTL.String(), "max_ttl")
+	itest.RefusedAtOpen(t, s.with("max_ttl", (2*LongestTTL).String()), "longest TTL", LongestTTL.String(), "max_ttl")
 	l := step.CloseAtEnd(t, s.Open(t))
-	if _, err := locker.TryAcquire(t.Context(), l, step.LockName(t), locker.WithTTL(redlockTTL+1)); !errors.Is(err, locker.ErrOption) {
+	if _, err := locker.TryAcquire(t.Context(), l, step.LockName(t), locker.WithTTL(LongestTTL+1)); !errors.Is(err, locker.ErrOption) {
 		t.Errorf("TryAcquire with more than the longest TTL = %v, want ErrOption", err)
 	}
 
@@ -182,7 +182,7 @@ func (s *Service) unfit(t conformance.T, _ *conformance.Harness) {
 		t.Cleanup(func() { _ = client.Close() })
 		clients = append(clients, client)
 	}
-	if l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithMaxTTL(redlockTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
+	if l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithMaxTTL(LongestTTL)); err == nil || !strings.Contains(err.Error(), "database 0") {
 		if err == nil {
 			_ = l.Close()
 		}

@@ -24,10 +24,10 @@ type Service struct {
 	URL   string
 }
 
-// redlockTTL is the default TTL of leases, and the smallest that the suite accepts. It is also the
+// LongestTTL is the default TTL of leases, and the smallest that the suite accepts. It is also the
 // longest TTL, so that a server that has lost data doesn't stay away for longer than a case can
 // wait.
-const redlockTTL = 10 * time.Second
+const LongestTTL = 10 * time.Second
 
 // startRedlock starts five new servers, which have never had a lock.
 func startRedlock(ctx context.Context, image string) (*Service, error) {
@@ -35,7 +35,7 @@ func startRedlock(ctx context.Context, image string) (*Service, error) {
 }
 
 func startRedlockOf(ctx context.Context, image string, n int) (*Service, error) {
-	return StartFor(ctx, image, n, redlockTTL)
+	return StartFor(ctx, image, n, LongestTTL)
 }
 
 // StartFor starts n servers for leases with a TTL of up to longest.
@@ -52,7 +52,7 @@ func StartFor(ctx context.Context, image string, n int, longest time.Duration) (
 		}
 		s.Nodes = append(s.Nodes, node)
 	}
-	s.URL = redlockURL(s.Nodes, "ttl", redlockTTL.String(), "max_ttl", longest.String())
+	s.URL = redlockURL(s.Nodes, "ttl", LongestTTL.String(), "max_ttl", longest.String())
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}

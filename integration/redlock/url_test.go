@@ -37,7 +37,7 @@ func setUser(name, password string) func(*url.URL) {
 
 // serversURL is one with a URL for each server.
 func serversURL(urls []string) string {
-	query := url.Values{"server": urls, "ttl": {redlockTTL.String()}, "max_ttl": {redlockTTL.String()}}
+	query := url.Values{"server": urls, "ttl": {LongestTTL.String()}, "max_ttl": {LongestTTL.String()}}
 	return "redlock://?" + query.Encode()
 }
 

@@ -148,7 +148,7 @@ func (s *Service) newZkScene(t conformance.T, fault zkFault) *zkScene {
 	return at
 }
 
-// otherAddrs are those of the servers that are not struck.
+// otherAddrs are the addresses of the servers that are not struck.
 func (at *zkScene) otherAddrs() (addrs []string) {
 	for _, server := range at.others(at.target) {
 		addrs = append(addrs, itest.LocalAddr(server.Port))

@@ -26,7 +26,7 @@ const (
 	zkCampaignTTL  = 4 * time.Second
 )
 
-// zkTicks are those of the ensembles, of which there is one for each, under one fault at a time.
+// zkTicks are the ticks of the ensembles. There is one ensemble for each, under one fault at a time.
 // Everything about them is as it is by default: so the tick is found out as well.
 var zkTicks = []time.Duration{500 * time.Millisecond, 2 * time.Second}
 

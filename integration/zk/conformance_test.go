@@ -18,7 +18,7 @@ func TestConformance(t *testing.T) {
 	}
 	if os.Getenv("LOCKER_SOAK") != "" { // other versions
 		rows = append(rows,
-			itest.Row{Name: "zookeeper38", Harness: zkHarness(itest.LazyPool("zookeeper38", maxEnsembles, startZk))},
+			itest.Row{Name: "zookeeper38", Harness: zkHarness(itest.LazyPool("zookeeper38", startZk))},
 		)
 	}
 	itest.Conformance(t, rows)

@@ -32,7 +32,7 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	}
 	nothing := func(context.Context, locker.Lease) error { return nil }
 	s.cost(t, "acquiring and releasing a free lock", 2, func() error { return locker.Do(t.Context(), l, name, nothing) })
-	s.cost(t, "the same without waiting", 3, try)
+	s.cost(t, "the same without waiting", 2, try)
 
 	lease := step.Acquire(t, other, name)
 	s.cost(t, "finding a lock held", 3, func() error {
@@ -53,6 +53,7 @@ func (s *Service) costs(t conformance.T, _ *conformance.Harness) {
 	})
 	step.Release(t, lease)
 	s.crowd(t, name)
+	s.permits(t, step.LockName(t))
 }
 
 // cost counts what one of many rounds of f costs. In the background there are watches of the own
@@ -99,4 +100,29 @@ func (s *Service) crowd(t conformance.T, name string) {
 	if got < 4 || got > 6 {
 		t.Errorf("%d contenders: %.2f requests for each lease, want 5", contenders, got)
 	}
+}
+
+// permits has many take one of a few permits. None is held for a while.
+func (s *Service) permits(t conformance.T, name string) {
+	t.Helper()
+	const contenders, n, rounds = 16, 3, 40
+	var lockers []locker.Locker
+	for range 4 {
+		lockers = append(lockers, step.CloseAtEnd(t, s.Open(t)))
+	}
+	s.counter.taken()
+	before := s.counter.n.Load()
+	var all sync.WaitGroup
+	for i := range contenders {
+		all.Go(func() {
+			for range rounds {
+				if err := locker.DoPermit(t.Context(), lockers[i%4], name, n, func(context.Context, locker.Lease) error { return nil }); err != nil {
+					t.Errorf("DoPermit = %v", err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	got := float64(s.counter.n.Load()-before) / (contenders * rounds)
+	t.Logf("%d contenders, %d permits: %.2f requests for each permit: %s", contenders, n, got, table(s.counter.taken(), contenders*rounds))
 }

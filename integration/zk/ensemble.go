@@ -24,9 +24,9 @@ import (
 type Service struct {
 	image   string
 	tick    time.Duration
-	config  []string          // lines of the configuration, in addition to those of all ensembles
+	config  []string          // lines of the configuration, in addition to the ones of all ensembles
 	files   map[string]string // of each server
-	flags   []string          // of the JVM, in addition to those of all ensembles
+	flags   []string          // of the JVM, in addition to the ones of all ensembles
 	peers   *itest.Peers
 	Servers []*zkServer
 	URL     string             // for locker.Open

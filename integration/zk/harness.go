@@ -3,12 +3,8 @@
 package zk
 
 import (
-	"context"
-	"encoding/binary"
-	"net"
 	"net/url"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/fencedlock/locker"
@@ -19,11 +15,7 @@ import (
 )
 
 // ensembles are for tests that run in parallel.
-var ensembles = itest.LazyPool("zookeeper", maxEnsembles, startZk)
-
-// maxEnsembles is the number of ensembles of one kind. Most cases spend their time waiting for TTLs
-// to end.
-const maxEnsembles = 2
+var ensembles = itest.LazyPool("zookeeper", startZk)
 
 // Ensemble is the first ensemble.
 func Ensemble(t *testing.T) *Service { return ensembles(t).First }
@@ -97,40 +89,4 @@ func (s *Service) prefixed(t conformance.T, root string) locker.Locker {
 	t.Helper()
 	s.roots[root] = true
 	return itest.OpenURL(t, s.at(root))
-}
-
-// zkCounter counts the requests of Lockers about nodes. It doesn't count requests that keep
-// sessions alive: connecting, pings, reads of the root, and watches that are set again.
-type zkCounter struct{ n atomic.Int64 }
-
-func (c *zkCounter) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	return &zkCountedConn{Conn: conn, counter: c}, nil
-}
-
-type zkCountedConn struct {
-	net.Conn
-	counter   *zkCounter
-	connected bool
-}
-
-// Write gets one packet, or several that are written together: length, number, operation, and
-// usually a path.
-func (c *zkCountedConn) Write(data []byte) (int, error) {
-	const create, exists, ping, createContainer = 1, 3, 11, 19
-	const existsRoot = 4 + 4 + 4 + 4 + 1 + 1 // the size of that packet
-	for rest := data; len(rest) >= 12; {
-		size := 4 + int(binary.BigEndian.Uint32(rest))
-		op := int32(binary.BigEndian.Uint32(rest[8:]))
-		if c.connected && op >= create && op <= createContainer && op != ping && (op != exists || size != existsRoot) {
-			c.counter.n.Add(1)
-		}
-		c.connected = true
-		rest = rest[min(size, len(rest)):]
-	}
-	return c.Conn.Write(data)
 }

@@ -18,7 +18,7 @@ const (
 
 var update = flag.Bool("update", false, "write the lists again")
 
-// golden files are named for the package's folder; that of the root for the module.
+// golden files are named for the package's folder; the root's for the module.
 func goldenOf(pkg string) string {
 	if pkg == "." {
 		pkg = "locker"

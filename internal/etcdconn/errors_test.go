@@ -67,7 +67,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A time limit of the driver's own must not look like that of the caller.
+// A time limit of the driver's own must not look like the caller's.
 func TestOverdue(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, fmt.Errorf("x: %w", context.DeadlineExceeded),

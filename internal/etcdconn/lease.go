@@ -88,9 +88,9 @@ func newLeaseID() clientv3.LeaseID {
 	return clientv3.LeaseID(binary.BigEndian.Uint64(b[:])>>1 | 1)
 }
 
-// TimeToLive returns how long an etcd lease lasts if it isn't refreshed, rounded down to seconds,
-// and false if the cluster doesn't have it. It refreshes nothing.
-func (c *Cluster) TimeToLive(ctx context.Context, limit time.Duration, id clientv3.LeaseID) (left time.Duration, found bool, err error) {
+// TimeToLive returns how long an etcd lease lasts if it isn't refreshed, rounded down to seconds, and
+// for how long it was granted; false if the cluster doesn't have it. It refreshes nothing.
+func (c *Cluster) TimeToLive(ctx context.Context, limit time.Duration, id clientv3.LeaseID) (left, granted time.Duration, found bool, err error) {
 	_, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		resp, err := m.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id)}, options(ctx)...)
 		if err == nil {
@@ -99,10 +99,10 @@ func (c *Cluster) TimeToLive(ctx context.Context, limit time.Duration, id client
 		if err != nil {
 			return err
 		}
-		left, found = time.Duration(resp.TTL)*time.Second, resp.TTL >= 0
+		left, granted, found = time.Duration(resp.TTL)*time.Second, time.Duration(resp.GrantedTTL)*time.Second, resp.TTL >= 0
 		return nil
 	})
-	return left, found, err
+	return left, granted, found, err
 }
 
 // Revoke ends an etcd lease. It is no error when the cluster doesn't have it.

@@ -202,6 +202,8 @@ func (w *Watcher) receive(s *watchStream, resp *pb.WatchResponse) error {
 	for _, e := range resp.Events {
 		if e.Type == mvccpb.DELETE {
 			one.subject.Deleted(string(e.Kv.Key), e.Kv.ModRevision)
+		} else if puts, ok := one.subject.(PutSubject); ok {
+			puts.Put(string(e.Kv.Key), e.Kv.Value)
 		}
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// Watcher has all watches of its user on one stream, and reports deletes only. The stream goes to
-// the member that answers other requests. When it breaks, or that member is left, it begins again
+// Watcher has all watches of its user on one stream, and reports deletes, and puts to those that want
+// them. The stream goes to the member that answers other requests. When it breaks, or that member is left, it begins again
 // at another member.
 //
 // Two goroutines run from the first Add until Close.
@@ -52,6 +52,14 @@ type Subject interface {
 	Begun()
 	// Deleted reports that a key was deleted, and at which revision.
 	Deleted(key string, revision int64)
+}
+
+// PutSubject is a Subject to which puts are reported as well, as deletes are: in the order of their
+// revisions, and from the same one on.
+type PutSubject interface {
+	Subject
+	// Put reports that a key was put, with its value.
+	Put(key string, value []byte)
 }
 
 // NewWatcher makes a Watcher without watches. mu is held by callers of Add and Remove, and while
@@ -112,13 +120,11 @@ func (w *Watcher) create(s *watchStream, one *Watch) {
 	if since := one.subject.Since(); since > 0 {
 		from = since + 1
 	}
-	s.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: &pb.WatchCreateRequest{
-		Key:           []byte(one.key),
-		RangeEnd:      []byte(one.end),
-		StartRevision: from,
-		WatchId:       one.id,
-		Filters:       []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT},
-	}}})
+	r := &pb.WatchCreateRequest{Key: []byte(one.key), RangeEnd: []byte(one.end), StartRevision: from, WatchId: one.id}
+	if _, puts := one.subject.(PutSubject); !puts {
+		r.Filters = []pb.WatchCreateRequest_FilterType{pb.WatchCreateRequest_NOPUT}
+	}
+	s.send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: r}})
 	if s.unconfirmed++; s.unconfirmed == 1 {
 		s.overdue.Reset(confirmLimit)
 	}

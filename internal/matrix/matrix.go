@@ -1,5 +1,5 @@
 // Package matrix lists guarantees in words: the rows of the decision matrix, as the command prints it and
-// the README shows it.
+// docs/guarantees.md shows it.
 package matrix
 
 import (
@@ -27,6 +27,7 @@ func Fields(g locker.Guarantees) []Field {
 		{"revocation", g.Revocation.String()},
 		{"restart leaves", g.Restart.String()},
 		{"inspection", g.Inspection.String()},
+		{"break", g.Break.String()},
 		{"round trips", fmt.Sprint(g.RoundTrips)},
 		{"operational cost", g.Cost.String()},
 	}

@@ -14,11 +14,11 @@ var strong = locker.Guarantees{
 	Backend: "strong", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceMinority, Exclusion: locker.ExclusionConsensus,
 	Fencing: locker.FencingDurable, Clocks: locker.ClocksSpeed, Order: locker.OrderFIFO, Waiting: locker.WaitingHandOff,
 	Expiry:     locker.Expiry{By: locker.ExpirySession, TTL: true, Slack: 3 * time.Second},
-	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, RoundTrips: 1, Cost: locker.CostHigh,
+	Revocation: locker.RevocationAtOnce, Restart: locker.RestartLeases, Inspection: locker.InspectionQueue, Break: locker.BreakAtOnce, RoundTrips: 1, Cost: locker.CostHigh,
 }
 
 func TestMarkdown(t *testing.T) {
-	const row = "| strong | network | minority of servers | consensus | durable | speed only | FIFO | hand-off | session, TTL + 3s | seen at once | leases and tokens | holder and queue | 1 | high |"
+	const row = "| strong | network | minority of servers | consensus | durable | speed only | FIFO | hand-off | session, TTL + 3s | seen at once | leases and tokens | holder and queue | seen at once | 1 | high |"
 	if got := matrix.MarkdownRow(strong); got != row {
 		t.Errorf("MarkdownRow =\n%s\nwant\n%s", got, row)
 	}

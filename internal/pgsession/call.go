@@ -35,7 +35,7 @@ type stage int
 
 const (
 	unsent   stage = iota // no byte was handed to the connection: the call can be withdrawn
-	underWay              // the answer will come after those of all earlier calls
+	underWay              // the answer will come after the answers of all earlier calls
 	over                  // it has its outcome
 )
 

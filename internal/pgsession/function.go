@@ -113,7 +113,7 @@ func (r *result) take(body []byte, f *Function) error {
 func (c *Call) Result(i int) (int64, error) { return c.results[i].value, c.results[i].err }
 
 // CallFunctions calls one or two functions, in this order, and returns when both have their
-// answers. What the server says of each is in Result. An error is that of the connection, as
+// answers. What the server says of each is in Result. An error is the connection's, as
 // Exec's, and ctx covers the waiting as it does there; limit does as well.
 func (s *Session) CallFunctions(ctx context.Context, limit time.Duration, functions ...Function) (*Call, error) {
 	if err := s.AwaitSlot(ctx); err != nil {

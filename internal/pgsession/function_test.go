@@ -13,7 +13,7 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// The messages are those of the protocol, and both functions of a call have their own results.
+// The messages are the protocol's, and both functions of a call have their own results.
 func TestFunctions(t *testing.T) {
 	s, v := serving(t)
 	c, err := s.CallFunctions(t.Context(), time.Minute, TryAdvisoryLock(-1<<63+5), NextValue(900))
@@ -36,7 +36,7 @@ func TestFunctions(t *testing.T) {
 	}
 }
 
-// An error in the middle is that of one function alone.
+// An error in the middle belongs to one function alone.
 func TestErrorInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, v := serving(t)

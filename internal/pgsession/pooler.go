@@ -24,7 +24,7 @@ type Poolers struct {
 // There are two tests:
 //
 //  1. The server introduces a connection by the number of its process. A pooler introduces itself
-//     with a number of its own, in all modes. If the number is that of the process, there is no
+//     with a number of its own, in all modes. If the number is the process', there is no
 //     pooler.
 //  2. Otherwise another connection must not come to the process of this session, in a transaction
 //     right after this session was used. A pooler without sessions, as a rule, gives each client

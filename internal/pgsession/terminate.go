@@ -49,7 +49,8 @@ func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, 
 
 // IfGone is SQL: the beginning of a CASE, which is true when the session of s is over. The caller
 // appends the rest of the CASE, up to END. That rest is evaluated only if the session isn't over,
-// so s.PID is its process then.
+// so s.PID is its process then. The lock is asked for in shared mode, so that who looks at the lock
+// table doesn't take the session that asks for s.
 func (s *Session) IfGone() string {
-	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock(%s) THEN pg_advisory_unlock(%[1]s)", s.Presence)
+	return fmt.Sprintf("CASE WHEN pg_try_advisory_lock_shared(%s) THEN pg_advisory_unlock_shared(%[1]s)", s.Presence)
 }

@@ -21,8 +21,8 @@ func TestTerminate(t *testing.T) {
 		p.answers(func(sql string) []pgproto3.BackendMessage {
 			asked++
 			switch {
-			case sql != "SELECT CASE WHEN pg_try_advisory_lock(1, 2) THEN pg_advisory_unlock(1, 2) WHEN pg_terminate_backend(77) THEN false END" &&
-				sql != "SELECT CASE WHEN pg_try_advisory_lock(1, 2) THEN pg_advisory_unlock(1, 2) END":
+			case sql != "SELECT CASE WHEN pg_try_advisory_lock_shared(1, 2) THEN pg_advisory_unlock_shared(1, 2) WHEN pg_terminate_backend(77) THEN false END" &&
+				sql != "SELECT CASE WHEN pg_try_advisory_lock_shared(1, 2) THEN pg_advisory_unlock_shared(1, 2) END":
 				t.Errorf("Terminate asks %q", sql)
 			case asked == 2:
 				return []pgproto3.BackendMessage{failure("ERROR", codePermission), &pgproto3.ReadyForQuery{TxStatus: 'I'}}

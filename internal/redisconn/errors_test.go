@@ -32,7 +32,7 @@ func TestErrors(t *testing.T) {
 		err                 error
 		notExecuted, broken bool
 	}{
-		// Refused, before anything was executed. The texts are those of servers.
+		// Refused, before anything was executed. The texts are the servers'.
 		{serverError("NOSCRIPT No matching script. Please use EVAL."), true, false},
 		{serverError("MOVED 3999 127.0.0.1:6381"), true, false},
 		{serverError("ASK 3999 127.0.0.1:6381"), true, false},

@@ -14,12 +14,23 @@ func TestKey(t *testing.T) {
 		if got := redisconn.Key("p:", name); got != want {
 			t.Errorf("Key(%q) = %q, want %q", name, got, want)
 		}
-		if got, ok := redisconn.NameOf("p:", want); got != name || !ok {
+		if got, slot, ok := redisconn.NameOf("p:", want); got != name || slot != 0 || !ok {
 			t.Errorf("NameOf(%q) = %q, %v, want %q", want, got, ok, name)
 		}
 	}
-	for _, foreign := range []string{"", "p:", "a", "p:a", "p:{a", "p:a}", "q:{a}", "p:{a}:token", "p:{a%7b}", "p:{a%}", "p:{a}}"} {
-		if got, ok := redisconn.NameOf("p:", foreign); ok {
+	for slot, want := range map[int]string{1: "p:{a%7B}:slot:1", 1000: "p:{a%7B}:slot:1000", locker.LineSlot: "p:{a%7B}:slot:line"} {
+		if got := redisconn.SlotKey("p:", "a{", slot); got != want {
+			t.Errorf("SlotKey(%d) = %q, want %q", slot, got, want)
+		}
+		if name, got, ok := redisconn.NameOf("p:", want); name != "a{" || got != slot || !ok {
+			t.Errorf("NameOf(%q) = %q, %d, %v, want slot %d", want, name, got, ok, slot)
+		}
+	}
+	if got, want := redisconn.SlotKey("p:", "a", 0), redisconn.Key("p:", "a"); got != want {
+		t.Errorf("SlotKey(0) = %q, want the lock's, %q", got, want)
+	}
+	for _, foreign := range []string{"p:{a}:slot:", "p:{a}:slot:0", "p:{a}:slot:01", "p:{a}:slot:3:token", "p:{a}:slot:x", "p:{a}slot:3", "", "p:", "a", "p:a", "p:{a", "p:a}", "q:{a}", "p:{a}:token", "p:{a%7b}", "p:{a%}", "p:{a}}"} {
+		if got, _, ok := redisconn.NameOf("p:", foreign); ok {
 			t.Errorf("NameOf(%q) = %q, want none: no name has that key", foreign, got)
 		}
 	}

@@ -84,6 +84,11 @@ func (replyError) RedisError()     {}
 // them.
 var denials = []string{"NOPERM", "ser executing the script can't", "ACL failure in script"}
 
+// Denied reports whether err says that a permission is missing.
+func Denied(err error) bool {
+	return err != nil && slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(err.Error(), words) })
+}
+
 // Explain adds what to do to an error that an operator can fix. commands are those that failed, if
 // they are known.
 func (p Permissions) Explain(err error, commands ...string) error {
@@ -94,7 +99,7 @@ func (p Permissions) Explain(err error, commands ...string) error {
 	switch {
 	case strings.Contains(text, "READONLY"):
 		return fmt.Errorf("the server is a replica, and keys are written on its master; give the master's address: %w", err)
-	case slices.ContainsFunc(denials, func(words string) bool { return strings.Contains(text, words) }):
+	case Denied(err):
 		if len(commands) == 0 {
 			commands = []string{"see " + p.Doc + " for the commands"}
 		}

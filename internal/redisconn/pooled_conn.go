@@ -36,7 +36,7 @@ type pooledCall struct {
 
 func (c *pooledCall) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
 
-// dialer is net.Dialer, or that of TLS.
+// dialer is net.Dialer, or the one of TLS.
 type dialer interface {
 	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
 }

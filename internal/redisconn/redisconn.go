@@ -2,7 +2,7 @@
 // server, makes calls that end in time, sends scripts, says what an error proves about a request,
 // checks what a server is and permits, and keeps a subscription alive.
 //
-// It works around the following behaviour of go-redis. The places are those of
+// It works around the following behaviour of go-redis. The places are in
 // github.com/redis/go-redis/v9 v9.22.0.
 //
 //   - Commands are sent again without the caller's knowledge (baseClient.process in redis.go,
@@ -18,7 +18,7 @@
 //   - A context doesn't interrupt a call. Without ContextTimeoutEnabled its deadline doesn't bound
 //     one either (baseClient.context in redis.go). See [Conn.Call], and [Pool] for clients that are
 //     made by this package.
-//   - An error of a time limit doesn't say which server was asked, unlike those of connections. See
+//   - An error of a time limit doesn't say which server was asked, unlike errors of connections. See
 //     [Conn.NameServer].
 //   - A subscription connects again without a word, and messages are lost meanwhile (PubSub.conn in
 //     pubsub.go). A connection that was cut silently looks like one without messages. PubSub.Close
@@ -145,7 +145,7 @@ func (c *Conn) Send(ctx context.Context, cmds ...redis.Cmder) error {
 	})
 }
 
-// SendUntil is Send with a deadline in addition to that of ctx. Where ObeysContext is true, it
+// SendUntil is Send with a deadline in addition to ctx's. Where ObeysContext is true, it
 // returns at once when ctx ends.
 func (c *Conn) SendUntil(ctx context.Context, end time.Time, cmds ...redis.Cmder) error {
 	if c.pool != nil {

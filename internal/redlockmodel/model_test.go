@@ -121,7 +121,7 @@ func TestEveryOrder(t *testing.T) {
 }
 
 // Each of these breaks a promise: a condition of the scripts that is left out, something that a
-// client does otherwise, or a clock that is not as it is claimed to be. The worlds are those of
+// client does otherwise, or a clock that is not as it is claimed to be. The worlds are the ones of
 // TestEveryOrder, with that one difference.
 func TestBroken(t *testing.T) {
 	const (

@@ -9,7 +9,7 @@ import (
 // A model of one server: what a release leaves, what it takes along, and how far counters go. What
 // holds on each server holds on all of them.
 //
-// Requests come in any order, those of an attempt that is over too. Tombstones don't expire: what
+// Requests come in any order, also requests of an attempt that is over. Tombstones don't expire: what
 // is promised is promised for as long as they live.
 type removal struct {
 	attempts int

@@ -161,7 +161,7 @@ func expire(n *model.Node, owner model.Owner) (expired bool) {
 	return expired
 }
 
-// replace makes the data of a server that of another, or older. Its process lives on.
+// replace gives a server the data of another one, or older data. Its process lives on.
 func replace(n *model.Node) {
 	n.Aside = false
 	if n.Memory == model.Whole {

@@ -25,3 +25,27 @@ type Loss struct {
 
 func (l *Loss) Error() string { return l.Err.Error() }
 func (l *Loss) Unwrap() error { return l.Err }
+
+// Find returns the first error of type T in err, in the order of errors.As. It takes no memory, and
+// calls no method As.
+func Find[T error](err error) (found T, ok bool) {
+	for err != nil {
+		if found, ok = err.(T); ok { //nolint:errorlint // it walks the chain itself
+			return found, true
+		}
+		switch x := err.(type) { //nolint:errorlint // the same
+		case interface{ Unwrap() error }:
+			err = x.Unwrap()
+		case interface{ Unwrap() []error }:
+			for _, each := range x.Unwrap() {
+				if found, ok = Find[T](each); ok {
+					return found, true
+				}
+			}
+			return found, false
+		default:
+			return found, false
+		}
+	}
+	return found, false
+}

@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// An error that matches that of a context says that the caller gave up.
+// An error that matches a context's says that the caller gave up.
 func TestOverdue(t *testing.T) {
 	for _, err := range []error{
 		context.DeadlineExceeded, context.Canceled, os.ErrDeadlineExceeded, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded},

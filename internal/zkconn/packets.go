@@ -132,7 +132,7 @@ func withWatch(packet []byte) []byte {
 		packet[len(packet)-1] = 1
 		return packet
 	}
-	for _, at := range []int{0, pathAt - 4} { // the length of the packet, and that of the path
+	for _, at := range []int{0, pathAt - 4} { // the lengths of the packet and of the path
 		length := binary.BigEndian.Uint32(packet[at:])
 		binary.BigEndian.PutUint32(packet[at:], length-uint32(len(unwatched)))
 	}

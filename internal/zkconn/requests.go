@@ -50,12 +50,12 @@ func (s *Session) Children(path string) ([]string, *zk.Stat, error) { return s.c
 //
 // The wire makes a watch of the plain read (see wire.Write), because go-zookeeper's GetW keeps each
 // watch until it fires, and sets it again after a connect by a request whose failure it only logs.
-func (s *Session) GetAndWatch(path string) (data []byte, sent driver.Instant, err error) {
+func (s *Session) GetAndWatch(path string) (data []byte, stat *zk.Stat, sent driver.Instant, err error) {
 	sent, err = s.read(func() (err error) {
-		data, _, err = s.client.Get(path)
+		data, stat, err = s.client.Get(path)
 		return err
 	})
-	return data, sent, err
+	return data, stat, sent, err
 }
 
 // Get reads a node's data and what the server knows of the node, and watches nothing.
@@ -85,6 +85,15 @@ func (s *Session) Delete(path string) error {
 	return err
 }
 
+// SetData replaces a node's data, if the node has that version.
+func (s *Session) SetData(path string, data []byte, version int32) error {
+	_, err := s.write(func() error {
+		_, err := s.client.Set(path, data, version)
+		return err
+	})
+	return err
+}
+
 // Transaction executes all operations or none, and returns when it was sent.
 func (s *Session) Transaction(ops ...any) (results []zk.MultiResponse, sent driver.Instant, err error) {
 	sent, err = s.write(func() (err error) {
@@ -94,13 +103,22 @@ func (s *Session) Transaction(ops ...any) (results []zk.MultiResponse, sent driv
 	return results, sent, err
 }
 
-// Check has the quorum check, in one transaction, that nodes exist and may be read. bad is the
-// index of the first one for which that isn't so, -1 if the request failed for another reason. It
-// returns when it was sent.
-func (s *Session) Check(paths []string) (sent driver.Instant, bad int, err error) {
-	ops := make([]any, len(paths))
-	for i, path := range paths {
-		ops[i] = &zk.CheckVersionRequest{Path: path, Version: -1} // any
+// Version is a node, and how often its data was written since it was created.
+type Version struct {
+	Path    string
+	Version int32
+}
+
+// AnyVersion is every version.
+const AnyVersion = -1
+
+// Check has the quorum check, in one transaction, that nodes exist, have these versions and may be
+// read. bad is the index of the first one for which that isn't so, -1 if the request failed for another
+// reason. It returns when it was sent.
+func (s *Session) Check(nodes []Version) (sent driver.Instant, bad int, err error) {
+	ops := make([]any, len(nodes))
+	for i, n := range nodes {
+		ops[i] = &zk.CheckVersionRequest{Path: n.Path, Version: n.Version}
 	}
 	sent = driver.Stamp()
 	results, err := s.client.Multi(ops...)

@@ -50,7 +50,7 @@ func (e *ensemble) serve(c net.Conn) bool {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if len(r.Data) >= greetingSize+8 { // a request to connect; those of these tests are shorter otherwise
+	if len(r.Data) >= greetingSize+8 { // a request to connect; other requests of these tests are shorter
 		r.Int32()
 		r.Int64()
 		asked := time.Duration(r.Int32()) * time.Millisecond

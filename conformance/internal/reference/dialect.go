@@ -31,6 +31,7 @@ func (d Dialect) guarantees() locker.Guarantees {
 		Revocation: locker.RevocationAtOnce,
 		Restart:    locker.RestartLeases,
 		Inspection: locker.InspectionNone,
+		Break:      locker.BreakNone,
 		RoundTrips: 1,
 		Cost:       locker.CostLow,
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // steps are the parts of the service and of its driver that a mutation may replace. A right backend
-// has those of right. Everything else calls them through this table. A mutation calls the right
+// has the functions of right. Everything else calls them through this table. A mutation calls the right
 // step by its name, before or after what it does wrong.
 type steps struct {
 	// Of the service. They are called under its mutex.

@@ -3,6 +3,7 @@
 package itest
 
 import (
+	"os"
 	"testing"
 
 	"github.com/fencedlock/locker/conformance"
@@ -12,6 +13,10 @@ import (
 type Row struct {
 	Name    string
 	Harness func(*testing.T) conformance.Harness // starts the service, if no other test has
+
+	// Like is the row whose servers run the same lock protocol and whose Lockers promise the same,
+	// but for fault tolerance. "" runs all cases; see [onVariant].
+	Like string
 }
 
 // Conformance runs the suite, and then the backend's own cases, on real servers. Servers are
@@ -26,6 +31,9 @@ func Conformance(t *testing.T, rows []Row) {
 			h := row.Harness(t)
 			if h.TTL > 0 {
 				h.Pack = append([]conformance.Case{pausedWriters}, h.Pack...)
+			}
+			if row.Like != "" && os.Getenv("LOCKER_SOAK") == "" {
+				h.Wrap = variant(row.Like, h.Wrap)
 			}
 			conformance.Run(t, h)
 		})

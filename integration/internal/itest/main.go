@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"testing"
 
 	"github.com/redis/go-redis/v9/logging"
@@ -21,8 +22,8 @@ func Main(m *testing.M) {
 	flag.Parse()
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "test.parallel" })
-	if !set { // the runs of the suite mostly wait; two at once, in each of three packages, keep two processors busy
-		_ = flag.Set("test.parallel", "2")
+	if !set {
+		_ = flag.Set("test.parallel", strconv.Itoa(sideBySide))
 	}
 	if url := os.Getenv(holderURL); url != "" {
 		os.Exit(holder(url))

@@ -39,8 +39,11 @@ func holder(url string) (exit int) {
 	if err == nil {
 		defer l.Close()
 		serve := process.Serve
-		if os.Getenv(holderRole) == roleWriter {
+		switch os.Getenv(holderRole) {
+		case roleWriter:
 			serve = work
+		case roleCandidate:
+			serve = stand
 		}
 		err = serve(l, os.Stdin, os.Stdout)
 	}

@@ -12,12 +12,13 @@ import (
 
 // Advice is the result of the flow.
 type Advice struct {
-	Take    string   // in a sentence
-	Backend string   // "" if no lock is needed, or none is good enough
-	URL     string   // an example
-	Why     []string // in sentences, as all that follows
-	Not     []string // what is not promised
-	Also    []string // what must be done in addition to the lock
+	Take    string               // in a sentence
+	Backend string               // "" if no lock is needed, or none is good enough
+	URL     string               // an example, with its TTL if the backend has one
+	Require []locker.Requirement // what to require when the URL is opened
+	Why     []string             // in sentences, as all that follows
+	Not     []string             // what is not promised
+	Also    []string             // what must be done in addition to the lock
 }
 
 // noLock is the advice for work that needs none.
@@ -46,15 +47,6 @@ var noLock = map[string]Advice{
 	},
 }
 
-var urls = map[string]string{
-	"file":      "file:///var/lib/myservice/locks",
-	"redis":     "redis://redis.example:6379/0",
-	"redlock":   "redlock://r1.example,r2.example,r3.example,r4.example,r5.example",
-	"etcd":      "etcd://e1.example,e2.example,e3.example?prefix=myservice/",
-	"zookeeper": "zk://z1.example,z2.example,z3.example/myservice",
-	"postgres":  "postgres://user@db.example/myservice",
-}
-
 // fences says how the token is checked, by the place of the data.
 var fences = map[string]string{
 	"postgres": "Check the token in each transaction, before its first read: package fence/fencepg, or fence/fencesql with database/sql.",
@@ -62,7 +54,7 @@ var fences = map[string]string{
 	"redis":    "Check the token before the first read and in each write: package fence/fenceredis, whose script compares all 64 bits.",
 	"etcd":     "Check the token before the first read and in each Txn: package fence/fenceetcd.",
 	"own":      "Check the token before the first read and in each write, in one step with it: implement fence.Guard, and run fence/fencetest on it.",
-	"foreign":  "Nobody checks a token there, so no lock can keep a late write out. Give each operation an id that they use once (an idempotency key), or write to a storage of yours first, fenced, and send from there.",
+	"foreign":  "Nobody checks a token there, so no lock can keep a late request out. Send an id that they accept once (an idempotency key). A fenced table of what is to be sent (an outbox) makes sure that one decision is recorded; its sender may still send it twice, so the id is needed there as well. Without an id you can only make a late request rare: look at lease.Err() before each one, and give it the lease's context and a short timeout.",
 }
 
 // Advise follows the flow to its end. The answers must be complete ([Next] returns no question).
@@ -79,13 +71,19 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	purpose := locker.Efficiency
 	if forCorrectness(a) {
 		purpose = locker.Correctness
-		advice.Also = append(advice.Also, fences[a["data"][0]])
+		for _, place := range a["data"] {
+			advice.Also = append(advice.Also, fences[place])
+		}
+		if n := len(a["data"]); n > 2 || n == 2 && !a.has("data", "foreign") {
+			advice.Also = append(advice.Also, "Check the token at each place that can check it: one place doesn't refuse a late write to another.")
+		}
 	}
 	scope := locker.ScopeMachine
 	if onNetwork(a) {
 		scope = locker.ScopeNetwork
 	}
 	needs = append([]locker.Requirement{scope}, needs...)
+	required := locker.Requirement(purpose)
 	good, refused := meet(all, append(needs, purpose)...)
 	running := func(g locker.Guarantees) bool {
 		return !onNetwork(a) || a.has("have", g.Backend) || a.has("data", g.Backend)
@@ -107,13 +105,16 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 			advice.Why = append(advice.Why, fmt.Sprintf("If the data must be safe even when the tokens fail, run %s: it meets locker.Correctness.", best.Backend))
 		}
 		best, found = weaker, true
+		required = locker.FencingUntilDataLoss
 	case found:
 		advice.Why = append(advice.Why, "You have to run it: what you run already is not good enough, or nothing.")
 	}
 	if !found {
 		return Advice{}, fmt.Errorf("no backend is good enough: %w", errors.Join(refused...))
 	}
-	advice.Backend, advice.URL = best.Backend, urls[best.Backend]
+	url, also := operate(best)
+	advice.Backend, advice.URL, advice.Also = best.Backend, url, append(advice.Also, also...)
+	advice.Require = distinct(append([]locker.Requirement{required}, needs...))
 	advice.Take = "Take " + best.Backend + "."
 	if purpose == locker.Efficiency {
 		advice.Why = append(advice.Why, "To save work any backend will do, so the simplest one to run is the best one.")
@@ -121,21 +122,24 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 		advice.Why = append(advice.Why, fmt.Sprintf("Its exclusion rests on %v, its tokens are durable: it meets locker.Correctness.", best.Exclusion))
 	}
 	advice.Not = notPromised(best)
-	if a.has("data", "postgres") && best.Backend == "postgres" {
+	if a.has("data", "postgres") && len(a["data"]) == 1 && best.Backend == "postgres" {
 		advice.Also = append(advice.Also, "If all the work is in that one database, a row lock in your own transaction is simpler still.")
 	}
 	return advice, nil
 }
 
-// meet returns the guarantees that meet all needs, and for each of the others the reason why it
-// doesn't.
+// meet returns the guarantees that meet all needs, if need be with a replica that takes over, and
+// for each of the others the reason why it doesn't.
 func meet(all []locker.Guarantees, needs ...locker.Requirement) (good []locker.Guarantees, refused []error) {
 	for _, g := range all {
-		if err := locker.Require(g, needs...); err != nil {
+		err := locker.Require(g, needs...)
+		if err == nil {
+			good = append(good, g)
+		} else if pair, has := withFailover(g); has && locker.Require(pair, needs...) == nil {
+			good = append(good, pair)
+		} else {
 			refused = append(refused, err)
-			continue
 		}
-		good = append(good, g)
 	}
 	return good, refused
 }
@@ -167,4 +171,14 @@ func reason(err error) string {
 		return err.Error()
 	}
 	return why
+}
+
+func distinct(reqs []locker.Requirement) []locker.Requirement {
+	var once []locker.Requirement
+	for _, r := range reqs {
+		if !slices.Contains(once, r) {
+			once = append(once, r)
+		}
+	}
+	return once
 }

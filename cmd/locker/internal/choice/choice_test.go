@@ -1,7 +1,10 @@
 package choice_test
 
 import (
+	"context"
+	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +74,14 @@ func TestAdvise(t *testing.T) {
 		{work + "for=correctness have=redis data=foreign", nil, "postgres", "idempotency key"},
 		{work + "for=correctness have=redis,zookeeper data=sql", nil, "zookeeper", "fence <= $1"},
 		{work + "for=correctness have=redis data=postgres", nil, "postgres", "fencepg"}, // it is there: the data lives in it
+		// The strictest place decides: no late write is refused where nobody checks a token.
+		{work + "for=correctness have=redis data=own,foreign", nil, "postgres", "idempotency key"},
+		{work + "for=correctness have=redis data=own,sql", nil, "redis", "fence <= $1"},
+		{work + "for=correctness have= data=postgres,redis", nil, "postgres", "each place that can check it"},
 		{work + "for=correctness have= data=etcd", nil, "etcd", "fenceetcd"},
+		{work + "for=correctness have=postgres data=postgres", nil, "postgres", "max_connections"},
+		{work + "for=correctness have=postgres data=foreign", nil, "postgres", "outbox"},
+		{work + "for=efficiency have=redis", nil, "redis", "noeviction"},
 		{work + "for=correctness have=zookeeper,postgres data=redis", []locker.Requirement{locker.OrderFIFO}, "zookeeper", "fenceredis"},
 	} {
 		advice, err := choice.Advise(answers(t, test.answers), all(), test.needs...)
@@ -80,6 +90,35 @@ func TestAdvise(t *testing.T) {
 		}
 		if text := strings.Join(append(append([]string{advice.Take}, advice.Why...), advice.Also...), "\n"); !strings.Contains(text, test.want) {
 			t.Errorf("%s: the advice lacks %q:\n%s", test.answers, test.want, text)
+		}
+	}
+}
+
+// A service with a replica is advised where failovers must be survived, by a URL that the backend
+// understands.
+func TestFailover(t *testing.T) {
+	for _, test := range []struct {
+		answers string
+		need    locker.Requirement
+		backend string
+		url     string // somewhere in it
+	}{
+		{"for=correctness have=postgres data=postgres", locker.ScopeNetwork, "postgres", "@db.example/"},
+		{"for=correctness have=postgres data=postgres", locker.ToleranceFailover, "postgres", "@db1.example,db2.example/"},
+		{"for=efficiency have=redis", locker.ToleranceFailover, "redis", "master_name="},
+		{"for=correctness have=redis data=own", locker.ToleranceFailover, "redis", "master_name="},
+		{"for=correctness have=etcd data=own", locker.ToleranceFailover, "etcd", "e1.example"},
+		{"for=correctness have=postgres data=own", locker.ToleranceMinority, "etcd", "e1.example"},
+	} {
+		advice, err := choice.Advise(answers(t, "work=other among=network "+test.answers), all(), test.need)
+		if err != nil || advice.Backend != test.backend || !strings.Contains(advice.URL, test.url) || !slices.Contains(advice.Require, test.need) {
+			t.Errorf("%s, %v: %q, %v, %v, want %q in the URL", test.answers, test.need, advice.URL, advice.Require, err, test.url)
+			continue
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if _, err := locker.Open(ctx, advice.URL); !errors.Is(err, context.Canceled) || errors.Is(err, locker.ErrOption) {
+			t.Errorf("Open(%q) = %v, want the error of the context", advice.URL, err)
 		}
 	}
 }
@@ -108,7 +147,7 @@ func TestEveryWayEnds(t *testing.T) {
 			next[q.Key] = []string{o.Word}
 			walk(next)
 		}
-		if q.Many {
+		if q.None {
 			next := maps.Clone(a)
 			next[q.Key] = nil
 			walk(next)
@@ -130,11 +169,22 @@ func check(t *testing.T, a choice.Answers) {
 	if advice.Backend == "" {
 		return
 	}
+	for _, g := range all() {
+		if g.Backend != advice.Backend {
+			continue
+		}
+		if err := locker.Require(g, advice.Require...); err != nil || len(advice.Require) == 0 {
+			t.Errorf("%v: %v is required of %s: %v", a, advice.Require, g.Backend, err)
+		}
+		if ttl := strings.Contains(advice.URL, "ttl="); ttl != g.Expiry.TTL {
+			t.Errorf("%v: %s, want a TTL where the backend has one", a, advice.URL)
+		}
+	}
 	if advice.URL == "" || len(advice.Not) < 2 {
 		t.Errorf("%v: %+v, want a URL and what is not promised", a, advice)
 	}
-	if correct := a["for"][0] == "correctness"; correct != (len(advice.Also) > 0) {
-		t.Errorf("%v: %q in addition to the lock, want the check of tokens with correctness alone", a, advice.Also)
+	if correct := a["for"][0] == "correctness"; correct != (len(advice.Also) > 1) || len(advice.Also) == 0 || slices.Contains(advice.Also, "") {
+		t.Errorf("%v: %q in addition to the lock, want what operators must know, and the check of tokens with correctness alone", a, advice.Also)
 	}
 	for _, g := range all() {
 		if g.Backend == advice.Backend && a["among"][0] == "network" && g.Scope != locker.ScopeNetwork {
@@ -144,7 +194,7 @@ func check(t *testing.T, a choice.Answers) {
 }
 
 func TestParse(t *testing.T) {
-	work, have := choice.Questions[0], choice.Questions[3]
+	work, have, data := choice.Questions[0], choice.Questions[3], choice.Questions[4]
 	for _, test := range []struct {
 		q      choice.Question
 		answer string
@@ -159,6 +209,9 @@ func TestParse(t *testing.T) {
 		{have, "", ""},
 		{have, "1, etcd", "redis,etcd"},
 		{have, "redis,mysql", "!"},
+		{data, "", "!"},
+		{data, "own,", "!"},
+		{data, "own, 1, own", "own,postgres"},
 	} {
 		words, err := test.q.Parse(test.answer)
 		got := strings.Join(words, ",")

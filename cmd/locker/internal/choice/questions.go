@@ -15,7 +15,8 @@ type Question struct {
 	Key     string // of its answer; the name of its flag
 	Text    string
 	Options []Option
-	Many    bool // more than one option may be chosen, or none
+	Many    bool // more than one option may be chosen
+	None    bool // none may be chosen
 
 	asked func(Answers) bool // nil: always
 }
@@ -46,14 +47,14 @@ var Questions = []Question{
 		{"efficiency", "a nuisance: work is done twice, an e-mail is sent twice"},
 		{"correctness", "damage: data is corrupted, money is lost"},
 	}},
-	{Key: "have", Text: "Which of these do you run already?", Many: true, asked: onNetwork, Options: []Option{
+	{Key: "have", Text: "Which of these do you run already?", Many: true, None: true, asked: onNetwork, Options: []Option{
 		{"redis", "one Redis or Valkey, with replicas or without"},
 		{"redlock", "three, five or seven Redis servers that know nothing of each other"},
 		{"etcd", "an etcd cluster"},
 		{"zookeeper", "a ZooKeeper ensemble"},
 		{"postgres", "Postgres"},
 	}},
-	{Key: "data", Text: "Where is the data that must not be damaged?", asked: forCorrectness, Options: []Option{
+	{Key: "data", Text: "Where is the data that must not be damaged?", Many: true, asked: forCorrectness, Options: []Option{
 		{"postgres", "in Postgres"},
 		{"sql", "in another SQL database"},
 		{"redis", "in Redis"},
@@ -82,15 +83,17 @@ func Next(a Answers) (Question, bool) {
 }
 
 // Parse reads an answer: the word of an option, or its number from 1. If the question allows it, an
-// answer may be several of them with commas.
+// answer may be several of them with commas, or empty.
 func (q Question) Parse(answer string) ([]string, error) {
 	words := []string{}
 	for word := range strings.SplitSeq(answer, ",") {
 		word = strings.TrimSpace(word)
 		switch known := q.word(word); {
 		case known != "":
-			words = append(words, known)
-		case word == "" && q.Many:
+			if !slices.Contains(words, known) {
+				words = append(words, known)
+			}
+		case word == "" && q.None:
 		default:
 			return nil, fmt.Errorf("%s is no answer (known: %s)", plain.Quote(word), q.words())
 		}
@@ -119,4 +122,12 @@ func (q Question) words() string {
 }
 
 // Usage returns the help text of the question's flag.
-func (q Question) Usage() string { return strings.TrimSuffix(q.Text, "?") + ": " + q.words() }
+func (q Question) Usage() string { return usage(q) }
+
+func usage(q Question) string {
+	text := strings.TrimSuffix(q.Text, "?") + ": " + q.words()
+	if q.Many {
+		text += "; several with commas"
+	}
+	return text
+}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -46,10 +47,7 @@ func TestOutcome(t *testing.T) {
 func TestPicture(t *testing.T) {
 	var panels []demo.Panel
 	for _, fenced := range []bool{true, false} {
-		p := demo.Panel{Title: "Without a fence"}
-		if fenced {
-			p.Title = "With a fence"
-		}
+		p := demo.Panel{Fenced: fenced}
 		p.Events, p.Outcome = play(t, fenced)
 		panels = append(panels, p)
 	}
@@ -58,6 +56,28 @@ func TestPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, filepath.Join("..", "..", "..", "..", "docs", "demo.svg"), got.Bytes())
+}
+
+// Only one of the two has the lock at a time, though A doesn't know when it has lost it.
+func TestPictureShowsOneHolder(t *testing.T) {
+	p := demo.Panel{Fenced: true}
+	p.Events, p.Outcome = play(t, true)
+	var got bytes.Buffer
+	if err := demo.SVG(&got, []demo.Panel{p}); err != nil {
+		t.Fatal(err)
+	}
+	bars := regexp.MustCompile(`<rect class="holds" x="(\d+)" y="(\d+)" width="16" height="(\d+)" transform`).FindAllStringSubmatch(got.String(), -1)
+	var spans [][3]int
+	for _, b := range bars {
+		var n [3]int
+		for i := range n {
+			n[i], _ = strconv.Atoi(b[i+1])
+		}
+		spans = append(spans, [3]int{n[0], n[1], n[1] + n[2]})
+	}
+	if len(spans) != 2 || spans[0][0] == spans[1][0] || spans[0][2] != spans[1][1] || spans[1][1] >= spans[1][2] {
+		t.Errorf("lane, begin and end of the bars: %v, want B's bar to begin where A's ends", spans)
+	}
 }
 
 func TestText(t *testing.T) {

@@ -28,7 +28,17 @@ const (
 	Plain   Mood = iota
 	Stopped      // the holder does nothing from now on
 	Good         // the storage does the right thing
+	Refused      // the storage does the right thing, and that is to refuse a write
 	Bad
+)
+
+// Part is what a holder has of the lock.
+type Part int
+
+const (
+	Nothing Part = iota
+	Waits
+	Holds // or believes so
 )
 
 // Event is one thing that happens.
@@ -37,6 +47,15 @@ type Event struct {
 	Role Role
 	Text string
 	Mood Mood
+	Part Part // of Role, from this event on
+}
+
+// Title says in one line what a run of the story is about.
+func Title(fenced bool) string {
+	if fenced {
+		return "With the fence: a token below the highest seen is refused"
+	}
+	return "Without the fence: the storage takes every write"
 }
 
 // Outcome is the state of the storage at the end.
@@ -94,10 +113,11 @@ type Story struct {
 	Tell   func(Event) // called from one goroutine at a time
 
 	begin time.Time
+	parts [2]Part // by Role
 }
 
 func (s *Story) tell(role Role, mood Mood, format string, args ...any) {
-	s.Tell(Event{At: time.Since(s.begin), Role: role, Text: fmt.Sprintf(format, args...), Mood: mood})
+	s.Tell(Event{At: time.Since(s.begin), Role: role, Text: fmt.Sprintf(format, args...), Mood: mood, Part: s.parts[role]})
 }
 
 // Play runs the story in real time, which takes a little longer than the lease. Both holders add to
@@ -111,6 +131,7 @@ func (s *Story) Play(ctx context.Context) (Outcome, error) {
 		return Outcome{}, err
 	}
 	defer func() { _ = first.Release(context.WithoutCancel(ctx)) }() // it is lost by then
+	s.parts[A] = Holds
 	s.tell(A, Plain, "has the lock, token %d", first.Token())
 	if err := data.claim(ctx, first.Token()); err != nil {
 		return Outcome{}, err
@@ -130,7 +151,7 @@ func (s *Story) Play(ctx context.Context) (Outcome, error) {
 	s.tell(A, Plain, "wakes up, writes %d with its token", balance+addsA)
 	switch err := data.write(first.Token(), balance+addsA); {
 	case errors.Is(err, fence.ErrStale):
-		s.tell(A, Good, "storage refuses the smaller token")
+		s.tell(A, Refused, "storage refuses the smaller token")
 	case err != nil:
 		return Outcome{}, err
 	default:
@@ -143,11 +164,13 @@ func (s *Story) Play(ctx context.Context) (Outcome, error) {
 
 // second does the work of B, while A is stopped.
 func (s *Story) second(ctx context.Context, data *account) error {
+	s.parts[B] = Waits
 	s.tell(B, Plain, "wants the lock, waits")
 	lease, err := s.B.Acquire(ctx, s.Name, locker.WithTTL(s.TTL))
 	if err != nil {
 		return err
 	}
+	s.parts[B] = Holds
 	s.tell(B, Plain, "has the lock, token %d", lease.Token())
 	if err := data.claim(ctx, lease.Token()); err != nil {
 		return err
@@ -161,6 +184,7 @@ func (s *Story) second(ctx context.Context, data *account) error {
 	if err := lease.Release(ctx); err != nil {
 		return err
 	}
+	s.parts[B] = Nothing
 	s.tell(B, Plain, "is done, releases the lock")
 	return nil
 }

@@ -37,7 +37,7 @@ func (t *Text) Head(title string) {
 // Event writes one line.
 func (t *Text) Event(e Event) {
 	text := e.Text
-	if e.Mood == Good || e.Mood == Bad {
+	if e.Mood == Good || e.Mood == Refused || e.Mood == Bad {
 		text = "> " + text
 	}
 	var lane [2]string

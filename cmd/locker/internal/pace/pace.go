@@ -1,4 +1,4 @@
-// Package pace looks at a service again and again, and no faster than the service can bear.
+// Package pace looks at a service again and again, and no faster than the service can take.
 package pace
 
 import (

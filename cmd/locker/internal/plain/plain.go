@@ -1,4 +1,4 @@
-// Package plain keeps secrets out of messages about invalid arguments.
+// Package plain puts messages in words, and keeps secrets out of those about invalid arguments.
 package plain
 
 import (
@@ -16,4 +16,12 @@ func Quote(s string) string {
 		return strconv.Quote(s)
 	}
 	return "what was given"
+}
+
+// Count is a number of things: "1 lock", "2 locks".
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
 }

@@ -12,7 +12,8 @@ import (
 // Row is a lock as it is shown. What isn't known is "-" or "?".
 type Row struct {
 	Key     string // what distinguishes it from the others
-	Name    string // empty: the service doesn't know it, and Detail isn't asked
+	Name    string // empty: the service doesn't know it
+	Slot    int    // of a permit; 0: it is the lock called Name
 	Title   string
 	Held    string
 	Waiting string
@@ -31,10 +32,14 @@ type Screen struct {
 	Out   io.Writer
 	Size  func() (width, height int)
 
-	// List returns all locks, and Detail all that is known of one, as lines. Both are called by one
-	// goroutine, one call after the other.
-	List   func(ctx context.Context) ([]Row, error)
-	Detail func(ctx context.Context, name string) (string, error)
+	// List returns all locks, and Detail all that is known of the lock called name, as lines. Question
+	// says who has the lock of a row and what Break will do, in lines, and asks. Break takes that lock
+	// away from the lease of the row, and from no other one, and says in words what it has done. All
+	// are called by one goroutine, one call after the other.
+	List     func(ctx context.Context) ([]Row, error)
+	Detail   func(ctx context.Context, name string) (string, error)
+	Question func(ctx context.Context, row Row, atOnce bool) (string, error)
+	Break    func(ctx context.Context, row Row, atOnce bool, reason string) (string, error)
 }
 
 // What terminals do with these is in ECMA-48 and in xterm's documentation of control sequences.
@@ -63,13 +68,13 @@ func (s Screen) Run(ctx context.Context) error {
 		cancel()
 		return err
 	}
-	looks, opened := make(chan found), make(chan Row, 1)
+	c := calls{looks: make(chan found), opened: make(chan Row, 1), steps: make(chan step, 1), answers: make(chan answer)}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		s.look(ctx, looks, opened)
+		s.look(ctx, c)
 	}()
-	err := s.show(ctx, keysOf(s.In), looks, opened)
+	err := s.show(ctx, keysOf(s.In), c)
 	cancel()
 	<-ended
 	if _, left := io.WriteString(s.Out, leave); err == nil {
@@ -78,24 +83,37 @@ func (s Screen) Run(ctx context.Context) error {
 	return err
 }
 
-// look asks the service again and again, and at once when a lock is opened.
-func (s Screen) look(ctx context.Context, looks chan<- found, opened <-chan Row) {
+// calls are what the goroutine of the screen and the one that asks the service say to each other.
+type calls struct {
+	looks   chan found
+	opened  chan Row
+	steps   chan step
+	answers chan answer
+}
+
+// look asks the service again and again, and at once when a lock is opened or to be taken away.
+func (s Screen) look(ctx context.Context, c calls) {
 	var row Row
 	for ctx.Err() == nil {
 		began := time.Now()
 		f := found{of: row.Key}
 		f.rows, f.err = s.List(ctx)
-		if f.err == nil && row.Name != "" {
+		if f.err == nil && row.Name != "" && row.Slot == 0 {
 			f.detail, f.err = s.Detail(ctx, row.Name)
 		}
 		f.took = time.Since(began)
 		select {
-		case looks <- f:
+		case c.looks <- f:
 		case <-ctx.Done():
 			return
 		}
 		select {
-		case row = <-opened:
+		case row = <-c.opened:
+		case step := <-c.steps:
+			select {
+			case c.answers <- s.do(ctx, step):
+			case <-ctx.Done():
+			}
 		case <-time.After(pace.Pause(s.Every, f.took)):
 		case <-ctx.Done():
 		}
@@ -105,7 +123,7 @@ func (s Screen) look(ctx context.Context, looks chan<- found, opened <-chan Row)
 // redraw is the longest time between two drawings of the screen, because its size may have changed.
 const redraw = time.Second
 
-func (s Screen) show(ctx context.Context, keys <-chan key, looks <-chan found, opened chan Row) error {
+func (s Screen) show(ctx context.Context, keys <-chan key, c calls) error {
 	v := view{title: s.Title, every: s.Every}
 	for {
 		width, height := s.Size()
@@ -115,20 +133,25 @@ func (s Screen) show(ctx context.Context, keys <-chan key, looks <-chan found, o
 		select {
 		case <-ctx.Done():
 			return nil
-		case f := <-looks:
+		case f := <-c.looks:
 			v.take(f)
+		case a := <-c.answers:
+			v.answered(a)
 		case k, more := <-keys:
-			if !more || k == keyQuit || k == 'q' && !v.typing {
+			if !more || k == keyQuit || k == 'q' && !v.types() {
 				return nil
 			}
 			before := v.open
 			v.press(k)
 			if v.open.Key != before.Key {
 				select { // of several that were opened before the next look, the last one counts
-				case <-opened:
+				case <-c.opened:
 				default:
 				}
-				opened <- v.open
+				c.opened <- v.open
+			}
+			if next, ready := v.next(); ready {
+				c.steps <- next
 			}
 		case <-time.After(redraw):
 		}

@@ -2,10 +2,8 @@ package top
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode/utf8"
 )
@@ -25,6 +23,8 @@ type view struct {
 	chosen  string            // the key of the row with the cursor
 	open    Row               // the lock that is shown alone; zero: none
 	details map[string]string // of open, by its key: one entry at most
+	taking  *taking           // the lock that is to be taken away; nil: none
+	done    string            // what became of the last one that was, until a key is pressed
 }
 
 // sorts are the orders that s goes through.
@@ -72,9 +72,14 @@ func (v *view) shown() []Row {
 }
 
 func (v *view) press(k key) {
+	v.done = ""
 	switch {
+	case v.taking != nil:
+		v.decide(k)
 	case v.typing:
-		v.edit(k)
+		v.filter, v.typing = edit(v.filter, k)
+	case k == 'b' || k == 'B':
+		v.begin(k == 'B')
 	case v.open.Key != "":
 		if k == keyBack || k == keyEnter {
 			v.open = Row{}
@@ -96,19 +101,20 @@ func (v *view) press(k key) {
 	}
 }
 
-// edit is a key for the filter.
-func (v *view) edit(k key) {
+// edit is a key for a text. The typing ends with Enter, or with Escape, which drops the text.
+func edit(text string, k key) (edited string, typing bool) {
 	switch {
 	case k == keyEnter:
-		v.typing = false
+		return text, false
 	case k == keyBack:
-		v.typing, v.filter = false, ""
+		return "", false
 	case k == keyDelete:
-		_, size := utf8.DecodeLastRuneInString(v.filter)
-		v.filter = v.filter[:len(v.filter)-size]
+		_, size := utf8.DecodeLastRuneInString(text)
+		return text[:len(text)-size], true
 	case k > 0:
-		v.filter += string(rune(k))
+		return text + string(rune(k)), true
 	}
+	return text, true
 }
 
 // cursor is the place of the chosen row, or of the first one if that is gone.
@@ -136,100 +142,4 @@ func (v *view) mark(r Row) string {
 		return "+"
 	}
 	return " "
-}
-
-const reverse, normal = "\x1b[7m", "\x1b[m"
-
-// lines is the screen, from top to bottom, in at most height lines. The terminal cuts what is too wide.
-func (v *view) lines(width, height int) []string {
-	room := max(height-3, 1)
-	var body []string
-	if v.open.Key != "" {
-		body = v.one()
-		body = body[:min(len(body), room)]
-	} else {
-		body = v.table(room)
-	}
-	lines := append([]string{v.head(), ""}, body...)
-	for len(lines) < height-1 {
-		lines = append(lines, "")
-	}
-	lines = append(lines[:max(height-1, 0)], v.foot())
-	for i, line := range lines {
-		lines[i] = cut(line, width)
-	}
-	return lines
-}
-
-// cut saves the terminal what it can't show; characters that are two columns wide are its own matter.
-func cut(line string, width int) string {
-	marked := strings.HasPrefix(line, reverse)
-	text := strings.TrimSuffix(strings.TrimPrefix(line, reverse), normal)
-	if utf8.RuneCountInString(text) > width {
-		text = string([]rune(text)[:max(width, 0)])
-	}
-	if marked {
-		return reverse + text + normal
-	}
-	return text
-}
-
-func (v *view) head() string {
-	if v.typing || v.filter != "" {
-		return v.title + "   filter: " + v.filter
-	}
-	return v.title
-}
-
-func (v *view) foot() string {
-	switch {
-	case v.typing:
-		return "Enter keeps the filter, Escape drops it"
-	case !v.looked:
-		return "asking the service"
-	case v.last.err != nil:
-		return "the last look failed: " + v.last.err.Error()
-	}
-	waiting := 0
-	for _, r := range v.rows {
-		waiting += max(r.Waiters, 0)
-	}
-	keys := "s sort  / filter  Enter show  q quit"
-	if v.open.Key != "" {
-		keys = "Escape back  q quit"
-	}
-	return fmt.Sprintf("%d locks, %d waiting; the list took %v   %s", len(v.rows), waiting, v.last.took.Round(time.Millisecond), keys)
-}
-
-// table has room for the head and the rows around the cursor.
-func (v *view) table(room int) []string {
-	rows := v.shown()
-	at, fit := v.cursor(rows), max(room-1, 1)
-	from := max(0, min(at-fit/2, len(rows)-fit))
-	rows = rows[from:min(from+fit, len(rows))]
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "  NAME\tHELD\tWAITING\tTOKEN\tHOLDER")
-	for _, r := range rows {
-		fmt.Fprintln(w, v.mark(r)+" "+strings.Join([]string{r.Title, r.Held, r.Waiting, r.Token, r.Holder}, "\t"))
-	}
-	_ = w.Flush()
-	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
-	lines[0] += "   by " + sorts[v.sort].name
-	if len(rows) > 0 {
-		lines[at-from+1] = reverse + lines[at-from+1] + normal
-	}
-	return lines
-}
-
-// one is the lock that is open.
-func (v *view) one() []string {
-	detail := v.details[v.open.Key]
-	switch {
-	case v.open.Name == "":
-		detail = v.open.Title + "\n  the service doesn't know its name, so it can't be asked about it"
-	case detail == "":
-		detail = v.open.Title
-	}
-	return strings.Split(strings.TrimSuffix(detail, "\n"), "\n")
 }

@@ -10,6 +10,10 @@ var (
 	pageHTML []byte
 	//go:embed page/page.js
 	pageJS []byte
+	//go:embed page/words.js
+	wordsJS []byte
+	//go:embed page/break.js
+	breakJS []byte
 	//go:embed page/page.css
 	pageCSS []byte
 )
@@ -19,6 +23,8 @@ var (
 var pages = map[string]http.Handler{
 	"/{$}":      file{"text/html; charset=utf-8", pageHTML},
 	"/page.js":  file{"text/javascript; charset=utf-8", pageJS},
+	"/words.js": file{"text/javascript; charset=utf-8", wordsJS},
+	"/break.js": file{"text/javascript; charset=utf-8", breakJS},
 	"/page.css": file{"text/css; charset=utf-8", pageCSS},
 }
 

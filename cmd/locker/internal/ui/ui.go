@@ -5,9 +5,11 @@
 //	GET /api/info       the backend, and how the names of the locks begin
 //	GET /api/locks      all locks, as a JSON array
 //	GET /api/lock?name= one lock, with those who wait for it
+//	GET /api/break?...  what taking a lock away will do, in words
+//	POST /api/break     takes a lock away from its holder
 //
 // However many look at the page, the service is asked once for all of them, and not at all while nobody
-// looks. Nothing here changes anything on the service.
+// looks. Only POST changes anything on the service, where a Breaker is given.
 package ui
 
 import (
@@ -29,6 +31,8 @@ type Config struct {
 	// of that name. Both are called by several goroutines.
 	List    func(ctx context.Context) ([]Lock, error)
 	Inspect func(ctx context.Context, name string) (lock json.RawMessage, ok bool, err error)
+
+	Breaker Breaker // takes locks away, for those who know Token; nil, or without a Token: nobody does
 }
 
 type server struct {
@@ -43,15 +47,21 @@ func Handler(c Config) http.Handler {
 	for path, file := range pages {
 		mux.Handle("GET "+path, file)
 	}
-	for path, answer := range map[string]http.HandlerFunc{
-		"/events":    s.events,
-		"/api/info":  s.info,
-		"/api/locks": s.locks,
-		"/api/lock":  s.lock,
-	} {
-		mux.Handle("GET "+path, s.authorized(answer))
+	answers := map[string]http.HandlerFunc{
+		"GET /events":     s.events,
+		"GET /api/info":   s.info,
+		"GET /api/locks":  s.locks,
+		"GET /api/lock":   s.lock,
+		"GET /api/break":  refuse,
+		"POST /api/break": refuse,
 	}
-	return s.guarded(mux)
+	if s.breaks() {
+		answers["GET /api/break"], answers["POST /api/break"] = s.question, s.take
+	}
+	for path, answer := range answers {
+		mux.Handle(path, s.authorized(answer))
+	}
+	return s.guarded(http.NewCrossOriginProtection().Handler(mux))
 }
 
 // info is what the page shows around the locks.
@@ -59,7 +69,8 @@ func (s *server) info(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, struct {
 		Backend string `json:"backend"`
 		Prefix  string `json:"prefix"`
-	}{s.Backend, s.Prefix})
+		Breaks  bool   `json:"breaks"` // locks can be taken away
+	}{s.Backend, s.Prefix, s.breaks()})
 }
 
 func (s *server) locks(w http.ResponseWriter, r *http.Request) {

@@ -80,9 +80,11 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"/", 200, "text/html", "page.js"},
 		{"/page.js", 200, "text/javascript", "textContent"},
+		{"/words.js", 200, "text/javascript", "export"},
+		{"/break.js", 200, "text/javascript", "export"},
 		{"/page.css", 200, "text/css", "table"},
 		{"/other", 404, "text/plain", ""},
-		{"/api/info", 200, "application/json", `{"backend":"fake","prefix":"in/"}`},
+		{"/api/info", 200, "application/json", `{"backend":"fake","prefix":"in/","breaks":false}`},
 		{"/api/locks", 200, "application/json", `[{"key":"a"}]`},
 		{"/api/lock?name=..%2F%7B%26", 200, "application/json", `{"name":"../{\u0026"}`},
 		{"/api/lock", 400, "text/plain", "empty"},
@@ -111,7 +113,7 @@ func TestPolicy(t *testing.T) {
 		}
 	}
 	for _, writes := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval("} {
-		if strings.Contains(string(pageJS), writes) {
+		if strings.Contains(string(pageJS)+string(wordsJS)+string(breakJS), writes) {
 			t.Errorf("the script has %s, which can turn a lock's name into a part of the page", writes)
 		}
 	}

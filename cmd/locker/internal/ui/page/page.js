@@ -1,5 +1,7 @@
-// The page shows what the server sends, and changes nothing. What comes from the service is only ever
-// set as text.
+// The page shows what the server sends. What comes from the service is only ever set as text.
+
+import { breakButton, setUp } from "./break.js";
+import { count, difference, held, heldText, setBackend, setClock, span, title, waitingText, when, who } from "./words.js";
 
 const most = 500; // rows that are drawn: nobody reads more, and browsers get slow
 const remembered = 100; // changes of one lock
@@ -10,45 +12,7 @@ let marked = new Set(); // keys that the last look has found changed
 let sort = { by: "name", up: true };
 let open = null; // the key of the lock in the panel
 let token = sessionStorage.getItem("token") ?? "";
-let clock = 0; // the server's clock minus ours, in ms
-
-// ---- words
-
-const title = (lock) => lock.name ?? `(key ${lock.key})`;
-const who = (party) => party.label ?? (party.session ? `session ${party.session}` : party.owner ? `owner ${party.owner}` : "?");
-const now = () => Date.now() + clock;
-
-// held is for how long a lock has been held, in ms, or at most; -1 if nobody knows.
-function held(lock) {
-  const since = lock.holder?.since ?? lock.holder?.asked;
-  return since ? Math.max(now() - Date.parse(since), 0) : -1;
-}
-
-function span(ms) {
-  const s = Math.floor(ms / 1000);
-  if (s < 60) return `${s}s`;
-  if (s < 3600) return `${Math.floor(s / 60)}m${s % 60}s`;
-  return `${Math.floor(s / 3600)}h${Math.floor((s % 3600) / 60)}m`;
-}
-
-function heldText(lock) {
-  const ms = held(lock);
-  if (ms < 0) return lock.holder ? "?" : "–";
-  return (lock.holder.since ? "" : "≤ ") + span(ms);
-}
-
-const waitingText = (lock) => (lock.waiting < 0 ? "?" : String(lock.waiting));
-
-// difference says in words what has happened between two looks at a lock.
-function difference(before, after) {
-  const words = [];
-  const one = before.holder, other = after.holder;
-  const same = one && other && one.token === other.token && one.owner === other.owner && one.session === other.session;
-  if (other && !same) words.push(`held by ${who(other)}${other.token ? `, token ${other.token}` : ""}`);
-  if (one && !other) words.push("free");
-  if (before.waiting !== after.waiting) words.push(`${waitingText(before)} → ${waitingText(after)} waiting`);
-  return words.join("; ");
-}
+let breaks = false; // locks can be taken away here
 
 // ---- the table
 
@@ -82,12 +46,14 @@ function draw() {
     cell(row, heldText(lock)).dataset.held = "";
     cell(row, waitingText(lock));
     cell(row, lock.holder?.token ?? "–");
-    cell(row, lock.holder ? who(lock.holder) : "free").className = lock.holder ? "" : "free";
+    cell(row, lock.holder ? who(lock.holder) + (lock.holder.broken ? " (being taken away)" : "") : "free").className = lock.holder ? "holder" : "holder free";
+    if (breaks) row.insertCell().append(...breakButton(lock));
   }
+  const focusedBreak = document.activeElement?.className === "break";
   const focused = document.activeElement?.closest("tr")?.dataset.key;
   document.querySelector("#locks tbody").replaceWith(body);
   if (focused !== undefined) {
-    [...body.rows].find((r) => r.dataset.key === focused)?.querySelector("button").focus();
+    [...body.rows].find((r) => r.dataset.key === focused)?.querySelector(focusedBreak ? "button.break" : "button")?.focus();
   }
   byId("more").textContent = list.length > most ? `and ${list.length - most} more: filter to see them` : "";
   for (const th of document.querySelectorAll("th")) {
@@ -112,8 +78,6 @@ const definition = (list, term, text) => {
   list.append(Object.assign(document.createElement("dd"), { textContent: text }));
 };
 
-const when = (text) => text && `${new Date(text).toLocaleTimeString()} (${span(Math.max(now() - Date.parse(text), 0))} ago)`;
-
 function drawPanel(lock) {
   const panel = byId("details");
   panel.hidden = false;
@@ -130,6 +94,8 @@ function drawPanel(lock) {
   definition(list, "Owner", p?.owner);
   definition(list, "Trace", p?.trace);
   definition(list, "Key", lock.key);
+  const b = p?.broken;
+  definition(list, "Taken away", b && [b.by && `by ${b.by}`, b.at && when(b.at), b.reason].filter(Boolean).join(", "));
   for (const part of lock.partial ?? []) definition(list, "No majority", who(part));
   const waiters = panel.querySelector("ol");
   waiters.replaceChildren();
@@ -154,7 +120,7 @@ async function look() {
   if (key === null) return;
   const known = locks.get(key) ?? { key, waiting: 0 };
   let lock = known;
-  if (known.name !== undefined) {
+  if (known.name !== undefined && known.slot === undefined) { // a slot can't be asked about alone
     try {
       const answer = await fetch(`api/lock?name=${encodeURIComponent(known.name)}`, { headers: headers() });
       if (answer.ok) lock = await answer.json();
@@ -180,7 +146,7 @@ function remember(key, text) {
 }
 
 function received(kind, message) {
-  clock = Date.parse(message.at) - Date.now();
+  setClock(message.at);
   marked = new Set();
   if (kind === "snapshot") {
     locks.clear();
@@ -196,8 +162,7 @@ function received(kind, message) {
     locks.delete(key);
     if (key !== open) changes.delete(key); // a service has new names all day
   }
-  const count = `${locks.size} locks, ${[...locks.values()].reduce((sum, l) => sum + Math.max(l.waiting, 0), 0)} waiting`;
-  state(message.error ? `The service doesn't answer: ${message.error}` : `${count}, asked in ${message.took_ms} ms`, Boolean(message.error));
+  state(message.error ? `The service doesn't answer: ${message.error}` : `${count([...locks.values()])}, asked in ${message.took_ms} ms`, Boolean(message.error));
   draw();
   look();
 }
@@ -211,7 +176,10 @@ function state(text, failed) {
 async function follow() {
   const info = await fetch("api/info", { headers: headers() });
   if (info.status === 401) return askForToken();
-  const { backend, prefix } = await info.json();
+  const { backend, prefix, breaks: allowed } = await info.json();
+  setBackend(backend);
+  breaks = allowed;
+  byId("breaks").hidden = !breaks;
   byId("backend").textContent = `on ${backend}${prefix ? `, ${prefix}…` : ""}`;
   const answer = await fetch("events", { headers: headers() });
   if (!answer.ok) throw new Error(await answer.text());
@@ -252,10 +220,11 @@ byId("login").addEventListener("submit", (event) => {
   byId("login").hidden = true;
   run();
 });
+setUp(headers);
 byId("filter").addEventListener("input", draw);
 byId("close").addEventListener("click", close);
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") close();
+  if (event.key === "Escape" && !document.querySelector("dialog[open]")) close();
 });
 byId("locks").addEventListener("click", (event) => {
   const by = event.target.dataset.sort;

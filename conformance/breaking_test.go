@@ -1,0 +1,56 @@
+package conformance_test
+
+import (
+	"context"
+	"strings"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
+)
+
+// breakSabotages are mistakes in taking a lock away.
+func breakSabotages() []sabotage {
+	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
+	return []sabotage{
+		{bug: "Break without the token compare", harness: toy(flaws{breakAny: true}), named: "J73", others: "J75 J77 P13"},
+		{bug: "Break deletes the key, whatever is asked", harness: toy(flaws{breakDeletes: true}), named: "J72", others: "J72.1 J74 J75.1 J76 J77 P13"},
+		{bug: "a release doesn't recognise the owner of a marked key", harness: toy(flaws{markHides: true}), named: "J72.1", others: "J76"},
+		{bug: "a mark ends the time to live", harness: toy(flaws{breakForever: true}), named: "J74"},
+		{bug: "Break at once marks the key only", harness: toy(flaws{breakWaits: true}), named: "J75", others: "J75.1"},
+		{bug: "a renewal revives a broken lease", harness: toy(flaws{markRevives: true}), named: "J76", others: "J72 J72.1 J77 P13"},
+		{bug: "a second Break takes the place of the first", harness: toy(flaws{breakReplaces: true}), named: "J76"},
+		{bug: "a break is not shown", harness: memHarness(onStatus(withoutBreach)), named: "J74.1"},
+		{bug: "a break ignores its context", harness: memHarness(onBreak(breakAnyway)), named: "J73.1"},
+		{bug: "Break takes the last part of a name for the name", harness: memHarness(onBreak(breakLastPart)), named: "J77"},
+	}
+}
+
+// breaker is a Locker whose Break is replaced.
+type breaker struct {
+	forwards
+	do func(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error)
+}
+
+func (b breaker) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+	return b.do(ctx, b.Locker, name, token, breach)
+}
+
+func onBreak(do func(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error)) decorator {
+	return func() func(locker.Locker) locker.Locker {
+		return func(l locker.Locker) locker.Locker { return breaker{forwards{l}, do} }
+	}
+}
+
+func breakAnyway(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	return locker.Break(context.WithoutCancel(ctx), l, name, token, b)
+}
+
+func breakLastPart(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	return locker.Break(ctx, l, name[strings.LastIndexByte(name, '/')+1:], token, b)
+}
+
+func withoutBreach(s *locker.Status) {
+	if s.Holder != nil {
+		s.Holder.Broken = nil
+	}
+}

@@ -1,0 +1,6 @@
+package needs
+
+type (
+	Grant   = driver.Grant
+	Instant = driver.Instant
+)

@@ -1,0 +1,3 @@
+package needs
+
+var client *clientv3.Client

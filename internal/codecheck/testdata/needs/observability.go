@@ -1,0 +1,3 @@
+package needs
+
+func group(name string) string { return name }

@@ -1,0 +1,6 @@
+package needs
+
+var (
+	poolConfig *pgxpool.Config
+	tx         pgx.Tx
+)

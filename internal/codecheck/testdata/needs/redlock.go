@@ -1,0 +1,3 @@
+package needs
+
+var clients []*redis.Client

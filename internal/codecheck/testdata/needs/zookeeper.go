@@ -1,0 +1,7 @@
+package needs
+
+var (
+	config         *tls.Config
+	servers        []string
+	user, password string
+)

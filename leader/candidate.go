@@ -1,0 +1,155 @@
+package leader
+
+import (
+	"context"
+	"sync"
+
+	"github.com/fencedlock/locker"
+)
+
+// Candidate is [Run] for programs that ask whether they lead instead of being called. It is safe for
+// concurrent use.
+type Candidate struct {
+	stop  context.CancelFunc
+	ended chan struct{} // closed when it stands no more
+
+	mu      sync.Mutex
+	term    *Term         // nil: it doesn't lead
+	over    chan struct{} // closed when the lock of term was given back or lost
+	changed chan struct{} // closed at the next election
+	err     error         // why it stands no more; set before ended is closed; nil: Close
+}
+
+// Stand begins to be a candidate for the office called name, until Close. An invalid argument is what Wait
+// returns. It takes the options of Run.
+//
+// Nothing waits for the work that the program does as the leader: Resign and Close give the lock back at
+// once. So stop the work first. [Overstay] has no effect.
+func Stand(l locker.Locker, name string, opts ...Option) *Candidate {
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Candidate{stop: stop, ended: make(chan struct{}), changed: make(chan struct{})}
+	campaign, err := newCampaign(l, name, opts)
+	if err != nil {
+		stop()
+		c.err = err
+		close(c.ended)
+		return c
+	}
+	campaign.overstay = overstay{}
+	campaign.gaveBack = c.gaveBack
+	go func() {
+		defer close(c.ended)
+		err := campaign.run(ctx, c.lead)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if ctx.Err() == nil {
+			c.err = err
+		}
+	}()
+	return c
+}
+
+// lead makes the term known until it ends.
+func (c *Candidate) lead(ctx context.Context, t Term) error {
+	c.mu.Lock()
+	c.term, c.over = &t, make(chan struct{})
+	close(c.changed)
+	c.changed = make(chan struct{})
+	c.mu.Unlock()
+	<-ctx.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.term = nil
+	return nil
+}
+
+// gaveBack is called when the lock of a term was given back or lost.
+func (c *Candidate) gaveBack() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over != nil {
+		close(c.over)
+		c.over = nil
+	}
+}
+
+// Leads returns the term if the candidate leads. It reads the clock: it is false after the deadline of the
+// lease, also in a process that was stopped and has only just woken up. It takes about a microsecond, so ask
+// before each step of the work, and give the term's number to the storage.
+func (c *Candidate) Leads() (Term, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term == nil || c.term.Lease.Err() != nil {
+		return Term{}, false
+	}
+	return *c.term, true
+}
+
+// Wait waits until the candidate leads. The error is ctx's, or why it is no candidate any more: it matches
+// [locker.ErrClosed] after Close, or is what Run returns.
+func (c *Candidate) Wait(ctx context.Context) (Term, error) {
+	for {
+		c.mu.Lock()
+		changed := c.changed
+		c.mu.Unlock()
+		if t, leads := c.Leads(); leads {
+			return t, nil
+		}
+		select {
+		case <-changed:
+		case <-c.ended:
+			return Term{}, c.reason()
+		case <-ctx.Done():
+			return Term{}, ctx.Err()
+		}
+	}
+}
+
+// reason is why it is no candidate any more.
+func (c *Candidate) reason() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		return locker.ErrClosed
+	}
+	return c.err
+}
+
+// resign ends the term, if there is one. over is closed when its lock was given back; nil: there is none.
+func (c *Candidate) resign() (over <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.term != nil {
+		c.term.Resign()
+		c.term = nil
+	}
+	return c.over
+}
+
+// Resign gives the lock back if the candidate leads, and waits for that as long as [locker.Lease.Release] does.
+// Leads is false from the beginning. The candidate stands again after the pause of the option [Rest]. ctx
+// covers the waiting alone: the error is ctx's, and the candidate resigns all the same.
+func (c *Candidate) Resign(ctx context.Context) error {
+	over := c.resign()
+	if over == nil {
+		return nil
+	}
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close resigns, and ends the candidacy. It waits until the lock was given back, as long as
+// [locker.Lease.Release] does, and up to a second for observers. It may be called twice. The error is what
+// Run would return if the candidacy had ended before, and else nil.
+func (c *Candidate) Close() error {
+	c.resign()
+	c.stop()
+	<-c.ended
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

@@ -1,0 +1,88 @@
+package leader
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/fencedlock/locker"
+)
+
+// Term is one leadership, from its election to the return of the function that leads.
+type Term struct {
+	// Number is larger than the number of every earlier term of this office. It is the fencing token of the
+	// lease: give it to the storage with every write.
+	Number locker.Token
+
+	// Lease is what the term rests on. Its Err reads the clock, so look at it before a step that matters.
+	// Its Release gives the lock back at once, while the leader may still work; Resign doesn't.
+	Lease locker.Lease
+
+	// Since is when this process learned of its election, by its wall clock.
+	Since time.Time
+
+	resign func()
+}
+
+// Resign ends the term's context. The lock is given back when the function that leads has returned. Resign
+// doesn't wait for that. It may be called twice, from any goroutine, and after the end of the term; on the
+// zero Term it does nothing.
+func (t Term) Resign() {
+	if t.resign != nil {
+		t.resign()
+	}
+}
+
+// errResigned is the cause of the end of a term's context after Resign.
+var errResigned = errors.New("leader: resigned")
+
+// term leads for as long as lease is held, and gives it back. lost: the lease was lost. err is lead's.
+//
+// When lead panics, the lock is given back, and the panic goes on.
+func (c *campaign) term(ctx context.Context, lease locker.Lease, lead func(context.Context, Term) error) (lost bool, err error) {
+	resignable, resign := context.WithCancelCause(ctx)
+	t := Term{Number: lease.Token(), Lease: lease, Since: time.Now(), resign: func() { resign(errResigned) }}
+	termCtx, end := locker.WithLease(resignable, lease)
+	c.notices.add(func(o Observer) { o.Elected(t) })
+	returned := c.watchOverstay(termCtx, t)
+	defer func() {
+		end()
+		resign(nil)
+		close(returned)
+		lost = errors.Is(lease.Release(ctx), locker.ErrLost)
+		var cause error
+		if lost {
+			cause = lease.Err()
+		}
+		c.notices.add(func(o Observer) { o.Ended(t, cause) })
+		if c.gaveBack != nil {
+			c.gaveBack()
+		}
+	}()
+	return false, lead(termCtx, t)
+}
+
+// watchOverstay reports a function that leads for longer than its term. The caller closes returned when
+// the function has returned.
+func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned chan struct{}) {
+	returned = make(chan struct{})
+	if c.overstay.f == nil {
+		return returned
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+		case <-returned:
+			return
+		}
+		timer := time.NewTimer(c.overstay.after)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			c.notices.add(func(o Observer) { o.Overstaying(t) })
+			c.overstay.f()
+		case <-returned:
+		}
+	}()
+	return returned
+}

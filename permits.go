@@ -1,0 +1,218 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+)
+
+const (
+	// MaxPermits is the largest number of permits of a name.
+	MaxPermits = 1000
+
+	// LineSlot is the slot of the line: the lock of those who wait for any permit of a name.
+	LineSlot = -1
+)
+
+// AcquirePermit acquires one of n permits of a name: at most n callers have one at the same time,
+// in all processes. A permit is an exclusive lease on a slot of the name, from 1 to n, which [Slot]
+// returns. So all that is promised of a lease is promised of a permit: a TTL, renewal, a loss that
+// is noticed, and a token that rises from one holder of the slot to the next. The options are the
+// same as for Acquire.
+//
+// What belongs to a slot can be fenced: a tape drive, a shard, a licence, the number of a worker.
+// The resource is then the name with the slot, such as "worker/3". A cap on concurrent calls, which
+// belongs to no slot, can't be fenced.
+//
+// Each call says for itself how many permits there are. Nothing is stored, so n may change from one
+// version of a program to the next: with two values at the same time there are never more than the
+// larger one, and a call with the smaller one gets slots up to that. n must be from 1 to
+// [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
+//
+// The lock called name is another lock, which no permit excludes. A program that changes from the
+// lock to permits must use another name while older versions run.
+//
+// A free permit costs one request, as a lock does, or two if the first slot is held. Those who wait
+// form a line, which is a lock too, in the order of the backend ([Guarantees.Order]). The first of
+// them waits for up to four slots, and asks for up to 32 others after 25 ms and then four times a
+// second. If a process in the line dies, those behind it wait until its place is over, as for a
+// lock. ctx covers the waiting alone; what a call that fails has got is released.
+//
+// A backend without permits matches [errors.ErrUnsupported]. A context of [WithLease] of a permit
+// is refused with [ErrHeldByCaller] only if no other slot is left.
+func AcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
+	p, err := newPermits(l, name, n, opts)
+	if err != nil {
+		return nil, err
+	}
+	if p.noWait {
+		return p.tryAll(ctx)
+	}
+	return p.acquire(ctx)
+}
+
+// TryAcquirePermit is AcquirePermit with the option [NoWait]: it asks for each slot once, up to
+// eight at a time, until one is free. If all are held, the error matches [ErrHeld]. A slot may be
+// held for the moment by another such call that got two and gives one back.
+func TryAcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
+	return AcquirePermit(ctx, l, name, n, append(opts[:len(opts):len(opts)], NoWait())...)
+}
+
+// DoPermit is [Do] with one of n permits in place of the lock.
+func DoPermit(ctx context.Context, l Locker, name string, n int, fn func(context.Context, Lease) error, opts ...Option) error {
+	return do(ctx, fn, func() (Lease, error) { return AcquirePermit(ctx, l, name, n, opts...) })
+}
+
+// Slot returns the number of the slot that a permit is a lease on, from 1 on. It is 0 if l is no
+// permit.
+func Slot(l Lease) int {
+	p, ok := As[interface{ Slot() int }](l)
+	if !ok {
+		return 0
+	}
+	return p.Slot()
+}
+
+// permit is a lease on a slot.
+type permit struct {
+	Lease
+	slot int
+}
+
+func (p permit) Slot() int { return p.slot }
+
+// Unwrap leads [As] to the lease underneath.
+func (p permit) Unwrap() any { return p.Lease }
+
+// Release also notes the slot, so that this process asks for it first the next time.
+func (p permit) Release(ctx context.Context) error {
+	err := p.Lease.Release(ctx)
+	if err == nil {
+		hintOf(p.Name()).last.Store(int32(p.slot)) //nolint:gosec // at most MaxPermits
+	}
+	return err
+}
+
+// permits is one call of AcquirePermit.
+type permits struct {
+	l      Locker
+	name   string
+	n      int
+	opts   []Option
+	line   []Option // of the line: the TTL of the permit, because on some backends each TTL is a session
+	noWait bool
+}
+
+func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
+	req, err := Resolve(name, opts...)
+	switch {
+	case err != nil:
+	case n < 1 || n > MaxPermits:
+		err = fmt.Errorf("%w: %d permits: want from 1 to %d", ErrOption, n, MaxPermits)
+	case req.MinHold > 0:
+		err = fmt.Errorf("%w: WithMinHold doesn't go together with permits: a slot that is got on the way and not used would be kept", ErrOption)
+	case req.Slot != 0:
+		err = fmt.Errorf("%w: slot %d: AcquirePermit chooses the slot", ErrOption, req.Slot)
+	}
+	if err != nil {
+		return nil, &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: err}
+	}
+	p := &permits{l: l, name: name, n: n, opts: opts, line: []Option{onSlot(LineSlot)}, noWait: req.NoWait}
+	if req.TTL > 0 {
+		p.line = append(p.line, WithTTL(req.TTL))
+	}
+	if req.Holder != "" {
+		p.line = append(p.line, WithHolder(req.Holder))
+	}
+	return p, nil
+}
+
+func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
+
+// acquire asks for two slots, unless it knows that this process waits for one already, and then
+// stands in line.
+func (p *permits) acquire(ctx context.Context) (Lease, error) {
+	hint := hintOf(p.name)
+	if hint.waiting.Load() == 0 {
+		for _, slot := range p.shuffled()[:min(2, p.n)] {
+			lease, err := p.try(ctx, []int{slot})
+			if err == nil || !errors.Is(err, ErrHeld) {
+				return lease, err
+			}
+		}
+	}
+	hint.waiting.Add(1)
+	defer hint.waiting.Add(-1)
+	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
+}
+
+// tryAll asks for one slot, and then for eight at a time, until one is free.
+func (p *permits) tryAll(ctx context.Context) (Lease, error) {
+	const most = 8
+	left, batch := p.shuffled(), 1
+	for {
+		batch = min(batch, len(left))
+		lease, err := p.try(ctx, left[:batch])
+		if left = left[batch:]; err == nil || !errors.Is(err, ErrHeld) || len(left) == 0 {
+			return lease, err
+		}
+		batch = most
+	}
+}
+
+// shuffled returns all slots: the one that this process had last, and the others at random.
+func (p *permits) shuffled() []int {
+	slots := rand.Perm(p.n)
+	for i := range slots {
+		slots[i]++
+	}
+	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.n {
+		for i, slot := range slots {
+			if slot == last {
+				slots[0], slots[i] = slots[i], slots[0]
+			}
+		}
+	}
+	return slots
+}
+
+// try asks for slots at the same time, without waiting. If several are free, it gives back all but
+// one, which take a round trip more. The error matches ErrHeld only if all are held.
+func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
+	var got Lease
+	var failed, held error
+	answers := askSideBySide(ctx, len(slots), func(i int) (Lease, error) { return p.ask(ctx, slots[i], NoWait()) })
+	var spare []Lease
+	for _, a := range answers {
+		switch {
+		case a.err == nil && got == nil:
+			got = a.lease
+		case a.err == nil:
+			spare = append(spare, a.lease)
+		case !errors.Is(a.err, ErrHeld):
+			failed = a.err
+		case held == nil || errors.Is(held, ErrHeldByCaller): // that is the answer only if it is the only one
+			held = a.err
+		}
+	}
+	if len(spare) > 0 {
+		releaseAll(ctx, spare)
+	}
+	switch {
+	case got != nil:
+		return got, nil
+	case failed != nil:
+		return nil, failed
+	}
+	return nil, held
+}
+
+func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, error) {
+	opts := append(p.opts[:len(p.opts):len(p.opts)], more...)
+	lease, err := acquire(ctx, p.l, p.name, append(opts, onSlot(slot)))
+	if err != nil {
+		return nil, err
+	}
+	return permit{lease, slot}, nil
+}

@@ -1,0 +1,188 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	queuesAtOnce = 4                     // slots in whose queues the first in the line waits: on Postgres each takes a connection
+	looksAtOnce  = 32                    // other slots that it asks for in each round
+	firstLook    = 25 * time.Millisecond // where permits come and go fast, one of the queues is faster
+	lookEvery    = 250 * time.Millisecond
+)
+
+// standInLine waits for the line, and then for a slot.
+//
+// The call that has the line has places in the queues of its slots. So a call that asks for a slot
+// without waiting passes it only on a slot where nobody waits.
+func (p *permits) standInLine(ctx context.Context) (Lease, error) {
+	line, err := acquire(ctx, p.l, p.name, p.line)
+	if err != nil {
+		return nil, err
+	}
+	defer startRelease(ctx, []Lease{line}) // in the background, also after a panic
+	waiting, cancel := waitContext(ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	defer close(over)
+	watch([]Lease{line}, over, func(err error) { cancel(&lostOnTheWay{err}) })
+	lease, err := p.waitForSlot(ctx, waiting, cancel)
+	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && errors.As(why, new(*lostOnTheWay)) {
+		return nil, why
+	}
+	return lease, err
+}
+
+// slotWait is how the first in the line waits: in the queues of a few slots at the same time. At
+// the others it looks now and then.
+type slotWait struct {
+	p       *permits
+	ctx     context.Context //nolint:containedctx // the caller's, for releases
+	waiting context.Context //nolint:containedctx // ends when nothing is waited for any more
+
+	queues  int         // how many slots are waited for
+	answers chan answer // of these calls
+	noted   []answer    // those that have come
+	others  []int       // the slots that are looked at
+	next    *time.Timer // when that is due; nil: never
+	won     Lease       // the first grant
+	err     error       // why the wait has failed
+}
+
+// waitForSlot returns when all its calls have returned, and grants that nobody wants are being
+// released.
+func (p *permits) waitForSlot(ctx, waiting context.Context, cancel context.CancelCauseFunc) (lease Lease, err error) {
+	slots := p.shuffled()
+	k := min(queuesAtOnce, p.n)
+	w := &slotWait{p: p, ctx: ctx, waiting: waiting, queues: k, answers: make(chan answer, k), others: slots[k:]}
+	for _, slot := range slots[:k] {
+		go func() {
+			var a answer
+			defer func() { w.answers <- a }()
+			a = ask(func() (Lease, error) { return p.ask(waiting, slot) })
+		}()
+	}
+	waited := false
+	defer func() {
+		if !waited { // a look at other slots has panicked
+			w.fail(errPanicked)
+		}
+		w.finish(cancel)
+		repeatPanics(w.noted)
+		lease, err = w.won, w.err
+	}()
+	w.wait()
+	waited = true
+	return nil, nil //nolint:nilnil // set above
+}
+
+// wait returns when there is a grant or an error, or nothing is left to wait for.
+func (w *slotWait) wait() {
+	var next <-chan time.Time
+	if len(w.others) > 0 {
+		timer := time.NewTimer(firstLook)
+		defer timer.Stop()
+		w.next, next = timer, timer.C
+	}
+	for w.won == nil && w.err == nil && (len(w.noted) < w.queues || w.next != nil) {
+		var over <-chan struct{}
+		if len(w.noted) == w.queues { // otherwise one of these calls says what the end of the context means
+			over = w.waiting.Done()
+		}
+		select {
+		case a := <-w.answers:
+			w.note(a)
+		case <-next:
+			w.look()
+		case <-over:
+			w.fail(w.overBy())
+		}
+	}
+}
+
+// overBy returns what the Locker says of a context that is over. A Locker that is broken may grant a
+// slot all the same; nobody wants it any more.
+func (w *slotWait) overBy() error {
+	lease, err := w.p.ask(w.waiting, 1, NoWait())
+	if err == nil {
+		startRelease(w.ctx, []Lease{lease})
+		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: context.Cause(w.waiting)}
+	}
+	return err
+}
+
+// note processes the answer of a queue. A slot that is the caller's own is no failure.
+func (w *slotWait) note(a answer) {
+	w.noted = append(w.noted, a)
+	switch {
+	case !a.returned:
+		w.fail(errPanicked)
+	case a.lease != nil && w.won == nil && w.err == nil:
+		w.won = a.lease
+	case a.lease != nil:
+		startRelease(w.ctx, []Lease{a.lease})
+	case w.won == nil && !errors.Is(a.err, ErrHeldByCaller):
+		w.fail(a.err)
+	}
+}
+
+// fail notes the first error. What was granted isn't wanted any more.
+func (w *slotWait) fail(err error) {
+	if w.err != nil {
+		return
+	}
+	w.err = err
+	if w.won != nil {
+		startRelease(w.ctx, []Lease{w.won})
+		w.won = nil
+	}
+}
+
+// finish waits for the calls that have not returned yet. A grant that comes with that is used, if
+// there is no other.
+func (w *slotWait) finish(cancel context.CancelCauseFunc) {
+	cancel(nil)
+	for len(w.noted) < w.queues {
+		w.note(<-w.answers)
+	}
+	if w.won == nil {
+		w.fail(w.noted[0].err) // if nothing has failed, all slots are the caller's own
+	}
+}
+
+// look asks for some of the other slots without waiting, and moves these to the end.
+func (w *slotWait) look() {
+	w.next.Reset(lookEvery)
+	k := min(looksAtOnce, len(w.others))
+	some := slices.Clone(w.others[:k])
+	w.others = append(w.others[:0], append(slices.Clone(w.others[k:]), some...)...)
+	lease, err := w.p.try(w.waiting, some)
+	switch {
+	case err == nil:
+		w.won = lease
+	case errors.Is(err, ErrHeldByCaller) && k == len(w.others): // they are all the caller's own
+		w.next = nil
+	case !errors.Is(err, ErrHeld):
+		w.fail(err)
+	}
+}
+
+// hint is what this process remembers of the permits of a name. Where two names share one, a call
+// asks for a slot that is held, or stands in line though a slot is free. Both cost requests, and
+// are right.
+type hint struct {
+	last    atomic.Int32 // the slot that was released last, until it is asked for; 0: none
+	waiting atomic.Int32 // calls that stand in line
+}
+
+var (
+	hints     [4096]hint
+	hintsSeed = maphash.MakeSeed()
+)
+
+func hintOf(name string) *hint { return &hints[maphash.String(hintsSeed, name)%uint64(len(hints))] }

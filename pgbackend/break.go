@@ -1,0 +1,164 @@
+package pgbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/pgsession"
+)
+
+// The lock table knows sessions and no tokens. Whose token it is, says the row that the holder has
+// written into the table of leases (labels.go): if a session has the lock, and there is a row of the
+// key and that session with a token, the lease with this token has the lock. So only a lease with such
+// a row can be taken away: one that was renewed since a fifth of its TTL.
+//
+// One statement finds the session and the row, locks the row and writes the breach there. Until the
+// row is deleted the session doesn't take the lock again for another lease, and a row that is locked
+// isn't deleted.
+//
+// A look comes before it. It says why there is no such lease. And where the answer to the statement
+// is lost it has shown that there was one, if the next look finds none.
+//
+// A lease that is attached to a waiter's connection may be about to move. The holder looks at that
+// connection's row once more after the move, but the breach may be written even later. So another
+// look follows, and if the lease has moved meanwhile, its next row is marked as well.
+
+var _ driver.Breaker = (*pgDriver)(nil)
+
+// Break marks the row of the lease, or ends the session that the lease is attached to.
+func (d *pgDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+	if d.guarantees.Break == locker.BreakNone {
+		return locker.Effect{}, fmt.Errorf("%w: this Locker may not write into the table %s, or was opened without labels", locker.ErrNoBreaker, d.schema.leases())
+	}
+	b := breaking{d: d, key: d.keyOf(string(d.schema), d.prefix, textOf(name, breach.Slot)), token: token, breach: breach}
+	for {
+		effect, done, err := b.try(ctx)
+		if done || err != nil {
+			return effect, err
+		}
+		if !kit.Sleep(ctx, breakPause) {
+			return locker.Effect{}, kit.ErrNoAnswer
+		}
+	}
+}
+
+// breakPause is between two tries, where the row was written or moved meanwhile.
+const breakPause = 10 * time.Millisecond
+
+// breaking is one call of Break.
+type breaking struct {
+	d        *pgDriver
+	key      key
+	token    locker.Token
+	breach   locker.Breach
+	effect   locker.Effect
+	isMarked bool // the row of a waiter's connection was
+	isLate   bool // a request has perhaps been executed, without an answer, when the lease had the lock
+}
+
+// try does it once. done is false if it has to be tried again.
+func (b *breaking) try(ctx context.Context) (effect locker.Effect, done bool, err error) {
+	holds, isBroken, unknown := b.look(ctx)
+	switch {
+	case unknown != nil && !errors.Is(unknown, errNoToken):
+		return effect, false, unknown
+	case unknown == nil && (!holds || b.isMarked && isBroken):
+		return b.effect, true, nil
+	}
+	c, err := b.d.anyConn(ctx, b.d.ttl)
+	if err != nil {
+		return effect, false, err
+	}
+	if b.breach.AtOnce {
+		effect, done, err = b.end(ctx, c)
+	} else {
+		effect, done, err = b.mark(ctx, c)
+	}
+	switch {
+	case pgsession.Ended(err): // also because the holder's session was this one
+		b.isLate = b.isLate || holds && !errors.Is(err, kit.ErrNotSent)
+		return effect, false, nil
+	case pgsession.Says(err, codePermission):
+		return effect, false, fmt.Errorf("%w; a permission is missing: %w", locker.ErrNoBreaker, err)
+	case pgsession.Says(err, codeNoTable, codeNoColumn, codeNoSchema):
+		return effect, false, fmt.Errorf("%w: the table of leases is missing or an old one; pgbackend.Migration has the SQL: %w", locker.ErrNoBreaker, err)
+	case err == nil && !done && unknown != nil: // nor has anything been written since
+		return effect, false, unknown
+	}
+	return effect, done, err
+}
+
+// mark writes the breach into the lease's row. It isn't done if there is no such row, or if the
+// lease may be about to move.
+func (b *breaking) mark(ctx context.Context, c *conn) (effect locker.Effect, done bool, err error) {
+	r, err := c.exec(ctx, b.d.schema.markLease(b.key, c.tokens.serverID.sequence, b.token, b.breach))
+	if err != nil || len(r.Rows) == 0 {
+		return effect, false, err
+	}
+	b.effect.Within = time.Duration(r.Int(0, 0)) * time.Millisecond
+	b.isMarked = r.Bool(0, 1)
+	return b.effect, !b.isMarked, nil
+}
+
+// end ends the session, and waits until the server has ended it.
+func (b *breaking) end(ctx context.Context, c *conn) (effect locker.Effect, done bool, err error) {
+	r, err := c.exec(ctx, b.d.schema.endSession(b.key, c.tokens.serverID.sequence, b.token, b.breach.WithOthers))
+	if err != nil {
+		return effect, false, err
+	}
+	var ended []uint32
+	for i, row := range r.Rows {
+		if len(row) != columnsOfVictim {
+			continue
+		}
+		ended = append(ended, uint32(r.Int(i, 0))) //nolint:gosec // a presence
+		effect.Others += int(r.Int(i, 1))
+	}
+	switch {
+	case len(ended) == 0:
+		return effect, false, nil
+	case effect.Others > 0 && !b.breach.WithOthers:
+		return locker.Effect{}, false, fmt.Errorf("%w: at once, %d other leases of the same connection end with this one; want WithOthers", locker.ErrOption, effect.Others)
+	}
+	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		r, err := c.exec(ctx, countSessions(ended))
+		if err != nil || r.Int(0, 0) == 0 {
+			return effect, err == nil, err
+		}
+		if !kit.Sleep(ctx, pause) {
+			return locker.Effect{}, false, fmt.Errorf("%w: the server has been told to end the session, and it is still there", kit.ErrNoAnswer)
+		}
+	}
+}
+
+// look reports whether the lease with the token has the lock, and whether its row has a breach. If
+// it doesn't hold it any more, and had it before, the error is nil.
+func (b *breaking) look(ctx context.Context) (holds, isBroken bool, err error) {
+	found, err := b.d.lookAt(ctx, b.key)
+	if err != nil {
+		return false, false, err
+	}
+	holder := found.statusOf(b.key, 0).Holder
+	isKnown := holder == nil || holder.Token != 0
+	switch {
+	case holder != nil && holder.Token == b.token:
+		return true, holder.Broken != nil, nil
+	case b.isMarked && !isKnown: // it has moved, maybe, and gets another row
+		return true, false, nil
+	case b.isMarked, b.isLate && (isKnown || b.breach.AtOnce):
+		return false, false, nil
+	case isKnown:
+		return false, false, locker.ErrNotHolder
+	case !found.isOfLocker(b.key):
+		return false, false, fmt.Errorf("%w: a transaction or another program has the lock; end its session, process %s", locker.ErrNoBreaker, holder.Session)
+	}
+	return false, false, errNoToken
+}
+
+// errNoToken says that nobody knows whether the lease with a token has the lock.
+var errNoToken = errors.New("the holder has not written its token yet, and does so with its first renewal, after a third of its TTL; try again when Inspect shows the token")

@@ -1,0 +1,95 @@
+package locker
+
+import (
+	"context"
+	"errors"
+)
+
+// acquire returns all leases, in the order in which the caller has named them.
+//
+// While it waits for a lock, it holds only locks that come before in s.order. In a circle of calls
+// that wait for each other each would wait for a holder of its lock, which waits for a later lock,
+// or for a place in the queue of the same lock: positions in the order never fall along the circle,
+// and places in a queue fall strictly. So there is no such circle.
+func (s *several) acquire(ctx context.Context) (*LeaseSet, error) {
+	return again(ctx, func() (*LeaseSet, error) { return s.once(ctx) })
+}
+
+// once acquires all locks, or returns an error when nothing of them is left, as far as that is
+// known.
+func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
+	got := make([]Lease, len(s.items)) // by position in s.order
+	complete := false
+	defer func() {
+		if !complete { // an error, or a panic of a Locker
+			releaseAll(ctx, got)
+		}
+	}()
+	for first := 0; ; {
+		held, err := s.askAll(ctx, got, first)
+		if err != nil {
+			return nil, err
+		}
+		if held == len(got) {
+			break
+		}
+		// Only what comes before may be kept while this one is waited for.
+		released := startRelease(ctx, got[held+1:])
+		if got[held], err = s.await(ctx, got[:held], held); err != nil {
+			return nil, err
+		}
+		select {
+		case <-released: // or this call would find its own leases
+		case <-ctx.Done():
+		}
+		first = held + 1
+	}
+	leases := &LeaseSet{leases: make([]Lease, len(got)), order: s.order}
+	for position, i := range s.order {
+		leases.leases[i] = got[position]
+	}
+	if err := leases.Err(); err != nil {
+		return nil, &lostOnTheWay{err}
+	}
+	complete = true
+	return leases, nil
+}
+
+// askAll asks for all locks from position first on at the same time, without waiting. It returns
+// the first position whose lock is held, or the number of locks if all are granted. What was
+// granted is in got.
+func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, err error) {
+	answers := askSideBySide(ctx, len(got)-first, func(i int) (Lease, error) { return s.ask(ctx, first+i, NoWait()) })
+	held = len(got)
+	for position := len(got) - 1; position >= first; position-- {
+		got[position] = answers[position-first].lease
+		switch failed := answers[position-first].err; {
+		case failed == nil:
+		case s.noWait, !errors.Is(failed, ErrHeld):
+			err = failed
+		default:
+			held = position
+		}
+	}
+	return held, err
+}
+
+func (s *several) ask(ctx context.Context, position int, more ...Option) (Lease, error) {
+	item := s.items[s.order[position]]
+	opts := item.Opts
+	return acquire(ctx, item.Locker, item.Name, append(opts[:len(opts):len(opts)], more...))
+}
+
+// await waits for the lock at a position. If one of the leases in kept is lost meanwhile, it stops.
+func (s *several) await(ctx context.Context, kept []Lease, position int) (Lease, error) {
+	waiting, cancel := waitContext(ctx)
+	defer cancel(nil)
+	over := make(chan struct{})
+	defer close(over)
+	watch(kept, over, func(err error) { cancel(&lostOnTheWay{err}) })
+	lease, err := s.ask(waiting, position)
+	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil {
+		return nil, why
+	}
+	return lease, err
+}

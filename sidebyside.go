@@ -1,0 +1,172 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fencedlock/locker/internal/leasectx"
+)
+
+// The parts that AcquireAll and AcquirePermit have in common: both ask for several locks at the
+// same time, and hold leases while they wait for others.
+
+// acquire is l.Acquire. A Locker that is broken may return nothing; the caller must not crash
+// because of it when it has leases to release.
+func acquire(ctx context.Context, l Locker, name string, opts []Option) (Lease, error) {
+	lease, err := l.Acquire(ctx, name, opts...)
+	if lease == nil && err == nil {
+		return nil, &Error{Op: "acquire", Backend: l.Guarantees().Backend, Name: name, Err: errNothing}
+	}
+	return lease, err
+}
+
+var errNothing = errors.New("the locker has returned neither a lease nor an error")
+
+// answer is what a call of Acquire on another goroutine has returned.
+type answer struct {
+	lease    Lease
+	err      error
+	returned bool // it has neither panicked nor ended its goroutine
+	panicked any
+}
+
+func ask(acquire func() (Lease, error)) (a answer) {
+	defer func() {
+		if !a.returned {
+			a.panicked = recover()
+		}
+	}()
+	a.lease, a.err = acquire()
+	a.returned = true
+	return a
+}
+
+// askSideBySide makes n calls at the same time. If one of them panics, what the others got is
+// released, and the panic is repeated.
+func askSideBySide(ctx context.Context, n int, acquire func(i int) (Lease, error)) []answer {
+	answers := make([]answer, n)
+	if n == 1 {
+		answers[0].lease, answers[0].err = acquire(0)
+		return answers
+	}
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { answers[i] = ask(func() (Lease, error) { return acquire(i) }) })
+	}
+	all.Wait()
+	if slices.ContainsFunc(answers, func(a answer) bool { return !a.returned }) {
+		leases := make([]Lease, n)
+		for i, a := range answers {
+			leases[i] = a.lease
+		}
+		releaseAll(ctx, leases)
+		repeatPanics(answers)
+	}
+	return answers
+}
+
+var errPanicked = errors.New("a call of Acquire panicked") // no caller sees it
+
+// repeatPanics has the caller see on its own goroutine what another one has panicked with.
+func repeatPanics(answers []answer) {
+	for _, a := range answers {
+		switch {
+		case a.returned:
+		case a.panicked != nil:
+			panic(a.panicked)
+		default:
+			panic("locker: a call of Acquire has ended its goroutine")
+		}
+	}
+}
+
+// lostOnTheWay says that a lease ended before the caller had all that it waits for. No caller sees
+// it: if a Locker was closed, the next try says so.
+type lostOnTheWay struct{ error }
+
+func (e *lostOnTheWay) Unwrap() error { return e.error }
+
+// again calls try until it returns anything else than lostOnTheWay. A try that begins when ctx is over is the
+// last: its error has the cause of ctx, which is a lostOnTheWay of somebody else where a Locker that acquires
+// several locks is one of several itself.
+func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
+	pause := 5 * time.Millisecond
+	for {
+		last := ctx.Err() != nil
+		result, err := try()
+		if last || !errors.As(err, new(*lostOnTheWay)) {
+			return result, err
+		}
+		timer := time.NewTimer(pause) // a service that takes each lease at once must not make this loop spin
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		pause = min(2*pause, 320*time.Millisecond)
+	}
+}
+
+// waitContext returns a context that ends with ctx, and that can be ended before. If ctx never
+// ends, it hides the leases that ctx comes from: an Acquire with such a context may outlive them,
+// see [ErrHeldByCaller].
+func waitContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	if ctx.Done() == nil {
+		ctx = detached{ctx}
+	}
+	return context.WithCancelCause(ctx)
+}
+
+type detached struct{ context.Context }
+
+func (c detached) Value(key any) any {
+	switch key {
+	case leaseKey{}, leasectx.Key{}:
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
+// watch calls ended with the error of each lease that ends before over is closed.
+func watch(leases []Lease, over <-chan struct{}, ended func(error)) {
+	for _, lease := range leases {
+		go func() {
+			select {
+			case <-lease.Done():
+				ended(lease.Err())
+			case <-over:
+			}
+		}()
+	}
+}
+
+// releaseAll releases the leases that are not nil at the same time, and waits for that until ctx
+// ends. Then it goes on in the background.
+func releaseAll(ctx context.Context, leases []Lease) {
+	select {
+	case <-startRelease(ctx, leases):
+	case <-ctx.Done():
+	}
+}
+
+// startRelease releases the leases that are not nil, and forgets them. The channel is closed when
+// each Release has returned. What one of them hasn't confirmed by then, its Locker goes on to
+// remove.
+func startRelease(ctx context.Context, leases []Lease) (released <-chan struct{}) {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for i, lease := range leases {
+		if lease != nil {
+			leases[i] = nil
+			all.Go(func() { _ = lease.Release(ctx) })
+		}
+	}
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	return done
+}
