@@ -173,10 +173,13 @@ func (o outcome) count(f fault) {
 	switch {
 	case o.err != nil:
 		o.void(o.err.Error())
-	case o.stalled && found.doubtful(o.Fence, f.keepsLock()):
+	case (o.stalled || f.keepsLock() && found.Gap >= stallLimit) && found.doubtful(o.Fence, f.keepsLock()):
 		o.void(tooBusy)
 	default:
 		o.add(found, o.history.Bound)
+		if f.keepsLock() {
+			o.Causes = addReason(o.Causes, found.Cause)
+		}
 	}
 }
 

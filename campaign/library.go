@@ -60,6 +60,9 @@ type holding struct {
 	// It is nil if the library has nothing for that.
 	held func() bool
 
+	// cause is why the lock was lost; nil: the library doesn't say.
+	cause func() error
+
 	// deadline is when held becomes false by itself; nil: there is no such time.
 	deadline func() time.Time
 }

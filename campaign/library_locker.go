@@ -32,6 +32,7 @@ func lockerLibrary(setUp string, open func(ctx context.Context, s site) (locker.
 						token:    int64(lease.Token()),
 						release:  lease.Release,
 						held:     func() bool { return lease.Err() == nil },
+						cause:    lease.Err,
 						deadline: lease.Deadline,
 					}, nil
 				},

@@ -22,11 +22,12 @@ type row struct {
 	Lost         int `json:"lost"`         // as the workload counts it
 	Refused      int `json:"refused"`      // writes and reads, by the fence
 
-	Overlaps       int     `json:"overlaps"`           // rounds in which two holders both believed
-	LongestOverlap float64 `json:"longest_overlap_ms"` // in one round
-	OutOfOrder     int     `json:"tokens_out_of_order"`
-	Reversed       int     `json:"tokens_reversed"` // leases with a smaller token than an earlier holder
-	Returned       int     `json:"returned"`        // leases that came back after their loss
+	Overlaps       int      `json:"overlaps"`           // rounds in which two holders both believed
+	LongestOverlap float64  `json:"longest_overlap_ms"` // in one round
+	OutOfOrder     int      `json:"tokens_out_of_order"`
+	Reversed       int      `json:"tokens_reversed"`  // leases with a smaller token than an earlier holder
+	Returned       int      `json:"returned"`         // leases that came back after their loss
+	Causes         []string `json:"causes,omitempty"` // of losses where a library that renews loses nothing
 
 	Margin *spread `json:"margin_ms,omitempty"` // from the holder's knowledge to the rival's grant
 	Grant  *spread `json:"grant_ms,omitempty"`  // from the fault to the rival's grant
@@ -59,9 +60,14 @@ const longestReason = 100
 
 func (r *row) void(why string) {
 	r.Void++
-	if len(r.Why) < mostReasons && !slices.Contains(r.Why, why) {
-		r.Why = append(r.Why, why)
+	r.Why = addReason(r.Why, why)
+}
+
+func addReason(all []string, reason string) []string {
+	if reason == "" || len(all) == mostReasons || slices.Contains(all, reason) {
+		return all
 	}
+	return append(all, reason)
 }
 
 // add counts a match.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/fencedlock/locker"
 )
@@ -51,7 +52,8 @@ func check(r row, l library, f fault, g locker.Guarantees) (broken, excused []st
 		promised(not.tokens, "%d tokens are out of order", r.OutOfOrder)
 	}
 	if f.harmless && l.planted == nil && r.Acknowledged != r.Rounds*allUpdates {
-		promised(not.holders, "%d updates are acknowledged, want %d: a holder has lost its lock", r.Acknowledged, r.Rounds*allUpdates)
+		promised(not.holders, "%d updates are acknowledged, want %d: a holder has lost its lock (%s)",
+			r.Acknowledged, r.Rounds*allUpdates, strings.Join(r.Causes, "; "))
 	}
 	if r.Reversed != 0 {
 		promised(not.tokens, "%d leases have a smaller token than an earlier holder", r.Reversed)

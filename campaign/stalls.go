@@ -1,11 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -26,10 +25,11 @@ const (
 	// have stalled for longer than this program.
 	stallLimit = 250 * time.Millisecond
 
-	loadEach = time.Second
+	loadEach = 100 * time.Millisecond
 
-	// mostLoad is the load average of a minute, for each processor, above which the machine is
-	// overloaded. It counts what waits for a processor or for the disk.
+	// mostLoad is the load for each processor above which the machine is overloaded. There are two:
+	// the mean of a minute, of what waits for a processor or for the disk, and the mean of the last
+	// second, of what could run. A storm of connections is over when the first one shows it.
 	mostLoad = 6
 )
 
@@ -44,13 +44,14 @@ func (s *stalls) watch() (stop func()) {
 		defer ticker.Stop()
 		load := time.NewTicker(loadEach)
 		defer load.Stop()
+		l := loads{processors: runtime.NumCPU()}
 		for {
 			s.run(now())
 			select {
 			case <-ticker.C:
 			case <-load.C:
 				text, _ := os.ReadFile("/proc/loadavg") // Linux has it
-				if overloaded(string(text), runtime.NumCPU()) {
+				if l.over(string(text)) {
 					s.note(now())
 				}
 			case <-stopped:
@@ -77,11 +78,28 @@ func (s *stalls) note(at moment) {
 	s.ends = append(s.ends, at)
 }
 
-// overloaded reads /proc/loadavg, such as "12.08 3.08 5.17 2/301 4711".
-func overloaded(loadavg string, processors int) bool {
-	minute, _, _ := strings.Cut(loadavg, " ")
-	load, err := strconv.ParseFloat(minute, 64)
-	return err == nil && load > float64(mostLoad*processors)
+// loads is what /proc/loadavg showed in the last second.
+type loads struct {
+	processors int
+	runnable   [time.Second / loadEach]float64
+	next       int
+}
+
+// over reads /proc/loadavg, such as "12.08 3.08 5.17 2/301 4711", and reports whether the machine is
+// overloaded.
+func (l *loads) over(loadavg string) bool {
+	var minute, rest, runnable float64
+	if _, err := fmt.Sscanf(loadavg, "%f %f %f %f/", &minute, &rest, &rest, &runnable); err != nil {
+		return false
+	}
+	l.runnable[l.next] = runnable
+	l.next = (l.next + 1) % len(l.runnable)
+	sum := 0.0
+	for _, n := range l.runnable {
+		sum += n
+	}
+	most := float64(mostLoad * l.processors)
+	return minute > most || sum > most*float64(len(l.runnable))
 }
 
 // since reports whether there was a stall that ended after begin, or an overload.

@@ -24,13 +24,24 @@ func TestStalls(t *testing.T) {
 }
 
 func TestOverloaded(t *testing.T) {
-	for text, want := range map[string]bool{
-		"12.08 3.08 5.17 2/301 4711\n":   true,
-		"11.99 30.08 50.17 2/301 4711\n": false,
-		"":                               false, // not on Linux
+	for _, tc := range []struct {
+		name  string
+		lines []string // of the last second, the last of them again and again
+		want  bool
+	}{
+		{"a minute of overload", []string{"12.08 3.08 5.17 2/301 4711\n"}, true},
+		{"an overload that is over", []string{"11.99 30.08 50.17 2/301 4711\n"}, false},
+		{"a second of overload", []string{"1.08 3.08 5.17 13/301 4711\n"}, true},
+		{"a tenth of a second", []string{"1.08 3.08 5.17 70/301 4711\n", "1.08 3.08 5.17 2/301 4711\n"}, false},
+		{"not on Linux", []string{""}, false},
 	} {
-		if got := overloaded(text, 2); got != want {
-			t.Errorf("%q: overloaded = %v, want %v", text, got, want)
+		l := loads{processors: 2}
+		over := false
+		for i := range len(l.runnable) {
+			over = l.over(tc.lines[min(i, len(tc.lines)-1)])
+		}
+		if over != tc.want {
+			t.Errorf("%s: over = %v, want %v", tc.name, over, tc.want)
 		}
 	}
 }

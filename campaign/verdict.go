@@ -34,6 +34,8 @@ type findings struct {
 	Reversed   int            // further tokens that are smaller than an earlier holder's
 	Returned   int            // leases that came back after their loss
 	Failed     bool           // a contender failed after the fault: the lock was not available to it
+	Cause      string         // why the victim lost its lock, as its library says
+	Gap        time.Duration  // the longest time for which a holder didn't look at its lock
 }
 
 // machineTime is what a healthy but busy machine may add to a time.
@@ -57,8 +59,12 @@ func judge(h history) findings {
 		if s.Returned {
 			f.Returned++
 		}
+		f.Gap = max(f.Gap, s.Gap)
 	}
 
+	if h.Hold != nil {
+		f.Cause = h.Hold.Cause
+	}
 	granted := firstGrant(h.Rival, h.Injected)
 	switch {
 	case granted == 0:

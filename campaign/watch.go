@@ -16,8 +16,9 @@ type watch struct {
 	*holding
 	stop, stopped chan struct{}
 
-	mu sync.Mutex
-	s  section
+	mu   sync.Mutex
+	s    section
+	last moment // of the looks
 }
 
 func startWatch(h *holding, s section) *watch {
@@ -43,6 +44,10 @@ func (w *watch) look() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := now()
+	if w.last != 0 {
+		w.s.Gap = max(w.s.Gap, before.sub(w.last))
+	}
+	w.last = before
 	held := w.held == nil || w.held()
 	switch {
 	case w.s.Lost != 0:
@@ -52,6 +57,9 @@ func (w *watch) look() bool {
 		w.s.Held = before
 	default:
 		w.s.Lost = now()
+		if w.cause != nil {
+			w.s.Cause = w.cause().Error()
+		}
 	}
 	if w.deadline != nil {
 		w.s.Deadline = momentOf(w.deadline())

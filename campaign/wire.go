@@ -83,4 +83,7 @@ type section struct {
 	Released moment // before the release began; 0: it didn't
 	Returned bool   // a look showed it as held after one that showed it as lost
 	Error    string // of the release
+
+	Cause string        // why it was lost, as the library says
+	Gap   time.Duration // the longest time from one look to the next
 }
