@@ -34,6 +34,9 @@ ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
 # go test doesn't see that files outside of a module have changed: hence -count=1. With -vet=all it does
 # what go vet does, in packages without tests, too, and needs each package compiled in one way alone.
 #
+# The packages of integration are compiled before their servers run, and so is the program that
+# TestSkewed builds: on a machine that compiles, servers answer late.
+#
 # SHORT_LEASES are packages whose leases in real time are so short that a machine that compiles makes
 # them late. They run when all is compiled.
 #
@@ -52,6 +55,7 @@ test: images
 	cd bench && go test -vet=all -short .
 	cd campaign && go test -vet=all -skip '^(TestEachFault|TestPlanted)$$' -timeout 15m .
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
+	cd integration && go test -race -vet=all -run '^TestSkewed$$' ./...
 	cd integration && go test -race -vet=all -p $(PACKAGES) -timeout 60m $(LONGEST) ./...
 
 images:

@@ -8,16 +8,9 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-func TestBenchCommand(t *testing.T) {
-	itest.NeedServers(t)
-	t.Parallel()
-	s := taken(t)
-	itest.Bench(t, s.URL, s.residue)
-}
-
-func TestHoldCommand(t *testing.T) {
-	itest.NeedServers(t)
-	t.Parallel()
-	s := taken(t)
-	itest.Hold(t, itest.HoldTarget{URL: s.URL, Residue: s.residue, Pause: s.pause, Resume: s.resume})
+func TestCommands(t *testing.T) {
+	itest.Commands(t, func(t *testing.T) itest.CommandService {
+		s := taken(t)
+		return itest.CommandService{URL: s.URL, Residue: s.residue, Pause: s.pause, Resume: s.resume}
+	})
 }

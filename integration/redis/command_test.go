@@ -8,30 +8,10 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-func TestBenchCommand(t *testing.T) {
-	itest.NeedServers(t)
-	t.Parallel()
-	s := commandService(t)
-	itest.Bench(t, s.URL, s.residue)
-}
-
-func TestHoldCommand(t *testing.T) {
-	itest.NeedServers(t)
-	t.Parallel()
-	s := commandService(t)
-	itest.Hold(t, itest.HoldTarget{URL: s.URL, Residue: s.residue, Pause: s.pause, Resume: s.resume})
-}
-
-func TestBreakCommand(t *testing.T) {
-	itest.NeedServers(t)
-	t.Parallel()
-	s := commandService(t)
-	itest.Break(t, s.URL, s.residue)
-}
-
-// commandService is one that no other test uses meanwhile.
-func commandService(t *testing.T) *Service {
-	s := standalones(t).Take(t)
-	s.flush(t)
-	return s
+func TestCommands(t *testing.T) {
+	itest.Commands(t, func(t *testing.T) itest.CommandService {
+		s := standalones(t).Take(t)
+		s.flush(t)
+		return itest.CommandService{URL: s.URL, Residue: s.residue, Pause: s.pause, Resume: s.resume}
+	})
 }

@@ -3,6 +3,7 @@
 package itest
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -12,17 +13,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/fencedlock/locker/conformance"
 )
 
-// Break runs locker break on a service, while locker hold has the lock: the holder is told who has
+// breakLock runs locker break on a service, while locker hold has the lock: the holder is told who has
 // taken it away and why, and nothing is left.
-func Break(t *testing.T, url string, residue func(conformance.T) string) {
-	t.Helper()
-	binary := buildCommand(t)
+func breakLock(t *testing.T, binary string, s CommandService) {
+	url := s.URL
 	holder := startCommand(t, binary, url, "hold", "--ttl", commandTTL.String(), "x")
 	granted := holder.event(t, "granted")
+	waitShown(t, binary, url, granted.Token)
 	out, err := runCommand(t, binary, url, "break", "--token", "1", "--reason", "not this one", "--yes", "x")
 	if code := exitCodeOf(err); code != 1 {
 		t.Fatalf("break of another lease: code %d, want 1\n%s", code, out)
@@ -38,7 +37,7 @@ func Break(t *testing.T, url string, residue func(conformance.T) string) {
 	holder.wantCode(t, 119)
 	breakPermit(t, binary, url)
 	breakOnPage(t, binary, url)
-	wantResidue(t, residue, 3*commandTTL)
+	wantResidue(t, s.Residue, 3*commandTTL)
 }
 
 // breakPermit takes a permit away while the lock of its name is held.
@@ -46,8 +45,8 @@ func breakPermit(t *testing.T, binary, url string) {
 	t.Helper()
 	lock := startCommand(t, binary, url, "hold", "--ttl", commandTTL.String(), "x")
 	lock.event(t, "granted")
-	permit := startCommand(t, binary, url, "run", "--ttl", commandTTL.String(), "--permits", "1", "x", "--", "sh", "-c", "echo started; exec sleep 60")
-	permit.line(t)
+	permit := startCommand(t, binary, url, "run", "--ttl", commandTTL.String(), "--permits", "1", "x", "--", "sh", "-c", "echo $LOCKER_TOKEN; exec sleep 60")
+	waitShown(t, binary, url, permit.line(t), "--permits")
 	out, err := runCommand(t, binary, url, "break", "--slot", "1", "--reason", "hangs, OPS-120", "--yes", "--wait", "x")
 	if err != nil || !strings.Contains(out, `"name":"x","slot":1,`) || !strings.Contains(out, "free after ") {
 		t.Errorf("break --slot = %v, want nil, the slot and that the permit is free\n%s", err, out)
@@ -72,6 +71,7 @@ func breakOnPage(t *testing.T, binary, url string) {
 	_, address, _ := strings.Cut(page.line(t), " are on ")
 	holder := startCommand(t, binary, url, "hold", "--ttl", commandTTL.String(), "x")
 	granted := holder.event(t, "granted")
+	waitShown(t, binary, url, granted.Token)
 	post := func(of string) (code int, text string) {
 		t.Helper()
 		body := `{"name":"x","slot":0,"token":"` + of + `","reason":"hangs, OPS-121","at_once":false}`
@@ -108,6 +108,25 @@ func breakOnPage(t *testing.T, binary, url string) {
 		t.Errorf("the audit is %q, %v, want one line", audit, err)
 	}
 	http.DefaultClient.CloseIdleConnections()
+}
+
+// waitShown returns when locker show shows the token: a lease that isn't shown can't be taken away. On
+// Postgres that takes a third of the TTL.
+func waitShown(t *testing.T, binary, url, token string, flags ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), commandLimit)
+	defer cancel()
+	args := append([]string{"show", "--format", "json", "x"}, flags...)
+	err := Until(ctx, func(context.Context) error {
+		out, err := runCommand(t, binary, url, args...)
+		if err == nil && !strings.Contains(out, `"token": "`+token+`"`) {
+			err = errors.New(out)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("token %s isn't shown: %v", token, err)
+	}
 }
 
 func runCommand(t *testing.T, binary, url string, args ...string) (string, error) {
