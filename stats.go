@@ -18,7 +18,7 @@ type Stats struct {
 	Refused   map[string]uint64 // calls of Acquire that failed, by Outcome
 
 	Renewed        uint64            // renewals of leases that were confirmed
-	RenewalsFailed uint64            // and those that failed
+	RenewalsFailed uint64            // renewals of leases that failed
 	Lost           map[string]uint64 // leases, by LossOf
 	Released       uint64            // leases whose removal the service has confirmed
 

@@ -92,8 +92,8 @@ func (n *labels) wantedRows(locks []*lock) (some []write) {
 	return some
 }
 
-// renewed has rows written of leases and waits that have none, or have moved. A lease keeps its row
-// of a connection that is unread: it may have a breach.
+// renewed wants rows for leases and waits that have none, or have moved. A lease keeps its row of a
+// connection that is unread: that row may have a breach.
 func (n *labels) renewed(some []write, unread map[*conn]bool) {
 	if len(some) == 0 {
 		return
@@ -148,7 +148,7 @@ func (n *labels) ended(l *lock) {
 	n.unlock()
 }
 
-// forget has the row of a lock removed.
+// forget notes that the row of a lock must be removed.
 func (n *labels) forget(l *lock) {
 	id := l.row.rowID
 	if n.wanted[id] == l {
