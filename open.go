@@ -19,9 +19,9 @@ var schemes = struct {
 	open map[string]Opener
 }{open: make(map[string]Opener)}
 
-// Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when they are imported.
-// It panics when the scheme is registered already, empty or not in lower case, or open is nil: these are mistakes of the program, not of
-// its input.
+// Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when
+// they are imported. It panics when the scheme is registered already, empty or not in lower case,
+// or open is nil: these are mistakes of the program, not of its input.
 func Register(scheme string, open Opener) {
 	if scheme == "" || scheme != strings.ToLower(scheme) || open == nil {
 		panic("locker: Register needs a scheme in lower case and an Opener")

@@ -41,7 +41,7 @@ const (
 // If the call fails, all that it got is released.
 //
 // On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes
-// from [WithLease] of permits, the error is [ErrHeldByCaller] only if these are all slots.
+// from [WithLease] of permits, the error is [ErrHeldByCaller] only if these permits are on all slots.
 func AcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
 	p, err := newPermits(l, name, n, opts)
 	if err != nil {
