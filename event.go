@@ -8,6 +8,9 @@ import (
 
 // Event is something that happened to a call of Acquire, to the lease that the call returned, or to a [Locker].
 // A field whose comment names kinds is zero in all other kinds. A time is when the engine noticed the event.
+//
+// Took is the time since Acquire was called (Granted, Refused), since the renewal was asked for (Renewed,
+// RenewalFailed), or since the lease, its minimum hold or the acquisition ended (Released, Removed).
 type Event struct {
 	Kind    EventKind
 	Time    time.Time // when it happened, by the wall clock
@@ -19,7 +22,7 @@ type Event struct {
 
 	Token     Token         // Granted, Abandoned, and each event of a lease
 	TTL       time.Duration // Granted, and each event of a lease: the TTL in force; 0: it never ends by time
-	Took      time.Duration // Granted, Refused: since Acquire was called; Renewed, RenewalFailed: since the renewal was asked for; Released, Removed: since the lease, its minimum hold or the acquisition ended
+	Took      time.Duration // Granted, Refused, Renewed, RenewalFailed, Released, Removed: see above
 	Held      time.Duration // Lost, Released: from the grant to the end, without what WithMinHold adds
 	Left      time.Duration // Renewed, RenewalFailed: until the deadline, as it was before the answer; 0 without one
 	Ahead     int           // Waiting: how many calls of this Locker for this lock came before
@@ -37,16 +40,16 @@ type EventKind uint32
 const (
 	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
 	EventGranted                             // Acquire returns a lease
-	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments, a context that had ended before, and ErrHeldByCaller have no event
-	EventRequeued                            // the acquisition was lost before it was granted, or its grant was too old; the wait goes on with a new one
-	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun, and is being removed; Refused comes just before or after
+	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Stats says which calls have no event
+	EventRequeued                            // the acquisition was lost before its grant, or the grant was too old; the wait goes on with a new one
+	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun; EventRefused comes just before or after
 	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew
 	EventRenewalFailed                       // a renewal has failed; the lease may still be held
 	EventLost                                // the lease was lost; LossOf(Cause) is the class
 	EventReleased                            // the holder, or Close, has ended the lease, and the service has confirmed that the lock is free
 	EventRemoving                            // a try to remove what a lease or an acquisition left isn't confirmed; the next one follows
 	EventRemoved                             // after EventRemoving: the removal is confirmed, unless EventReleased says that
-	EventClosed                              // Close is done. Only calls of Acquire that come later, and calls of the driver that had not returned, have later events
+	EventClosed                              // Close is done. Later events come from later calls of Acquire, or from calls of the driver that had not returned
 )
 
 var eventNames = [...]string{

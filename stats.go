@@ -47,7 +47,7 @@ type LeaseInfo struct {
 	Holder   string    // what it says of itself: see WithHolder; empty if nothing is said
 	State    string    // "waiting", "held", "kept" (see WithMinHold) or "removing"
 	Since    time.Time // since when it is in that state
-	Deadline time.Time // when a lease is lost unless it is renewed before; of one that is kept, when it is given back; zero: neither, or it never ends by time
+	Deadline time.Time // held: when it is lost unless it is renewed before; kept: when it is given back; zero: neither, or it never ends by time
 	Err      error     // of the last renewal or removal; nil: that succeeded, or there was none
 }
 
