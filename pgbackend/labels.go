@@ -36,7 +36,7 @@ import (
 // of an earlier lease may be left doesn't take the key again before that row is deleted: see clear.
 
 const (
-	labelAge     = 5                      // a lease or a wait gets a row by a renewal after this part of its TTL: not by one just after the grant
+	labelAge     = 5                      // a lease or a wait gets a row by a renewal after 1/labelAge of its TTL: not by one just after the grant
 	labelBatch   = 100                    // rows that one statement removes
 	labelPause   = 100 * time.Millisecond // between statements, so that they are about many rows
 	labelBackoff = time.Minute            // after a failure
