@@ -16,14 +16,15 @@ type Breaker interface {
 	Break(ctx context.Context, name string, token Token, b Breach) (Effect, error)
 }
 
-// Breach says who takes a lease away, why and how: see [Break]. It is an error, too, that matches [ErrBroken]. In the
-// Err of the lease that was taken away, errors.As finds a *Breach with By, Reason, At, AtOnce and Slot.
+// Breach says who takes a lease away, why and how: see [Break]. A *Breach is also an error, which
+// matches [ErrBroken]. errors.As finds it in the Err of the lease that was taken away, with By,
+// Reason, At, AtOnce and Slot.
 type Breach struct {
 	By         string    // who: up to [MaxHolder] bytes of UTF-8 without control characters; empty: [DefaultHolder]
 	Reason     string    // why: up to [MaxReason] bytes of UTF-8 without control characters
 	At         time.Time // when; zero: now. It is kept in milliseconds
 	AtOnce     bool      // let others in now; otherwise: no more renewals, and the lock passes on when the holder has released it
-	WithOthers bool      // where AtOnce ends other leases as well (postgres): do it all the same
+	WithOthers bool      // AtOnce may end other leases as well (postgres, see Effect); otherwise it is refused then
 	Slot       int       // of a permit, from 1 on, or LineSlot, as Status shows it; 0: the lock called name is taken away
 }
 
@@ -32,36 +33,45 @@ const MaxReason = 500
 
 // Effect is what a [Break] has done.
 type Effect struct {
-	Others int           // leases that end with it, because they are attached to the same connection (postgres, AtOnce)
-	Within time.Duration // the lock is free for others after this at the latest; 0: at once, or by no time (Guarantees.Expiry)
+	Others int           // other leases that have ended, because they were attached to the same connection (postgres, AtOnce)
+	Within time.Duration // after this time at the latest the lock is free for others; 0: it is free now, or no time is known
 }
 
-// Break takes the lock called name away from the lease that has this token. It is for operators. The token is required,
-// because the lock may have passed on since somebody looked; [Inspect] shows it. With b.Slot it takes away the permit of
-// that name which is a lease on that slot ([AcquirePermit]), or the line; [List] shows their tokens.
+// Break takes the lock called name away from the lease that has this token. It is for operators.
+// The token is required, because the lock may have passed on since somebody looked; [Inspect] shows
+// the token. With b.Slot, Break takes away the permit of that name which is a lease on that slot
+// ([AcquirePermit]), or the line; [List] shows their tokens.
 //
-// By default nobody gets in before the holder's lease has ended, as always. The lease is marked on the service, and
-// isn't renewed any more. Its holder finds it lost at the next renewal or at once ([Guarantees.Break]), and releases the
-// lock, which passes on then. The lock of a holder that is dead, stopped or cut off passes on when the TTL and the slack
-// of [Guarantees.Expiry] are over. With b.AtOnce the lock passes on now, and the holder gets to know it as after any other
-// removal ([Guarantees.Revocation]): for a while there may be two holders. That is for a holder that is known to be dead while
-// the TTL is long, or that doesn't stop.
+// By default nobody else gets the lock before the holder's lease has ended. The lease is marked on
+// the service, and isn't renewed any more. Its holder notices the mark at once or at the next
+// renewal ([Guarantees.Break]). Then the lease is lost, and the lock is released and passes on. If
+// the holder is dead, stopped or cut off, the lock passes on when the TTL and the slack of
+// [Guarantees.Expiry] are over.
 //
-// The victim's lease is lost with an error that matches [ErrLost] and [ErrBroken] and contains b ([LossOf]: broken), unless
-// it has reached its deadline before. After AtOnce a service may have forgotten b; then the loss is revoked. The next lease
-// has a larger token; but a storage accepts the victim's token until a larger one has claimed there (package fence).
+// With b.AtOnce the lock passes on now. The holder notices that as it notices any other removal
+// ([Guarantees.Revocation]), so for a while there may be two holders. AtOnce is for a holder that
+// doesn't stop, or that is known to be dead while its TTL is long.
 //
-// A second Break of the same lease changes nothing, and is no error; the first Breach stays. But one with AtOnce lets
-// others in now. A service may learn the token with the first renewal of the lease (postgres): before that, the error says
-// that it doesn't know it yet.
+// The victim's lease is lost with an error that matches [ErrLost] and [ErrBroken] and contains b
+// ([LossOf]: broken), unless it has reached its deadline before. After AtOnce a service may have
+// forgotten b; then [LossOf] says revoked. The next lease has a larger token. But a storage accepts
+// the victim's token until a larger one has claimed there (package fence).
 //
-// ctx covers the call, which also ends after 5 seconds. Only the errors named here say that nothing has changed; after any
-// other, Break may be called again with the same token:
+// A second Break of the same lease is no error. It changes nothing, and the first Breach stays;
+// only a second Break with AtOnce lets others in now. A service may learn the token with the first
+// renewal of the lease (postgres). Until then the error says that the service doesn't know the
+// token yet.
 //
-//   - [ErrNotHolder]: the lease with this token doesn't hold the lock, perhaps because an earlier call without an answer has ended it;
-//   - [ErrNoBreaker]: a backend that can't, or whose service can't; [Guarantees.Break] says so before;
+// ctx covers the call, which also ends after 5 seconds. Only the errors named here say that nothing
+// has changed. After any other error, Break may be called again with the same token:
+//
+//   - [ErrNotHolder]: the lease with this token doesn't hold the lock, perhaps because an earlier
+//     call has ended it, whose answer was lost;
+//   - [ErrNoBreaker]: a backend that can't, or whose service can't; [Guarantees.Break] says so
+//     before;
 //   - [errors.ErrUnsupported]: b has a Slot, and the backend has no permits;
-//   - [ErrName], [ErrOption]: an argument is invalid, or AtOnce would end other leases as well, and WithOthers isn't set;
+//   - [ErrName], [ErrOption]: an argument is invalid, or AtOnce would end other leases as well, and
+//     WithOthers isn't set;
 //   - [ErrClosed]: the locker is closed.
 //
 // The error is an [*Error].
@@ -73,7 +83,7 @@ func Break(ctx context.Context, l Locker, name string, token Token, b Breach) (E
 	return x.Break(ctx, name, token, b)
 }
 
-// The errors of [Break], and what the lease that was taken away has.
+// The errors of [Break], and the error of the lease that was taken away.
 var (
 	// ErrBroken says that an operator has taken a lease away: see [Break]. What matches it contains a [*Breach].
 	ErrBroken = errors.New("taken away by an operator")
@@ -123,7 +133,7 @@ func ResolveBreach(name string, token Token, b Breach) (Breach, error) {
 	return b, nil
 }
 
-// wrongText says in words what is wrong with a text for people, without repeating it; empty if nothing is.
+// wrongText says what is wrong with a text for people, in words that don't repeat the text; "" if nothing is wrong.
 func wrongText(text string, limit int) string {
 	switch {
 	case len(text) > limit:
@@ -159,7 +169,7 @@ func (b *Breach) Error() string {
 // Is reports whether target is [ErrBroken].
 func (b *Breach) Is(target error) bool { return target == ErrBroken }
 
-// Break is l's, with the token below the base.
+// Break takes the base off the token, and calls Break of the locker underneath.
 func (b based) Break(ctx context.Context, name string, token Token, breach Breach) (Effect, error) {
 	breach, err := ResolveBreach(name, token, breach)
 	if err == nil && token <= b.base {

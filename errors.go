@@ -47,8 +47,11 @@ var (
 
 // Error is what every operation of a locker returns when it fails: what was tried, where, on which lock, and
 // why. It never contains a URL or a password, and its text is one line.
+//
+// Op is "open", "prefix", "acquire", "renew", "release", "read token", "inspect", "list", "break", "observe" or
+// "close", or "lease" in the Err of a lease that has ended.
 type Error struct {
-	Op      string // "open", "prefix", "acquire", "renew", "release", "read token", "inspect", "list", "break", "observe", "close"; "lease" for the end of a lease
+	Op      string // what was tried: see above
 	Backend string // "redis", "etcd", …
 	Name    string // the lock's name, or the prefix of a list; empty where an operation has none
 	Err     error  // wraps the sentinel and the cause

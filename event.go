@@ -7,7 +7,10 @@ import (
 )
 
 // Event is something that happened to a call of Acquire, to the lease that the call returned, or to a [Locker].
-// Fields that a kind doesn't name are zero. Times are exact to the moment at which the engine noticed.
+// A field whose comment names kinds is zero in all other kinds. A time is when the engine noticed the event.
+//
+// Took is the time since Acquire was called (Granted, Refused), since the renewal was asked for (Renewed,
+// RenewalFailed), or since the lease, its minimum hold or the acquisition ended (Released, Removed).
 type Event struct {
 	Kind    EventKind
 	Time    time.Time // when it happened, by the wall clock
@@ -17,9 +20,9 @@ type Event struct {
 	ID      uint64    // of the call of Acquire: the same in all events of a call and of its lease, unique in a Locker; from 1
 	Holder  string    // what the call says of itself: see WithHolder; empty for EventClosed, and if nothing is said
 
-	Token     Token         // Granted, Abandoned, and everything of a lease
-	TTL       time.Duration // Granted, and everything of a lease: the TTL in force; 0: it never ends by time
-	Took      time.Duration // Granted, Refused: since Acquire was called; Renewed, RenewalFailed: of the request; Released, Removed: since the lease, its minimum hold or the acquisition ended
+	Token     Token         // Granted, Abandoned, and each event of a lease
+	TTL       time.Duration // Granted, and each event of a lease: the TTL in force; 0: it never ends by time
+	Took      time.Duration // Granted, Refused, Renewed, RenewalFailed, Released, Removed: see above
 	Held      time.Duration // Lost, Released: from the grant to the end, without what WithMinHold adds
 	Left      time.Duration // Renewed, RenewalFailed: until the deadline, as it was before the answer; 0 without one
 	Ahead     int           // Waiting: how many calls of this Locker for this lock came before
@@ -37,16 +40,16 @@ type EventKind uint32
 const (
 	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
 	EventGranted                             // Acquire returns a lease
-	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Bad arguments, contexts that have ended before and ErrHeldByCaller are no event
-	EventRequeued                            // the acquisition was lost before it was granted, or its grant was too old; the wait goes on with a new one
-	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun, and is being removed; Refused comes just before or after
+	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Stats says which calls have no event
+	EventRequeued                            // the acquisition was lost before its grant, or the grant was too old; the wait goes on with a new one
+	EventAbandoned                           // the lock was granted after the caller had given up, or Close had begun; EventRefused comes just before or after
 	EventRenewed                             // the service has confirmed the lease, in the background or by the holder's Renew
 	EventRenewalFailed                       // a renewal has failed; the lease may still be held
-	EventLost                                // LossOf(Cause) is its class
+	EventLost                                // the lease was lost; LossOf(Cause) is the class
 	EventReleased                            // the holder, or Close, has ended the lease, and the service has confirmed that the lock is free
 	EventRemoving                            // a try to remove what a lease or an acquisition left isn't confirmed; the next one follows
-	EventRemoved                             // after that, and where it isn't Released: the removal is confirmed
-	EventClosed                              // Close is done. Only calls of Acquire that come later, and calls of the driver that have hung, have later events
+	EventRemoved                             // after EventRemoving: the removal is confirmed, unless EventReleased says that
+	EventClosed                              // Close is done. Later events come from later calls of Acquire, or from calls of the driver that had not returned
 )
 
 var eventNames = [...]string{

@@ -5,9 +5,9 @@ import "time"
 // Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
 // (package conformance).
 //
-// The zero value of each field says that nothing is promised; of RoundTrips, that no network is involved. The larger
-// of two values of a field promises more, except in two fields that are prices and no promises, RoundTrips and Cost:
-// there it is the higher price.
+// The zero value of each field says that nothing is promised; a zero RoundTrips says that no
+// network is involved. The larger of two values of a field promises more. RoundTrips and Cost are
+// prices and no promises: the larger value is the higher price.
 type Guarantees struct {
 	Backend    string     // the backend's name
 	Scope      Scope      // who is kept apart
@@ -48,7 +48,7 @@ const (
 	ToleranceMinority                      // the loss of a minority of the servers
 )
 
-// Exclusion is what mutual exclusion depends on. None of them excludes a holder that was paused; see [Fencing].
+// Exclusion is what mutual exclusion depends on. No value excludes a holder that was paused; see [Fencing].
 type Exclusion int
 
 const (

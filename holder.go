@@ -32,7 +32,7 @@ func WithHolder(text string) Option {
 	}
 }
 
-// wrongHolder says in words what is wrong with a holder's text, without repeating it; empty if nothing is.
+// wrongHolder says what is wrong with a holder's text, in words that don't repeat the text; "" if nothing is wrong.
 func wrongHolder(text string) string {
 	if text == "" {
 		return "it is empty: want a text, such as web-1/4711, or - for none"

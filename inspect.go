@@ -42,13 +42,15 @@ type Party struct {
 	Broken  *Breach       // of a holder that Break takes the lock away from, while it still has it
 }
 
-// Inspect asks the service who holds the lock called name and who waits for it, and not who has permits of that name. It is for operators, and for programs
-// that show the state of locks. The answer was true at some moment during the call, and may be old when it arrives: use
-// a lease to protect something, not an answer.
+// Inspect asks the service who holds the lock called name and who waits for it. Permits of that
+// name are other locks, which [List] shows. It is for operators, and for programs that show the
+// state of locks. The answer was true at some moment during the call, and may be old when it
+// arrives: use a lease to protect something, not an answer.
 //
-// At most waiters waiters are returned, and never more than a million or so; [Status.Waiting] counts all of them. The Status of a free lock has no Holder. A
-// holder whose lease has just expired isn't passed over by the call: until the service does that, the lock is free, and
-// has waiters. Nothing changes on the service.
+// At most waiters waiters are returned, and never more than about a million; [Status.Waiting]
+// counts all of them. The Status of a free lock has no Holder. When a lease has just expired, the
+// call doesn't hand the lock on: until the service does that, the lock is free, and has waiters.
+// Nothing changes on the service.
 //
 // ctx covers the call, which also ends after 5 seconds. A backend that can't tell, or whose service can't, returns
 // [ErrNoInspector]; [Guarantees.Inspection] says so before. A bad name matches [ErrName], a negative number of waiters
@@ -73,16 +75,18 @@ func Inspect(ctx context.Context, l Locker, name string, waiters int) (Status, e
 //
 // The permits of a name come as a Status for each slot that is held or waited for, and one for the line.
 //
-// A lock that is held or waited for from the beginning to the end of the iteration comes exactly once. One that is for
-// a part of that time comes once or not at all. They come in no order. etcd and Postgres show all locks at one moment,
-// other services each lock at a moment of its own. Nothing changes on the service.
+// A lock that is held or waited for from the beginning to the end of the iteration comes exactly
+// once. A lock that is held or waited for during a part of that time comes once or not at all.
+// Locks come in no order. etcd and Postgres show all locks at one moment, other services each lock
+// at a moment of its own. Nothing changes on the service.
 //
-// There is one exception: redis and redlock may miss a lock that passes from a dead holder to a waiter while the list is
-// read, because new keys take the place of its keys then.
+// There is one exception: redis and redlock may miss a lock that passes from a dead holder to a
+// waiter while the list is read, because new keys take the place of its keys then.
 //
-// An error comes with a zero Status and ends the iteration. ctx covers the iteration; a request that has no answer
-// ends it after 5 seconds. The errors are the same as Inspect's; a bad prefix matches [ErrName]. Where the service keeps
-// hashes, the names are the ones that holders have written: if there are locks without one, a list below a prefix ends with
+// An error comes with a zero Status and ends the iteration. ctx covers the iteration; a request
+// that has no answer ends it after 5 seconds. The errors are the same as Inspect's; a bad prefix
+// matches [ErrName]. A service that keeps hashes of names (postgres) knows only the names that
+// holders have written. If it has locks without a name, a list with a prefix ends with
 // [ErrNoInspector].
 func List(ctx context.Context, l Locker, prefix string, waiters int) iter.Seq2[Status, error] {
 	i, ok := AsLocker[Inspector](l)
@@ -97,13 +101,13 @@ func List(ctx context.Context, l Locker, prefix string, waiters int) iter.Seq2[S
 // ErrNoInspector says that a backend, or its service, can't tell who holds a lock. It matches [errors.ErrUnsupported].
 var ErrNoInspector = fmt.Errorf("%w here: nothing tells who holds a lock", errors.ErrUnsupported)
 
-// Inspect is l's, with tokens plus base.
+// Inspect calls Inspect of the locker underneath, and adds the base to the tokens.
 func (b based) Inspect(ctx context.Context, name string, waiters int) (Status, error) {
 	s, err := Inspect(ctx, b.Locker, name, waiters)
 	return b.status(s), err
 }
 
-// List is l's, with tokens plus base.
+// List calls List of the locker underneath, and adds the base to the tokens.
 func (b based) List(ctx context.Context, prefix string, waiters int) iter.Seq2[Status, error] {
 	return func(yield func(Status, error) bool) {
 		for s, err := range List(ctx, b.Locker, prefix, waiters) {
@@ -125,8 +129,8 @@ func (b based) status(s Status) Status {
 	return s
 }
 
-// token is a token plus base. Zero stays zero: it says that the token is not known. A token that is negative, or would be
-// larger than an int64, is another program's, which uses no base.
+// token is a token plus base. Zero stays zero: it says that the token is not known. A token that is
+// negative, or would be larger than an int64, is another program's, which uses no base.
 func (b based) token(t Token) Token {
 	if t <= 0 || t > math.MaxInt64-b.base {
 		return 0

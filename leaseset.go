@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// LeaseSet are what [AcquireAll] and [AcquireInOrder] return: the leases on several locks. It is no
+// LeaseSet is what [AcquireAll] and [AcquireInOrder] return: the leases on several locks. It is no
 // [Lease], because it has no single name or token. It is safe for concurrent use.
 type LeaseSet struct {
-	leases []Lease // as the caller has named the locks
-	order  []int   // of leases, as they were waited for
+	leases []Lease // in the order in which the caller has named the locks
+	order  []int   // indexes of leases, in the order in which the locks were waited for
 	watch  sync.Once
 	done   chan struct{}
 }
 
-// Lease returns the lease on the lock called name; nil if there is none. Where two Lockers have a
-// lock of that name, it is the first one's; All has both.
+// Lease returns the lease on the lock called name; nil if there is none. If two Lockers have a lock
+// of that name, it is the lease of the one that was named first; All has both.
 func (s *LeaseSet) Lease(name string) Lease {
 	for _, lease := range s.leases {
 		if lease.Name() == name {
@@ -30,7 +30,8 @@ func (s *LeaseSet) Lease(name string) Lease {
 // All returns the leases in the order in which the caller has named the locks.
 func (s *LeaseSet) All() []Lease { return slices.Clone(s.leases) }
 
-// Done is closed when the first of the leases ends.
+// Done is closed when the first of the leases ends. Its first call starts a goroutine for each
+// lease; they end when Done is closed.
 func (s *LeaseSet) Done() <-chan struct{} {
 	s.watch.Do(func() {
 		s.done = make(chan struct{})

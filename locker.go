@@ -103,20 +103,20 @@ type Locker interface {
 	// call fails at once with [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], isn't
 	// checked for leases: such a call may outlive the lease, so it waits.
 	//
-	// Bad arguments fail before anything is sent ([ErrName], [ErrOption], [errors.ErrUnsupported]). A ctx that
-	// has ended fails in the same way. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
-	// closed, the context's error and cause that the caller gave up. Any other error is the service's. The
-	// error is an [*Error].
+	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
+	// anything is sent. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
+	// closed. If the caller gave up, the error matches ctx's error and its cause. Any other error is the
+	// service's. The error is an [*Error].
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
 	// Guarantees returns what this locker promises. It doesn't change during the locker's life.
 	Guarantees() Guarantees
 
-	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its waiters
-	// with ErrClosed, removes from the service whatever is still to be removed, and frees what the locker
-	// opened. A client that was handed to it stays open. Close is bounded in time, and returns an error when a
-	// removal could not be confirmed in that time. It waits for minimum holds ([WithMinHold]) and no longer than
-	// about ten seconds after the last one. A second call waits for the first and returns its result.
+	// Close ends all leases of the locker (their Err matches [ErrReleased] and [ErrClosed]), wakes its
+	// waiters with ErrClosed, removes from the service whatever is still to be removed, and frees what the
+	// locker opened. A client that was handed to it stays open. Close waits until the last minimum hold is
+	// over ([WithMinHold]), and from then on for about 15 seconds at most. It returns an error when a removal
+	// could not be confirmed in that time. A second call waits for the first and returns its result.
 	Close() error
 }
 
@@ -125,7 +125,7 @@ type Lease interface {
 	// Name is the name of the lock.
 	Name() string
 
-	// Token is the fencing token. It was fixed when the lease was granted, and stays readable when it has ended.
+	// Token is the fencing token. It is fixed from the grant on, also after the end of the lease.
 	Token() Token
 
 	// Deadline is when the lease is lost unless it is renewed before. Background renewal moves it. The zero
@@ -141,19 +141,21 @@ type Lease interface {
 	// each step of the work.
 	Err() error
 
-	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns the
-	// lease's Err when that has ended, the service's error when the renewal isn't confirmed (the lease may
-	// still be held), or the error of ctx, which covers the call alone.
+	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns nil
+	// when the service has confirmed the renewal, the lease's Err when the lease has ended, the service's
+	// error when the renewal isn't confirmed (the lease may still be held), or the error of ctx, which covers
+	// the call alone.
 	Renew(ctx context.Context) error
 
 	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, an error
-	// that matches [ErrLost] when the lease had been lost before, and otherwise the service's error. Then the
-	// removal goes on in the background, and the lock ends with its TTL at the latest, where it has one.
-	// Before the end of a minimum hold ([WithMinHold]) it returns nil at once, and the removal follows.
+	// that matches [ErrLost] when the lease had been lost before, and otherwise the service's error. After
+	// the service's error the removal goes on in the background, and the lock ends with its TTL at the
+	// latest, if it has one. Before the end of a minimum hold ([WithMinHold]) Release returns nil at once,
+	// and the lock is given back later.
 	//
 	// Release takes from ctx its values, for tracing, and nothing else: it works with a ctx that is over, and
-	// is bounded by its own timeout. It may be repeated, and returns the same again; an unconfirmed removal is
-	// asked for again.
+	// has its own timeout of 5 seconds, or of the TTL if that is shorter. It may be repeated, and returns the
+	// same result again; if the removal isn't confirmed, a repeated call asks for it again.
 	Release(ctx context.Context) error
 }
 
@@ -164,8 +166,8 @@ type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }
 
-// As finds what a backend offers for its leases beyond [Lease], such as a comparison for a transaction of the
-// caller's. It looks at the lease itself and then through the decorators around it, by their method
+// As finds what a backend offers for its leases beyond [Lease], such as a comparison for the caller's own
+// transaction. It looks at the lease itself and then through the decorators around it, by their method
 // Unwrap() any.
 func As[T any](lease Lease) (T, bool) {
 	for v := any(lease); v != nil; {

@@ -19,9 +19,9 @@ var schemes = struct {
 	open map[string]Opener
 }{open: make(map[string]Opener)}
 
-// Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when they are imported.
-// It panics when the scheme is taken, empty or not in lower case, or open is nil: mistakes of a program, not of its
-// input.
+// Register makes a backend known to [Open] under a URL scheme in lower case. Backends call it when
+// they are imported. It panics when the scheme is registered already, empty or not in lower case,
+// or open is nil: these are mistakes of the program, not of its input.
 func Register(scheme string, open Opener) {
 	if scheme == "" || scheme != strings.ToLower(scheme) || open == nil {
 		panic("locker: Register needs a scheme in lower case and an Opener")
@@ -55,8 +55,8 @@ func Schemes() []string {
 // that names the missing guarantee and matches [ErrGuarantee]. A program that needs [Correctness] says so here;
 // then a configuration that can't give it fails at the start. [AsLocker] finds a backend's own type in the result.
 //
-// White space around the URL is ignored. For an invalid URL the error matches [ErrOption] and names the mistake.
-// No error contains the URL.
+// White space around the URL is ignored. For an invalid URL, and for a scheme without a backend,
+// the error matches [ErrOption] and names the mistake. No error contains the URL.
 //
 // ctx covers the opening, not the life of the locker. The caller closes the locker.
 func Open(ctx context.Context, rawURL string, reqs ...Requirement) (Locker, error) {

@@ -10,8 +10,9 @@ import (
 
 // Option changes one acquisition. What else a caller may ask of a locker is an option, so that [Locker] stays small.
 //
-// With an invalid value the acquisition fails before anything is sent: the error matches [ErrOption]. An option
-// that the backend can't serve, such as [WithTTL] on files, matches [errors.ErrUnsupported].
+// With an invalid value the acquisition fails before anything is sent: the error matches
+// [ErrOption]. With an option that the backend can't serve, such as [WithTTL] on files, the error
+// matches [errors.ErrUnsupported].
 type Option func(*Request)
 
 // Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
@@ -61,10 +62,11 @@ func (f Feature) String() string {
 	return strings.Join(names, ", ")
 }
 
-// WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the others wait
-// for a holder that died, and how long a holder may be out of touch before it loses the lock. It is never
-// shortened; where a service counts in coarser units it is rounded up. It must be positive, and within the bounds that the
-// documentation of the backend states: otherwise the error matches [ErrOption].
+// WithTTL sets the time after which a lease ends by itself when it isn't renewed: how long the
+// others wait for a holder that died, and how long a holder may be out of touch before it loses the
+// lock. The TTL is never shortened; where a service counts in coarser units it is rounded up. It
+// must be positive, and within the bounds that the documentation of the backend states: otherwise
+// the error matches [ErrOption].
 func WithTTL(d time.Duration) Option {
 	return func(r *Request) {
 		if d <= 0 {
@@ -75,9 +77,9 @@ func WithTTL(d time.Duration) Option {
 	}
 }
 
-// NoWait makes Acquire return [ErrHeld] at once when another holder has the lock, or, on a backend that keeps
-// an order, is already waiting for it. It is an option so that [Do] can take it. For Acquire, [TryAcquire] is
-// the same in one word.
+// NoWait makes Acquire return [ErrHeld] at once when another holder has the lock, or, on a backend
+// that keeps an order, when another caller already waits for it. It is an option so that [Do] can
+// take it. For Acquire, [TryAcquire] is the same in one word.
 func NoWait() Option { return func(r *Request) { r.NoWait = true } }
 
 // WithoutRenewal leaves the lease to expire after its TTL unless the holder calls Renew. By default leases are
@@ -104,16 +106,17 @@ const maxMinHold = 100 * 365 * 24 * time.Hour
 // of a short job is free again when the last of them asks. Half of the period between two starts is a good
 // value for d.
 //
-// A Release before that returns nil at once, and the lease ends at once: its Err matches [ErrReleased], and
-// its token is nobody's any more. The lock stays held, and is given back in the background when d is over. It
-// is renewed until then unless the lease is [WithoutRenewal]. [Leases] shows it as "kept". Close waits for the
-// end of d, and a lease that Close ends is kept as well.
+// A Release before that returns nil at once, and the lease ends at once: its Err matches
+// [ErrReleased], and its token must not be used any more. The lock stays held, and is given back in
+// the background when d is over. It is renewed until then unless the lease is [WithoutRenewal].
+// [Leases] shows it as "kept". Close waits for the end of d, and a lease that Close ends is kept as
+// well. A lease that is lost isn't kept.
 //
-// Where leases end by time, the TTL is at least d and a tenth of d, whatever [WithTTL] says; a service that
-// can't serve such a TTL refuses it with [ErrOption]. So a process that dies leaves the lock held until d is
-// over. That is earlier by the time by which the service's answer took longer than a tenth of d, and where a
-// lock ends with its process or connection ([Expiry]), it is free when the process dies.
-// A lease that is lost isn't kept.
+// Where leases end by time, the TTL is at least d and a tenth of d, whatever [WithTTL] says; a
+// service that can't serve such a TTL refuses it with [ErrOption]. So a process that dies leaves
+// the lock held until d is over, with two exceptions. If the service's answer took longer than a
+// tenth of d, the lock is free earlier by the difference. And where a lock ends with its process or
+// connection ([Expiry]), it is free when the process dies.
 //
 // d must be positive, less than 100 years, and not longer than the time of [WithMaxHold].
 func WithMinHold(d time.Duration) Option {

@@ -33,14 +33,15 @@ const (
 // The lock called name is another lock, which no permit excludes. A program that changes from the
 // lock to permits must use another name while older versions run.
 //
-// A free permit costs one request, as a lock does, or two if the first slot is held. Those who wait
-// form a line, which is a lock too, in the order of the backend ([Guarantees.Order]). The first of
-// them waits for up to four slots, and asks for up to 32 others after 25 ms and then four times a
-// second. If a process in the line dies, those behind it wait until its place is over, as for a
-// lock. ctx covers the waiting alone; what a call that fails has got is released.
+// A permit costs one request, as a lock does, if the first slot that is asked for is free, and two
+// if it is held and the second one is free. Other callers wait in a line, which is a lock too, in
+// the order of the backend ([Guarantees.Order]). The first of the line waits for up to four slots,
+// and asks for up to 32 others after 25 ms and then four times a second. If a process in the line
+// dies, those after it wait until its place is over, as for a lock. ctx covers the waiting alone.
+// If the call fails, all that it got is released.
 //
-// A backend without permits matches [errors.ErrUnsupported]. A context of [WithLease] of a permit
-// is refused with [ErrHeldByCaller] only if no other slot is left.
+// On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes
+// from [WithLease] of permits, the error is [ErrHeldByCaller] only if these permits are on all slots.
 func AcquirePermit(ctx context.Context, l Locker, name string, n int, opts ...Option) (Lease, error) {
 	p, err := newPermits(l, name, n, opts)
 	if err != nil {
@@ -130,8 +131,8 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, unless it knows that this process waits for one already, and then
-// stands in line.
+// acquire asks for two slots, and then waits in the line. If this process already waits for a
+// permit of this name, it only waits in the line.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
 	if hint.waiting.Load() == 0 {
@@ -178,7 +179,7 @@ func (p *permits) shuffled() []int {
 }
 
 // try asks for slots at the same time, without waiting. If several are free, it gives back all but
-// one, which take a round trip more. The error matches ErrHeld only if all are held.
+// one, which takes one more round trip. The error matches ErrHeld only if all are held.
 func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	var got Lease
 	var failed, held error
@@ -192,7 +193,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 			spare = append(spare, a.lease)
 		case !errors.Is(a.err, ErrHeld):
 			failed = a.err
-		case held == nil || errors.Is(held, ErrHeldByCaller): // that is the answer only if it is the only one
+		case held == nil || errors.Is(held, ErrHeldByCaller): // ErrHeldByCaller is the answer only if each slot has it
 			held = a.err
 		}
 	}

@@ -173,11 +173,11 @@ func (w *slotWait) look() {
 }
 
 // hint is what this process remembers of the permits of a name. Where two names share one, a call
-// asks for a slot that is held, or stands in line though a slot is free. Both cost requests, and
-// are right.
+// asks for a slot that is held, or waits in the line though a slot is free. Both are correct, and
+// cost some requests.
 type hint struct {
 	last    atomic.Int32 // the slot that was released last, until it is asked for; 0: none
-	waiting atomic.Int32 // calls that stand in line
+	waiting atomic.Int32 // calls that wait in the line
 }
 
 var (

@@ -2,12 +2,13 @@ package locker
 
 import "fmt"
 
-// Requirement is something that a program needs of its locker. A [Purpose] is one, and so is [RequireTTL]. A value of
-// [Scope], [Tolerance], [Exclusion], [Fencing], [Clocks], [Order], [Waiting], [Revocation], [Restart], [Inspection],
-// [Breaking] or [ExpiryBy] requires at least that much: [FencingDurable], [OrderFIFO], [ScopeNetwork], … What is a price can't be required:
-// [Cost], and the round trips.
+// Requirement is something that a program needs of its locker. A [Purpose] is one, and so is
+// [RequireTTL]. A value of [Scope], [Tolerance], [Exclusion], [Fencing], [Clocks], [Order],
+// [Waiting], [Revocation], [Restart], [Inspection], [Breaking] or [ExpiryBy] requires at least that
+// much: [FencingDurable], [OrderFIFO], [ScopeNetwork], … Prices can't be required: [Cost], and the
+// round trips.
 type Requirement interface {
-	// Check returns nil when g is good enough, and else an error that names the missing guarantee.
+	// Check returns nil when g is good enough, and otherwise an error that names the missing guarantee.
 	Check(g Guarantees) error
 }
 
@@ -36,10 +37,10 @@ const (
 	// Efficiency is to save work: two holders at once are a nuisance. It requires that the lock of a dead holder
 	// is freed.
 	Efficiency Purpose = iota + 1
-	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion depends on a
-	// database, a kernel or consensus, and tokens that keep increasing, for the storage to check. Exclusion must
-	// not depend on a client's clock. A clock of the service may count the TTL of a silent holder: if it jumps, the
-	// next holder gets in too early, and its token keeps the first one's writes out.
+	// Correctness is to protect data: two writers at once would corrupt it. It requires that exclusion depends on
+	// a database, a kernel or consensus, and tokens that keep increasing, for the storage to check. Exclusion must
+	// not depend on a client's clock. A clock of the service may count the TTL of a silent holder: if that clock
+	// jumps, the next holder gets in too early, and its token keeps the first holder's writes out.
 	Correctness
 )
 

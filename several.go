@@ -31,13 +31,13 @@ type Item struct {
 }
 
 // AcquireAll acquires several locks of l: all of them, or none. It waits until it has all or ctx is
-// done; ctx covers the waiting alone. Each lock has a lease and a token of its own, for the
-// resource of its own.
+// done; ctx covers the waiting alone. Each lock has a lease and a token of its own, for its own
+// resource.
 //
 // Any number of calls may want the same locks, in any order of their wants: they never wait for
 // each other in a circle, because a call that waits for a lock holds only locks whose names come
-// before, in the order of their bytes. So a caller must not hold one of these locks and wait for
-// one that comes before by another call. Locks that are free cost one round trip in all, because
+// before, in the order of their bytes. So a caller that holds one of these locks already must not
+// ask for a lock whose name comes before. Locks that are free cost one round trip in all, because
 // they are asked for at the same time.
 //
 // If a lock is lost while another one is waited for, all are released, and the call begins again.
@@ -45,9 +45,10 @@ type Item struct {
 // the retries of any release. The error is the one of Acquire for the lock that failed, and names
 // it.
 //
-// [NoWait] in one want is NoWait of all, as with [TryAcquireAll]. No want at all, [WithoutRenewal],
-// [WithMaxHold] and [WithMinHold] match [ErrOption]; a name twice matches [ErrName], because the
-// call would wait for itself. These fail before anything is sent.
+// [NoWait] in one want counts for all of them, as with [TryAcquireAll]. Without any want, or with
+// [WithoutRenewal], [WithMaxHold] or [WithMinHold], the error matches [ErrOption]. With a name
+// twice it matches [ErrName], because the call would wait for itself. These errors come before
+// anything is sent.
 func AcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, error) {
 	items := make([]Item, len(wants))
 	for i, want := range wants {
@@ -111,7 +112,8 @@ func DoAll(ctx context.Context, l Locker, wants []Want, fn func(context.Context,
 }
 
 // WithLeases is [WithLease] for several leases: the context ends with parent or with the first of
-// the leases, and its Err reads the clock.
+// the leases, and its Err reads the clock. The cancel function frees what the context holds, and
+// leaves the leases alone. It may be called twice.
 func WithLeases(parent context.Context, s *LeaseSet) (context.Context, context.CancelFunc) {
 	ctx, cancelAll := context.WithCancel(parent)
 	for _, lease := range s.leases {

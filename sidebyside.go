@@ -13,8 +13,8 @@ import (
 // The parts that AcquireAll and AcquirePermit have in common: both ask for several locks at the
 // same time, and hold leases while they wait for others.
 
-// acquire is l.Acquire. A Locker that is broken may return nothing; the caller must not crash
-// because of it when it has leases to release.
+// acquire calls l.Acquire. A faulty Locker may return neither a lease nor an error. The caller must
+// not crash because of that: it may have leases to release.
 func acquire(ctx context.Context, l Locker, name string, opts []Option) (Lease, error) {
 	lease, err := l.Acquire(ctx, name, opts...)
 	if lease == nil && err == nil {
@@ -70,7 +70,7 @@ func askSideBySide(ctx context.Context, n int, acquire func(i int) (Lease, error
 
 var errPanicked = errors.New("a call of Acquire panicked") // no caller sees it
 
-// repeatPanics has the caller see on its own goroutine what another one has panicked with.
+// repeatPanics repeats on the caller's goroutine a panic of another one.
 func repeatPanics(answers []answer) {
 	for _, a := range answers {
 		switch {
@@ -89,9 +89,9 @@ type lostOnTheWay struct{ error }
 
 func (e *lostOnTheWay) Unwrap() error { return e.error }
 
-// again calls try until it returns anything else than lostOnTheWay. A try that begins when ctx is over is the
-// last: its error has the cause of ctx, which is a lostOnTheWay of somebody else where a Locker that acquires
-// several locks is one of several itself.
+// again calls try until it returns anything else than lostOnTheWay. The try that begins when ctx is
+// over is the last one: its error has the cause of ctx. That cause may be the lostOnTheWay of
+// another call, which acquires several locks and waits for this one.
 func again[T any](ctx context.Context, try func() (T, error)) (T, error) {
 	pause := 5 * time.Millisecond
 	for {

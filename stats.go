@@ -18,7 +18,7 @@ type Stats struct {
 	Refused   map[string]uint64 // calls of Acquire that failed, by Outcome
 
 	Renewed        uint64            // renewals of leases that were confirmed
-	RenewalsFailed uint64            // and those that failed
+	RenewalsFailed uint64            // renewals of leases that failed
 	Lost           map[string]uint64 // leases, by LossOf
 	Released       uint64            // leases whose removal the service has confirmed
 
@@ -47,7 +47,7 @@ type LeaseInfo struct {
 	Holder   string    // what it says of itself: see WithHolder; empty if nothing is said
 	State    string    // "waiting", "held", "kept" (see WithMinHold) or "removing"
 	Since    time.Time // since when it is in that state
-	Deadline time.Time // when a lease is lost unless it is renewed before; of one that is kept, when it is given back; zero: neither, or it never ends by time
+	Deadline time.Time // held: when it is lost unless it is renewed before; kept: when it is given back; zero: neither, or it never ends by time
 	Err      error     // of the last renewal or removal; nil: that succeeded, or there was none
 }
 

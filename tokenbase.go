@@ -15,10 +15,10 @@ const maxTokenBase Token = 1 << 62
 // out, the new tokens are larger. docs/migrating.md has the procedure. In a URL for [Open] it is the parameter
 // token_base.
 //
-// All programs that share a lock must use the same base: tokens of different bases don't compare. A base that is
-// negative or above 2^62 is refused with an error that matches [ErrOption]. So is, at Acquire, a lease whose
-// token would be above the largest int64; that lease is released. Everything else is as with l. Closing the
-// result closes l.
+// All programs that share a lock must use the same base: tokens of different bases don't compare. A
+// base that is negative or above 2^62 is refused with an error that matches [ErrOption]. Acquire
+// refuses in the same way a lease whose token would be above the largest int64, and releases it.
+// Everything else is as with l. Closing the result closes l.
 func TokenBase(l Locker, base Token) (Locker, error) {
 	if base < 0 || base > maxTokenBase {
 		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: fmt.Errorf("%w: token base %d: want from 0 to 2^62", ErrOption, base)}
@@ -44,7 +44,7 @@ func (b based) Acquire(ctx context.Context, name string, opts ...Option) (Lease,
 	return basedLease{lease, b.base}, nil
 }
 
-// CurrentToken is l's plus base.
+// CurrentToken adds the base to what the locker underneath returns.
 func (b based) CurrentToken(ctx context.Context, name string) (Token, error) {
 	token, err := CurrentToken(ctx, b.Locker, name)
 	if err == nil && token > math.MaxInt64-b.base { // of a program without the base

@@ -9,9 +9,10 @@ import (
 //
 //	00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
 //
-// An acquisition with this context has it in what it says of itself on the service: see [WithHolder]. So a caller that waits
-// for the lock finds the trace that holds it, in [Party]. A [Tracer] may add it in Begin. A text that isn't a traceparent
-// of 55 characters is ignored: the result is ctx.
+// An acquisition with this context writes the traceparent on the service, with what it says of
+// itself: see [WithHolder]. So a caller that waits for the lock finds in [Party] the trace that
+// holds it. A [Tracer] may add the traceparent in Begin. A text that isn't a traceparent of 55
+// characters is ignored: the result is ctx.
 func ContextWithTrace(ctx context.Context, traceparent string) context.Context {
 	if !ValidTrace(traceparent) {
 		return ctx

@@ -188,8 +188,8 @@ func (e *engine) prepare(req locker.Request) (*lease, error) {
 	return l, err
 }
 
-// run makes acquisitions until one has an outcome. a is the one whose first request has an answer;
-// nil: err is what became of it. The context is the waiter's.
+// run makes acquisitions until one has an outcome. a is the first one, whose first request was
+// answered. If a is nil, the first one has ended with err. The context is the waiter's.
 //
 //nolint:contextcheck
 func (w *waiter) run(a *attempt, err error) {

@@ -16,7 +16,7 @@ const MaxBreach = 15 + len(";now;slot=1000") + 1 + 3 + 1 + locker.MaxHolder + 1 
 // atOnce marks the text of a Breach that lets others in at once.
 const atOnce = ";now"
 
-// onSlot stands before the slot of a permit, which has four characters at most.
+// onSlot comes before the slot of a permit, which has four characters at most.
 const onSlot = ";slot="
 
 // FormatBreach returns a Breach as a driver writes it on the service, to mark a lease or for its
@@ -27,7 +27,7 @@ const onSlot = ";slot="
 //	1795370723000;now;slot=3 9 bob@ops-1 hangs since 17:50, OPS-119
 //
 // with the time in milliseconds since 1970 (0 if it isn't known), the length of By in bytes, By and
-// Reason. It is never empty. What isn't the holder's business is left out: WithOthers.
+// Reason. It is never empty. WithOthers is left out: it doesn't concern the holder.
 func FormatBreach(b locker.Breach) string {
 	at := b.At.UnixMilli()
 	if at < 0 || at > lastAsked {
@@ -79,8 +79,8 @@ func cutSlot(text string) (rest string, slot int, err error) {
 
 // Broken returns the error with which a driver reports that a lease was taken away, by lost or by
 // the report of a renewal: see [Breaker]. It matches [locker.ErrLost] and [locker.ErrBroken] and
-// contains b. The driver must not wrap it: an error that another lease left in the cause of some
-// context could be taken for this lease's own otherwise.
+// contains b. The driver must not wrap it. The engine recognises a breach only when it isn't
+// wrapped: a wrapped one may be another lease's, which came with the cause of some context.
 func Broken(b locker.Breach) error {
 	return &verdict.Loss{Class: "broken", Err: fmt.Errorf("%w: %w", locker.ErrLost, &b)}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Breaker is implemented by a Driver whose service can take a lock away from its holder.
-// [locker.Guarantees], field Break, says how the holder gets to know it. The obligations:
+// [locker.Guarantees], field Break, says how the holder learns of it. The obligations:
 //
 //  0. With breach.Slot all of this is about that slot of the name, in place of its lock. The engine
 //     asks only a driver that declares [locker.FeatureSlots].

@@ -14,8 +14,9 @@ import (
 const closeGrace = time.Second
 
 // Close ends everything and waits for it: the leases and their minimum holds, the acquisitions, the
-// removals, the calls under way. What isn't confirmed callLimit after the last minimum hold is given
-// up, and Close's error says so. It ends by itself where the backend has a TTL. Observers have closeGrace for the events that are left.
+// removals, the calls under way. Removals that aren't confirmed callLimit after the last minimum
+// hold are given up, and Close's error says so. What they leave ends by itself where the backend
+// has a TTL. Observers have closeGrace for the events that are left.
 func (e *engine) Close() error {
 	e.mu.Lock()
 	first := !e.closed

@@ -83,6 +83,7 @@ func (c *callContext) Deadline() (time.Time, bool) {
 func (c *callContext) Done() <-chan struct{} { return c.makeWhole().Done() }
 func (c *callContext) Err() error            { return c.current().Err() }
 
-// Value returns a value of the parent. The context package finds by it the context of its own that
-// another one can be derived from, which exists by then, because it calls Done first.
+// Value returns a value of the parent. Package context also calls it, to find the context of its
+// own that another context can be derived from. That one exists by then, because package context
+// calls Done first.
 func (c *callContext) Value(key any) any { return c.current().Value(key) }

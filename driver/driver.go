@@ -15,8 +15,8 @@
 //     TCP connection, and no client library hides its faults, see examples/tcpbackend.
 //   - Where many locks share a session or a connection, where waiters are notified, or where the
 //     client library has behaviour that must be worked around, a driver is a project. The ones in
-//     this repository have 1,500 to 3,200 lines each, and 1,000 to 1,300 more for the client below
-//     them. Most of that answers one question: what is true after a request whose reply was lost?
+//     this repository have 1,500 to 3,700 lines of code each, and 1,100 to 1,400 more for the client
+//     below them. Most of that answers one question: what is true after a request whose reply was lost?
 //     Package driver/kit has what such drivers share, and the client's work-arounds belong in a
 //     package below the driver.
 //

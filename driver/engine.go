@@ -48,10 +48,11 @@ func New(d Driver, cfg Config) locker.Locker {
 	}
 }
 
-// engine is the Locker. engine.go counts who uses the driver, queue.go, acquire.go, attempt.go and
+// engine is the Locker. engine.go counts who uses the driver. queue.go, acquire.go, attempt.go and
 // grant.go get leases, timer.go and renewal.go renew them, minhold.go keeps them when they were
-// released early, removal.go removes what they leave, and close.go ends it all. calls.go decides how the driver is called. events.go notes what happens,
-// observe.go delivers it, and stats.go counts it.
+// released early, removal.go removes what they leave, and close.go ends it all. calls.go decides
+// how the driver is called. events.go notes what happens, observe.go delivers it, and stats.go
+// counts it.
 type engine struct {
 	driver  Driver
 	backend string // its name, for errors and events

@@ -6,8 +6,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// The methods note… are called where a fact changes. They count it, and have an event made if an
-// observer wants it. The engine's mutex is held.
+// The methods note… are called where a fact changes. They count it, and make an event if an observer
+// wants it. The engine's mutex is held.
 //
 // An Event is large. Made inline it would enlarge the stack frames of the functions around it, and
 // the stacks of new goroutines would have to grow, also where nobody observes. So each is made in a

@@ -194,8 +194,8 @@ func (l *lease) lost(err error) {
 	l.e.lose(l, why)
 }
 
-// lose ends a lease that is held, or an acquisition that isn't granted yet. unlock then ends that
-// one's Acquire.
+// lose ends a lease that is held, or an acquisition that isn't granted yet. In the second case unlock
+// then cancels the context of the driver's Acquire.
 func (e *engine) lose(l *lease, why cause) {
 	switch l.phase {
 	case prepared, asking, queued:
@@ -220,7 +220,7 @@ func (e *engine) lose(l *lease, why cause) {
 	}
 }
 
-// endByHolder ends a lease that its holder has released, or that Close has.
+// endByHolder ends a lease that its holder releases, or that Close ends.
 func (e *engine) endByHolder(l *lease, why error, at Instant) {
 	l.removal.ofRelease = true
 	e.end(l, why, at)

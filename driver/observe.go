@@ -8,13 +8,13 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Events are noted under the engine's mutex, where the facts change, so their order is that of the
+// Events are noted under the engine's mutex, where the facts change, so they have the order of the
 // facts. One goroutine delivers them without the mutex. It exists only while there is something to
 // deliver. So nobody waits for an observer, an observer may call anything, and an idle Locker runs
 // nothing.
 
-// maxEvents is how many events may wait for their delivery. Renewals are the most and say the
-// least: they may fill half of it.
+// maxEvents is how many events may wait for their delivery. Renewals are the most frequent events
+// and say the least: they may fill half of it.
 const maxEvents = 8192
 
 // keptEvents is how many events the storage has that is kept while nothing is delivered.
@@ -22,7 +22,7 @@ const keptEvents = 256
 
 var _ locker.Observable = (*engine)(nil)
 
-// observer is one that is attached.
+// observer is an Observer that is attached.
 type observer struct {
 	locker.Observer
 	tracer  locker.Tracer // nil: it is none
@@ -30,7 +30,7 @@ type observer struct {
 	stopped atomic.Bool
 }
 
-// pendingEvent is one on its way to those that were attached when it happened.
+// pendingEvent is an event on its way to the observers that were attached when it happened.
 type pendingEvent struct {
 	ctx   context.Context //nolint:containedctx // an argument of Observe
 	event locker.Event

@@ -111,8 +111,7 @@ func (e *engine) remover() {
 }
 
 // nextRemoval claims a lease whose removal is due. It returns nil when the remover may end: nothing
-// is due, or its last call confirmed nothing and there are more removers than a service in doubt
-// may have.
+// is due, or its last call confirmed nothing and there are more than removersInDoubt.
 func (e *engine) nextRemoval(confirmed bool) *lease {
 	e.mu.Lock()
 	defer e.mu.Unlock()

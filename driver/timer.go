@@ -7,8 +7,8 @@ import (
 
 // The engine knows one moment of each lease, in one heap with one timer: while it is held, its next
 // renewal or its deadline; while it is queued, its next renewal; while it is kept, its next renewal
-// or the end of its minimum hold; while it is being removed, the next call of Release. What is due is done in batches, so neither goroutines nor requests grow
-// with the number of leases.
+// or the end of its minimum hold; while it is being removed, the next call of Release. What is due
+// is done in batches, so neither goroutines nor requests grow with the number of leases.
 
 // maxSleep is the longest time between two ticks. Go's timers stop while the machine is suspended;
 // so a deadline that passes during a suspension is noticed this long after the machine has resumed.

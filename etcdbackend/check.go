@@ -92,7 +92,7 @@ func (d *etcdDriver) measure(ctx context.Context) error {
 	return nil
 }
 
-// hint adds what a connection on which nothing makes sense may mean.
+// hint adds to err that only one side may speak TLS, if that can be the reason.
 func hint(err error) error {
 	if errors.Is(err, kit.ErrNoAnswer) || etcdconn.Code(err) == codes.Unavailable {
 		return fmt.Errorf("%w; a cluster with TLS needs etcds://, one without TLS etcd://", err)

@@ -44,7 +44,7 @@ type keyState struct {
 	lastSeen int64 // a revision of the cluster at which it existed without a mark
 	over     error // it is gone, or marked; nil: not as far as is known
 
-	lease *etcdLease // the Base is this one's
+	lease *etcdLease // the Base comes from this one
 }
 
 var (

@@ -76,8 +76,8 @@ import (
 // because the revocation is due by then: Base = s is wrong by up to the TTL less the pause. When
 // renewals succeed, two thirds of the TTL are left, so this needs a pause of more than two thirds
 // which causes no election. With a TTL of five election timeouts or more, a pause of that length
-// costs the leader its office, as a rule. In a cluster of one member, which holds no elections,
-// only the odds are against a pause at this very place.
+// normally ends the leadership. In a cluster of one member, which holds no elections, such a pause at
+// exactly this place is improbable, and nothing else prevents it.
 
 // confirmation is a linearizable request that was answered.
 type confirmation struct {

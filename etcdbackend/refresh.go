@@ -21,11 +21,12 @@ import (
 //
 // The keepalive is shared: it is a [kit.Flight], which goes on for requestLimit, also when the
 // renewal that waits for it has returned. (A renewal has a quarter of the TTL, and 5 s at most, see
-// calls.go in package driver. So its keepalive goes on after it only at TTLs below 20 s.) If it then
-// succeeds, the next renewal sends no keepalive, but proves this one, unless it is older than a
-// sixth of the TTL (session.hasUnproved). Until then the Base stays as it is. If all fails, the leases end by their deadline, with the error of
-// session.reason. An etcd lease whose TTL may have passed without a keepalive, or that was granted
-// in another term than the newest one, is replaced (isExtendable, replace).
+// calls.go in package driver. So its keepalive goes on after it only at TTLs below 20 s.) If it
+// then succeeds, the next renewal sends no keepalive, but proves this one, unless it is older than
+// a sixth of the TTL (session.hasUnproved). Until then the Base stays as it is. If all fails, the
+// leases end by their deadline, with the error of session.reason. An etcd lease whose TTL may have
+// passed without a keepalive, or that was granted in another term than the newest one, is replaced
+// (isExtendable, replace).
 
 // etcd counts in seconds. The allowance for clocks, and an attempt or two to renew, need more than
 // one of them. Above 300 s etcd's leader begins to write checkpoints of what is left of a lease,

@@ -11,8 +11,9 @@ import (
 )
 
 // heldWatches watches the keys of locks that are held, so that a holder learns at once that its key
-// was deleted, or marked by an operator. A lock that is held for a moment only isn't worth that, so each waits a little. Its
-// watch begins at the revision at which the key was seen last: nothing is missed.
+// was deleted, or marked by an operator. A lock that is held for a moment only isn't worth that, so
+// each waits a little. Its watch begins at the revision at which the key was seen last: nothing is
+// missed.
 type heldWatches struct {
 	watched map[*lock]*etcdconn.Watch // all that are held; nil: not watched yet
 	newer   []*lock                   // granted since the timer ran; they may have ended since
@@ -69,7 +70,7 @@ func (l *lock) lose(breach *locker.Breach) {
 	l.notifyLost(errGone)
 }
 
-// recheckUnwatched has the keys read whose watches have begun again.
+// recheckUnwatched calls recheck for the keys whose watches have begun again.
 func (h *heldWatches) recheckUnwatched() {
 	if len(h.unwatched) > 0 {
 		h.recheck(h.unwatched)

@@ -35,8 +35,8 @@ var (
 //  3. otherwise the error matches [ErrAmbiguousLease]. It does too when several leases have the
 //     name of the resource and different tokens: they are leases of different lockers.
 //
-// Name and Token are those that the program sees: with [locker.TokenBase] and the prefix of package
-// middleware around the locker, the name without the prefix, and the token with the base.
+// Name and Token are the ones that the program sees. If [locker.TokenBase] and the prefix of package
+// middleware are around the locker, that is the name without the prefix, and the token with the base.
 //
 // Without a lease in ctx the error matches [ErrNoLease]. When the lease has ended, the error is its
 // Err, which matches [locker.ErrLost] or [locker.ErrReleased].

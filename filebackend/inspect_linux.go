@@ -19,8 +19,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Who holds a lock is read from /proc/locks. To try the lock would say so as well, and would tell
-// contenders that a free lock is held.
+// Who holds a lock is read from /proc/locks. Inspect doesn't try the lock: that would tell
+// contenders for a moment that a free lock is held.
 
 const inspection = locker.InspectionHolder
 
@@ -111,7 +111,7 @@ func (d *fileDriver) holders() (holders, error) {
 //
 //	1: FLOCK  ADVISORY  WRITE 4711 fe:00:762127 0 EOF
 //
-// and those of processes that wait have an arrow before the kind.
+// and the line of a process that waits has an arrow before the kind.
 func (h holders) add(table, device string) {
 	for line := range strings.Lines(table) {
 		fields := strings.Fields(line)
@@ -161,14 +161,15 @@ func (h holders) of(path string) (*locker.Party, error) {
 	return p, nil
 }
 
-// unreadable are errors of files without a record for this user. Those after the second one are of
-// a file that has been replaced: a symbolic link, a socket, a file that a server has a lease on.
+// unreadable are errors of files without a record for this user. The errors after the second one
+// are of a file that has been replaced: by a symbolic link, a socket, a file that a server has a
+// lease on.
 var unreadable = []error{fs.ErrPermission, fs.ErrNotExist, syscall.ELOOP, syscall.ENXIO, syscall.EWOULDBLOCK}
 
 // newestGrant reads the newest record of a lock file. It is empty if there is none, or this user
 // may not read it.
 func newestGrant(path string) (newest grant, err error) {
-	// Not to block is for a FIFO that has taken the file's place: it is opened when somebody writes.
+	// O_NONBLOCK is for a FIFO in the file's place: without it the open waits until somebody writes.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if slices.ContainsFunc(unreadable, func(of error) bool { return errors.Is(err, of) }) {
 		return grant{}, nil
@@ -208,8 +209,8 @@ func isProcess(pid, own int) bool {
 	return false
 }
 
-// deviceOf is the device of a directory as /proc/locks has it: that of its mount. What stat(2) says
-// is another one on Btrfs.
+// deviceOf is the device of a directory as /proc/locks has it: the device of its mount. On Btrfs
+// stat(2) says another one.
 func deviceOf(dir string) (string, error) {
 	f, err := os.Open(dir)
 	if err != nil {

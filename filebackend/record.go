@@ -152,9 +152,9 @@ func next(last locker.Token, now time.Time) (locker.Token, error) {
 	return max(last+1, locker.Token(now.UnixMicro())), nil
 }
 
-// mint returns a new token when it is on the disk, together with the label. Only the holder of f's lock may call it. syncDir
-// writes the file's directory entry to the disk. The first holder needs that, because another
-// process may have created the file.
+// mint returns a new token when it is on the disk, together with the label. Only the holder of f's
+// lock may call it. syncDir writes the file's directory entry to the disk. The first holder needs
+// that, because another process may have created the file.
 func mint(f recordFile, owner, label string, syncDir func() error) (locker.Token, error) {
 	last, slot, err := newest(f)
 	if err != nil {

@@ -83,7 +83,7 @@ func (w *watcher) stop(i *inotify, wd int32, notice kit.Signal) {
 	w.idle(i)
 }
 
-// idle makes the reader of an instance without waiters end after idleTime.
+// idle ends the reader of an instance without waiters after idleTime.
 func (w *watcher) idle(i *inotify) {
 	if len(i.waiters) == 0 {
 		_ = i.file.SetReadDeadline(time.Now().Add(idleTime))

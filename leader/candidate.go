@@ -11,17 +11,17 @@ import (
 // concurrent use.
 type Candidate struct {
 	stop  context.CancelFunc
-	ended chan struct{} // closed when it stands no more
+	ended chan struct{} // closed when it is no candidate any more
 
 	mu      sync.Mutex
 	term    *Term         // nil: it doesn't lead
 	over    chan struct{} // closed when the lock of term was given back or lost
 	changed chan struct{} // closed at the next election
-	err     error         // why it stands no more; set before ended is closed; nil: Close
+	err     error         // why it is no candidate any more; set before ended is closed; nil: Close
 }
 
-// Stand begins to be a candidate for the office called name, until Close. An invalid argument is what Wait
-// returns. It takes the options of Run.
+// Stand begins to be a candidate for the office called name, until Close. It takes the options of
+// Run. If an argument is invalid, Wait returns the error.
 //
 // Nothing waits for the work that the program does as the leader: Resign and Close give the lock back at
 // once. So stop the work first. [Overstay] has no effect.
@@ -126,9 +126,10 @@ func (c *Candidate) resign() (over <-chan struct{}) {
 	return c.over
 }
 
-// Resign gives the lock back if the candidate leads, and waits for that as long as [locker.Lease.Release] does.
-// Leads is false from the beginning. The candidate stands again after the pause of the option [Rest]. ctx
-// covers the waiting alone: the error is ctx's, and the candidate resigns all the same.
+// Resign gives the lock back if the candidate leads, and waits for that as long as
+// [locker.Lease.Release] does. Leads is false as soon as Resign is called. The candidate stands
+// again after the pause of the option [Rest]. ctx covers the waiting alone: when ctx ends, the
+// error is ctx's, and the candidate resigns all the same.
 func (c *Candidate) Resign(ctx context.Context) error {
 	over := c.resign()
 	if over == nil {

@@ -36,11 +36,12 @@ var ErrStop = errors.New("leader: stop")
 // Run is a candidate for the office called name until ctx ends: it waits to be elected, calls lead, and is
 // a candidate again when lead has returned or the term was lost. name is the name of a lock of l.
 //
-// lead's context comes from ctx and ends with the term: when the lease is lost, with [Term.Resign], and with
-// ctx. It is a context of [locker.WithLease]: its Err reads the clock, and contexts that are derived from it end
-// a moment later. lead must return then. When lead returns, the leader resigns. If its error matches [ErrStop], Run
-// returns it. Any other error of lead is its own business: Run goes on after a rest, see [Rest]. A panic of
-// lead ends the term, gives the lock back and goes on.
+// lead's context comes from ctx and ends with the term: when the lease is lost, with [Term.Resign],
+// and with ctx. It is a context of [locker.WithLease]: its Err reads the clock, and contexts that
+// are derived from it end a moment later. lead must return then. When lead returns, the leader
+// resigns. If its error matches [ErrStop], Run returns it. Run ignores any other error of lead, and
+// goes on after a rest, see [Rest]. When lead panics, the term ends, the lock is given back, and
+// the panic goes on.
 //
 // Errors of the service are waited out with growing pauses, see [Backoff]. Run returns ctx's error when ctx
 // ends, or an error that no wait can change: it matches [locker.ErrName], [locker.ErrOption],
@@ -132,7 +133,7 @@ func (c *campaign) backOff(ctx context.Context, pause time.Duration) time.Durati
 	return min(2*pause, c.backoff.max)
 }
 
-// jitter is d ± half of it.
+// jitter is a random time: d ± half of it.
 func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
 // sleep waits for d, or until ctx ends.

@@ -36,7 +36,7 @@ func (t Term) Resign() {
 // errResigned is the cause of the end of a term's context after Resign.
 var errResigned = errors.New("leader: resigned")
 
-// term leads for as long as lease is held, and gives it back. lost: the lease was lost. err is lead's.
+// term calls lead, and gives the lease back when lead has returned. lost says that the lease was lost. err is lead's.
 //
 // When lead panics, the lock is given back, and the panic goes on.
 func (c *campaign) term(ctx context.Context, lease locker.Lease, lead func(context.Context, Term) error) (lost bool, err error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// Expire ends the lease on a lock now, as an operator does who removes a lock by force: its holder
-// is notified, and the first waiter gets the lock. It returns false when nobody holds the lock, or
+// Expire ends the lease on a lock now, as if an operator had removed the lock: its holder is
+// notified, and the first waiter gets the lock. It returns false when nobody holds the lock, or
 // when the service is paused and so does nothing.
 func (s *Server) Expire(name string) bool {
 	s.mu.Lock()

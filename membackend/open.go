@@ -10,8 +10,8 @@
 //
 // Give the code under test a Locker of a [Server] that the test controls, and use other Lockers of
 // that Server as rivals. Then make the service fail: end a lease ([Server.Expire]), take it away as
-// an operator does ([locker.Break]), refuse renewals, fail, pause, restart or lose all data; or put a [Link] in between and cut, delay or
-// sever it.
+// an operator does ([locker.Break]), refuse renewals, fail, pause, restart or lose all data; or put
+// a [Link] in between and cut, delay or sever it.
 //
 //	service := membackend.NewServer()
 //	l := membackend.New(membackend.WithServer(service))

@@ -23,8 +23,8 @@ type handle struct {
 	err        error     // why it has ended; nil: it hasn't
 	deadline   time.Time // the lease's when it ended
 	released   bool
-	last       bool  // it was released, and no handle was left
-	lostBefore error // it was released, and had ended before because of this
+	last       bool  // its Release has left no other handle
+	lostBefore error // why it had ended before its Release; nil: it had not
 }
 
 func newHandle(r *reentrant, key holdingKey, h *holding) *handle {

@@ -47,7 +47,7 @@ func (p prefixed) CurrentToken(ctx context.Context, name string) (locker.Token, 
 	return locker.CurrentToken(ctx, p.Locker, p.prefix+name)
 }
 
-// Inspect is the lock's below the prefix, with the name that was asked for.
+// Inspect asks about the lock below the prefix. The Status has the name that was asked for.
 func (p prefixed) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
 	if err := locker.ValidName(name); err != nil {
 		return locker.Status{}, &locker.Error{Op: "inspect", Backend: p.Guarantees().Backend, Name: name, Err: err}
@@ -57,8 +57,8 @@ func (p prefixed) Inspect(ctx context.Context, name string, waiters int) (locker
 	return s, err
 }
 
-// List is of the locks below the prefix. It leaves out a lock that has the prefix as its name: no name below the
-// prefix is empty.
+// List lists the locks below the prefix. It leaves out a lock that has the prefix as its name: no
+// name below the prefix is empty.
 func (p prefixed) List(ctx context.Context, prefix string, waiters int) iter.Seq2[locker.Status, error] {
 	return func(yield func(locker.Status, error) bool) {
 		for s, err := range locker.List(ctx, p.Locker, p.prefix+prefix, waiters) {
@@ -74,7 +74,7 @@ func (p prefixed) List(ctx context.Context, prefix string, waiters int) iter.Seq
 	}
 }
 
-// Break is of the lock below the prefix.
+// Break takes away the lock below the prefix.
 func (p prefixed) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
 	if err := locker.ValidName(name); err != nil {
 		return locker.Effect{}, &locker.Error{Op: "break", Backend: p.Guarantees().Backend, Name: name, Err: err}

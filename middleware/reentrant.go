@@ -8,38 +8,38 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Reentrant returns a locker with which a task can acquire a lock that it has already. So goroutines
-// that share a task are not kept apart. A task is what a context of [WithOwner] says; with another
-// context nothing changes.
+// Reentrant returns a locker with which a task can acquire a lock that it has already. So
+// goroutines that share a task don't exclude each other. [WithOwner] makes a context of a task;
+// with another context nothing changes.
 //
-// If the owner of the context has a lease on the name through this locker, Acquire returns a
-// further handle on that lease, at once and without a request. If the owner is acquiring the lock,
-// Acquire waits for that (with [locker.NoWait] it returns [locker.ErrHeld]). If the last handle of
-// the owner is being released, Acquire waits until that Release has returned, also with NoWait, so
-// that a task isn't kept out by its own lease. Otherwise it acquires the lock from l.
+// If the task has a lease on the name through this locker, Acquire returns a further handle on that
+// lease, at once and without a request. If the task is acquiring the lock, Acquire waits for that
+// (with [locker.NoWait] it returns [locker.ErrHeld]). If the last handle of the task is being
+// released, Acquire waits until that Release has returned, also with NoWait, so that a task isn't
+// kept out by its own lease. Otherwise it acquires the lock from l.
 //
 // A handle is a [locker.Lease]: its token, its deadline and its renewals are the lease's. It ends
 // by its own Release, or with the lease. The lock is given back by the Release of the last handle.
-// An earlier one returns nil without a request, or the error of the loss; one handle may be
-// released twice.
+// The Release of an earlier handle returns nil without a request, or the error of the loss. Each
+// handle may be released twice.
 //
-// What a further request asks for must hold for the lease as it is. A TTL that is longer than the
-// one of the owner's first request, or any TTL if that asked for none, [locker.WithMaxHold],
+// A further request must ask for nothing that the lease doesn't have. A TTL that is longer than the
+// one of the task's first request, or any TTL if that asked for none, [locker.WithMaxHold],
 // [locker.WithoutRenewal] and other options that would change the lease match [locker.ErrOption].
-// A further request gets the lease as it is: also one that isn't renewed, or ends after its longest
+// The handle is on the lease as it is: also on one that isn't renewed, or ends after its longest
 // hold, because the first request said so. The text of [locker.WithHolder] is the first request's.
-// A function that must run once at a time, such as a candidate of package leader, must not share an
-// owner with another one.
+// A function that must run once at a time, such as a candidate of package leader, must not share a
+// task with another one.
 //
 // A task that has one of several locks may ask for all of them by [locker.AcquireAll], and gets a
-// handle on the one that it has. But then it holds that lock while it waits for one whose name comes
-// before, and two such tasks can wait for each other until their contexts end. So the first request
-// of a task must be the one for all locks.
+// handle on the one that it has. But then it holds that lock while it waits for one whose name
+// comes before, and two such tasks can wait for each other until their contexts end. So the first
+// request of a task must be the one for all locks.
 //
 // Permits ([locker.AcquirePermit]) are not reentrant: a task that asks for two gets two.
 //
-// Nothing of this is on the service: when the process ends, nothing is left to count. Closing the
-// result closes l.
+// The handles exist in this process alone: the service knows one lease. Closing the result closes
+// l.
 func Reentrant(l locker.Locker) locker.Locker {
 	return &reentrant{Locker: l, holdings: make(map[holdingKey]*holding)}
 }
@@ -144,8 +144,8 @@ func (r *reentrant) acquireFirst(ctx context.Context, key holdingKey, h *holding
 	return newHandle(r, key, h), nil
 }
 
-// enter returns a further handle. It returns nil where there is no lease any more, so that another
-// one has to be acquired, when h.over is closed.
+// enter returns a further handle. It returns nil if there is no lease any more: then another one
+// has to be acquired when h.over is closed.
 func (r *reentrant) enter(key holdingKey, h *holding, req locker.Request) (locker.Lease, error) {
 	if h.lease == nil {
 		return nil, nil //nolint:nilnil // the third outcome, of a function of this file

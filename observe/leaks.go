@@ -36,17 +36,19 @@ func (k Leak) String() string {
 	return text
 }
 
-// Leaks calls report once for each lease of l that is held for longer than heldFor, and for each call of Acquire that
-// waits for longer than waitedFor. Zero: these are not looked for. It finds the line of code that forgot to release.
+// Leaks calls report once for each lease of l that is held for longer than heldFor, and for each
+// call of Acquire that waits for longer than waitedFor. With a limit of zero it doesn't look for
+// these. It finds the line of code that forgot to release.
 //
-// While it runs, each call of Acquire remembers where it was made, which costs about half a microsecond. Where begins with
-// the caller of this module; it is empty for a call that was made before Leaks, and for one whose service has not
-// answered yet.
+// While it runs, each call of Acquire remembers where it was made, which costs about half a
+// microsecond. Leak.Where begins with the caller of this module; it is empty for a call that was
+// made before Leaks, and for one whose service has not answered yet.
 //
-// It looks every quarter of the shorter limit while l holds or waits for something, and calls report on a goroutine of
-// its own. It ends with stop, which may be called twice and from report: when stop has returned, at most the call of
-// report that is under way goes on. A closed locker costs nothing. When both limits are zero, Leaks does nothing. The
-// error is the one of [locker.Observe].
+// It looks every quarter of the shorter limit while l holds or waits for something, and calls
+// report on a goroutine of its own. It ends with stop, which may be called twice and from report:
+// when stop has returned, there are no further calls of report, but one that is under way goes on.
+// After Close of l it costs nothing. When both limits are zero, Leaks does nothing. The error is
+// the one of [locker.Observe].
 func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak)) (stop func(), err error) {
 	pause := heldFor
 	if pause <= 0 || waitedFor > 0 && waitedFor < pause {
@@ -70,7 +72,7 @@ func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak))
 	}, nil
 }
 
-// The place of a call is needed from the first kinds of events until the others.
+// The place of a call is needed from its first event of the kinds in begins to its event of the kinds in ends.
 const (
 	begins = locker.EventWaiting | locker.EventGranted
 	ends   = locker.EventRefused | locker.EventReleased | locker.EventLost
@@ -123,7 +125,7 @@ func (f *leakFinder) Observe(ctx context.Context, e locker.Event) {
 	}
 }
 
-// begun has the finder look, from now on until it finds nothing that is held or waits.
+// begun makes the finder look, from now on until it finds nothing that is held or waits.
 func (f *leakFinder) begun() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// Func is an observer of one function. What [locker.Observer] says of Observe holds for f.
+// Func makes an observer of a function. What [locker.Observer] says of Observe holds for f.
 func Func(f func(ctx context.Context, e locker.Event)) locker.Observer { return function(f) }
 
 type function func(context.Context, locker.Event)

@@ -16,10 +16,10 @@ import (
 //	Info    a call of Acquire has to wait
 //	Debug   everything else
 //
-// The message is "lock" and the kind of the event, as in "lock lost". The record has the time of the event, and the
-// attributes are in a group "lock": name, backend, id, and what the event has of token, holder, took, held, left,
-// ahead, tries, outcome, loss and cause. h gets the context of the acquisition, so a handler that adds the ids of a trace
-// finds them.
+// The message is "lock" and the kind of the event, as in "lock lost". The record has the time of
+// the event, and the attributes are in a group "lock": backend, and what the event has of name,
+// slot, id, token, holder, took, held, left, ahead, tries, outcome, loss and cause. h gets the
+// context of the acquisition, so a handler that adds the ids of a trace finds them.
 func Slog(h slog.Handler, opts ...SlogOption) locker.Observer {
 	s := &logger{handler: h}
 	for _, opt := range opts {
@@ -31,13 +31,13 @@ func Slog(h slog.Handler, opts ...SlogOption) locker.Observer {
 // SlogOption changes what [Slog] logs.
 type SlogOption func(*logger)
 
-// SlogLevels has level decide on the level of each event. [SlogSlow] has no effect then.
+// SlogLevels sets the function that decides on the level of each event. [SlogSlow] has no effect then.
 func SlogLevels(level func(locker.Event) slog.Level) SlogOption {
 	return func(s *logger) { s.level = level }
 }
 
-// SlogSlow has a call of Acquire that took longer than wait, and a lease that was held for longer than hold, logged as
-// Warn when they are over. Zero: there is no such limit.
+// SlogSlow logs as Warn, when they are over, a call of Acquire that took longer than wait and a
+// lease that was held for longer than hold. Zero: there is no such limit.
 func SlogSlow(wait, hold time.Duration) SlogOption {
 	return func(s *logger) { s.wait, s.hold = wait, hold }
 }
@@ -89,10 +89,10 @@ func (s *logger) Observe(ctx context.Context, e locker.Event) {
 	}
 	record := slog.NewRecord(e.Time, level, "lock "+e.Kind.String(), 0)
 	record.AddAttrs(slog.Attr{Key: "lock", Value: slog.GroupValue(attributes(e)...)})
-	_ = s.handler.Handle(ctx, record) // who would log that the log fails?
+	_ = s.handler.Handle(ctx, record) // nothing is left to log to
 }
 
-// attributes are those that the event has.
+// attributes returns the attributes that the event has.
 func attributes(e locker.Event) []slog.Attr {
 	attrs := []slog.Attr{slog.String("backend", e.Backend)}
 	add := func(has bool, attr slog.Attr) {

@@ -41,8 +41,8 @@ func observed(l locker.Locker) locker.Locker {
 	}
 }
 
-// plan has a look at the lock when its waiter has waited for long enough. began is when it called
-// Acquire. The result is nil where there are no links.
+// plan sets a timer for a look at the lock, when the waiter has waited for long enough. began is when
+// the waiter called Acquire. The result is nil where there are no links.
 func (k *links) plan(waiter trace.Span, name string, began time.Time) *time.Timer {
 	if k.after == 0 {
 		return nil
@@ -57,14 +57,14 @@ func (k *links) stop() {
 	k.stopped = true
 }
 
-// look asks the service who holds a lock, once for all who want to know at the same time.
+// look asks the service who holds a lock, once for all waiters that want to know at the same time.
 func (k *links) look(waiter trace.Span, name string) {
 	if !waiter.IsRecording() || !k.begin(waiter, name) {
 		return
 	}
 	status, err := locker.Inspect(trace.ContextWithSpan(context.Background(), waiter), k.l, name, 0)
 	holder := trace.SpanContext{}
-	if err == nil && status.Holder != nil { // who can't see the holder has no link
+	if err == nil && status.Holder != nil { // otherwise there is no link: nobody has the lock, or the service can't tell
 		holder = remoteSpan(status.Holder.Trace)
 	}
 	for _, waiter := range k.end(name) {

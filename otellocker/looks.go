@@ -10,8 +10,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// looks are the metrics of what is: they come from a look at the locker, when a reader collects
-// them, and are right whatever events were dropped.
+// looks are the metrics of the present state: they come from a look at the locker, when a reader
+// collects them, and are right whatever events were dropped.
 type looks struct {
 	l      locker.Locker
 	groups *groups
@@ -22,7 +22,7 @@ type looks struct {
 	dropped                                   metric.Int64ObservableCounter
 }
 
-// register makes the instruments, and has look called when they are collected.
+// register makes the instruments. look is called when they are collected.
 func (k *looks) register(meter metric.Meter) (unregister func(), err error) {
 	var errs []error
 	var all []metric.Observable

@@ -52,7 +52,7 @@ func newInstruments(meter metric.Meter, sets *sets) (*instruments, error) {
 // causes are what locker.LossOf may return.
 var causes = []string{"service_failed", "service_silent", "process_late", "unproven", "not_renewed", "revoked", "broken", "max_hold"}
 
-// begin has the counters of a group begin with zero. A counter that appears with the first loss
+// begin makes the counters of a group begin with zero. A counter that appears with the first loss
 // doesn't increase, as Prometheus sees it, and no alert would be raised.
 func (i *instruments) begin(ctx context.Context, group string) {
 	i.begun[group] = true

@@ -37,14 +37,14 @@ const kinds = locker.EventWaiting | locker.EventGranted | locker.EventRefused | 
 	locker.EventAbandoned | locker.EventRenewed | locker.EventRenewalFailed | locker.EventLost |
 	locker.EventReleased | locker.EventRemoving | locker.EventRemoved
 
-// Instrument has metrics and spans made of what l does, from now on. Call it once for a locker, when
-// it is opened: an acquisition that began before has no span.
+// Instrument records what l does as metrics and spans, from now on. Call it once for a locker, when
+// the locker is opened: an acquisition that began before has no span.
 //
 // Two lockers that record with the same meter provider and have the same attributes are one series:
-// their counts add up, and of the oldest wait, hold and removal one of them is shown. Give
-// them different attributes then ([WithAttributes]).
+// their counts add up, and for the oldest wait, hold and removal the value of one of them is shown.
+// Give them different attributes then ([WithAttributes]).
 //
-// stop ends it. It may be called twice. Spans of acquisitions and leases that haven't ended by then
+// stop ends the recording. It may be called twice. Spans of acquisitions and leases that haven't ended by then
 // are not exported.
 //
 // The error matches [errors.ErrUnsupported] when l is not [locker.Observable], and

@@ -161,7 +161,7 @@ func (s *spans) granted(a *acquisition, e *locker.Event) {
 	}
 }
 
-// endLook has nothing asked for a waiter that waits no more.
+// endLook cancels the look for a waiter that doesn't wait any more.
 func (t *trail) endLook() {
 	if t.look != nil {
 		t.look.Stop()

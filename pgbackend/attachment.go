@@ -46,8 +46,8 @@ func (l *lock) detachLocked() {
 	}
 }
 
-// attachment returns the connection that the lease is attached to, or the first of the two; and
-// what the lock has of a waiter's connection.
+// attachment returns the connection that the lease is attached to, or the first of the two; the
+// waiter's connection of the lock; and whether the lock waits, or is about to.
 func (l *lock) attachment() (attached, waiter *conn, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

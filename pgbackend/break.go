@@ -12,21 +12,22 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// The lock table knows sessions and no tokens. Whose token it is, says the row that the holder has
-// written into the table of leases (labels.go): if a session has the lock, and there is a row of the
-// key and that session with a token, the lease with this token has the lock. So only a lease with such
-// a row can be taken away: one that was renewed since a fifth of its TTL.
+// The lock table knows sessions and no tokens. The row that the holder has written into the table
+// of leases (labels.go) has the token: if a session has the lock, and there is a row of the key and
+// that session with a token, the lease with this token has the lock. So only a lease with such a
+// row can be taken away: one that was renewed after the first fifth of its TTL.
 //
 // One statement finds the session and the row, locks the row and writes the breach there. Until the
 // row is deleted the session doesn't take the lock again for another lease, and a row that is locked
 // isn't deleted.
 //
-// A look comes before it. It says why there is no such lease. And where the answer to the statement
-// is lost it has shown that there was one, if the next look finds none.
+// A look comes before that statement. It says why there is no such lease. It is also needed if the
+// answer to the statement is lost, and the next look finds no such lease: the look before has shown
+// that there was one.
 //
 // A lease that is attached to a waiter's connection may be about to move. The holder looks at that
-// connection's row once more after the move, but the breach may be written even later. So another
-// look follows, and if the lease has moved meanwhile, its next row is marked as well.
+// connection's row once more after the move, but the breach may be written even later. So Break
+// looks again, and if the lease has moved meanwhile, its next row is marked as well.
 
 var _ driver.Breaker = (*pgDriver)(nil)
 

@@ -12,8 +12,9 @@ import (
 
 // holders is SQL: a table of the sessions of Lockers that have a lock (pid, presence), and one of
 // all advisory locks of this database that are held (locks). pg_locks is read once, so both show
-// the same moment. mark is the number of the lock that all these sessions share. Who finds out
-// whether another session is over has its presence lock in shared mode for a moment (pgsession).
+// the same moment. mark is the number of the lock that all these sessions share. A session that
+// finds out whether another one is over has the other one's presence lock in shared mode for a
+// moment (pgsession).
 func holders(k key, mark int64) string {
 	return fmt.Sprintf("WITH locks AS MATERIALIZED (SELECT pid, classid, objid, objsubid, mode FROM pg_locks WHERE locktype = 'advisory' AND granted"+
 		" AND database = (SELECT oid FROM pg_database WHERE datname = current_database())),"+

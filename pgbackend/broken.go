@@ -8,17 +8,17 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// The holder's side of Break. An operator writes a breach into the row of the lease. So each renewal of
-// leases that have rows is followed by a look for breaches. A renewal gives that look a part of its
-// time only, and doesn't fail with it: the next renewal looks again. So the table is in no lease's way
-// here either.
+// The holder's side of Break. An operator writes a breach into the row of the lease. So each
+// renewal of leases that have rows is followed by a look for breaches. That look has only a part of
+// the renewal's time. If it fails, the renewal doesn't fail, and the next renewal looks again. So
+// no lease rests on the table here either.
 //
-// A lease that moves gets another row, and the first one is removed. It may have a breach from
-// before the move. So it stays until a look after the move has been answered, which is the lease's
-// only row until then.
+// A lease that moves gets another row, and its first row is removed. The first row may have a
+// breach from before the move. So it stays until a look after the move has been answered, and is
+// the lease's only row until then.
 
-// broken returns the breaches of those locks, just renewed, that an operator takes away. unread are
-// the connections of whose rows it isn't known.
+// broken returns the breaches of the locks that an operator takes away, among locks that were just
+// renewed. unread are the connections whose rows could not be read.
 func (n *labels) broken(ctx context.Context, locks []*lock) (found map[*lock]locker.Breach, unread map[*conn]bool) {
 	rows, unread := n.leasesAmong(locks)
 	if len(rows) == 0 {

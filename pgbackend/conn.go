@@ -125,8 +125,8 @@ func (c *conn) ended(cause error) {
 	}
 }
 
-// exec executes a statement, and ends the connection when it has been silent for so long that
-// nothing is lost by that.
+// exec executes a statement, and ends the connection when it has been silent for so long that no
+// lease on it can be alive.
 func (c *conn) exec(ctx context.Context, sql string) (*pgsession.Call, error) {
 	return c.endIfSilent(c.Exec(ctx, sql))
 }

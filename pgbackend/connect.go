@@ -48,7 +48,7 @@ func (d *pgDriver) dial(ctx context.Context) (*pgsession.Conn, error) {
 	return pgsession.Dial(ctx, d.config)
 }
 
-// nameApplication has the server show who is connected, unless the configuration says something.
+// nameApplication sets the name by which the server shows who is connected, unless the configuration has one.
 // The server cuts the name to 63 bytes, and has only ASCII characters in it.
 func nameApplication(config *pgxpool.Config, name string) {
 	params := &config.ConnConfig.RuntimeParams

@@ -16,7 +16,7 @@ import (
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
-// pgDriver is the contact of one Locker with its database.
+// pgDriver connects one Locker to its database.
 //
 // The mutexes of this package, in their order: a goroutine that holds one locks only mutexes to the
 // right of it.
@@ -24,8 +24,8 @@ import (
 //	lock.moveLock → pgDriver.mu or pool.mu or labels.mu → conn.mu → the mutex of pgsession.Session
 //	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// Only lock.moveLock is held while statements are executed. Of names.mu and the mutexes of kit none
-// is ever held together with another one, but lock.moveLock.
+// Only lock.moveLock is held while statements are executed. names.mu and the mutexes of kit are
+// never held together with another mutex, except lock.moveLock.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema
@@ -141,8 +141,8 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}, nil
 }
 
-// anyConn returns the shared connection of a TTL, or that of any other TTL if there can be none,
-// for what can be asked on all of them.
+// anyConn returns the shared connection of a TTL, for what can be asked on each shared connection. If
+// there are too many TTLs, it is the shared connection of another one.
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
 	p, err := d.pools.Join(ctx, ttl)
 	if err != nil {

@@ -35,9 +35,10 @@ func (d *pgDriver) lookAt(ctx context.Context, k key) (found, error) {
 }
 
 // List is one message, so it shows all locks at one moment. Only the locks of Lockers are shown:
-// advisory locks of other programs have no names here. Names of this Locker's locks are known, and
-// those of others that are in the table of leases. Below a prefix those are shown; if there are
-// locks whose names nobody knows, the list ends with an error that says so.
+// advisory locks of other programs have no names here. The driver knows the names of this Locker's
+// locks, and the names in the table of leases. With a prefix, only locks with such a name are
+// shown. If there are locks whose names nobody knows, the list then ends with an error that says
+// so.
 func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 	var failed error // after the only page
 	return func(ctx context.Context) ([]locker.Status, bool, error) {
@@ -67,9 +68,10 @@ func (d *pgDriver) List(prefix string, waiters int) driver.Pages {
 	}
 }
 
-// textsIn returns the texts of names and slots that are in rows. What is in a row counts only if it has the row's key:
-// anything may be there, and below other Lockers' prefixes the same name is another lock. elsewhere
-// has the keys, as a Status has them, of rows whose names don't count: no name here has those keys.
+// textsIn returns the texts of names and slots that are in rows. A text counts only if it has the
+// row's key: anything may be there, and below other Lockers' prefixes the same name is another
+// lock. elsewhere has the keys, as a Status has them, of rows whose names don't count: no name here
+// has those keys.
 func (d *pgDriver) textsIn(rows map[rowID]leaseRow) (texts map[key]string, elsewhere map[string]bool) {
 	texts, elsewhere = make(map[key]string), make(map[string]bool)
 	for _, r := range rows {
@@ -89,10 +91,11 @@ type found struct {
 	presence map[int64]uint32 // of connections of Lockers, by their processes
 }
 
-// look reads the advisory locks of the database that meet a condition, and the rows of the table of
-// leases for those that meet another one, if there are any and this role may read them. pg_locks is a consistent look at the lock
-// table. query_start and state_change are hidden from a role that may not see the other one's
-// sessions; then only the beginning of the wait at a gate is known.
+// look reads the advisory locks of the database that meet the condition where, and the rows of the
+// table of leases for locks that meet whereRows, if there is the table and this role may read it.
+// pg_locks is a consistent look at the lock table. query_start and state_change are hidden from a
+// role that may not see the other role's sessions; then only the beginning of the wait at a gate is
+// known.
 func (d *pgDriver) look(ctx context.Context, where, whereRows string) (found, error) {
 	sql := "SELECT l.classid, l.objid, l.objsubid, l.pid, l.granted," +
 		" (extract(epoch FROM CASE WHEN l.granted THEN NULL WHEN l.objsubid = 2 THEN coalesce(a.query_start, l.waitstart) ELSE a.query_start END) * 1000000)::bigint," +

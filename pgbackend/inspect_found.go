@@ -57,8 +57,8 @@ func foundIn(r *pgsession.Call, mark uint32) found {
 	return f
 }
 
-// party describes who has an entry. Who has no row yet is shown by the name of the program: that is
-// HOST/PID/PROGRAM unless the configuration says something else.
+// party describes who has an entry. If there is no row yet, the name of the program says who it is:
+// HOST/PID/PROGRAM, unless the configuration has another name.
 func (f found) party(k key, e entry) locker.Party {
 	p := locker.Party{Session: strconv.FormatInt(e.pid, 10), Asked: e.asked}
 	number, isLocker := f.presence[e.pid]
@@ -97,8 +97,8 @@ func (f found) statusOf(k key, waiters int) locker.Status {
 	return f.status(k, own, waiters)
 }
 
-// status describes a lock. entries are those of its key, in the order of their waits. Who waits for
-// the lock itself has passed the gate, and comes before those that wait there.
+// status describes a lock. entries are the ones with its key, in the order of their waits. A waiter
+// for the lock itself has passed the gate, and comes before the waiters at the gate.
 func (f found) status(k key, entries []entry, waiters int) locker.Status {
 	s := locker.Status{Key: k.String()}
 	var first, later []locker.Party

@@ -23,9 +23,9 @@ import (
 // name's lock.
 type key int64
 
-// keyOf hashes prefix and text, which is a name or what textOf makes of it, and the schema unless it is the usual one: another schema has its
-// own tokens, so it has its own locks. None of the three contains a zero byte, so no two
-// combinations are hashed alike.
+// keyOf hashes prefix and text, which is a name or what textOf makes of it, and the schema unless
+// it is the usual one: another schema has its own tokens, so it has its own locks. None of the
+// three contains a zero byte, so no two combinations are hashed alike.
 func keyOf(schema, prefix, text string) key {
 	text = prefix + "\x00" + text
 	if schema != defaultSchema {

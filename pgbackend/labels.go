@@ -36,7 +36,7 @@ import (
 // of an earlier lease may be left doesn't take the key again before that row is deleted: see clear.
 
 const (
-	labelAge     = 5                      // a lease or a wait gets a row when it is older than this part of its TTL: from its first renewal on, but not from one by hand just after the grant
+	labelAge     = 5                      // a lease or a wait gets a row by a renewal after 1/labelAge of its TTL: not by one just after the grant
 	labelBatch   = 100                    // rows that one statement removes
 	labelPause   = 100 * time.Millisecond // between statements, so that they are about many rows
 	labelBackoff = time.Minute            // after a failure
@@ -92,8 +92,8 @@ func (n *labels) wantedRows(locks []*lock) (some []write) {
 	return some
 }
 
-// renewed has rows written of leases and waits that have none, or have moved. A lease keeps its row
-// of a connection that is unread: it may have a breach.
+// renewed wants rows for leases and waits that have none, or have moved. A lease keeps its row of a
+// connection that is unread: that row may have a breach.
 func (n *labels) renewed(some []write, unread map[*conn]bool) {
 	if len(some) == 0 {
 		return
@@ -148,7 +148,7 @@ func (n *labels) ended(l *lock) {
 	n.unlock()
 }
 
-// forget has the row of a lock removed.
+// forget notes that the row of a lock must be removed.
 func (n *labels) forget(l *lock) {
 	id := l.row.rowID
 	if n.wanted[id] == l {

@@ -18,7 +18,7 @@ import (
 // the buffers below, so sending it doesn't wait for a server that is out of reach.
 const writeLimit = 16 << 10
 
-// batches divides rows into those of one statement.
+// batches divides rows into batches, one for each statement.
 func batches(some []write) [][]write {
 	var all [][]write
 	size := writeLimit

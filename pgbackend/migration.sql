@@ -27,8 +27,8 @@ ALTER TABLE "locker".locker_epoch ADD COLUMN IF NOT EXISTS protocol int NOT NULL
 INSERT INTO "locker".locker_epoch (protocol) VALUES (2) ON CONFLICT DO NOTHING;
 
 -- For people who look, and who take locks away: names of locks, and who has them or waits for them. No lease rests on it:
--- Lockers work without this table, and without permissions on it, and show less. There is a row for each lease that is older than about a third of
--- its TTL, and for each wait that is. presence is the number of the connection's own lock in pg_locks.
+-- Lockers work without this table, and without permissions on it, and show less. There is a row for each lease and each
+-- wait that is older than about a third of its TTL. presence is the number of the connection's own lock in pg_locks.
 CREATE UNLOGGED TABLE IF NOT EXISTS "locker".locker_lease (
 	key      bigint NOT NULL,
 	presence bigint NOT NULL,

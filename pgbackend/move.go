@@ -105,8 +105,8 @@ func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
 	return c
 }
 
-// clearBefore has the row of an earlier lease removed on c, in half of the time: if c is silent, W
-// has to be renewed.
+// clearBefore removes the row of an earlier lease on c, in half of the time: if c is silent, W must
+// still be renewed.
 func (l *lock) clearBefore(ctx context.Context, c *conn) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()

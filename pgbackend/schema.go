@@ -14,9 +14,9 @@ import (
 //go:embed migration.sql
 var migration string
 
-// Migration is the SQL that makes the sequence, the epoch and the table of leases in a schema, for operators who prefer
-// to make them by hand: a Locker makes them itself where its role may. It is safe to execute it
-// again.
+// Migration is the SQL that makes the sequence, the epoch and the table of leases in a schema, for
+// operators who prefer to make them by hand: a Locker makes them itself where its role may. It is
+// safe to execute it again.
 func Migration(schema string) string {
 	return strings.ReplaceAll(migration, pgsession.Quoted(defaultSchema), pgsession.Quoted(schema))
 }
@@ -29,8 +29,8 @@ func (s schema) sequence() string { return s.quoted() + ".locker_token" }
 func (s schema) table() string    { return s.quoted() + ".locker_epoch" }
 func (s schema) leases() string   { return s.quoted() + ".locker_lease" }
 
-// make makes what is missing, unless that is the table of leases alone. It returns what this role
-// may do with that.
+// make makes what is missing, unless only the table of leases is missing. It returns what this role
+// may do with that table.
 func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTable, error) {
 	for try := 1; ; try++ {
 		there, leases, err := s.check(ctx, session)

@@ -43,7 +43,8 @@ import (
 // transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or by
 // transaction_timeout, which Postgres has since 17.
 //
-// A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded].
+// A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded], a bad name
+// [locker.ErrName], and a closed Locker [locker.ErrClosed]. The error is a [*locker.Error].
 func (l *Locker) LockTx(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error) {
 	return l.lockTx(ctx, tx, name, true)
 }
@@ -96,7 +97,7 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home serverID, 
 		if !errors.Is(err, errElsewhere) || try == maxTries {
 			return c.tokens.serverID, err
 		}
-		limited, cancel := context.WithTimeout(ctx, maxCall) // nobody else may ever ask on it
+		limited, cancel := context.WithTimeout(ctx, maxCall) // without this, the end of the connection may never be noticed
 		_, gone := c.confirm(limited)
 		cancel()
 		if gone == nil {

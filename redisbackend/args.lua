@@ -17,8 +17,8 @@
 --
 -- ARGV[1]  owner    of the acquisition that asks, a random id
 -- ARGV[2]  ttl      of its lease, in milliseconds
--- ARGV[3]  stamp    the client's mark on this request. A grant returns the stamp of the refresh that it
---                   counts from. The scripts don't read it
+-- ARGV[3]  stamp    when the client sent this request, by the client's clock. A grant returns the stamp of
+--                   the refresh that it counts from. The scripts don't interpret it
 -- ARGV[4]  channel  on which its Locker listens for grants; '' if it doesn't listen, and must not be queued
 -- ARGV[5]  said     a line feed and the label; '' without a label
 --                   (release doesn't use these three, and is called with others)

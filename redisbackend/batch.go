@@ -16,7 +16,7 @@ const (
 	maxTries       = 4               // of a message whose repetition is harmless
 )
 
-// batch is requests that go to one server in one message, and again as long as they may succeed.
+// batch is requests that go to one server in one message. They are sent again while they may succeed.
 type batch struct {
 	reqs    []request
 	answers []answer

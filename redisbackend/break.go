@@ -20,7 +20,7 @@ var (
 
 var _ driver.Breaker = (*redisDriver)(nil)
 
-// shortestTombstone is for how long the breach is kept at least where the lease is nearly over.
+// shortestTombstone is how long the breach is kept at least, also if the lease is nearly over.
 const shortestTombstone = time.Minute
 
 // Break looks for the owner of the lease, because a tombstone is the owner's. The script compares it

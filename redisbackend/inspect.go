@@ -26,7 +26,7 @@ func (d *redisDriver) Inspect(ctx context.Context, name string, waiters int) (lo
 	return d.inspect(ctx, name, 0, waiters)
 }
 
-// inspect is Inspect of a slot, too.
+// inspect is Inspect for a lock or a slot.
 func (d *redisDriver) inspect(ctx context.Context, name string, slot, waiters int) (locker.Status, error) {
 	key := lockKey(d.prefix, name, slot)
 	all, err := d.inspector.inspect(ctx, d, []string{key}, waiters)
@@ -42,8 +42,9 @@ type inspector struct {
 	writes atomic.Bool // they don't know EVALSHA_RO (before Redis 7), or don't permit it
 }
 
-// inspect asks for several locks, by their keys, in one message. Of the Status the name is left out. The requests change nothing, so they are repeated
-// when the script or the command isn't known, and when a connection has ended.
+// inspect asks for several locks, by their keys, in one message. The names of the Status are left
+// out. The requests change nothing, so they are repeated when the script or the command isn't
+// known, and when a connection has ended.
 func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, waiters int) ([]locker.Status, error) {
 	conn := d.router.conn
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)

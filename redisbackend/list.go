@@ -121,8 +121,8 @@ func (l *list) scan(ctx context.Context) ([]string, error) {
 	return found, nil
 }
 
-// step sends SCAN. On one server it goes the way of all requests, and to a master of a Cluster by
-// that one's client.
+// step sends SCAN. To one server it goes the way of all requests, and to a master of a Cluster it goes
+// by the client of that master.
 func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()

@@ -1,7 +1,7 @@
 -- What a script needs where somebody waits, or holds the lock.
 
--- holder returns the owner and the token of the lease that exists; '!OWNER' if it is marked. What somebody else has written
--- to the key, of any type, holds the lock as well.
+-- holder returns the owner and the token of the lease that exists; '!OWNER' if it is marked. What
+-- somebody else has written to the key, of any type, holds the lock as well.
 local function holder()
   local held = redis.pcall('GET', KEYS[1])
   if not held then return nil end

@@ -48,8 +48,8 @@ func (l *lock) notifyRecheck(left time.Duration) {
 	l.setRecheck(soonAfter(left))
 }
 
-// staggerOf is how much later than the first in the queue another one asks. Those at the end of a
-// long queue are spread over the same time, so that they don't all come at once.
+// staggerOf is how much later than the first in the queue another waiter asks. The waiters at the end
+// of a long queue are spread over the same time, so that they don't all come at once.
 func staggerOf(rank int) time.Duration {
 	if rank < maxStaggered {
 		return time.Duration(rank) * stagger

@@ -174,7 +174,7 @@ func newLocker(ctx context.Context, conn *redisconn.Conn, c config, done func() 
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: conn.ObeysContext()}), nil
 }
 
-// hint adds what a connection on which nothing makes sense may mean.
+// hint adds to err that only one side may speak TLS, if that can be the reason.
 func hint(err error, usesTLS bool) error {
 	switch {
 	case !redisconn.MayBeTLS(err, usesTLS):

@@ -39,8 +39,8 @@ local function each(step)
   return answers
 end
 
--- holder returns the owner of the lease that exists; '!OWNER' if it is marked. What somebody else has written to the key, of
--- any type, holds the lock as well.
+-- holder returns the owner of the lease that exists; '!OWNER' if it is marked. What somebody else has
+-- written to the key, of any type, holds the lock as well.
 local function holder(lock)
   local held = redis.pcall('GET', lock)
   if not held then return nil end

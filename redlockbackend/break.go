@@ -13,12 +13,12 @@ import (
 
 var _ driver.Breaker = (*redlock)(nil)
 
-// shortestTombstone is for how long the breach is kept at least where the lease is nearly over.
+// shortestTombstone is how long the breach is kept at least, also if the lease is nearly over.
 const shortestTombstone = time.Minute
 
-// Break looks who has the lock on a majority, and asks all servers to mark that lease, or to end it.
-// A server that does neither because the lease isn't there won't have it later. So when a majority
-// has answered, no majority can renew the lease, and the others are not needed.
+// Break finds out who has the lock on a majority, and asks all servers to mark that lease, or to end
+// it. If a server does neither, because it doesn't have the lease, it won't have it later either. So
+// when a majority has answered, no majority can renew the lease, and the others are not needed.
 //
 // If fewer answer, some may have the mark. That costs the lease these servers, and it lives on as
 // long as a majority of others renews it.

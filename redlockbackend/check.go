@@ -79,7 +79,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 	return nil
 }
 
-// isUnreachable reports whether err is that of a server that doesn't answer, or is about to start.
+// isUnreachable reports whether err is the error of a server that doesn't answer, or is about to start.
 func isUnreachable(err error) bool {
 	var reply redis.Error
 	return !errors.Is(err, locker.ErrOption) && !errors.Is(err, errors.ErrUnsupported) &&

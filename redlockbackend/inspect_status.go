@@ -25,10 +25,10 @@ type claim struct {
 	marks   int             // on how many it is marked
 }
 
-// statusOf describes a lock by what the servers know of it. Who has it with one token on a majority
-// is the holder, and so are values of somebody else, which keep everybody out. Who has it on fewer
-// is asking for it, or has left something there. sure is false if nobody is the holder, and with
-// the silent servers somebody could be.
+// statusOf describes a lock by what the servers know of it. An owner that has it with one token on
+// a majority is the holder. So is what somebody else has written on a majority, because it keeps
+// everybody out. An owner that has it on fewer servers asks for it, or has left something there.
+// sure is false if nobody is the holder, and with the silent servers somebody could be.
 func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, sure bool) {
 	var claims []claim
 	add := func(r record) {
@@ -83,8 +83,9 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 	return s, sure
 }
 
-// majorityLeft is when a lease is over on so many servers that it has no majority any more. Zero
-// says never, or that it has none.
+// majorityLeft is how long it takes until a lease is over on so many servers that it has no
+// majority any more. For one that has no majority it is the longest time of its servers. Zero says
+// never.
 func majorityLeft(left []time.Duration, quorum int) time.Duration {
 	if len(left) < quorum {
 		return slices.Max(left)

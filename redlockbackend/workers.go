@@ -42,7 +42,7 @@ const workerStays = 5 * time.Second
 
 func newWorkers(most int) *workers { return &workers{most: most} }
 
-// run has a worker do t. It may be called after close as well.
+// run gives t to a worker. It may be called after close as well.
 func (w *workers) run(t task, server int) {
 	w.mu.Lock()
 	w.busy++

@@ -14,7 +14,7 @@ import (
 // Locker are exact: they are for the servers' tick, and they promise less where that is necessary.
 // With fewer than three servers, or with the addresses of a minority alone, no server may fail
 // ([locker.ToleranceNone]). If the shortest session that the servers grant is longer than what a
-// short TTL needs, a dead holder's lock is free that much later. Because says so then.
+// short TTL needs, a dead holder's lock is free that much later. The field Because says so then.
 //
 // Expiry.Slack counts from the moment at which the servers' answers begin to be lost, or the holder
 // dies, and holds as long as the leader stays. A new leader gives each session its whole timeout

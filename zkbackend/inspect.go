@@ -185,7 +185,7 @@ func (s *session) lockNodes(prefix string) ([]string, error) {
 	return nodes, nil
 }
 
-// statuses describes those of the locks that are held.
+// statuses describes the locks that are held.
 func (s *session) statuses(nodes []string, waiters int) ([]locker.Status, error) {
 	all := make([]locker.Status, len(nodes))
 	err := inParallel(nodes, func(i int, node string) (err error) {

@@ -87,9 +87,9 @@ func (l *lock) useSession(ctx context.Context) (*session, error) {
 }
 
 // leaveOldSession leaves a session that is over. If the servers have ended it, they have removed
-// its nodes. Should such a node exist all the same, as after an odd failover, it must not be taken
-// for a node of the next session, so the owner changes. If a session is over for another reason,
-// its nodes remain to be removed.
+// its nodes. If such a node exists all the same, as after a failover that lost data, it must not
+// count as a node of the next session, so the owner changes. If a session is over for another
+// reason, its nodes remain to be removed.
 func (l *lock) leaveOldSession() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

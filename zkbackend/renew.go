@@ -32,8 +32,8 @@ type nodeAt struct {
 	lock *lock
 }
 
-// Renew has the quorum check the nodes, many in one request, which counts as a write. Reads
-// wouldn't do: a server that is cut off goes on answering them for a while.
+// Renew asks the quorum to check the nodes, many in one request, which counts as a write. Reads are
+// not enough: a server that is cut off goes on answering them for a while.
 func (d *zkDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
 	bySession := make(map[*session][]nodeAt)
 	for i, l := range locks {
@@ -113,8 +113,9 @@ func (s *session) renew(ctx context.Context, renewals []nodeAt, report func(int,
 	}
 }
 
-// check has the quorum check that nodes exist, have these versions and may be read, and returns the Base
-// of the session's leases. bad is the index of the first node for which that isn't so, or -1.
+// check asks the quorum to check that nodes exist, have these versions and may be read, and returns
+// the Base of the session's leases. bad is the index of the first node for which that isn't so, or
+// -1.
 func (s *session) check(ctx context.Context, nodes []zkconn.Version) (base driver.Instant, bad int, err error) {
 	if err := s.conn.Ready(ctx); err != nil {
 		return 0, -1, err

@@ -66,7 +66,7 @@
 //	skip_verify   true: accept any certificate
 //
 // If one of several hosts has a port, the last one must have one as well; the URL is refused
-// otherwise. With TLS the port is the servers' secureClientPort. With [New], TLS is a matter of
+// otherwise. With TLS the port is the servers' secureClientPort. For TLS with [New] there is
 // [WithDialer].
 //
 // # TTL

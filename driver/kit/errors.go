@@ -20,11 +20,12 @@ var (
 	ErrClosing = errors.New("no answer before the locker was closed")
 )
 
-// Overdue replaces a context's error by [ErrNoAnswer]. Use it where the driver's own limit ended the
-// request: an error that matches a context's error says that the caller gave up. Where err matches [ErrNotSent], the result does as well. Any other error stays as it is.
+// Overdue replaces a context's error by [ErrNoAnswer]. Use it where the driver's own limit ended
+// the request: an error that matches a context's error says that the caller gave up. Where err
+// matches [ErrNotSent], the result does as well. Any other error stays as it is.
 //
-// What else says that time is up depends on the client (a status of gRPC, [os.ErrDeadlineExceeded] of
-// a connection), so the driver looks for that before.
+// Other errors that say that time is up depend on the client (a status of gRPC,
+// [os.ErrDeadlineExceeded] of a connection). The driver looks for those before it calls Overdue.
 func Overdue(err error) error {
 	switch {
 	case !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):

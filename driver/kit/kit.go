@@ -1,13 +1,14 @@
 // Package kit is what the backends of this project share, and authors of further backends may use.
-// The contract, and all that a backend must know, is in package driver, which knows nothing of kit. A
-// backend takes from here what fits.
+// The contract, and all that a backend must know, is in package driver, which knows nothing of kit.
+// A backend takes from here what fits.
 //
 //   - Requests: [Lanes] send requests, many in one message under load. Where the round trip is long,
 //     more messages are under way at the same time.
 //   - Sessions: [Sessions] have one session for each TTL in use. [Flight] makes something once for all
 //     callers that want it at the same time.
 //   - Goroutines: [Tasks] are the goroutines for which a driver's Close waits. [Signal] wakes a waiter,
-//     or lets it look again after a time. [Sleep] waits for a time, and returns false when its context ended first.
+//     or lets it look again after a time. [Sleep] waits for a time, and returns false when its
+//     context ended first.
 //   - Time limits: [Overdue] tells a time limit of the driver's own from the caller's, which [GaveUp]
 //     adds to an error.
 //   - Opening: [Params] and [TLSFiles] read a URL. [TTLBounds], [CheckPrefix] and [CheckVersion] refuse what

@@ -44,9 +44,9 @@ type LaneOptions struct {
 	// pool. Where the round trip is long, there are more lanes than Width, up to this. 0: Width.
 	MaxWidth int
 
-	// CallersSend has a request that finds a free lane sent on its caller's goroutine, which saves the
-	// way to another one. Its message has the caller's context, within Limit, so send must return when
-	// that context ends. Messages with several requests have a context of their own.
+	// CallersSend sends a request that finds a free lane on its caller's goroutine, which saves the
+	// way to another one. Its message has the caller's context, within Limit, so send must return
+	// when that context ends. Messages with several requests have a context of their own.
 	CallersSend bool
 }
 
@@ -73,10 +73,10 @@ func NewLanes[Req, Rep any](send func(ctx context.Context, reqs []Req) ([]Rep, e
 }
 
 // Do sends req and returns its reply. ctx covers the caller's waiting. When it ends before the
-// request was sent, the request is withdrawn and the error matches [ErrNotSent]. When it ends later,
-// the request goes on, and as after any other error nobody knows whether it was executed, or when.
-// A driver that must know passes a context that doesn't end. The other requests of a message don't
-// notice.
+// request was sent, the request is withdrawn and the error matches [ErrNotSent]. When it ends
+// later, the request goes on, and as after any other error nobody knows whether it was executed, or
+// when. A driver that must know passes a context that doesn't end. The end of ctx has no effect on
+// the other requests of the message.
 func (l *Lanes[Req, Rep]) Do(ctx context.Context, req Req) (Rep, error) {
 	var none Rep
 	if err := driver.ContextError(ctx); err != nil {

@@ -36,8 +36,9 @@ func (t TTLBounds) Check(ttl time.Duration) error {
 	return fmt.Errorf("%w: TTL %v: want %s, for example %v", locker.ErrOption, ttl, want, example)
 }
 
-// RoundUp makes whole units of d, for [driver.Grant]'s TTL and for the service. A holder that counted
-// less than the service would give up too early; the other way round is two holders.
+// RoundUp rounds d up to whole units, for [driver.Grant]'s TTL and for the service. A holder that
+// counted less than the service would give up too early; a holder that counted more would believe
+// in its lease while the service lets another one in.
 func (t TTLBounds) RoundUp(d time.Duration) time.Duration {
 	if t.Unit <= 1 || d%t.Unit <= 0 {
 		return d

@@ -2,8 +2,8 @@ package kit
 
 import "sync"
 
-// Parallel calls f for each item, at most width at a time, and returns when all calls have
-// returned.
+// Parallel calls f for each item, at most width at a time, and returns when all calls have returned.
+// width is 1 or more.
 func Parallel[T any](width int, items []T, f func(T)) {
 	if len(items) == 1 {
 		f(items[0])

@@ -20,8 +20,8 @@ type Session interface {
 	Close(ctx context.Context) error
 }
 
-// SessionOptions say what the sessions of a driver are. The functions are called while no mutex of
-// [Sessions] is held, but New.
+// SessionOptions say what the sessions of a driver are. No mutex of [Sessions] is held when these
+// functions are called, except for New.
 type SessionOptions[S Session] struct {
 	Tasks *Tasks
 	Max   int    // sessions at the same time

@@ -71,8 +71,8 @@ func (s *Sessions[S]) Join(ctx context.Context, ttl time.Duration) (S, error) {
 	}
 }
 
-// Any joins any session that is open, for what can be asked on each of them. It is false when there is
-// none.
+// Any joins any session that is open, for what can be asked on each of them; the caller leaves it as
+// after Join. It is false when none is open.
 func (s *Sessions[S]) Any() (S, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

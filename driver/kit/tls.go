@@ -26,8 +26,9 @@ func (p *Params) TLSFiles() TLSFiles {
 	}
 }
 
-// Load reads the files. Without TLS it returns nil, and refuses parameters that would have no effect; scheme is the one of URLs
-// with TLS, for this error. Without a file of authorities the system's authorities count. Errors name the parameter.
+// Load reads the files. If on is false it returns nil, and refuses parameters that would have no
+// effect; scheme, which is the scheme of URLs with TLS, is for the text of this error. Without a
+// file of authorities the system's authorities count. Errors name the parameter.
 func (f TLSFiles) Load(on bool, scheme string) (*tls.Config, error) {
 	if !on {
 		if f != (TLSFiles{}) {

@@ -12,9 +12,9 @@
 //
 // What the documentation of package fencepg says of transactions holds here as well: claim before
 // the first read, and in the transaction itself, not after a SAVEPOINT (the nested transactions of
-// ORMs are savepoints). A holder that stops in its transaction keeps others waiting, which
-// [WithIdleLimit] bounds, and so does a stale claim until its transaction is rolled back. It also
-// says how a mark can be lost.
+// ORMs are savepoints). A holder that stops in its transaction keeps others waiting, and
+// [WithIdleLimit] bounds that. A stale claim keeps others waiting until its transaction is rolled
+// back. That documentation also says how a mark can be lost.
 package fencesql
 
 import (
