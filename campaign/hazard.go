@@ -58,11 +58,11 @@ func excluded(h hazard, g locker.Guarantees) (e exclusions) {
 // shownExclusion is a row of the page's table.
 type shownExclusion struct{ Fault, Backend, What, Why string }
 
-// exclusionTable has all that the guarantees exclude under the faults of the campaign.
-func exclusionTable() (all []shownExclusion) {
+// exclusionTable has all that the guarantees of backends that ran exclude under the faults that ran.
+func exclusionTable(in ran) (all []shownExclusion) {
 	for _, f := range faults {
 		for _, b := range backends {
-			if !b.has(f) {
+			if !b.has(f) || !in.backends[b.name] || !in.faults[f.name] {
 				continue
 			}
 			e := excluded(f.hazard, b.promises)

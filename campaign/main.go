@@ -25,7 +25,7 @@
 //     program talks with it. store.go: the data and its fence.
 //  5. workload_verdict.go: what is lost. verdict.go: from the history to findings. row.go and
 //     rules.go: from findings to a row, and when a row fails. hazard.go: what the guarantees exclude.
-//     report.go and chart.go: docs/proof.md, with charts.
+//     report.go and chart.go: docs/proof.md and docs/failovers.md, with charts.
 //  6. redis.go, as an example of a backend: its servers and libraries. server.go: containers.
 //     server_faults.go and server_isolate.go: what can be done to servers.
 //  7. planted.go: locks with a mistake.

@@ -63,14 +63,29 @@ func writeCharts(dir string, charts []map[string]*image) error {
 }
 
 func reportOf(all []*result, charts []map[string]*image) (string, error) {
-	data := reportData{Runs: all, Charts: charts, NotTried: notTried, Rival: rivalUpdates, Warm: 2 * warmUpdates}
+	in := ranIn(all)
+	data := reportData{
+		Title: "Proof", Runs: all, Charts: charts, Excluded: exclusionTable(in), NotTried: in.notTried(),
+		Rival: rivalUpdates, Warm: 2 * warmUpdates,
+	}
+	data.Variants, data.Failovers = in.variants()
+	if data.Failovers {
+		data.Title = "Failovers"
+	}
 	for _, f := range faults {
-		data.Faults = append(data.Faults, shownFault{f.name, f.what})
+		if in.faults[f.name] {
+			data.Faults = append(data.Faults, shownFault{f.name, f.what})
+		}
 	}
 	for _, w := range workloads {
-		data.Workloads = append(data.Workloads, shownWorkload{w.name, w.what, w.losses})
+		if in.workloads[w.name] {
+			data.Workloads = append(data.Workloads, shownWorkload{w.name, w.what, w.losses})
+		}
 	}
 	for _, b := range backends {
+		if !in.backends[b.name] {
+			continue
+		}
 		shown := shownBackend{Name: b.name, TTL: b.ttl}
 		for _, l := range b.libraries {
 			if l.planted == nil {
@@ -86,11 +101,15 @@ func reportOf(all []*result, charts []map[string]*image) (string, error) {
 
 // reportData is what the page is made of.
 type reportData struct {
+	Title       string
+	Variants    bool // other forms of services are among the backends
+	Failovers   bool // and there is nothing else
 	Runs        []*result
 	Charts      []map[string]*image // of each run
 	Faults      []shownFault
 	Workloads   []shownWorkload
 	Backends    []shownBackend
+	Excluded    []shownExclusion
 	NotTried    []string
 	Rival, Warm int
 }
@@ -106,15 +125,6 @@ type (
 	}
 )
 
-// notTried is what the campaign doesn't have yet, so that nobody takes its absence for a result.
-var notTried = []string{
-	"a former primary of Postgres that comes back as a primary: two primaries are an operator's mistake",
-	"clocks and disks of etcd's members: its program isn't linked with the system's library",
-	"faults that come together",
-	"workloads with several locks, or with other data than a few numbers",
-	"more than two contenders for a lock, and more than one machine",
-}
-
 var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"join":     strings.Join,
 	"versions": versions,
@@ -122,7 +132,6 @@ var reportPage = template.Must(template.New("").Funcs(template.FuncMap{
 	"section":  backendRows,
 	"command":  repeat,
 	"mark":     mark,
-	"excluded": exclusionTable,
 	"totals":   totals,
 	"figure":   func(s *spread) string { return s.String() },
 }).Parse(reportText))

@@ -46,10 +46,47 @@ func TestReport(t *testing.T) {
 	if strings.Index(text, "| nothing | counter | redsync") > strings.Index(text, "| pause | set | locker") {
 		t.Error("the rows are not in the order of the faults")
 	}
+	for _, absent := range []string{"| etcd |", "| kill |", "| register |", "redis-sentinel"} {
+		if strings.Contains(text, absent) {
+			t.Errorf("the page has %q, which did not run", absent)
+		}
+	}
 	if err := writeReport(page, []string{file}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(filepath.Dir(page), charts[0]["redis"].File)); err != nil {
 		t.Errorf("the page has a chart that wasn't written: %v", err)
+	}
+}
+
+// The page of failovers has a title and commands of its own. Each page begins with a link to its
+// results.
+func TestTitleOfReport(t *testing.T) {
+	started := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	sentinel := &row{Backend: "redis-sentinel", Fault: "leader-kill", Workload: counterWorkload, Library: thisProject}
+	redis := &row{Backend: "redis", Fault: controlFault, Workload: counterWorkload, Library: thisProject}
+	for _, tc := range []struct {
+		rows     []*row
+		title    string
+		wanted   []string
+		unwanted string
+	}{
+		{[]*row{sentinel}, "# Failovers\n", []string{"-report ../docs/failovers.md", "a former primary", "*redis-sentinel*"}, "make campaign"},
+		{[]*row{redis}, "# Proof\n", []string{"make campaign", "[failovers.md](failovers.md)"}, "*redis-sentinel*"},
+		{[]*row{redis, sentinel}, "# Proof\n", []string{"make campaign", "a former primary", "*redis-sentinel*"}, "failovers.md"},
+	} {
+		all := []*result{{Started: started, Rows: tc.rows}}
+		text, err := reportOf(all, chartsOf(all, "page"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(text, tc.title) || strings.Contains(text, tc.unwanted) {
+			t.Errorf("the page has the title %.20q, and %q: %v, want %q, and not", text, tc.unwanted, strings.Contains(text, tc.unwanted), tc.title)
+		}
+		for _, want := range append(tc.wanted, "](#the-run-of-2026-01-02-0304-utc)", "\n## The run of 2026-01-02 03:04 UTC\n") {
+			if !strings.Contains(text, want) {
+				t.Errorf("the page %q lacks %q", tc.title, want)
+			}
+		}
 	}
 }

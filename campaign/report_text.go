@@ -1,12 +1,18 @@
 package main
 
-// reportText is the template of docs/proof.md.
-const reportText = `# Proof
+// reportText is the template of docs/proof.md and docs/failovers.md.
+const reportText = `# {{.Title}}
 
 <!-- Written by the program in campaign/ from the figures of its runs. Don't edit it: see the end of the page. -->
 
 Real servers, real processes, one real fault in each round, and this library next to what people use today, in the same
-rounds. This page was written by the program, from the figures of {{len .Runs}} run{{if ne (len .Runs) 1}}s{{end}}. Where this library does badly, the page says so.
+rounds. The program writes this page from its figures; where this library does badly, the page says so.
+{{if .Failovers}}
+In these rounds a replica takes over, or keys move to another server. There are a few rounds of each fault;
+[proof.md](proof.md) has all other faults, in many rounds.
+{{end}}
+The results are in {{range $i, $run := .Runs}}{{if $i}}, {{end}}[the run of {{$run.Started.Format "2006-01-02 15:04"}} UTC](#the-run-of-{{$run.Started.Format "2006-01-02-1504"}}-utc){{end}}.
+The sections before that say what was done, and how to read the tables.
 
 ## What a round is
 
@@ -42,11 +48,11 @@ order.
 | backend | library | how it is set up | how its holder learns of a loss |
 |---|---|---|---|
 {{range $b := .Backends}}{{range $b.Shown}}| {{$b.Name}} | {{.Name}} | {{or .SetUp "as its documentation says"}} | {{or .Looks "not at all: it believes until it releases"}} |
-{{end}}{{end}}
+{{end}}{{end}}{{if .Variants}}
 *redis-sentinel* is a Redis master with two replicas, and three Sentinels that promote one of them; *redis-cluster* is a
 Redis Cluster with a replica of each master; *postgres-replica* is a Postgres primary with a replica, which the program promotes when the primary is
 gone. These three meet the control, and the faults that a single server doesn't have.
-
+{{end}}
 Only this library promises what these columns ask for; what another doesn't promise is measured all the same. A run with
 -peer-rounds has fewer rounds of the others. None of the others has the fence here. An advisory lock has no TTL: a
 holder that is silent keeps it, and its rivals wait.
@@ -86,7 +92,7 @@ promised" then, with the reason:
 
 | fault | backend | what isn't promised | why |
 |---|---|---|---|
-{{range excluded}}| {{.Fault}} | {{.Backend}} | {{.What}} | {{.Why}} |
+{{range .Excluded}}| {{.Fault}} | {{.Backend}} | {{.What}} | {{.Why}} |
 {{end}}
 Locks with a planted mistake pass through the same rounds in a run of their own, which fails if a mistake isn't found.
 {{range $i, $run := .Runs}}{{$charts := index $.Charts $i}}
@@ -124,13 +130,15 @@ To repeat a row, run its command in ` + "`campaign`" + `:
 {{end}}
 ## How to run it
 
-    make campaign                                                # everything, and this page
+{{if .Failovers}}    cd campaign && go run . -backend 'replica|sentinel|cluster' -rounds 6 -peer-rounds 3
+    cd campaign && go run . -report ../docs/failovers.md results.json
+{{else}}    make campaign                                                # everything, and this page
     cd campaign && go run . -backend postgres -fault cut -rounds 50 -seed 1
     cd campaign && go run . -backend redis -fault pause -workload 'set|transfers'
     cd campaign && go run . -planted -rounds 100                 # locks with a mistake, which must be found
     cd campaign && go run . -rounds 50 -continue                 # goes on after a run with -time, or an interrupt
     cd campaign && go run . -report ../docs/proof.md results.json
-
+{{end}}
 It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out
 otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile. Containers are
 removed at the end, also after an interrupt. The next run removes those that a killed run has left.

@@ -25,8 +25,8 @@ limits? The scenarios are
                    Jain's index (1: all get it equally often)
   held             many leases for 1.2 TTL. The slack is which share of a lease's time is left at its
                    renewal: 0.65 to 0.8 is healthy, below 0.3 the next renewal that hangs loses
-                   leases. "heap" and "goroutines": what this process needs more
-  look             the time of a list of these locks
+                   leases. "heap" and "goroutines": what the leases add to this process
+  look             the time to list these locks
   wake             the process that holds a lock is stopped (SIGSTOP): the time until the next holder
 
 Its locks are locker-bench/RANDOM/..., and all are removed at the end, also after Ctrl-C. It makes as

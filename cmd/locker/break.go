@@ -18,10 +18,10 @@ The lease of the holder is marked, and is not renewed any more. The holder finds
 at its next renewal, and releases the lock. A holder that is dead, stopped or cut off keeps the lock
 until its TTL is over. So nobody gets the lock while the holder still believes in it.
 
-With --now the lock passes on at once, and there may be two holders for a while: only for a holder
-that is known to be dead while its TTL is long, or that lives and doesn't stop.
+With --now the lock passes on at once, and there may be two holders for a while. Use it only if you
+know that the holder is dead and its TTL is long, or if the holder lives and doesn't stop.
 
-A storage that checks tokens takes the victim's token until a larger one has claimed there.
+A storage that checks tokens accepts the old holder's token until a larger token has claimed there.
 
 Before anything changes, break shows the holder and asks. Without a terminal --yes is required. A line
 of JSON on the error output, and in the file of --audit, says what was done, by whom and why.
@@ -31,7 +31,9 @@ The exit code is 0 when the lease is marked or has ended. The others:
   1    nothing was taken away: nobody holds the lock, another lease than --token has it, or the answer
        was no; or with --wait the lock has not passed on in time
   116  usage: bad arguments, or a backend that can't take a lock away
-  117  the lock service failed: the lease may be marked`
+  117  the lock service failed: the lease may be marked
+
+128+n is the code when signal n ended it.`
 
 const breakExample = `  locker break invoices/2026-11 --reason "hangs since 17:50, OPS-119"
   locker break invoices/2026-11 --token 81723 --reason OPS-119 --yes --wait

@@ -71,7 +71,7 @@ func (v victim) question(g locker.Guarantees, atOnce bool) string {
 	} else {
 		fmt.Fprintf(&text, "The holder finds its lease lost (%v), and the next one gets the lock when it has released it, or when the TTL is over.\n", g.Break)
 	}
-	fmt.Fprintf(&text, "Until a larger token has claimed there, a storage takes the token %d.\nTake it away?", v.token)
+	fmt.Fprintf(&text, "A storage accepts the token %d until a larger one has claimed there.\nTake it away?", v.token)
 	return text.String()
 }
 

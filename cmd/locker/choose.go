@@ -13,11 +13,11 @@ import (
 	"github.com/fencedlock/locker/cmd/locker/internal/choice"
 )
 
-const chooseLong = `Asks what the lock is for, and says which backend to take, why, and what it does not promise. Often
-no lock is needed at all. It prints the Go code that opens the backend, with the requirements that
-follow from the answers. With several places of data the strictest one decides. On a terminal it
-asks for what the flags leave open; elsewhere it names the first flag that is missing.
-docs/choosing.md has the same flow, with more about each step.
+const chooseLong = `Asks what the lock is for, and says which backend to take, why, and what that backend does not
+promise. Often no lock is needed at all. It prints the Go code that opens the backend, with the
+requirements that follow from the answers. If the data is in several places, the strictest one
+decides. On a terminal it asks for what the flags leave open; elsewhere it names the first flag that
+is missing. docs/choosing.md has the same questions, with more about each.
 
   locker choose --work other --among network --for correctness --have redis,postgres --data postgres`
 

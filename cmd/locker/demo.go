@@ -48,7 +48,7 @@ func newDemo() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&backend, "backend", backend, "URL of a lock service; mem://NAME is in this process")
 	cmd.Flags().DurationVar(&ttl, "ttl", ttl, "TTL of the leases; each half of the story takes a little longer")
-	cmd.Flags().StringVar(&svg, "svg", "", "file for a picture of the timeline; an old one is replaced at the end")
+	cmd.Flags().StringVar(&svg, "svg", "", "`FILE` for a picture of the timeline; an existing file is replaced at the end")
 	_ = cmd.MarkFlagFilename("svg", "svg")
 	return cmd
 }

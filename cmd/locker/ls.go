@@ -17,18 +17,19 @@ import (
 const lsLong = `Lists the locks that are held or waited for, of all programs that use the backend. PREFIX is how
 their names begin. Nothing changes on the service.
 
-HELD is for how long the lock has been held, by the service's clock. "≤" stands before a time since
-the holder began to wait, where the service doesn't know when it got the lock. ENDS IN is when others
-could get in if the holder isn't heard of any more. HOLDER is what the holder says of itself:
-HOST/PID/PROGRAM unless it has set another text; else its session or owner. What the service doesn't
-know is left out.
+HELD is for how long the lock has been held, by the service's clock. With "≤" the service doesn't know
+when the holder got the lock, and the time is since the holder began to wait. ENDS IN is when others
+can get the lock if its holder is silent from now on. HOLDER is what the holder says of itself:
+HOST/PID/PROGRAM unless it has set another text; if it says nothing, its session or owner. What the
+service doesn't know is left out.
 
-"NAME, permit 3" is a permit of NAME (see locker run --permits), and no lock of that name. Who waits
-for any permit of NAME waits in "NAME, line for permits". In JSON they have a slot: 3, and -1.
+"NAME, permit 3" is a permit of NAME (see locker run --permits), and no lock of that name. A caller
+that waits for a permit of NAME is shown in "NAME, line for permits". In JSON they have a slot: 3 and
+-1.
 
---held-longer takes a time with "≤" as it is, so such a lock may have been held for less. A lock of
-which the service doesn't know since when it is held is left out, with a warning. If the service
-tells it of no lock that a Locker holds, the exit code is 116.
+--held-longer compares a time with "≤" like any other, so such a lock may have been held for less. If
+the service doesn't know since when a lock is held, the lock is left out, with a warning. If it knows
+that of no lock that a Locker holds, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 
@@ -75,7 +76,7 @@ func newLs() *cobra.Command {
 	flags.StringVar(&o.sort, "sort", o.sort, strings.Join(lsSorts, ", "))
 	flags.IntVar(&o.waiters, "waiters", 0, "waiters to show of each lock, in json and ndjson")
 	flags.DurationVar(&o.heldLonger, "held-longer", 0, "only locks that have been held for longer than this")
-	flags.StringVar(&o.holder, "holder", "", "only locks whose holder says `TEXT` of itself, or more")
+	flags.StringVar(&o.holder, "holder", "", "only locks whose holder's text contains `TEXT`")
 	flags.BoolVar(&o.check, "check", false, "exit code 1 if a lock is listed")
 	mustComplete(cmd, "format", lsFormats)
 	mustComplete(cmd, "sort", lsSorts)

@@ -1,4 +1,5 @@
-// Locker runs commands under a lock, and shows what the backends of this project promise.
+// Locker runs commands under a lock, shows and breaks locks, and helps to choose and test a lock
+// service.
 //
 //	locker run [flags] NAME -- CMD [ARG...]   run CMD while the lock NAME is held
 //	locker hold NAME                          hold a lock for a program in any language
@@ -57,7 +58,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "locker",
 		Short:         "Run commands under a lock",
-		Long:          "locker runs commands under a lock, and shows what the backends of locks promise.",
+		Long:          "locker runs commands under a lock, shows and breaks locks, and helps to choose and test a lock service.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,

@@ -17,17 +17,18 @@ import (
 
 const runLong = `Waits for the lock NAME, and runs CMD while the lock is held.
 
-CMD finds LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. It has the input and
-output of locker, and signals are passed on to its process group. The lock is released when CMD has
-ended. If the lease is lost, the group gets TERM, and KILL after --grace.
+CMD finds LOCKER_NAME and LOCKER_TOKEN, the fencing token, in its environment. CMD has the input and
+output of locker, and its process group gets the signals that locker gets. The lock is released when
+CMD has ended. If the lease is lost, CMD's process group gets TERM, and KILL after --grace.
 
 With --permits 3, at most three runs of NAME with that number are under way at the same time, on all
-machines. CMD finds LOCKER_SLOT, from 1 to 3, which no other of them has, and the token is the
-slot's. Permits of NAME and the lock NAME don't exclude each other.
+machines. CMD also finds LOCKER_SLOT, from 1 to 3: no other of these runs has the same slot, and the
+token is the slot's. Permits of NAME and the lock NAME don't exclude each other.
 
-The backend is a URL, given by --backend, or by LOCKER_URL in the environment, where it can't be
-seen in the list of processes. Without either, locks are files in a private directory of the user,
-which hold on this machine. A container has a directory of its own, so files are refused there.
+The lock service is a URL, given by --backend or by LOCKER_URL in the environment. Put a URL with a
+password into LOCKER_URL: everybody can see arguments in the list of processes. Without a URL, locks
+are files in a private directory of the user, for the processes of this machine. In a container they
+are refused, because each container has a directory of its own.
 
 The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
 
@@ -35,7 +36,7 @@ The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while i
 
 const runExample = `  locker run nightly-report -- ./report.sh
   locker run --no-wait --quiet nightly-report -- ./report.sh    # for cron: not twice at a time
-  locker run --no-wait --quiet --held-code 0 --at-least 30s report -- ./report.sh    # once on all
+  locker run --no-wait -q --held-code 0 --at-least 30s report -- ./report.sh    # once on all machines
   locker run --permits 3 thumbnails -- sh -c './worker.sh "$LOCKER_SLOT"'
   locker run --wait 5m --require correctness deploy -- ./deploy.sh production`
 
@@ -82,8 +83,8 @@ func newRun() *cobra.Command {
 	o.addTo(cmd, "HOST/PID/CMD (run)")
 	flags := cmd.Flags()
 	flags.DurationVar(&o.atLeast, "at-least", 0, "keep the lock for this long, even if CMD ends before")
-	flags.IntVar(&o.held, "held-code", exitHeld, "exit `code` if the lock is held, with --no-wait or --wait")
-	flags.IntVar(&o.permits, "permits", 0, "get one of so many `permits` of NAME, not the lock NAME")
+	flags.IntVar(&o.held, "held-code", exitHeld, "exit `CODE` if the lock is held, with --no-wait or --wait")
+	flags.IntVar(&o.permits, "permits", 0, "get one of `N` permits of NAME, in place of the lock NAME")
 	flags.DurationVar(&o.grace, "grace", 10*time.Second, "time between TERM and KILL when the lease is lost")
 	return cmd
 }

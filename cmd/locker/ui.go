@@ -21,8 +21,8 @@ const uiLong = `Serves a page that shows the locks that are held or waited for, 
 waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
 changes on the service, unless --allow-break is given.
 
-The service is asked once for all who look at the page, and not at all while nobody does: every 2
-seconds, or ten times as long as the last answer took.
+The service is asked once for all open pages, and not at all while no page is open: every 2 seconds
+(--every), or less often if its answers take long.
 
 Only this machine can reach the page, unless --listen says otherwise. Then a browser needs the token
 in --token-file, and the page is served with TLS. --insecure leaves TLS to a proxy in front of it.
@@ -60,10 +60,10 @@ func newUI() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:8321", "`ADDRESS` of the page; port 0 is a free one")
-	flags.DurationVar(&o.every, "every", 2*time.Second, "time from one look at the service to the next")
-	flags.StringVar(&o.tokenFile, "token-file", "", "`FILE` with what a browser has to know to see locks")
+	flags.DurationVar(&o.every, "every", 2*time.Second, "time from one list of the locks to the next")
+	flags.StringVar(&o.tokenFile, "token-file", "", "`FILE` with the token that a browser needs to see locks")
 	flags.StringVar(&o.cert, "cert", "", "`FILE` with the certificate for TLS, in PEM")
-	flags.StringVar(&o.key, "key", "", "`FILE` with its private key, in PEM")
+	flags.StringVar(&o.key, "key", "", "`FILE` with the certificate's private key, in PEM")
 	flags.BoolVar(&o.insecure, "insecure", false, "serve other machines without TLS")
 	flags.BoolVar(&o.allowBreak, "allow-break", false, "let those who know the token take locks away from their holders")
 	flags.StringVar(&o.audit, "audit", "", "with --allow-break: append the lines of JSON to this `FILE`, too")

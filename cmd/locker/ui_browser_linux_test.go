@@ -85,7 +85,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.script(t, ofRow("a"))
 	b.wait(t, canTake, "true")
 	text := b.script(t, question)
-	if !strings.HasPrefix(text, "a is held by <b>alice</b>, for ") || !strings.Contains(text, "takes the token "+a.Token().String()+".\nTake it away?") {
+	if !strings.HasPrefix(text, "a is held by <b>alice</b>, for ") || !strings.Contains(text, "accepts the token "+a.Token().String()+" until a larger one has claimed there.\nTake it away?") {
 		t.Errorf("the question is %q", text)
 	}
 	b.script(t, takeIt) // without a reason

@@ -99,7 +99,7 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	case purpose == locker.Correctness && !a.has("data", "foreign") && slices.ContainsFunc(fenced, running):
 		// The storage refuses writes of stale holders, so the lock need not be perfect.
 		weaker, _ := pick(fenced, running)
-		advice.Why = append(advice.Why, fmt.Sprintf("You run it already. It isn't good enough for correctness by itself (%s), but the storage that checks its tokens is: it refuses the writes of stale holders.",
+		advice.Why = append(advice.Why, fmt.Sprintf("You run it already. By itself it isn't good enough for correctness (%s). The storage that checks its tokens makes up for that: it refuses the writes of stale holders.",
 			reason(purpose.Check(weaker))))
 		if found {
 			advice.Why = append(advice.Why, fmt.Sprintf("If the data must be safe even when the tokens fail, run %s: it meets locker.Correctness.", best.Backend))
@@ -107,7 +107,7 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 		best, found = weaker, true
 		required = locker.FencingUntilDataLoss
 	case found:
-		advice.Why = append(advice.Why, "You have to run it: what you run already is not good enough, or nothing.")
+		advice.Why = append(advice.Why, "You have to run it: you run nothing yet, or nothing that is good enough.")
 	}
 	if !found {
 		return Advice{}, fmt.Errorf("no backend is good enough: %w", errors.Join(refused...))
@@ -117,7 +117,7 @@ func Advise(a Answers, all []locker.Guarantees, needs ...locker.Requirement) (Ad
 	advice.Require = distinct(append([]locker.Requirement{required}, needs...))
 	advice.Take = "Take " + best.Backend + "."
 	if purpose == locker.Efficiency {
-		advice.Why = append(advice.Why, "To save work any backend will do, so the simplest one to run is the best one.")
+		advice.Why = append(advice.Why, "To save work any backend is good enough, so the simplest one to run is the best one.")
 	} else if purpose.Check(best) == nil {
 		advice.Why = append(advice.Why, fmt.Sprintf("Its exclusion rests on %v, its tokens are durable: it meets locker.Correctness.", best.Exclusion))
 	}

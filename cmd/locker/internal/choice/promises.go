@@ -20,7 +20,7 @@ func notPromised(g locker.Guarantees) []string {
 	add(g.Exclusion == locker.ExclusionMajority, "A single holder if the clock of a server jumps: two holders are possible then.")
 	add(g.Clocks == locker.ClocksServer, "A single holder if the server's clock jumps: two holders are possible then.")
 	add(g.Fencing == locker.FencingUntilDataLoss, "Rising tokens after the data is lost and the clock has stepped back.")
-	add(network && g.Tolerance <= locker.ToleranceNone, "Locks while its server is away.")
+	add(network && g.Tolerance <= locker.ToleranceNone, "Locks while the server is down.")
 	add(g.Tolerance == locker.ToleranceFailover, "That a failover remembers what was granted just before it.")
 	add(!g.Expiry.TTL, "That a holder which is stopped, but not dead, ever loses the lock.")
 	add(g.Expiry.TTL && g.Expiry.Slack.Seconds() >= 1, "The lock of a dead holder right after its TTL: it may take %v longer.", g.Expiry.Slack)

@@ -38,12 +38,12 @@ var Questions = []Question{
 		{"jobs", "a stream of jobs, each for one worker"},
 		{"other", "something else: several systems, or too expensive to do twice"},
 	}},
-	{Key: "among", Text: "Where do those run that must be kept apart?", asked: needsLock, Options: []Option{
+	{Key: "among", Text: "Where do the programs run that must be kept apart?", asked: needsLock, Options: []Option{
 		{"process", "in one process"},
 		{"machine", "in processes of one machine"},
 		{"network", "on several machines"},
 	}},
-	{Key: "for", Text: "What if two do it at once all the same?", asked: amongProcesses, Options: []Option{
+	{Key: "for", Text: "What if two do it at once in spite of the lock?", asked: amongProcesses, Options: []Option{
 		{"efficiency", "a nuisance: work is done twice, an e-mail is sent twice"},
 		{"correctness", "damage: data is corrupted, money is lost"},
 	}},
