@@ -201,7 +201,7 @@ func (w *waiter) run(a *attempt, err error) {
 		if !restarts(err) {
 			break
 		}
-		w.e.noteRequeued(w, err)
+		w.requeue(err)
 		w.e.sleep(w.ctx, &pause) // a session that dies at once each time must not make this loop spin
 		a, err = w.beginNew()
 	}
@@ -224,6 +224,7 @@ func (w *waiter) finish(err error) {
 	if err != nil {
 		w.decide(nil, err)
 	}
+	w.removeEnded()
 	e.busy--
 	e.checkDrained()
 }

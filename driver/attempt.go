@@ -13,7 +13,7 @@ var errRestart = errors.New("acquisition is lost")
 // errLostAgain says that a lock was granted and lost before the caller had it.
 var errLostAgain = errors.New("the lock was lost again before it was handed out")
 
-// attempt is one acquisition, from its first request until it is granted or its removal has begun.
+// attempt is one acquisition, from its first request until it is granted or has ended.
 type attempt struct {
 	w    *waiter
 	l    *lease
@@ -63,7 +63,7 @@ func (a *attempt) register() error {
 // ask notes that the next request goes out, unless the acquisition is over. callerErr is the error
 // of the caller's context.
 func (e *engine) ask(w *waiter, l *lease, callerErr error) error {
-	if err := e.removeIfOver(w, l, callerErr); err != nil {
+	if err := e.endIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	if l.phase == prepared {
@@ -148,12 +148,12 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	if held && w.isHead() {
 		w.q.held, w.q.askedAt = true, Never
 	}
-	if err := e.removeIfOver(w, l, callerErr); err != nil {
+	if err := e.endIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	switch {
 	case held && w.req.NoWait:
-		e.startRemoval(l)
+		e.endAcquisition(l)
 		return locker.ErrHeld
 	case held:
 		w.waited = true
@@ -169,16 +169,16 @@ func (e *engine) notGranted(w *waiter, l *lease, answer error) error {
 	if w.isHead() {
 		w.q.held = false
 	}
-	e.startRemoval(l)
+	e.endAcquisition(l)
 	return answer
 }
 
-// removeIfOver begins the removal of an acquisition that can't go on, and returns the reason; nil:
-// it can go on. callerErr is the error of the caller's context.
-func (e *engine) removeIfOver(w *waiter, l *lease, callerErr error) error {
+// endIfOver ends an acquisition that can't go on, and returns the reason; nil: it can go on. callerErr
+// is the error of the caller's context.
+func (e *engine) endIfOver(w *waiter, l *lease, callerErr error) error {
 	err := e.endReason(w, l, callerErr) // first, because it judges by what is known of l
 	if err != nil {
-		e.startRemoval(l)
+		e.endAcquisition(l)
 	}
 	return err
 }
@@ -206,4 +206,13 @@ func (w *waiter) restart(why cause) error {
 		return errLostAgain
 	}
 	return why.err
+}
+
+// requeue is called when the acquisition of w was lost because of cause, and a new one follows.
+func (w *waiter) requeue(cause error) {
+	e := w.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.noteRequeued(w, cause)
+	w.removeEnded()
 }

@@ -76,7 +76,7 @@ func (w *waiter) abandon(l *lease) {
 	e.mu.Lock()
 	call := l.call
 	if l.phase == asking {
-		e.startRemoval(l)
+		e.endAcquisition(l)
 	}
 	e.mu.Unlock()
 	if call != nil {

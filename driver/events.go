@@ -61,10 +61,7 @@ func (e *engine) recordRefused(w *waiter, err error) {
 	e.record(w.origin.values, &event)
 }
 
-// noteRequeued is called without the mutex.
 func (e *engine) noteRequeued(w *waiter, cause error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
 	if w.left {
 		return
 	}

@@ -15,7 +15,7 @@ var errTooSlow = errors.New("the service took longer to answer than the lease la
 // it.
 var errUnwanted = errors.New("nobody wants the grant any more")
 
-// granted makes a lease of the grant that has come, or begins its removal.
+// granted makes a lease of the grant that has come, or ends the acquisition.
 func (a *attempt) granted() error {
 	valid, failure := a.examine()
 	return a.handOut(valid, failure)
@@ -83,8 +83,8 @@ func (e *engine) verifyGrant(ctx context.Context, l *lease, v validity) (validit
 	return v, errUnwanted
 }
 
-// handOut gives the caller a lease of the grant. It begins the removal of a grant that can't be
-// handed out because of failure, or that nobody wants any more.
+// handOut gives the caller a lease of the grant. It ends the acquisition if the grant can't be handed
+// out because of failure, or if nobody wants it any more.
 func (a *attempt) handOut(valid validity, failure error) error {
 	w, l, e := a.w, a.l, a.w.e
 	usable := failure == nil || errors.Is(failure, errUnwanted) // as far as anybody knows
@@ -96,11 +96,11 @@ func (a *attempt) handOut(valid validity, failure error) error {
 	if usable && !wanted && !lost {
 		e.noteAbandoned(l)
 	}
-	if err := e.removeIfOver(w, l, callerErr); err != nil {
+	if err := e.endIfOver(w, l, callerErr); err != nil {
 		return err
 	}
 	if failure != nil || w.left {
-		e.startRemoval(l)
+		e.endAcquisition(l)
 		return failure
 	}
 	if w.q != nil {

@@ -9,6 +9,7 @@ const (
 	queued                // it has its place in the service's queue; its moment is the next renewal
 	holding               // it is a lease; its moment is the next renewal or the deadline
 	kept                  // the lease is over, and its minimum hold isn't; its moment is the next renewal or the end of that
+	ended                 // no lease comes of it; its removal waits for the outcome of its call
 	removing              // it is over; its moment is the next call of Release
 	gone                  // the removal is confirmed or given up, or there was nothing to remove
 )
@@ -24,8 +25,9 @@ var transitions = [...]struct {
 	{asking, queued, "the driver returns ErrQueued"},
 	{queued, asking, "the driver returns anything else, or the place is lost or given up"},
 	{asking, holding, "the grant is fresh, and the caller still wants it"},
-	{asking, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
-	{queued, removing, "the acquisition fails, is lost or given up, or the locker is closed"},
+	{asking, ended, "the acquisition fails, is lost or given up, or the locker is closed"},
+	{queued, ended, "the acquisition fails, is lost or given up, or the locker is closed"},
+	{ended, removing, "the outcome of its call is noted, or the wait goes on with a new acquisition"},
 	{holding, removing, "the lease is released or lost, or the locker is closed"},
 	{holding, kept, "the lease is released, or the locker is closed, before the minimum hold is over"},
 	{kept, removing, "the minimum hold is over, or the lock is lost"},

@@ -61,8 +61,9 @@ func (e *engine) maxRemovalPause() time.Duration {
 	return 100 * time.Millisecond
 }
 
-// startRemoval begins the removal of an acquisition that is over. Its Acquire has returned.
-func (e *engine) startRemoval(l *lease) {
+// endAcquisition ends an acquisition of which no lease comes. The driver's Acquire has returned. The
+// removal waits for removeEnded.
+func (e *engine) endAcquisition(l *lease) {
 	e.moments.remove(l)
 	l.call = nil
 	if l.endedAt == Never {
@@ -72,6 +73,22 @@ func (e *engine) startRemoval(l *lease) {
 		e.finish(l)
 		return
 	}
+	l.become(ended)
+}
+
+// removeEnded begins the removal of w's acquisition if it has ended. It is called under the same lock
+// of the mutex as what notes why: a remover may fail at once, and observers must not be told of that
+// before they are told of the call. The outcome can't be noted where the acquisition ends, because it
+// takes a look at a foreign error, without the mutex.
+func (w *waiter) removeEnded() {
+	if l := w.current; l != nil && l.phase == ended {
+		w.e.startRemoval(l)
+	}
+}
+
+// startRemoval begins the removal of a lease that is over, or of an acquisition that has ended.
+func (e *engine) startRemoval(l *lease) {
+	e.moments.remove(l)
 	l.become(removing)
 	if e.abandoned {
 		e.abandonRemoval(l)
