@@ -37,7 +37,7 @@ func TestBreakOfAPermit(t *testing.T) {
 		if line := b.audit(t); line.Slot != 2 || line.Name != "deploy" || line.Token != permits[2].Token().String() {
 			t.Errorf("audit %+v", line)
 		}
-		err := breakOf(t, breakOptions{reason: "x", slot: 2, yes: true}, "deploy", "").run(t.Context(), l)
+		err := breakOf(t, breakOptions{reason: "x", slot: 2, yes: true, token: permits[2].Token().String()}, "deploy", "").run(t.Context(), l)
 		wantCode(t, err, exitChecked)
 		if !strings.Contains(err.Error(), "nobody holds deploy, permit 2") {
 			t.Errorf("a second break: %v", err)
