@@ -25,7 +25,7 @@ A storage that checks tokens accepts the old holder's token until a larger token
 
 Before anything changes, break shows the holder and asks. Without a terminal --yes is required, and
 --yes requires --token: the lock may have passed on since somebody looked, and its next holder has
-done nothing wrong. Then nothing changes. locker show prints the token.
+done nothing wrong. With another token than the holder's nothing changes. locker show prints it.
 
 A line of JSON on the error output, and in the file of --audit, says what was done, by whom and why.
 
@@ -81,7 +81,7 @@ func newBreak() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
-	flags.StringVar(&o.token, "token", "", "`token` of the lease that must have the lock (default: that of the holder whom break shows)")
+	flags.StringVar(&o.token, "token", "", "`token` of the lease that must have the lock (default: the one of the holder that break shows)")
 	flags.IntVar(&o.slot, "slot", 0, "take away the permit of NAME on slot `N`, which locker ls shows; -1: the line of those who wait for one")
 	flags.StringVar(&o.reason, "reason", "", "`TEXT` for the holder and for the audit; required")
 	flags.StringVar(&o.audit, "audit", "", "append the line of JSON to this `FILE`, too")
