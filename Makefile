@@ -10,11 +10,13 @@
 # make mutate   how many wrong backends the conformance suite refuses, as a table
 # make soak     the long campaigns
 # make campaign real faults on real servers, with other libraries in the same rounds; it writes docs/proof.md
+# make failovers
+#               the same where a replica takes over or keys move; it writes docs/failovers.md
 # make docker   an image of the command, DOCKER_TAG
 # make adapters the adapters with the libraries that they are for, on the services in LOCKER_URLS
 # make mutants-driver
 #               the engine under small changes of its code, which its own tests must notice
-.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak campaign adapters docker
+.PHONY: test images lint vuln bench fuzz mutate mutants-driver soak campaign failovers adapters docker
 
 GOLANGCI_LINT := v2.15.0
 GREMLINS := v0.6.0
@@ -135,19 +137,25 @@ soak: images
 # regular expression matches. PARALLEL rounds run at the same time, because most of a round is waiting
 # for a lease to end. No round begins after CAMPAIGN_TIME. With CONTINUE=-continue the figures of an
 # earlier run of the same commit count, so a long run can be made in parts.
-ROUNDS ?= 50
-PEER_ROUNDS ?= 10
 PARALLEL ?= 12
 SEED ?= 1
 WORKLOADS ?= counter
 CAMPAIGN_TIME ?= 4h
 CONTINUE ?=
-campaign: images
+campaign: BACKENDS = ^(redis|postgres|etcd|zookeeper|redlock)$$
+campaign: PAGE = proof
+campaign: ROUNDS ?= 50
+campaign: PEER_ROUNDS ?= 10
+failovers: BACKENDS = ^(postgres-replica|redis-sentinel|redis-cluster)$$
+failovers: PAGE = failovers
+failovers: ROUNDS ?= 6
+failovers: PEER_ROUNDS ?= 3
+campaign failovers: images
 	cd campaign && go vet . && go test -race -timeout 20m .
 	cd campaign && go build -o $(BIN)/campaign . && { \
-		$(BIN)/campaign -rounds $(ROUNDS) -peer-rounds $(PEER_ROUNDS) -parallel $(PARALLEL) -seed $(SEED) \
-			-workload '$(WORKLOADS)' -time $(CAMPAIGN_TIME) $(CONTINUE); code=$$?; \
-		$(BIN)/campaign -report ../docs/proof.md results.json && exit $$code; }
+		$(BIN)/campaign -backend '$(BACKENDS)' -rounds $(ROUNDS) -peer-rounds $(PEER_ROUNDS) -parallel $(PARALLEL) \
+			-seed $(SEED) -workload '$(WORKLOADS)' -time $(CAMPAIGN_TIME) -json $(PAGE).json $(CONTINUE); code=$$?; \
+		$(BIN)/campaign -report ../docs/$(PAGE).md $(PAGE).json && exit $$code; }
 
 # Survivors (LIVED) that are not in driver/mutants.txt are holes in the tests. MUTANTS is another
 # package or its folder. One mutant at a time, with the tests of its package alone, without the race

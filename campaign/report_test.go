@@ -71,7 +71,7 @@ func TestTitleOfReport(t *testing.T) {
 		wanted   []string
 		unwanted string
 	}{
-		{[]*row{sentinel}, "# Failovers\n", []string{"-report ../docs/failovers.md", "a former primary", "*redis-sentinel*"}, "make campaign"},
+		{[]*row{sentinel}, "# Failovers\n", []string{"make failovers", "-report ../docs/failovers.md", "a former primary", "*redis-sentinel*"}, "make campaign"},
 		{[]*row{redis}, "# Proof\n", []string{"make campaign", "[failovers.md](failovers.md)"}, "*redis-sentinel*"},
 		{[]*row{redis, sentinel}, "# Proof\n", []string{"make campaign", "a former primary", "*redis-sentinel*"}, "failovers.md"},
 	} {
@@ -86,6 +86,50 @@ func TestTitleOfReport(t *testing.T) {
 		for _, want := range append(tc.wanted, "](#the-run-of-2026-01-02-0304-utc)", "\n## The run of 2026-01-02 03:04 UTC\n") {
 			if !strings.Contains(text, want) {
 				t.Errorf("the page %q lacks %q", tc.title, want)
+			}
+		}
+	}
+}
+
+// The pages in docs end with the commands that the program writes now.
+func TestCommandsOfPages(t *testing.T) {
+	const heading = "\n## How to run it\n"
+	for page, backend := range map[string]string{"../docs/proof.md": "redis", "../docs/failovers.md": "redis-sentinel"} {
+		all := []*result{{Rows: []*row{{Backend: backend, Fault: controlFault, Workload: counterWorkload, Library: thisProject}}}}
+		text, err := reportOf(all, chartsOf(all, "page"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, got, found := strings.Cut(string(written), heading)
+		if _, want, _ := strings.Cut(text, heading); !found || got != want {
+			t.Errorf("%s ends with %q, want %q", page, got, want)
+		}
+	}
+}
+
+// make campaign runs the usual services, and make failovers their other forms.
+func TestBackendsOfMake(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for target, variant := range map[string]bool{"campaign": false, "failovers": true} {
+		_, text, found := strings.Cut(string(makefile), "\n"+target+": BACKENDS = ")
+		if !found {
+			t.Fatalf("the Makefile has no BACKENDS of %s", target)
+		}
+		text, _, _ = strings.Cut(text, "\n")
+		s, err := newSelection(strings.ReplaceAll(text, "$$", "$"), "", "", "", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range backends {
+			if got := s.backends.MatchString(b.name); got != (b.variant == variant) {
+				t.Errorf("make %s runs %s: %v, want %v", target, b.name, got, !got)
 			}
 		}
 	}

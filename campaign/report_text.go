@@ -130,14 +130,17 @@ To repeat a row, run its command in ` + "`campaign`" + `:
 {{end}}
 ## How to run it
 
-{{if .Failovers}}    cd campaign && go run . -backend 'replica|sentinel|cluster' -rounds 6 -peer-rounds 3
-    cd campaign && go run . -report ../docs/failovers.md results.json
-{{else}}    make campaign                                                # everything, and this page
+{{if .Failovers}}    make failovers                                # the faults of these backends, and this page
+    make failovers CONTINUE=-continue             # goes on after CAMPAIGN_TIME, or an interrupt
+    cd campaign && go run . -backend '^redis-sentinel$' -fault leader-kill -rounds 6 -seed 1
+    cd campaign && go run . -report ../docs/failovers.md failovers.json    # from the figures of make failovers
+{{else}}    make campaign                                 # the faults of these backends, and this page
+    make campaign CONTINUE=-continue              # goes on after CAMPAIGN_TIME, or an interrupt
+    make campaign CONTINUE=-continue WORKLOADS='register|set|transfers' ROUNDS=4 PEER_ROUNDS=1    # and more workloads
     cd campaign && go run . -backend postgres -fault cut -rounds 50 -seed 1
     cd campaign && go run . -backend redis -fault pause -workload 'set|transfers'
-    cd campaign && go run . -planted -rounds 100                 # locks with a mistake, which must be found
-    cd campaign && go run . -rounds 50 -continue                 # goes on after a run with -time, or an interrupt
-    cd campaign && go run . -report ../docs/proof.md results.json
+    cd campaign && go run . -planted -rounds 100  # locks with a mistake, which must be found
+    cd campaign && go run . -report ../docs/proof.md proof.json            # from the figures of make campaign
 {{end}}
 It needs Docker; cuts need Linux, root and iptables, jumps of the servers' clocks a C compiler, and both are left out
 otherwise. The seed repeats what chance decides in a round, and not what the machine does meanwhile. Containers are

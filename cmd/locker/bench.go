@@ -23,15 +23,16 @@ limits? The scenarios are
   many             the same in many goroutines, each with a lock of its own
   hand-off         many Lockers want one lock: the gap from a release to the next acquisition, and
                    Jain's index (1: all get it equally often)
-  held             many leases for 1.2 TTL. The slack is which share of a lease's time is left at its
-                   renewal: 0.65 to 0.8 is healthy, below 0.3 the next renewal that hangs loses
+  held             many leases for 1.2 TTL. The slack is which share of a lease's time is left at
+                   its renewal: 0.65 to 0.8 is healthy, below 0.3 the next renewal that hangs loses
                    leases. "heap" and "goroutines": what the leases add to this process
   look             the time to list these locks
-  wake             the process that holds a lock is stopped (SIGSTOP): the time until the next holder
+  wake             the process that holds a lock is stopped (SIGSTOP): the time until the next
+                   holder
 
-Its locks are locker-bench/RANDOM/..., and all are removed at the end, also after Ctrl-C. It makes as
-much load as it can for three times --for, so it refuses to begin when there are more than 100 locks
-of others, unless --shared is given.
+Its locks are locker-bench/RANDOM/..., and all are removed at the end, also after Ctrl-C. It makes
+as much load as it can for three times --for, so it refuses to begin when there are more than 100
+locks of others, unless --shared is given.
 
 The exit code is 0, or 1 when a lease was lost or the slack's first percentile is below 0.3; 128+n
 after signal n. The others:

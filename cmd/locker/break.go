@@ -23,13 +23,16 @@ know that the holder is dead and its TTL is long, or if the holder lives and doe
 
 A storage that checks tokens accepts the old holder's token until a larger token has claimed there.
 
-Before anything changes, break shows the holder and asks. Without a terminal --yes is required. A line
-of JSON on the error output, and in the file of --audit, says what was done, by whom and why.
+Before anything changes, break shows the holder and asks. Without a terminal --yes is required, and
+--yes requires --token: the lock may have passed on since somebody looked, and its next holder has
+done nothing wrong. With another token than the holder's nothing changes. locker show prints it.
+
+A line of JSON on the error output, and in the file of --audit, says what was done, by whom and why.
 
 The exit code is 0 when the lease is marked or has ended. The others:
 
-  1    nothing was taken away: nobody holds the lock, another lease than --token has it, or the answer
-       was no; or with --wait the lock has not passed on in time
+  1    nothing was taken away: nobody holds the lock, another lease than --token has it, or the
+       answer was no; or with --wait the lock has not passed on in time
   116  usage: bad arguments, or a backend that can't take a lock away
   117  the lock service failed: the lease may be marked
 
@@ -78,13 +81,13 @@ func newBreak() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.backend, "backend", "", "`URL` of the lock service (default: LOCKER_URL, then files of this user)")
-	flags.StringVar(&o.token, "token", "", "`token` of the lease that must have the lock (default: the holder's)")
+	flags.StringVar(&o.token, "token", "", "`token` of the lease that must have the lock (default: the one of the holder that break shows)")
 	flags.IntVar(&o.slot, "slot", 0, "take away the permit of NAME on slot `N`, which locker ls shows; -1: the line of those who wait for one")
 	flags.StringVar(&o.reason, "reason", "", "`TEXT` for the holder and for the audit; required")
 	flags.StringVar(&o.audit, "audit", "", "append the line of JSON to this `FILE`, too")
 	flags.BoolVar(&o.now, "now", false, "pass the lock on at once: there may be two holders for a while")
 	flags.BoolVar(&o.withOthers, "with-others", false, "with --now: also if other leases end with this one")
-	flags.BoolVarP(&o.yes, "yes", "y", false, "don't ask")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "don't ask; requires --token")
 	flags.BoolVar(&o.wait, "wait", false, "wait until the lock has passed on")
 	mustComplete(cmd, "backend", nil)
 	return cmd
@@ -117,7 +120,9 @@ func (o breakOptions) breaking(cmd *cobra.Command, name string) (*breaking, erro
 	case o.withOthers && !o.now:
 		return nil, errors.New("--with-others needs --now")
 	case !o.yes && !isTerminal(b.in):
-		return nil, errors.New("break asks on a terminal; elsewhere --yes is required")
+		return nil, errors.New("break asks on a terminal; elsewhere --yes is required, with --token")
+	case o.yes && b.token == 0:
+		return nil, errors.New("--yes requires --token, the number that locker show prints: the lock may have passed on to another holder")
 	}
 	token := max(b.token, 1)
 	var err error

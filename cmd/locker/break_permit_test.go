@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/membackend"
@@ -37,7 +39,7 @@ func TestBreakOfAPermit(t *testing.T) {
 		if line := b.audit(t); line.Slot != 2 || line.Name != "deploy" || line.Token != permits[2].Token().String() {
 			t.Errorf("audit %+v", line)
 		}
-		err := breakOf(t, breakOptions{reason: "x", slot: 2, yes: true}, "deploy", "").run(t.Context(), l)
+		err := breakOf(t, breakOptions{reason: "x", slot: 2, yes: true, token: permits[2].Token().String()}, "deploy", "").run(t.Context(), l)
 		wantCode(t, err, exitChecked)
 		if !strings.Contains(err.Error(), "nobody holds deploy, permit 2") {
 			t.Errorf("a second break: %v", err)
@@ -85,4 +87,33 @@ func TestShowOfAPermitThatIsTakenAway(t *testing.T) {
 	if err != nil || strings.Count(text, `"slot": 1`) != 2 {
 		t.Errorf("show --permits in JSON: %q, %v, want the slot of the permit and of the breach", text, err)
 	}
+}
+
+// A lock that is being taken away is shown as such.
+func TestShowOfALockThatIsTakenAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		service := membackend.NewServer()
+		link := membackend.NewLink()
+		l := membackend.New(membackend.WithServer(service), membackend.WithLink(link))
+		other := membackend.New(membackend.WithServer(service))
+		defer other.Close()
+		defer l.Close()
+		lease, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link.Cut()
+		if _, err := locker.Break(t.Context(), other, "deploy", lease.Token(), locker.Breach{By: "bob", Reason: "hangs"}); err != nil {
+			t.Fatal(err)
+		}
+		text, _, err := showLock(t.Context(), other, "deploy", 0, false)
+		if err != nil || !strings.Contains(text, "being taken away by bob at ") || !strings.Contains(text, ": hangs") {
+			t.Errorf("show: %q, %v", text, err)
+		}
+		text, _, err = showLock(t.Context(), other, "deploy", 0, true)
+		if err != nil || !strings.Contains(text, `"reason": "hangs"`) {
+			t.Errorf("show in JSON: %q, %v", text, err)
+		}
+		link.Heal()
+	})
 }

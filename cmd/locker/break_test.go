@@ -29,13 +29,17 @@ func breakOf(t *testing.T, o breakOptions, name, answer string) *broken {
 	cmd.SetIn(strings.NewReader(answer))
 	cmd.SetOut(&b.out)
 	cmd.SetErr(&b.stderr)
-	yes := o.yes
-	o.yes = true // the input of a test is no terminal
+	asks := !o.yes
+	if asks { // the input of a test is no terminal
+		o.yes, o.token = true, "1"
+	}
 	var err error
 	if b.breaking, err = o.breaking(cmd, name); err != nil {
 		t.Fatal(err)
 	}
-	b.yes = yes
+	if asks {
+		b.yes, b.token = false, 0
+	}
 	return b
 }
 
@@ -115,7 +119,7 @@ func TestBreakChangesNothing(t *testing.T) {
 		"the answer is no":    {breakOptions{reason: "x"}, "deploy", "n\n", "nothing was changed"},
 		"there is no answer":  {breakOptions{reason: "x"}, "deploy", "", "nothing was changed"},
 		"another lease":       {breakOptions{reason: "x", yes: true, token: "1"}, "deploy", "", "and not with 1"},
-		"a lock that is free": {breakOptions{reason: "x", yes: true}, "other", "", "nobody holds other"},
+		"a lock that is free": {breakOptions{reason: "x", yes: true, token: "1"}, "other", "", "nobody holds other"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, lease locker.Lease) {
@@ -142,12 +146,13 @@ func TestBreakWaitsForAHolderThatIsCutOff(t *testing.T) {
 		other := membackend.New(membackend.WithServer(service))
 		defer other.Close()
 		defer l.Close()
-		if _, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second)); err != nil {
+		lease, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second))
+		if err != nil {
 			t.Fatal(err)
 		}
 		link.Cut()
 		began := time.Now()
-		if err := breakOf(t, breakOptions{reason: "cut off", yes: true, wait: true}, "deploy", "").run(t.Context(), other); err != nil {
+		if err := breakOf(t, breakOptions{reason: "cut off", yes: true, wait: true, token: lease.Token().String()}, "deploy", "").run(t.Context(), other); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < 10*time.Second || took > 21*time.Second {
@@ -159,7 +164,7 @@ func TestBreakWaitsForAHolderThatIsCutOff(t *testing.T) {
 
 func TestBreakAtOnce(t *testing.T) {
 	held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, lease locker.Lease) {
-		b := breakOf(t, breakOptions{reason: "x", yes: true, now: true}, "deploy", "")
+		b := breakOf(t, breakOptions{reason: "x", yes: true, now: true, token: lease.Token().String()}, "deploy", "")
 		if err := b.run(t.Context(), l); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +180,7 @@ func TestBreakAtOnce(t *testing.T) {
 
 // A lock of the kernel can't be taken away: the error says what to do, and nobody is asked.
 func TestBreakOfAFile(t *testing.T) {
-	if _, err := newBreakCommandOn(t, "file://"+t.TempDir(), "deploy", "--reason", "x", "--yes"); err == nil || report(io.Discard, err) != exitChecked {
+	if _, err := newBreakCommandOn(t, "file://"+t.TempDir(), "deploy", "--reason", "x", "--yes", "--token", "1"); err == nil || report(io.Discard, err) != exitChecked {
 		t.Errorf("break of a free lock = %v, want code %d", err, exitChecked)
 	}
 }
@@ -200,11 +205,12 @@ func TestBreakArguments(t *testing.T) {
 		"no name":              {[]string{"--reason", "x"}, "wants one NAME"},
 		"no reason":            {[]string{"a", "--yes"}, "--reason is required"},
 		"an empty reason":      {[]string{"a", "--yes", "--reason", " "}, "--reason is required"},
-		"a long reason":        {[]string{"a", "--yes", "--reason", strings.Repeat("x", locker.MaxReason+1)}, "want at most"},
+		"a long reason":        {[]string{"a", "--yes", "--token", "1", "--reason", strings.Repeat("x", locker.MaxReason+1)}, "want at most"},
 		"no terminal":          {[]string{"a", "--reason", "x"}, "--yes is required"},
+		"yes without a token":  {[]string{"a", "--yes", "--reason", "x"}, "--yes requires --token, the number that locker show prints"},
 		"a token that is none": {[]string{"a", "--yes", "--reason", "x", "--token", "-1"}, "--token is invalid"},
-		"others without now":   {[]string{"a", "--yes", "--reason", "x", "--with-others"}, "--with-others needs --now"},
-		"no such directory":    {[]string{"a", "--yes", "--reason", "x", "--audit", "/nowhere/at/all"}, "--audit"},
+		"others without now":   {[]string{"a", "--yes", "--token", "1", "--reason", "x", "--with-others"}, "--with-others needs --now"},
+		"no such directory":    {[]string{"a", "--yes", "--token", "1", "--reason", "x", "--audit", "/nowhere/at/all"}, "--audit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := newBreakCommandOn(t, "file://"+t.TempDir(), tc.args...)
@@ -214,33 +220,4 @@ func TestBreakArguments(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A lock that is being taken away is shown as such.
-func TestShowOfALockThatIsTakenAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := membackend.NewServer()
-		link := membackend.NewLink()
-		l := membackend.New(membackend.WithServer(service), membackend.WithLink(link))
-		other := membackend.New(membackend.WithServer(service))
-		defer other.Close()
-		defer l.Close()
-		lease, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
-		link.Cut()
-		if _, err := locker.Break(t.Context(), other, "deploy", lease.Token(), locker.Breach{By: "bob", Reason: "hangs"}); err != nil {
-			t.Fatal(err)
-		}
-		text, _, err := showLock(t.Context(), other, "deploy", 0, false)
-		if err != nil || !strings.Contains(text, "being taken away by bob at ") || !strings.Contains(text, ": hangs") {
-			t.Errorf("show: %q, %v", text, err)
-		}
-		text, _, err = showLock(t.Context(), other, "deploy", 0, true)
-		if err != nil || !strings.Contains(text, `"reason": "hangs"`) {
-			t.Errorf("show in JSON: %q, %v", text, err)
-		}
-		link.Heal()
-	})
 }

@@ -20,7 +20,8 @@ import (
 )
 
 const conformanceLong = `Runs, on a lock service of yours, the suite that the backends of this project pass, and prints the
-verdict of each case. A case tests something that the backend promises, or that every backend must do.
+verdict of each case. A case tests something that the backend promises, or that every backend must
+do.
 
 The suite uses locks with new names in each run, and removes them; it touches no other locks. It
 takes some minutes, makes a few thousand requests a second at times, and opens up to some hundred

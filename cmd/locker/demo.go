@@ -21,8 +21,8 @@ the lock, and does its work. Then A wakes up and writes.
 This happens twice: first on a storage that checks tokens, then on one that doesn't.
 
 No server is needed; with --backend URL it is shown on a real one. The lock is new each time, and
-nothing is left of it. With --svg FILE the timeline is also drawn: who has the lock, who waits, who is
-stopped, and which write is refused.`
+nothing is left of it. With --svg FILE the timeline is also drawn: who has the lock, who waits, who
+is stopped, and which write is refused.`
 
 // minDemoTTL is long enough for this program to do its part of the story on a busy machine.
 const minDemoTTL = 100 * time.Millisecond

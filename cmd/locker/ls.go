@@ -17,19 +17,19 @@ import (
 const lsLong = `Lists the locks that are held or waited for, of all programs that use the backend. PREFIX is how
 their names begin. Nothing changes on the service.
 
-HELD is for how long the lock has been held, by the service's clock. With "≤" the service doesn't know
-when the holder got the lock, and the time is since the holder began to wait. ENDS IN is when others
-can get the lock if its holder is silent from now on. HOLDER is what the holder says of itself:
-HOST/PID/PROGRAM unless it has set another text; if it says nothing, its session or owner. What the
-service doesn't know is left out.
+HELD is for how long the lock has been held, by the service's clock. With "≤" the service doesn't
+know when the holder got the lock, and the time is since the holder began to wait. ENDS IN is when
+others can get the lock if its holder is silent from now on. HOLDER is what the holder says of
+itself: HOST/PID/PROGRAM unless it has set another text; if it says nothing, its session or owner.
+What the service doesn't know is left out.
 
 "NAME, permit 3" is a permit of NAME (see locker run --permits), and no lock of that name. A caller
-that waits for a permit of NAME is shown in "NAME, line for permits". In JSON they have a slot: 3 and
--1.
+that waits for a permit of NAME is shown in "NAME, line for permits". In JSON they have a slot: 3
+and -1.
 
---held-longer compares a time with "≤" like any other, so such a lock may have been held for less. If
-the service doesn't know since when a lock is held, the lock is left out, with a warning. If it knows
-that of no lock that a Locker holds, the exit code is 116.
+--held-longer compares a time with "≤" like any other, so such a lock may have been held for less.
+If the service doesn't know since when a lock is held, the lock is left out, with a warning. If it
+knows that of no lock that a Locker holds, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 

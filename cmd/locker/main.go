@@ -43,7 +43,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -54,11 +56,14 @@ func main() {
 	os.Exit(report(os.Stderr, err))
 }
 
+// helpWidth is how many columns the help has at most.
+const helpWidth = 100
+
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:           "locker",
 		Short:         "Run commands under a lock",
-		Long:          "locker runs commands under a lock, shows and breaks locks, and helps to choose and test a lock service.",
+		Long:          "locker runs commands under a lock, shows and breaks locks, and helps to choose and test a lock\nservice.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
@@ -70,6 +75,7 @@ func newRoot() *cobra.Command {
 		},
 	}
 	root.SetFlagErrorFunc(flagError)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", helpWidth)))
 	root.Version = buildVersion()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newRun(), newHold(), newLs(), newShow(), newBreak(), newTop(), newUI(), newChoose(), newConformance(), newHolder(), newBench(), newDemo(), newMatrix(), newVersion())

@@ -30,13 +30,13 @@ password into LOCKER_URL: everybody can see arguments in the list of processes. 
 are files in a private directory of the user, for the processes of this machine. In a container they
 are refused, because each container has a directory of its own.
 
-The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. The others:
+The exit code is CMD's own, and 128+n when signal n ended CMD, or locker while it waited. Others:
 
 ` + exitTable
 
 const runExample = `  locker run nightly-report -- ./report.sh
   locker run --no-wait --quiet nightly-report -- ./report.sh    # for cron: not twice at a time
-  locker run --no-wait -q --held-code 0 --at-least 30s report -- ./report.sh    # once on all machines
+  locker run --no-wait -q --held-code 0 --at-least 30s report -- ./report.sh  # once on all machines
   locker run --permits 3 thumbnails -- sh -c './worker.sh "$LOCKER_SLOT"'
   locker run --wait 5m --require correctness deploy -- ./deploy.sh production`
 

@@ -18,8 +18,9 @@ const showLong = `Shows who holds the lock NAME and who waits for it. Nothing ch
 
 What the service doesn't know is left out. "waiting ?" says that it doesn't know who waits.
 
---permits shows who has permits of NAME (see locker run --permits) and who waits for one, in place of
-the lock. For that it lists all locks whose names begin with NAME; "ls" lists them with all others.
+--permits shows who has permits of NAME (see locker run --permits) and who waits for one, in place
+of the lock. For that it lists all locks whose names begin with NAME; "ls" lists them with all
+others.
 
 The exit code is 0. With --check it is 1 if nobody holds the lock, or a permit. The others:
 

@@ -20,23 +20,24 @@ import (
 const topLong = `Shows on the terminal the locks that are held or waited for, while they change. PREFIX is how their
 names begin. Only b and B change anything on the service.
 
-"*" marks a lock that is new or has another holder than before, "+" a lock for which more callers wait
-than before. The service is asked every 2 seconds (--every), or less often if its answers take long:
-the pause is at least ten times as long as the last answer took.
+"*" marks a lock that is new or has another holder than before, "+" a lock for which more callers
+wait than before. The service is asked every 2 seconds (--every), or less often if its answers take
+long: the pause is at least ten times as long as the last answer took.
 
   s           sort by how many wait, by for how long the lock is held, or by name
   /           show only locks with a text in name or holder: Enter keeps the filter, Escape drops it
   Up, Down    choose a lock (also k and j); Enter shows it, with those who wait; Escape goes back
-  b           take the lock away from its holder, as locker break does: after a question, a reason, and
-              y. B passes it on at once, and there may be two holders for a while
+  b           take the lock away from its holder, as locker break does: after a question, a reason,
+              and y. B passes it on at once, and there may be two holders for a while
   q, Ctrl-C   end
 
-What b did is written as by locker break: to the file of --audit, and to the error output at the end.
+What b did is written as by locker break: to the file of --audit, and to the error output at the
+end.
 
 It needs a terminal; locker ls prints the same once.
 
-The exit code is 0, 128+n when signal n ended it, 116 for bad arguments or a backend that can't tell,
-and 117 if the lock service fails at the start.`
+The exit code is 0, 128+n when signal n ended it, 116 for bad arguments or a backend that can't
+tell, and 117 if the lock service fails at the start.`
 
 func newTop() *cobra.Command {
 	backend, every, auditFile := "", 2*time.Second, ""

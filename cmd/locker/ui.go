@@ -17,8 +17,8 @@ import (
 	"github.com/fencedlock/locker/cmd/locker/internal/ui"
 )
 
-const uiLong = `Serves a page that shows the locks that are held or waited for, while they change: who holds each, who
-waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
+const uiLong = `Serves a page that shows the locks that are held or waited for, while they change: who holds each,
+who waits, and what has changed since the page was opened. PREFIX is how their names begin. Nothing
 changes on the service, unless --allow-break is given.
 
 The service is asked once for all open pages, and not at all while no page is open: every 2 seconds

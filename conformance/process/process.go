@@ -16,7 +16,8 @@ type Process interface {
 	Do(ctx context.Context, c Command) (Answer, error)
 	// Kill ends the process at once, as SIGKILL does: the process can't clean up.
 	Kill()
-	// Stop suspends the process, as SIGSTOP does. Continue resumes it.
+	// Stop suspends the process, as SIGSTOP does. Continue resumes it. Stop should return when the
+	// process has stopped, which with SIGSTOP may be a little later.
 	Stop()
 	Continue()
 }

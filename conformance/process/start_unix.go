@@ -12,7 +12,8 @@ import (
 )
 
 // Start starts a program that calls [Serve] on its standard input and output. The program is killed
-// when the case ends.
+// when the case ends. On Linux Stop waits, for up to a second, until all threads of the program have
+// stopped; elsewhere they may run on for a moment.
 func Start(t step.T, cmd *exec.Cmd) Process {
 	t.Helper()
 	in, err := cmd.StdinPipe()
@@ -44,5 +45,10 @@ func Start(t step.T, cmd *exec.Cmd) Process {
 			}
 		}
 	}
-	return New(in, out, kill, signal(syscall.SIGSTOP), signal(syscall.SIGCONT))
+	suspend := signal(syscall.SIGSTOP)
+	stop := func() {
+		suspend()
+		awaitStopped(cmd.Process.Pid)
+	}
+	return New(in, out, kill, stop, signal(syscall.SIGCONT))
 }

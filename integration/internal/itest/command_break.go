@@ -26,7 +26,7 @@ func breakLock(t *testing.T, binary string, s CommandService) {
 	if code := exitCodeOf(err); code != 1 {
 		t.Fatalf("break of another lease: code %d, want 1\n%s", code, out)
 	}
-	out, err = runCommand(t, binary, url, "break", "--reason", "hangs, OPS-119", "--yes", "--wait", "x")
+	out, err = runCommand(t, binary, url, "break", "--token", granted.Token, "--reason", "hangs, OPS-119", "--yes", "--wait", "x")
 	if err != nil || !strings.Contains(out, `"token":"`+granted.Token+`"`) || !strings.Contains(out, "free after ") {
 		t.Errorf("break = %v, want nil, the holder's token and that the lock is free\n%s", err, out)
 	}
@@ -46,8 +46,9 @@ func breakPermit(t *testing.T, binary, url string) {
 	lock := startCommand(t, binary, url, "hold", "--ttl", commandTTL.String(), "x")
 	lock.event(t, "granted")
 	permit := startCommand(t, binary, url, "run", "--ttl", commandTTL.String(), "--permits", "1", "x", "--", "sh", "-c", "echo $LOCKER_TOKEN; exec sleep 60")
-	waitShown(t, binary, url, permit.line(t), "--permits")
-	out, err := runCommand(t, binary, url, "break", "--slot", "1", "--reason", "hangs, OPS-120", "--yes", "--wait", "x")
+	token := permit.line(t)
+	waitShown(t, binary, url, token, "--permits")
+	out, err := runCommand(t, binary, url, "break", "--slot", "1", "--token", token, "--reason", "hangs, OPS-120", "--yes", "--wait", "x")
 	if err != nil || !strings.Contains(out, `"name":"x","slot":1,`) || !strings.Contains(out, "free after ") {
 		t.Errorf("break --slot = %v, want nil, the slot and that the permit is free\n%s", err, out)
 	}

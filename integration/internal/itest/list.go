@@ -95,5 +95,5 @@ func List(t *testing.T, s ListTarget) {
 		rounds, lists[rounds/2], lists[0], byHand[rounds/2], byHand[0], ratios[rounds/2])
 }
 
-// listTTL is long, so that renewals disturb a list little. ZooKeeper's servers allow 40 s.
+// listTTL is long, so that renewals disturb a list little. The longest on ZooKeeper is 37 s by default.
 const listTTL = 30 * time.Second
