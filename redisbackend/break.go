@@ -57,7 +57,7 @@ func (d *redisDriver) Break(ctx context.Context, name string, token locker.Token
 		return locker.Effect{Within: withinOf(a.left)}, nil
 	case a.outcome == granted: // until now
 		return locker.Effect{}, nil
-	case a.copyInFlight && breach.AtOnce: // it held the lock a moment ago: an earlier copy has ended it
+	case a.copyInFlight: // it held the lock a moment ago: an earlier copy has ended it, or its holder has seen the mark
 		return locker.Effect{}, nil
 	}
 	return locker.Effect{}, locker.ErrNotHolder

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -76,14 +77,15 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// A copy of the request whose answer was lost has ended the lease, so the next one doesn't find it.
+// A copy of the request whose answer was lost has ended the lease, or has marked it, and its holder has
+// released the lock. So the next copy doesn't find it. That is no ErrNotHolder, which says that nothing
+// has changed.
 func TestBreakThatIsRepeated(t *testing.T) {
 	for _, atOnce := range []bool{true, false} {
 		b := bob
 		b.AtOnce = atOnce
-		_, _, err := breakA(t, newFake(t), b, inspected("own 7", 5000, 0), hangUp, gone)
-		if atOnce && err != nil || !atOnce && !errors.Is(err, locker.ErrNotHolder) {
-			t.Errorf("Break (at once: %v) whose first answer was lost = %v", atOnce, err)
+		if effect, _, err := breakA(t, newFake(t), b, inspected("own 7", 5000, 0), hangUp, gone); effect != (locker.Effect{}) || err != nil {
+			t.Errorf("Break (at once: %v) whose first answer was lost = %+v, %v, want nil: the lock is free", atOnce, effect, err)
 		}
 	}
 }
@@ -105,11 +107,16 @@ func TestHolderLearnsOfABreak(t *testing.T) {
 			t.Run(fmt.Sprint(c.what, acquiring), func(t *testing.T) {
 				f := newFake(t)
 				d := f.driver(t, nil)
-				l := newLock(t, d, time.Minute)
-				var err error
+				var err, lost error
+				l, refused := d.Lock(locker.Request{Name: "a", TTL: time.Minute}, func(cause error) { lost = cause })
+				if refused != nil {
+					t.Fatal(refused)
+				}
 				if acquiring { // a copy of the request was executed before
 					f.answers(withBreach(c.outcome, c.text))
-					_, err = l.Acquire(t.Context())
+					if _, err = l.Acquire(t.Context()); lost == nil || lost != err { //nolint:errorlint // the same one
+						t.Errorf("lost was called with %v, want %v", lost, err)
+					}
 				} else {
 					f.answers(granted, withBreach(c.outcome, c.text))
 					if _, err := l.Acquire(t.Context()); err != nil {
@@ -127,6 +134,34 @@ func TestHolderLearnsOfABreak(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What was granted on the server, and taken away before the answer came, is no lease of the caller's. It
+// goes on waiting, and a caller that doesn't wait isn't told that it has lost a lease.
+func TestAcquireThatIsTakenAway(t *testing.T) {
+	f := newFake(t)
+	l := driver.New(f.driver(t, nil), driver.Config{TTL: time.Minute})
+	var taken atomic.Bool
+	f.does(func(command []string) string {
+		switch {
+		case describe(command) == "release":
+			return gone
+		case taken.CompareAndSwap(false, true):
+			return withBreach(4, driver.FormatBreach(bob))
+		}
+		return granted
+	})
+	if lease, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || errors.Is(err, locker.ErrLost) || errors.Is(err, locker.ErrBroken) {
+		t.Errorf("TryAcquire = %v, %v, want an error of no lease", lease, err)
+	}
+	taken.Store(false)
+	lease, err := l.Acquire(t.Context(), "a")
+	if err != nil || lease.Token() != 42 {
+		t.Fatalf("Acquire = %v, %v, want the next grant", lease, err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
 	}
 }
 

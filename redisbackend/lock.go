@@ -95,6 +95,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	a := l.d.router.ask(ctx, r)
 	grant, err := l.acquired(a, sent)
 	switch {
+	case a.breach != nil: // a copy was granted the lock, which was taken away before anybody had it
+		l.notifyLost(err)
 	case a.err != nil || l.noWait:
 	case a.outcome == queued:
 		l.scheduleRecheck(a.reply, sent)

@@ -7,8 +7,10 @@
 -- ended        the lease had the lock here, and is ended
 -- gone         it doesn't have the lock here
 --
--- The arguments of an item, in the order of args.lua: owner, token, the TTL of the tombstone, 'now' to end
--- the lease or '' to mark it, and the breach in one line.
+-- The arguments of an item, in the order of args.lua: owner, token, the TTL of the tombstone, 'now' to
+-- end the lease or '' to mark it, and the breach in one line. An owner has one lease. Its lock may have
+-- another token here as long as the second phase has not come (raise.lua): that must not find a lock
+-- that is neither marked nor ended.
 --
 -- In any case the owner gets a tombstone, so a request that is late makes nothing of the lease. It tells
 -- a holder that renews who has ended the lease.
@@ -17,13 +19,12 @@
 -- include args.lua
 -- include waiters.lua
 
-return each(function(lock, owner, token, ttl, mode, breach)
-  local line = owner .. ' ' .. string.format('%.0f', token)
+return each(function(lock, owner, _, ttl, mode, breach)
   local held = redis.pcall('GET', lock) -- an error if somebody has put something else there
-  local first = type(held) == 'string' and string.match(held, '^[^\n]*')
+  local mark, line = string.match(type(held) == 'string' and held or '', '^(!?)([^\n]*)')
   local tomb = lock .. ':tomb:' .. owner
-  if first ~= line and first ~= '!' .. line then
-    redis.pcall('SET', tomb, breach, 'PX', ttl, 'NX')
+  if string.match(line, '^(%S+) %d+$') ~= owner then
+    redis.call('SET', tomb, breach, 'PX', ttl, 'NX') -- without it the lease could still come here
     return 'gone'
   end
   if mode == 'now' then
@@ -32,7 +33,7 @@ return each(function(lock, owner, token, ttl, mode, breach)
     wake(lock)
     return 'ended'
   end
-  if first == line then
+  if mark == '' then
     local label = string.match(held, '^[^\n]*\n([^\n]*)') or ''
     redis.call('SET', lock, '!' .. line .. '\n' .. label .. '\n' .. breach, 'KEEPTTL')
   end

@@ -171,7 +171,7 @@ func redlockScripts(t *testing.T) map[string]string {
 	}
 	include := regexp.MustCompile(`(?m)^-- include (\w+\.lua)$`)
 	scripts := make(map[string]string)
-	for _, name := range []string{"acquire", "raise", "renew", "release"} {
+	for _, name := range []string{"acquire", "raise", "renew", "release", "break"} {
 		scripts[name] = include.ReplaceAllStringFunc(read(name+".lua"), func(line string) string {
 			return read(include.FindStringSubmatch(line)[1])
 		})
