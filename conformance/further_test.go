@@ -40,6 +40,7 @@ func furtherSabotages() []sabotage {
 		{bug: "failed renewal is ignored", harness: toy(flaws{trusting: true}), named: "F48", others: "C32.3 D33.1 D39a.1 E46 F47 F47.1 F48.2 J74 P4"},
 		{bug: "expired key on a live session", harness: toy(flaws{sessions: true, lapses: true}), named: "D39a.1", others: "D39a.3"},
 		{bug: "late request after a release on a live session", harness: toy(flaws{sessions: true, forgetful: true}), named: "D39a.4"},
+		{bug: "late request after a release", harness: toy(flaws{forgetful: true}), named: "D39a.4"},
 		{bug: "late copy of a request on a live session", harness: toy(flaws{sessions: true, repeats: true}), named: "D39a.4"},
 		{bug: "waiter keeps the connection", harness: mem(oneConnection), named: "G56", others: "A2 G53 L2 L3 L5 O3 P11", perhaps: "E44 G54 P2 P4 P5 P6"},
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},

@@ -39,7 +39,8 @@ func sabotages() []sabotage {
 		{bug: "token is the client's clock", harness: toy(flaws{clientToken: true}), named: "E41.3"},
 		{bug: "token re-read from the server", harness: mem(rereadToken), named: "E43", others: "B12 E41 E41.1 E46 G55 J72 J73 J75 O3 P1 P4 P10 P12", perhaps: "P13"},
 
-		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1"},
+		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1", others: "F48.3"},
+		{bug: "deadline from the reply's time, and keys that outlast it", harness: toy(flaws{fromReply: true, keepsLonger: true}), named: "F48.3"},
 		{bug: "loss only by polling", harness: mem(onLease(pollLoss)), named: "F47",
 			others: "A6 A8 A10 C25 C32 C32.1 C32.3 D34.1 D37.1 D39a.2 E46 F47.1 F48.1 F48.2 F50 J72 J72.1 J72.2 J74 J75 P4"},
 		{bug: "TTL 0 means forever", harness: mem(onAcquire(lenient)), named: "B20", others: "P9"},

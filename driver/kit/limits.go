@@ -38,6 +38,11 @@ func (t TTLBounds) Check(ttl time.Duration) error {
 
 // RoundUp makes whole units of d, for [driver.Grant]'s TTL and for the service. A holder that counted
 // less than the service would give up too early; the other way round is two holders.
+//
+// Rounding isn't enough where the service's clock itself goes in units, such as one that ticks each
+// second: a key that is set for n units just before a tick ends almost one unit early. Ask such a
+// service for one unit more than the grant's TTL, and add that unit to the Slack of
+// [locker.Expiry].
 func (t TTLBounds) RoundUp(d time.Duration) time.Duration {
 	if t.Unit <= 1 || d%t.Unit <= 0 {
 		return d
