@@ -50,7 +50,7 @@ func sabotages() []sabotage {
 		{bug: "cancelled waiter leaves its place in the queue", harness: mem(onAcquire(leavePlace)), named: "B16", others: "A7 B13 B17 D39b P2", perhaps: "P5 P6"},
 		{bug: "cancelled waiter keeps the lock it won", harness: mem(onAcquire(keepWon)), named: "B17", perhaps: "P5 P6"},
 		{bug: "Release gives up when its context is cancelled", harness: mem(onLease(giveUp)), named: "B19", others: "L3 P6"},
-		{bug: "two acquisitions on one session both hold", harness: toy(flaws{sessionOwner: true}), named: "A2", others: "C32.2 D35 D39 G53 G54 J73.1 J77 O3 P1",
+		{bug: "two acquisitions on one session both hold", harness: toy(flaws{sessionOwner: true}), named: "A2", others: "C32.2 D35 D39 D39a.5 G53 G54 J73.1 J77 O3 P1",
 			perhaps: "E44 L2 P2 P3 P5 P6 P13"},
 
 		{bug: "ErrHeld reported as success", harness: mem(onAcquire(heldAsSuccess)), named: "A3", others: refusals + " L1 L2 L3 L3.2 O1 O2 O3 O4 O5 P1 P2 P3 P4 P5 P7 P10 P12 P13",
