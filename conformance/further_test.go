@@ -33,7 +33,7 @@ func furtherSabotages() []sabotage {
 		{bug: "no background renewal", harness: mem(onOptions(func(r *locker.Request) { r.NoRenewal = true })), named: "C26", others: "B18 B24 C26.1 C28 C32.1 D35 D39a.1 D39a.3 D39b D39b.1 F47 F47.1 J64.1 J73 J73.1 J74 J75.1 P4"},
 		{bug: "longest hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MaxHold = 0 })), named: "C32.1", others: "A6 A8 D39a.2 E43 F50 F51"},
 		{bug: "minimum hold is ignored", harness: mem(onOptions(func(r *locker.Request) { r.MinHold = 0 })), named: "C32.2", others: "C32.3 C32.4"},
-		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 F48.1 F48.3"},
+		{bug: "TTL is halved", harness: mem(onOptions(func(r *locker.Request) { r.TTL /= 2 })), named: "C31", others: "C25 C28 C30 F48.1"},
 		{bug: "lease ends with Acquire's context", harness: mem(onAcquire(boundLease)), named: "B18", others: "P2", perhaps: "L3.2"},
 		{bug: "first failed renewal is a loss", harness: toy(flaws{impatient: true}), named: "C28", others: "F47 F47.1",
 			perhaps: "D39b.1"},
