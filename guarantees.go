@@ -63,7 +63,7 @@ const (
 type Fencing int
 
 const (
-	FencingNone          Fencing = iota + 1 // there is no token that can fence
+	FencingNone          Fencing = iota + 1 // there is no token that can fence; a lease has one all the same, above 0
 	FencingUntilDataLoss                    // until the service loses data while its clock has stepped back or is behind
 	FencingDurable                          // over restarts and failovers, without any clock; not when data is lost, or set back as from a backup
 )
@@ -149,10 +149,13 @@ const (
 
 // Expiry is what ends the lease of a holder that is dead or silent.
 //
-// TTL + Slack is counted from the last message of the holder that the service received. It holds as long as the
-// service keeps its leader, or loses it together with the holder. A cluster that elects another leader later
-// (etcd, ZooKeeper) counts from the beginning again: each such change gives the dead holder's lock as much time
-// again as it had at first. The documentation of each backend says how much.
+// TTL + Slack is counted from the last message of the holder that the service received. TTL is the one that was asked
+// for, or a longer one to which the service rounds it, if the lease's Deadline shows that. Slack has what the lease
+// doesn't show: for how much longer the service keeps the lock, and the longest pause of a waiter that polls.
+//
+// It holds as long as the service keeps its leader, or loses it together with the holder. A cluster that elects another
+// leader later (etcd, ZooKeeper) counts from the beginning again: each such change gives the dead holder's lock as much
+// time again as it had at first. The documentation of each backend says how much.
 type Expiry struct {
 	By    ExpiryBy
 	TTL   bool          // a silent holder loses the lock after the TTL, too; otherwise only a dead one

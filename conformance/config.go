@@ -105,7 +105,8 @@ func openRefuses(t T, h *Harness) {
 
 	l, err := locker.Open(ctx, h.URL, h.guarantees.Scope, h.guarantees.Fencing, h.guarantees.Order)
 	if err != nil {
-		t.Fatalf("Open with requirements that are met = %v, want nil", err)
+		t.Fatalf("Open with requirements that are met = %v, want nil; a field of Guarantees that isn't stated "+
+			"meets none, see case M1", err)
 	}
 	step.CloseAtEnd(t, l)
 	step.WantFree(t, l, step.LockName(t))

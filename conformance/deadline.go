@@ -8,7 +8,7 @@ import (
 	"github.com/fencedlock/locker/conformance/step"
 )
 
-// Cases F48.1 and F48.2: from which moment a lease counts its deadline.
+// Cases F48.1 to F48.3: from which moment a lease counts its deadline.
 
 // deadlineFromRequest delays the replies, and looks at the lease at the moment at which another
 // Locker is granted the lock. Nothing is renewed in the background: a renewal that the service
@@ -45,13 +45,16 @@ func deadlineFromRequest(t T, h *Harness) {
 		link.Cut() // so that the service can't notify the holder
 		next := step.AcquireWithin(t, h.ExpiryLimit(), other, name)
 		took, err, done := time.Since(sent), lease.Err(), step.WaitClosed(lease.Done(), h.Slack/100)
-		if took < h.TTL-h.TTL/100 {
-			t.Errorf("another got the lock %v after it was acquired or renewed, and the TTL is %v", took, h.TTL)
+		early := took < h.TTL-h.TTL/100
+		switch {
+		case early:
+			t.Errorf("the service has ended the lease early: another got the lock %v after it was acquired or "+
+				"renewed, and the TTL is %v", took, h.TTL)
+		case err == nil:
+			t.Errorf("another has the lock %v after it was acquired or renewed, and Err = nil with the deadline %v "+
+				"away: the lease must count its TTL from the request", took, time.Until(lease.Deadline()))
 		}
-		if err == nil {
-			t.Errorf("another has the lock, and Err = nil with the deadline %v away", time.Until(lease.Deadline()))
-		}
-		if !done {
+		if !done && !early {
 			t.Errorf("another has the lock, and Done is open")
 		}
 		step.Release(t, next)
@@ -80,4 +83,72 @@ func deadlineAfterWait(t T, h *Harness) {
 		t.Errorf("another has the lock, and Done is open")
 	}
 	step.Release(t, next)
+}
+
+// lateReplyShortens looks at the deadline alone, so it needs no second holder. On a busy machine one
+// look may come too late to see the mistake.
+func lateReplyShortens(t T, h *Harness) {
+	l, link := h.OpenLinked(t)
+	name := step.LockName(t)
+	step.WantFree(t, l, name) // and connects
+	for range 3 {
+		lateReply(t, h, l, link, name)
+	}
+}
+
+// lateReply delays the replies to an acquisition and a renewal. The TTL in force may be longer than
+// the one asked for: undisturbed renewals show it.
+func lateReply(t T, h *Harness, l locker.Locker, link Link, name string) {
+	t.Helper()
+	late := h.TTL / 20 // some drivers wait for an answer for less than a tenth of the TTL
+	link.Delay(0, late)
+	var lease locker.Lease
+	after := leftAfter(t, h.Slack, func() (deadline time.Time, err error) {
+		if lease, err = step.Try(t, l, name, h.ttl()...); err != nil {
+			return deadline, err
+		}
+		return lease.Deadline(), nil
+	})
+	renew := func() (time.Time, error) {
+		err := step.Renew(t, lease)
+		return lease.Deadline(), err
+	}
+	renewed := leftAfter(t, h.TTL/4, renew)
+	link.Heal()
+	inForce := h.TTL
+	for range 3 {
+		inForce = max(inForce, leftAfter(t, h.TTL/4, renew).ofAll())
+	}
+	after.want(t, "the grant", inForce, late)
+	renewed.want(t, "a renewal", inForce, late)
+	step.Release(t, lease)
+}
+
+// left is how much a lease has left after a request.
+type left struct{ took, until time.Duration }
+
+// leftAfter calls request until it succeeds, for up to limit, and reads the lease's deadline at
+// once. A busy machine may make a late reply too late for the client.
+func leftAfter(t T, limit time.Duration, request func() (deadline time.Time, err error)) (l left) {
+	t.Helper()
+	step.Eventually(t, limit, func() error {
+		began := time.Now()
+		deadline, err := request()
+		l = left{took: time.Since(began), until: time.Until(deadline)}
+		return err
+	})
+	return l
+}
+
+// ofAll is what a lease would have had when the request was sent.
+func (l left) ofAll() time.Duration { return l.until + l.took }
+
+// want fails the case if the lease has more left than a TTL that began before a reply which took at
+// least late. A request that was faster has not waited for a reply.
+func (l left) want(t T, what string, ttl, late time.Duration) {
+	t.Helper()
+	if l.took >= late && l.until > ttl-late {
+		t.Errorf("%v after %s, whose reply took %v or more, the deadline is %v away, want at most %v: "+
+			"the lease must count its TTL from the request", l.took, what, late, l.until, ttl-late)
+	}
 }

@@ -28,6 +28,10 @@ var ghostCases = []Case{
 		Hooks: []Hook{HookLinked},
 		Why: "an acquisition that the service executes after its clean-up must not block the name " +
 			"forever"},
+	{ID: "D39a.5", Name: "removal-stops-late-requests", Run: lateRequestAfterRemoval,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "once a removal is confirmed the lock is free; a request of the removed acquisition " +
+			"that arrives within a TTL must not block it for others"},
 	{ID: "D39b", Name: "failed-acquisition-costs-no-other-lease", Run: failuresCostNothing,
 		Why: "leases share connections and sessions; giving up one acquisition must not end the " +
 			"other leases"},
@@ -76,22 +80,14 @@ func expiredGhost(t T, h *Harness) {
 	step.Release(t, alive)
 }
 
+// lateRequest tolerates a lock that the late request creates, for as long as it lasts by itself: what
+// stops late requests on the service may last for a TTL only.
 func lateRequest(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
 	other, name := h.OpenLocker(t), step.LockName(t)
 	step.WantFree(t, l, name) // and connects
 	late := 4 * h.short()
-	link.Delay(late, 0)
-	ctx, cancel := context.WithTimeout(t.Context(), h.short())
-	defer cancel()
-	a := step.StartAcquireContext(t, ctx, l, name, h.ttl()...)
-	step.Pass(t, h.short()/8) // the request must be on its way
-	link.Heal()               // from here on a new request overtakes it
-	if a.Returned(step.Limit) && a.Lease != nil {
-		step.Release(t, a.Lease) // it was sent a second time, and that was granted
-	} else {
-		a.Refused(t, step.Limit)
-	}
+	acquireLate(t, l, link, name, late, h.short(), h.ttl()...)
 	// A session that has survived must stay alive.
 	alive := step.StartAcquire(t, l, step.LockName(t), h.ttl()...)
 	step.Pass(t, late) // the request must have arrived
@@ -103,6 +99,48 @@ func lateRequest(t T, h *Harness) {
 		}
 	}
 	h.WaitNoResidue(t)
+}
+
+// lateRequestAfterRemoval tolerates nothing if the driver has confirmed the removal: it has promised
+// then that no request under way can create the lock.
+func lateRequestAfterRemoval(t T, h *Harness) {
+	l, link := h.OpenLinked(t)
+	other, name := h.OpenLocker(t), step.LockName(t)
+	step.WantFree(t, l, name)
+	step.WantFree(t, other, name) // and both connect
+	late := h.TTL * 3 / 4
+	acquireLate(t, l, link, name, late, h.TTL/4, h.ttl()...)
+	step.Pass(t, late) // the request must have arrived, and no call of the driver takes as long
+	stats, known := locker.StatsOf(l)
+	if confirmed := known && stats.Removing == 0; !confirmed {
+		t.Logf("the removal is not confirmed")
+		step.FreeWithin(t, h.RemovalLimit(), other, name)
+		return
+	}
+	if lease, err := step.Try(t, other, name); errors.Is(err, locker.ErrHeld) {
+		t.Fatalf("TryAcquire = %v: the removal was confirmed, and then a late request to acquire was executed", err)
+	} else if err != nil {
+		t.Fatalf("TryAcquire = %v, want a lease", err)
+	} else {
+		step.Release(t, lease)
+	}
+}
+
+// acquireLate has a request to acquire arrive late, when its caller has given up after limit. If a
+// second copy of the request is granted before, that lease is released.
+func acquireLate(t T, l locker.Locker, link Link, name string, late, limit time.Duration, opts ...locker.Option) {
+	t.Helper()
+	link.Delay(late, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	a := step.StartAcquireContext(t, ctx, l, name, opts...)
+	step.Pass(t, limit/8) // the request must be on its way
+	link.Heal()           // from here on a new request overtakes it
+	if a.Returned(step.Limit) && a.Lease != nil {
+		step.Release(t, a.Lease)
+	} else {
+		a.Refused(t, step.Limit)
+	}
 }
 
 func failuresCostNothing(t T, h *Harness) {

@@ -47,17 +47,18 @@ type Hooks struct {
 	Skewed func(t T, ahead time.Duration) process.Process
 
 	// Pause suspends the service, as SIGSTOP does: connections stay open, nothing is answered, and
-	// clocks go on. Pause returns when the service has stopped: a process still answers for a moment
-	// after the signal was sent. Resume ends that; the service then executes what has arrived
-	// meanwhile.
+	// clocks go on, so leases expire. Pause returns when the service has stopped: a process still
+	// answers for a moment after the signal was sent. Resume ends that; the service then executes
+	// what has arrived meanwhile.
 	Pause, Resume func(t T)
 
 	// Down makes each request to the service fail at once, as on a port on which nobody listens. Up
-	// ends that. No data is lost.
+	// ends that. No data is lost: a service that keeps its data in memory goes on, while its
+	// Lockers' connections are broken and their dialers fail.
 	Down, Up func(t T)
 
 	// Restart stops the service and starts it again on its data, as an operator does. It returns
-	// when the service answers.
+	// when the service answers. A service that stores nothing loses all its data, as by Wipe.
 	Restart func(t T)
 
 	// Wipe makes the service lose all its data, tokens included. The service's clocks stay right.

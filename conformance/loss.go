@@ -24,12 +24,16 @@ var lossCases = []Case{
 			"still believes in its lease then is a second holder"},
 	{ID: "F48.1", Name: "deadline-counts-from-the-request", Run: deadlineFromRequest,
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
-		Why: "the service counts the TTL from the request; a holder that counts from the reply " +
-			"believes in its lease for too long"},
+		Why: "when another gets the lock, the holder's lease must be over: it isn't where the holder " +
+			"counts from the reply, or where the service ends the lease before the TTL is over"},
 	{ID: "F48.2", Name: "deadline-after-a-wait-counts-from-the-refresh", Run: deadlineAfterWait,
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "the lease of a waiter rests on the last refresh of its place; a holder that counts " +
 			"from the grant believes in its lease when another has the lock"},
+	{ID: "F48.3", Name: "late-reply-shortens-the-lease", Run: lateReplyShortens,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "where the service keeps a lock for longer than the TTL, such as in whole seconds, a " +
+			"holder that counts from the reply is found out only now and then"},
 	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
 		Why: "a holder that watches Done must be able to tell a release from a loss"},
 	{ID: "F50", Name: "lost-lease-says-so-at-once", Run: lostSaysSo,

@@ -39,11 +39,24 @@ type claim struct {
 
 func claims() []claim {
 	toy := func(d decorator) conformance.Harness { return toyHarness(flaws{}, d) }
+	often := func(d decorator) conformance.Harness { return toyHarness(flaws{pollsOften: true}, d) }
+	twice := func(d decorator) conformance.Harness { return toyHarness(flaws{asksFirst: true}, d) }
 	mem := memHarness
 	return []claim{
 		{"nothing", mem, func(*locker.Guarantees) {}, "M1", conformance.Passed},
 		{"no scope", mem, func(g *locker.Guarantees) { g.Scope = 0 }, "M1", conformance.Failed},
 		{"a scope without name", mem, func(g *locker.Guarantees) { g.Scope = 9 }, "M1", conformance.Failed},
+		{"tokens over a restart, and none that fence", toy, func(g *locker.Guarantees) {
+			g.Restart, g.Fencing = locker.RestartTokens, locker.FencingNone
+		}, "M1", conformance.Failed},
+		{"durable tokens by the clock", mem, func(g *locker.Guarantees) { g.Fencing = locker.FencingDurable }, "M1", conformance.Failed},
+		{"a TTL without clocks", mem, func(g *locker.Guarantees) { g.Clocks = locker.ClocksNone }, "M1", conformance.Failed},
+		{"a minority of one node", mem, func(g *locker.Guarantees) { g.Tolerance = locker.ToleranceMinority }, "M1", conformance.Failed},
+		{"a failover of one machine", toy, func(g *locker.Guarantees) { g.Exclusion = locker.ExclusionKernel }, "M1", conformance.Failed},
+		{"a network without round trips", mem, func(g *locker.Guarantees) { g.Scope = locker.ScopeNetwork }, "M1", conformance.Failed},
+		{"too many round trips", toy, func(g *locker.Guarantees) { g.RoundTrips = 5 }, "M3", conformance.Failed},
+		{"too few round trips", twice, func(*locker.Guarantees) {}, "M3", conformance.Failed},
+		{"no round trips", mem, func(*locker.Guarantees) {}, "M3", conformance.Skipped},
 		{"no expiry", mem, func(g *locker.Guarantees) { g.Expiry.By = 0 }, "M1", conformance.Failed},
 		{"too little: revocation", mem, func(g *locker.Guarantees) { g.Revocation = locker.RevocationUnseen }, "D37", conformance.Unclaimed},
 		{"too little: revocation at once", mem, func(g *locker.Guarantees) { g.Revocation = locker.RevocationRenewal }, "D37.1", conformance.Unclaimed},
@@ -52,6 +65,7 @@ func claims() []claim {
 		{"too much: leases survive", mem, func(g *locker.Guarantees) { g.Restart = locker.RestartLeases }, "E42.3", conformance.Failed},
 		{"too much: order", toy, func(g *locker.Guarantees) { g.Order = locker.OrderFIFO }, "B22.3", conformance.Failed},
 		{"too much: notices", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingNotify }, "B12.1", conformance.Failed},
+		{"too much: notices, of a waiter that polls often", often, func(g *locker.Guarantees) { g.Waiting = locker.WaitingNotify }, "B12.1", conformance.Failed},
 		{"too much: hand-off", toy, func(g *locker.Guarantees) { g.Waiting = locker.WaitingHandOff }, "B21", conformance.Failed},
 		{"too little: holder", mem, func(g *locker.Guarantees) { g.Inspection = locker.InspectionNone }, "J64", conformance.Unclaimed},
 		{"too little: queue", mem, func(g *locker.Guarantees) { g.Inspection = locker.InspectionHolder }, "J65", conformance.Unclaimed},

@@ -24,8 +24,8 @@ var ownershipCases = []Case{
 			"successor's lock"},
 	{ID: "D34.1", Name: "stale-renewal-on-the-service-is-refused", Run: staleRenewal,
 		Needs: locker.RevocationRenewal, Hooks: []Hook{HookRemove},
-		Why: "only the service knows that a lock has changed hands early; a renewal that doesn't " +
-			"name its owner succeeds on the successor's lock"},
+		Why: "only the service knows that a lock has changed hands early; a renewal or a release that " +
+			"doesn't name its owner changes the successor's lock"},
 	{ID: "D35", Name: "retried-release-spares-the-next-lease", Run: retriedRelease,
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a Release whose reply was lost is sent again; by then the same process may hold the " +

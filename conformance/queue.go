@@ -52,16 +52,25 @@ func fifo(t T, h *Harness) {
 		waiters = append(waiters, step.StartAcquire(t, h.OpenLocker(t), name))
 		h.WaitQueued(t, name, i+1)
 	}
-	for i, w := range waiters {
+	for i := range waiters {
 		step.Release(t, lease)
-		lease = w.Granted(t, step.Limit)
-		for j, later := range waiters[i+1:] {
-			if later.Returned(0) {
-				t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d", i+1+j, later, i)
-			}
-		}
+		lease = grantedInTurn(t, step.Limit, waiters, i)
 	}
 	step.Release(t, lease)
+}
+
+// grantedInTurn waits until waiter i has the lock, for up to d. It fails the case when a later one
+// has it. The earlier ones have had their turns.
+func grantedInTurn(t T, d time.Duration, waiters []*step.Attempt, i int) locker.Lease {
+	t.Helper()
+	step.FirstReturned(t, d, waiters[i:])
+	for j := i + 1; j < len(waiters); j++ {
+		if waiters[j].Returned(0) {
+			t.Fatalf("waiter %d: Acquire = %s, and it is the turn of waiter %d, which came before it: a waiter that "+
+				"polls has no place in a queue, and then Guarantees.Order is OrderNone", j, waiters[j], i)
+		}
+	}
+	return waiters[i].Granted(t, 0)
 }
 
 func deadWaiter(t T, h *Harness) {
@@ -142,9 +151,7 @@ func expiryHandsOver(t T, h *Harness) {
 	h.WaitQueued(t, name, 1)
 	two := step.StartAcquire(t, second, name)
 	h.WaitQueued(t, name, 2)
-	next := one.Granted(t, h.ExpiryLimit())
-	two.WantPending(t)
-	step.Release(t, next)
+	step.Release(t, grantedInTurn(t, h.ExpiryLimit(), []*step.Attempt{one, two}, 0))
 	step.Release(t, two.Granted(t, step.Limit))
 }
 

@@ -39,7 +39,8 @@ func sabotages() []sabotage {
 		{bug: "token is the client's clock", harness: toy(flaws{clientToken: true}), named: "E41.3"},
 		{bug: "token re-read from the server", harness: mem(rereadToken), named: "E43", others: "B12 E41 E41.1 E46 G55 J72 J73 J75 O3 P1 P4 P10 P12", perhaps: "P13"},
 
-		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1"},
+		{bug: "deadline from the reply's time", harness: toy(flaws{fromReply: true}), named: "F48.1", others: "F48.3"},
+		{bug: "deadline from the reply's time, and keys that outlast it", harness: toy(flaws{fromReply: true, keepsLonger: true}), named: "F48.3"},
 		{bug: "loss only by polling", harness: mem(onLease(pollLoss)), named: "F47",
 			others: "A6 A8 A10 C25 C32 C32.1 C32.3 D34.1 D37.1 D39a.2 E46 F47.1 F48.1 F48.2 F50 J72 J72.1 J72.2 J74 J75 P4"},
 		{bug: "TTL 0 means forever", harness: mem(onAcquire(lenient)), named: "B20", others: "P9"},
@@ -49,7 +50,7 @@ func sabotages() []sabotage {
 		{bug: "cancelled waiter leaves its place in the queue", harness: mem(onAcquire(leavePlace)), named: "B16", others: "A7 B13 B17 D39b P2", perhaps: "P5 P6"},
 		{bug: "cancelled waiter keeps the lock it won", harness: mem(onAcquire(keepWon)), named: "B17", perhaps: "P5 P6"},
 		{bug: "Release gives up when its context is cancelled", harness: mem(onLease(giveUp)), named: "B19", others: "L3 P6"},
-		{bug: "two acquisitions on one session both hold", harness: toy(flaws{sessionOwner: true}), named: "A2", others: "C32.2 D35 D39 G53 G54 J73.1 J77 O3 P1",
+		{bug: "two acquisitions on one session both hold", harness: toy(flaws{sessionOwner: true}), named: "A2", others: "C32.2 D35 D39 D39a.5 G53 G54 J73.1 J77 O3 P1",
 			perhaps: "E44 L2 P2 P3 P5 P6 P13"},
 
 		{bug: "ErrHeld reported as success", harness: mem(onAcquire(heldAsSuccess)), named: "A3", others: refusals + " L1 L2 L3 L3.2 O1 O2 O3 O4 O5 P1 P2 P3 P4 P5 P7 P10 P12 P13",

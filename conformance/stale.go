@@ -78,8 +78,22 @@ func staleRenewal(t T, h *Harness) {
 		t.Errorf("Renew of a lock that somebody else has = %v, want ErrLost", err)
 	}
 	step.LostWithin(t, h.Slack, stale)
+	wantSpared(t, successor, third, "renewal")
 	step.Close(t, l) // so that its clean-up is done
+	wantSpared(t, successor, third, "release, with which it cleans up,")
 	step.WantLive(t, successor, third)
 	step.Release(t, successor)
 	step.WantFree(t, third, name)
+}
+
+// wantSpared fails the case if another Locker gets the successor's lock after a request of the
+// former holder.
+func wantSpared(t T, successor locker.Lease, other locker.Locker, request string) {
+	t.Helper()
+	lease, err := step.Try(t, other, successor.Name())
+	if err != nil {
+		return // step.WantLive judges the error
+	}
+	step.Release(t, lease)
+	t.Fatalf("the former holder's %s has freed its successor's lock: want it to compare the owner", request)
 }

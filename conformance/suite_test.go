@@ -104,7 +104,7 @@ func TestEveryGuaranteeIsNeeded(t *testing.T) {
 		"Backend":    "a name",
 		"Scope":      "the harness decides which processes and machines there are: D38, E40.1 and G54 use them",
 		"Exclusion":  "seen when servers fail, in the backends' packs",
-		"RoundTrips": "counted by a benchmark",
+		"RoundTrips": "a price, which can't be required: M3 counts them",
 		"Cost":       "an opinion",
 		"Because":    "a text for people",
 	}

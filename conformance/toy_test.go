@@ -44,10 +44,13 @@ type flaws struct {
 	equalTokens bool
 
 	fromReply   bool // the deadline counts from the reply's time
+	keepsLonger bool // no flaw: a key outlasts its TTL by keptLonger
 	forever     bool // the TTL is not sent
 	clientClock bool // keys expire by the clocks of clients, which differ by skew
 	clientToken bool // tokens are the time of the client's clock
 
+	asksFirst    bool // an acquire takes two round trips
+	pollsOften   bool // a waiter asks again after a few milliseconds
 	sessionOwner bool // the owner is the client's, not the acquisition's
 	impatient    bool // a renewal that fails is a loss
 	trusting     bool // a renewal that fails is ignored
@@ -77,6 +80,8 @@ type flaws struct {
 // skew is how far a clock is wrong: every second clock is fast, the others are slow.
 const skew = 100 * time.Millisecond
 
+const keptLonger = 200 * time.Millisecond
+
 type key struct {
 	owner   string
 	link    *toyLink
@@ -102,6 +107,9 @@ func (s *toy) get(name string, now time.Time) *key {
 func (s *toy) set(name, owner string, link *toyLink, ttl time.Duration, now time.Time) {
 	if s.flaws.forever || s.flaws.noTTL || s.flaws.leaksSlots && isSlot(name) {
 		ttl = 1e6 * time.Hour
+	}
+	if s.flaws.keepsLonger {
+		ttl += keptLonger
 	}
 	s.keys[name] = &key{owner: owner, link: link, ttl: ttl, expires: now.Add(ttl)}
 }
@@ -237,6 +245,9 @@ func (s *toy) guarantees() locker.Guarantees {
 		// The slack is the longest pause of a poll.
 		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond},
 		Revocation: locker.RevocationRenewal, Restart: locker.RestartLeases, Inspection: locker.InspectionNone, Break: locker.BreakRenewal, RoundTrips: 1, Cost: locker.CostNone,
+	}
+	if s.flaws.keepsLonger {
+		g.Expiry.Slack += keptLonger
 	}
 	if s.flaws.noTTL {
 		g.Expiry, g.Revocation = locker.Expiry{By: locker.ExpiryConnection}, locker.RevocationUnseen

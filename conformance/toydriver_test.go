@@ -147,6 +147,9 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	var r reply
 	l.clear = false
 	request := func(now time.Time) { r.token, r.ok = l.d.server.acquire(l.name, l.owner, l.d.link, l.ttl, now) }
+	if l.d.server.flaws.asksFirst {
+		_ = l.d.call(ctx, l.ttl, func(time.Time) {}) // its answer is of no interest
+	}
 	sent := driver.Stamp()
 	err := l.d.call(ctx, l.ttl, request)
 	if err != nil && l.d.server.flaws.repeats {
@@ -160,7 +163,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, err
 	case !r.ok:
 		l.clear = true
-		return driver.Grant{}, &driver.HeldError{RetryAfter: 100 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{RetryAfter: l.d.server.pollPause()}
 	}
 	l.extend(sent)
 	return driver.Grant{Token: r.token, Base: sent, TTL: l.ttl}, nil
@@ -175,6 +178,13 @@ func (l *toyLock) Release(ctx context.Context) error {
 		l.d.renewers.Go(l.renewOn)
 	}
 	return err
+}
+
+func (s *toy) pollPause() time.Duration {
+	if s.flaws.pollsOften {
+		return time.Millisecond
+	}
+	return 100 * time.Millisecond
 }
 
 // renewOn renews until the driver is closed.

@@ -62,7 +62,9 @@ func waiterWakes(t T, h *Harness) {
 
 // waiterIsNotified compares the median of some hand-offs with what polling takes: in the time for
 // which the lock is held here, a waiter that polls has slowed down to longer pauses than the limit.
+// One that polls with short pauses is fast enough, and is found by its requests.
 func waiterIsNotified(t T, h *Harness) {
+	const held, questions = 400 * time.Millisecond, 2
 	l, other, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
 	before := time.Now()
 	for range 10 {
@@ -71,11 +73,13 @@ func waiterIsNotified(t T, h *Harness) {
 	// Ten acquisitions without contention are added for services that are far away.
 	limit := min(50*time.Millisecond, h.Slack) + time.Since(before)
 	var handOffs []time.Duration
+	var asked, idle []int64
 	for range 7 { // a waiter that polls is lucky now and then
 		lease := step.Acquire(t, l, name)
 		waiter := step.StartAcquire(t, other, name)
+		h.WaitQueued(t, name, 1)
 		// A waiter that polls must have slowed down to long pauses.
-		step.Pass(t, 400*time.Millisecond)
+		asked = append(asked, h.requestsIn(t, held))
 		waiter.WantPending(t)
 		released := time.Now()
 		step.Release(t, lease)
@@ -83,10 +87,27 @@ func waiterIsNotified(t T, h *Harness) {
 		handOffs = append(handOffs, time.Since(released))
 		step.Release(t, next)
 	}
+	for range 3 {
+		lease := step.Acquire(t, l, name)
+		idle = append(idle, h.requestsIn(t, held)) // what keeps sessions alive
+		step.Release(t, lease)
+	}
 	slices.Sort(handOffs)
 	if median := handOffs[len(handOffs)/2]; median > limit {
-		t.Errorf("hand-offs took %v, want a median below %v", handOffs, limit)
+		t.Errorf("hand-offs took %v, want a median below %v: does the waiter poll?", handOffs, limit)
 	}
+	slices.Sort(asked)
+	if median := asked[len(asked)/2]; median > slices.Max(idle)+questions {
+		t.Errorf("in %v with a waiter the service got %v requests, and %v without one: the waiter polls", held, asked, idle)
+	}
+}
+
+// requestsIn counts the requests in d. Without the hook Requests there are none.
+func (h *Harness) requestsIn(t T, d time.Duration) int64 {
+	t.Helper()
+	before := h.requests(t)
+	step.Pass(t, d)
+	return h.requests(t) - before
 }
 
 func badArguments(t T, h *Harness) {

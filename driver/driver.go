@@ -46,7 +46,7 @@
 //     once it was returned: a driver moves a lock only to something whose expiry was restarted
 //     later, and where that isn't possible, it calls lost.
 //  5. TTL is what is in force: at least what was asked for, more where the service rounds up, and
-//     never less.
+//     never less. It is never longer than the service keeps the lock.
 //  6. Only Acquire creates. Renew and a late Release must not bring back a lock that was released
 //     or lost, so they change only what still has their owner. A driver reports a lost place in the
 //     queue by lost; the engine then begins a new acquisition, and the caller's wait goes on.
@@ -140,8 +140,8 @@ type Lock interface {
 	//   - [ErrQueued]: the acquisition has its place in the service's queue, or takes it with the
 	//     next call. The next call blocks until the grant;
 	//   - a [*HeldError], or another error that matches [locker.ErrHeld]: the acquisition has left
-	//     nothing that keeps anybody out. The engine calls again, after about RetryAfter or
-	//     earlier;
+	//     nothing that keeps anybody out. The engine calls again, after a pause that RetryAfter
+	//     bounds;
 	//   - the service's error. Then nothing is known, and the acquisition fails.
 	//
 	// A request with NoWait gets one call, and must not queue.
@@ -174,8 +174,13 @@ var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 
 // HeldError is the error of an Acquire that found the lock held and left nothing in the service's
 // queue. It matches [locker.ErrHeld].
+//
+// RetryAfter bounds the pause before the engine asks again. The pause is 5 ms at first and doubles
+// with each answer, up to RetryAfter if that is longer, and to 320 ms at most. Each pause is
+// random, from half of that to one and a half times as long. So the longest one, which belongs to
+// the Slack of [locker.Expiry], is 3/2 of RetryAfter, and never more than 480 ms.
 type HeldError struct {
-	RetryAfter time.Duration // when to ask again; the engine may ask earlier
+	RetryAfter time.Duration
 }
 
 func (e *HeldError) Error() string {

@@ -34,8 +34,10 @@ func (a *attempt) examine() (validity, error) {
 	l.renewal.predatesGrant = l.renewal.running
 	e.mu.Unlock()
 	switch {
-	case g.Token <= 0 || g.TTL < l.req.TTL:
-		return valid, fmt.Errorf("the driver granted token %d for %v, of %v asked", g.Token, g.TTL, l.req.TTL)
+	case g.Token <= 0:
+		return valid, fmt.Errorf("the driver granted token %d: want one above 0, also with FencingNone", g.Token)
+	case g.TTL < l.req.TTL:
+		return valid, fmt.Errorf("the driver granted a TTL of %v: want the %v that was asked for, or more", g.TTL, l.req.TTL)
 	case valid.isStale(a.at, &w.req):
 		valid, err := e.verifyGrant(&a.call, l, valid)
 		a.at = Now()

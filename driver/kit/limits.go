@@ -39,6 +39,11 @@ func (t TTLBounds) Check(ttl time.Duration) error {
 // RoundUp rounds d up to whole units, for [driver.Grant]'s TTL and for the service. A holder that
 // counted less than the service would give up too early; a holder that counted more would believe
 // in its lease while the service lets another one in.
+//
+// Rounding isn't enough where the service's clock itself goes in units, such as one that ticks each
+// second: a key that is set for n units just before a tick ends almost one unit early. Ask such a
+// service for one unit more than the grant's TTL, and add that unit to the Slack of
+// [locker.Expiry].
 func (t TTLBounds) RoundUp(d time.Duration) time.Duration {
 	if t.Unit <= 1 || d%t.Unit <= 0 {
 		return d

@@ -19,6 +19,9 @@ func New(base string, client *http.Client) locker.Locker {
 	return driver.New(d, driver.Config{TTL: 30 * time.Second, Features: locker.FeatureTTL})
 }
 
+// pollPause is the usual pause of a waiter. The longest one is 3/2 of it: see driver.HeldError.
+const pollPause = 100 * time.Millisecond
+
 type storeDriver struct {
 	base   string
 	client *http.Client
@@ -28,7 +31,7 @@ func (d *storeDriver) Guarantees() locker.Guarantees {
 	return locker.Guarantees{
 		Backend: "example", Scope: locker.ScopeNetwork, Tolerance: locker.ToleranceNone, Exclusion: locker.ExclusionSingleNode,
 		Fencing: locker.FencingUntilDataLoss, Clocks: locker.ClocksSpeed, Order: locker.OrderNone, Waiting: locker.WaitingPolled,
-		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: 500 * time.Millisecond}, // the longest pause between polls
+		Expiry:     locker.Expiry{By: locker.ExpiryKey, TTL: true, Slack: pollPause * 3 / 2}, // a waiter has just asked when the lock expires
 		Revocation: locker.RevocationRenewal, Restart: locker.RestartNothing, Inspection: locker.InspectionNone, Break: locker.BreakNone, RoundTrips: 1, Cost: locker.CostLow,
 	}
 }
@@ -96,7 +99,8 @@ type lock struct {
 	doubt bool // the store may have the key, or get it by a request whose answer is missing
 }
 
-// Acquire asks once. When the lock is held, the engine asks again in about RetryAfter.
+// Acquire asks once. When the lock is held, the engine asks again in about
+// RetryAfter, at first earlier.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	l.doubt = true
 	sent := driver.Stamp()
@@ -105,7 +109,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		return driver.Grant{}, err
 	}
 	if l.doubt = answers[0] != 0; !l.doubt {
-		return driver.Grant{}, &driver.HeldError{RetryAfter: 100 * time.Millisecond}
+		return driver.Grant{}, &driver.HeldError{RetryAfter: pollPause}
 	}
 	return driver.Grant{Token: answers[0], Base: sent, TTL: l.ttl}, nil
 }
