@@ -3,7 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
@@ -15,18 +15,22 @@ import (
 func severalGivenUp(t T, h *Harness) {
 	l, other, names := h.OpenLocker(t), h.OpenLocker(t), several(t, 3)
 	held := step.Acquire(t, other, names[1])
-	for _, give := range []func() (context.Context, context.CancelFunc){
-		func() (context.Context, context.CancelFunc) {
-			return context.WithTimeout(t.Context(), h.short()+h.Settle)
-		},
-		func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(t.Context())
-			stop := time.AfterFunc(h.short(), cancel)
-			return ctx, func() { stop.Stop(); cancel() }
-		},
-	} {
-		ctx, cancel := give()
-		_, err := locker.AcquireAll(ctx, l, locker.Names(names...)...)
+	for _, cancels := range []bool{false, true} {
+		ctx, cancel := context.WithTimeout(t.Context(), h.short()+h.Settle)
+		if cancels {
+			ctx, cancel = context.WithCancel(t.Context())
+		}
+		ended := make(chan error, 1)
+		go func() {
+			_, err := locker.AcquireAll(ctx, l, locker.Names(names...)...)
+			ended <- err
+		}()
+		if cancels {
+			waitHeld(t, other, names[0])
+			step.Pass(t, h.short())
+			cancel()
+		}
+		err := step.MustReturn(t, step.Limit, "AcquireAll", func() error { return <-ended })
 		wantLockOf(t, "AcquireAll", err, names[1], ctx.Err())
 		cancel()
 		step.FreeWithin(t, h.RemovalLimit(), other, names[0])
@@ -35,6 +39,19 @@ func severalGivenUp(t T, h *Harness) {
 	step.Release(t, held)
 	step.FreeWithin(t, h.RemovalLimit(), other, names[1])
 	h.WaitNoResidue(t)
+}
+
+// waitHeld waits until a call for several locks has one of them, while it waits for another.
+func waitHeld(t T, other locker.Locker, name string) {
+	t.Helper()
+	step.Eventually(t, step.Limit, func() error {
+		lease, err := step.Try(t, other, name)
+		if err == nil {
+			step.Release(t, lease)
+			return fmt.Errorf("lock %q is free while a call for several locks waits for another", name)
+		}
+		return nil
+	})
 }
 
 func severalFailed(t T, h *Harness) {
@@ -65,14 +82,7 @@ func lostOnTheWay(t T, h *Harness) {
 		leases, _ := locker.AcquireAll(ctx, l, wants...)
 		got <- leases
 	}()
-	step.Eventually(t, step.Limit, func() error { // it has the first lock
-		lease, err := step.Try(t, other, names[0])
-		if err == nil {
-			step.Release(t, lease)
-			return errors.New("the first of two locks is free while the second is waited for")
-		}
-		return nil
-	})
+	waitHeld(t, other, names[0])
 	h.WaitQueued(t, names[1], 1)
 	var next *step.Attempt // AcquireAll, which asks for the lock again, must not be before it
 	if h.guarantees.Order >= locker.OrderQueue {
