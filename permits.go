@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 )
 
 const (
@@ -27,8 +26,9 @@ const (
 //
 // Each call says for itself how many permits there are. Nothing is stored, so n may change from one
 // version of a program to the next: with two values at the same time there are never more than the
-// larger one, and a call with the smaller one gets slots up to that. n must be from 1 to
-// [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
+// larger one, and a call with the smaller one gets slots up to that. All wait in one line: behind a
+// call with a smaller n, others wait also while a slot is free that it may not have. n must be from
+// 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
 //
 // The lock called name is another lock, which no permit excludes. A program that changes from the
 // lock to permits must use another name while older versions run.
@@ -36,9 +36,9 @@ const (
 // A permit costs one request, as a lock does, if the first slot that is asked for is free, and two
 // if it is held and the second one is free. Other callers wait in a line, which is a lock too, in
 // the order of the backend ([Guarantees.Order]). The first of the line waits for up to four slots,
-// and asks for up to 32 others after 25 ms and then four times a second. If a process in the line
-// dies, those after it wait until its place is over, as for a lock. ctx covers the waiting alone.
-// If the call fails, all that it got is released.
+// after 5 s for the next four, and asks for up to 32 others after 25 ms and then four times a
+// second. If a process in the line dies, those after it wait until its place is over, as for a
+// lock. ctx covers the waiting alone. If the call fails, all that it got is released.
 //
 // On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes
 // from [WithLease] of permits, the error is [ErrHeldByCaller] only if these permits are on all slots.
@@ -132,88 +132,16 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
 // acquire asks for two slots, and then waits in the line. If this process already waits for a
-// permit of this name, it only waits in the line.
+// permit of this name, it only waits in the line, unless it may have all the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
-	if hint.waiting.Load() == 0 {
-		for _, slot := range p.shuffled()[:min(2, p.n)] {
-			lease, err := p.try(ctx, []int{slot})
-			if err == nil || !errors.Is(err, ErrHeld) {
-				return lease, err
-			}
+	if hint.waiting.Load() == 0 || hasPermit(ctx) {
+		lease, err := p.tryTwo(ctx)
+		if err == nil || !errors.Is(err, ErrHeld) || errors.Is(err, ErrHeldByCaller) {
+			return lease, err
 		}
 	}
 	hint.waiting.Add(1)
 	defer hint.waiting.Add(-1)
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
-}
-
-// tryAll asks for one slot, and then for eight at a time, until one is free.
-func (p *permits) tryAll(ctx context.Context) (Lease, error) {
-	const most = 8
-	left, batch := p.shuffled(), 1
-	for {
-		batch = min(batch, len(left))
-		lease, err := p.try(ctx, left[:batch])
-		if left = left[batch:]; err == nil || !errors.Is(err, ErrHeld) || len(left) == 0 {
-			return lease, err
-		}
-		batch = most
-	}
-}
-
-// shuffled returns all slots: the one that this process had last, and the others at random.
-func (p *permits) shuffled() []int {
-	slots := rand.Perm(p.n)
-	for i := range slots {
-		slots[i]++
-	}
-	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.n {
-		for i, slot := range slots {
-			if slot == last {
-				slots[0], slots[i] = slots[i], slots[0]
-			}
-		}
-	}
-	return slots
-}
-
-// try asks for slots at the same time, without waiting. If several are free, it gives back all but
-// one, which takes one more round trip. The error matches ErrHeld only if all are held.
-func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
-	var got Lease
-	var failed, held error
-	answers := askSideBySide(ctx, len(slots), func(i int) (Lease, error) { return p.ask(ctx, slots[i], NoWait()) })
-	var spare []Lease
-	for _, a := range answers {
-		switch {
-		case a.err == nil && got == nil:
-			got = a.lease
-		case a.err == nil:
-			spare = append(spare, a.lease)
-		case !errors.Is(a.err, ErrHeld):
-			failed = a.err
-		case held == nil || errors.Is(held, ErrHeldByCaller): // ErrHeldByCaller is the answer only if each slot has it
-			held = a.err
-		}
-	}
-	if len(spare) > 0 {
-		releaseAll(ctx, spare)
-	}
-	switch {
-	case got != nil:
-		return got, nil
-	case failed != nil:
-		return nil, failed
-	}
-	return nil, held
-}
-
-func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, error) {
-	opts := append(p.opts[:len(p.opts):len(p.opts)], more...)
-	lease, err := acquire(ctx, p.l, p.name, append(opts, onSlot(slot)))
-	if err != nil {
-		return nil, err
-	}
-	return permit{lease, slot}, nil
 }

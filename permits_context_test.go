@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -48,4 +49,79 @@ func TestPermitOfALockerThatIgnoresItsContext(t *testing.T) {
 			t.Errorf("%d slots were granted when the context was over, want at most one", n)
 		}
 	})
+}
+
+// A caller that has all slots must not wait in the line: the first there may wait for the caller.
+func TestPermitsThatAreTheCallersOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l, other := openMem(t, s), openMem(t, s)
+		for what, waiting := range map[string]locker.Locker{"this Locker": l, "another Locker": other} {
+			for n := 1; n <= 2*queuesOfTheFirst; n++ {
+				ctx, held := withPermits(t, l, n, n)
+				first := startPermit(t.Context(), waiting, n)
+				synctest.Wait()
+				limited, cancel := context.WithTimeout(ctx, time.Minute)
+				before := s.Requests()
+				lease, err := locker.AcquirePermit(limited, l, "job", n)
+				cancel()
+				if lease != nil || !errors.Is(err, locker.ErrHeldByCaller) || s.Requests() != before {
+					t.Errorf("%d permits, %s waits: %v, %v with %d requests, want ErrHeldByCaller without one",
+						n, what, lease, err, s.Requests()-before)
+				}
+				release(t, held...)
+				release(t, (<-first).lease)
+				synctest.Wait() // what else it was granted is given back
+			}
+		}
+	})
+}
+
+// That the caller has one slot itself is not the answer if others have the rest.
+func TestPermitsOfTheCallerAndOfOthers(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l, other := openMem(t, s), openMem(t, s)
+		for _, n := range []int{2, 3, 12} {
+			for range 30 {
+				ctx, held := withPermits(t, l, n, n-1)
+				held = append(held, tryPermit(t, other, n))
+				_, err := locker.TryAcquirePermit(ctx, l, "job", n)
+				wantErr(t, "TryAcquirePermit", err, "job", locker.ErrHeld)
+				if errors.Is(err, locker.ErrHeldByCaller) {
+					t.Fatalf("%d permits: %v, want no ErrHeldByCaller: another Locker has one", n, err)
+				}
+				release(t, held...)
+			}
+		}
+	})
+}
+
+// A wait that runs out of time is one for permits that are held, whatever is under way at that moment.
+func TestPermitTimeOut(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		link := membackend.NewLink()
+		l, other := openMem(t, s, membackend.WithLink(link)), openMem(t, s)
+		link.Delay(30*time.Millisecond, 20*time.Millisecond)
+		_, held := withPermits(t, other, 2*queuesOfTheFirst, 2*queuesOfTheFirst)
+		for wait := time.Second; wait < 1500*time.Millisecond; wait += 10 * time.Millisecond {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			_, err := locker.AcquirePermit(ctx, l, "job", 2*queuesOfTheFirst)
+			cancel()
+			wantErr(t, wait.String(), err, "job", locker.ErrHeld, context.DeadlineExceeded)
+		}
+		time.Sleep(time.Second) // requests are on their way
+		release(t, held...)
+	})
+}
+
+// withPermits acquires k of n permits of job, and returns a context that comes from all of them.
+func withPermits(t *testing.T, l locker.Locker, n, k int) (context.Context, []locker.Lease) {
+	t.Helper()
+	ctx, held := t.Context(), make([]locker.Lease, k)
+	for i := range held {
+		held[i] = tryPermit(t, l, n)
+		inner, cancel := locker.WithLease(ctx, held[i])
+		t.Cleanup(cancel)
+		ctx = inner
+	}
+	return ctx, held
 }

@@ -14,6 +14,7 @@ const (
 	looksAtOnce  = 32                    // other slots that it asks for in each round
 	firstLook    = 25 * time.Millisecond // where permits come and go fast, one of the queues is faster
 	lookEvery    = 250 * time.Millisecond
+	queueFor     = 5 * time.Second // in the same queues
 )
 
 // standInLine waits for the line, and then for a slot.
@@ -31,11 +32,26 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	over := make(chan struct{})
 	defer close(over)
 	watch([]Lease{line}, over, func(err error) { cancel(&lostOnTheWay{err}) })
-	lease, err := p.waitForSlot(ctx, waiting, cancel)
+	lease, err := p.waitForSlot(ctx, waiting)
 	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && errors.As(why, new(*lostOnTheWay)) {
 		return nil, why
 	}
 	return lease, err
+}
+
+var errNextQueues = errors.New("it is time for the queues of other slots") // no caller sees it
+
+// waitForSlot waits in the queues of a few slots, and then in those of the next ones. On a slot that
+// it only looks at, calls that don't wait could pass it without end.
+func (p *permits) waitForSlot(ctx, waiting context.Context) (Lease, error) {
+	slots, k := p.shuffled(), min(queuesAtOnce, p.n)
+	for {
+		lease, err := p.waitInQueues(ctx, waiting, slots[:k], slots[k:])
+		if err != errNextQueues { //nolint:errorlint // never wrapped
+			return lease, err
+		}
+		slots = slices.Concat(slots[k:], slots[:k])
+	}
 }
 
 // slotWait is how the first in the line waits: in the queues of a few slots at the same time. At
@@ -54,13 +70,13 @@ type slotWait struct {
 	err     error       // why the wait has failed
 }
 
-// waitForSlot returns when all its calls have returned, and grants that nobody wants are being
+// waitInQueues returns when all its calls have returned, and grants that nobody wants are being
 // released.
-func (p *permits) waitForSlot(ctx, waiting context.Context, cancel context.CancelCauseFunc) (lease Lease, err error) {
-	slots := p.shuffled()
-	k := min(queuesAtOnce, p.n)
-	w := &slotWait{p: p, ctx: ctx, waiting: waiting, queues: k, answers: make(chan answer, k), others: slots[k:]}
-	for _, slot := range slots[:k] {
+func (p *permits) waitInQueues(ctx, waiting context.Context, slots, others []int) (lease Lease, err error) {
+	waiting, cancel := context.WithCancel(waiting)
+	k := len(slots)
+	w := &slotWait{p: p, ctx: ctx, waiting: waiting, queues: k, answers: make(chan answer, k), others: slices.Clone(others)}
+	for _, slot := range slots {
 		go func() {
 			var a answer
 			defer func() { w.answers <- a }()
@@ -83,11 +99,15 @@ func (p *permits) waitForSlot(ctx, waiting context.Context, cancel context.Cance
 
 // wait returns when there is a grant or an error, or nothing is left to wait for.
 func (w *slotWait) wait() {
-	var next <-chan time.Time
+	var next, move <-chan time.Time
 	if len(w.others) > 0 {
 		timer := time.NewTimer(firstLook)
 		defer timer.Stop()
 		w.next, next = timer, timer.C
+		// Not shortly before the time is up: then the slots must have answered.
+		if until, limited := w.waiting.Deadline(); !limited || time.Until(until) > 2*queueFor {
+			move = time.After(queueFor)
+		}
 	}
 	for w.won == nil && w.err == nil && (len(w.noted) < w.queues || w.next != nil) {
 		var over <-chan struct{}
@@ -99,6 +119,8 @@ func (w *slotWait) wait() {
 			w.note(a)
 		case <-next:
 			w.look()
+		case <-move:
+			w.fail(errNextQueues)
 		case <-over:
 			w.fail(w.overBy())
 		}
@@ -145,8 +167,8 @@ func (w *slotWait) fail(err error) {
 
 // finish waits for the calls that have not returned yet. A grant that comes with that is used, if
 // there is no other.
-func (w *slotWait) finish(cancel context.CancelCauseFunc) {
-	cancel(nil)
+func (w *slotWait) finish(cancel context.CancelFunc) {
+	cancel()
 	for len(w.noted) < w.queues {
 		w.note(<-w.answers)
 	}
@@ -167,6 +189,7 @@ func (w *slotWait) look() {
 		w.won = lease
 	case errors.Is(err, ErrHeldByCaller) && k == len(w.others): // they are all the caller's own
 		w.next = nil
+	case w.waiting.Err() != nil: // those that wait know what that means: a look without an answer doesn't match ErrHeld
 	case !errors.Is(err, ErrHeld):
 		w.fail(err)
 	}

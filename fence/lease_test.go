@@ -3,6 +3,7 @@ package fence_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -127,5 +128,40 @@ func TestMemoryClaimFrom(t *testing.T) {
 	}
 	if token, err := m.ClaimFrom(ctx, "a"); token != 0 || !errors.Is(err, fence.ErrStale) {
 		t.Errorf("ClaimFrom of a stale lease = %v, %v, want 0, ErrStale", token, err)
+	}
+}
+
+// Each slot has tokens of its own, and so has the lock of that name: none may be claimed with the token of another.
+func TestTokenFromPermits(t *testing.T) {
+	l := newLocker(t)
+	outer, lock := withLease(t, t.Context(), l, "job")
+	var leases []locker.Lease
+	only, all := make([]context.Context, 3), outer
+	for i := range 2 {
+		lease, err := locker.TryAcquirePermit(t.Context(), l, "job", 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, lease)
+		alone, cancel := locker.WithLease(t.Context(), lease)
+		t.Cleanup(cancel)
+		only[locker.Slot(lease)] = alone
+		all, cancel = locker.WithLease(all, leases[i])
+		t.Cleanup(cancel)
+	}
+	for _, lease := range leases {
+		slot := locker.Slot(lease)
+		own, others := fmt.Sprintf("job/%d", slot), fmt.Sprintf("job/%d", 3-slot)
+		wantToken(t, only[slot], own, lease.Token())
+		wantToken(t, only[slot], "tape", lease.Token())
+		wantToken(t, only[slot], "job/17/tape", lease.Token())
+		wantNoToken(t, only[slot], "job", fence.ErrNoLease, own)
+		wantNoToken(t, only[slot], others, fence.ErrNoLease, own)
+		wantToken(t, all, own, lease.Token())
+	}
+	wantToken(t, all, "job", lock.Token())
+	wantNoToken(t, all, "tape", fence.ErrAmbiguousLease, `"job/1"`, `"job/2"`)
+	for _, lease := range leases {
+		_ = lease.Release(t.Context())
 	}
 }

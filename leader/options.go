@@ -24,6 +24,9 @@ type overstay struct {
 	f     func() // nil: nobody wants to know
 }
 
+// longestPause is as good as for ever, and can be doubled without an overflow.
+const longestPause = 100 * 365 * 24 * time.Hour
+
 func newConfig(opts []Option) config {
 	c := config{rest: time.Second}
 	c.backoff.min, c.backoff.max = 100*time.Millisecond, 10*time.Second
@@ -58,7 +61,7 @@ func Rest(d time.Duration) Option {
 		if d < 0 {
 			c.fail("rest of %v: want a time, such as 1s, or 0", d)
 		}
-		c.rest = d
+		c.rest = min(d, longestPause)
 	}
 }
 
@@ -70,7 +73,7 @@ func Backoff(shortest, longest time.Duration) Option {
 		if shortest <= 0 || longest < shortest {
 			c.fail("back-off from %v to %v: want positive times, such as 100ms and 10s", shortest, longest)
 		}
-		c.backoff.min, c.backoff.max = shortest, longest
+		c.backoff.min, c.backoff.max = min(shortest, longestPause), min(longest, longestPause)
 	}
 }
 

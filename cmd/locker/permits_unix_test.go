@@ -73,3 +73,12 @@ func TestPermitsThatAreHeldAround(t *testing.T) {
 		t.Errorf("a permit below the lock of its name: code %d, stderr %q", code, stderr)
 	}
 }
+
+// A slot belongs to the name of its own run.
+func TestSlotOfARunAround(t *testing.T) {
+	me := self(t)
+	code, stdout, stderr := runToEnd(t, fileEnv(t), "run", "--permits", "2", "x", "--", me, "run", "y", "--", "sh", "-c", `echo "$LOCKER_NAME ${LOCKER_SLOT-none}"`)
+	if code != 0 || stdout != "y none\n" {
+		t.Errorf("a lock below a permit: code %d, stdout %q, stderr %q, want no slot", code, stdout, stderr)
+	}
+}

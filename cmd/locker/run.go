@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -140,9 +142,9 @@ func (r *runner) run() (err error) {
 	cmd := exec.Command(path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Env = append(os.Environ(), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.subject()))
+	cmd.Env = append(withoutSlot(os.Environ()), "LOCKER_NAME="+r.name, "LOCKER_TOKEN="+lease.Token().String(), envHeld+"="+addHeld(r.url, r.subject()))
 	if r.permits > 0 {
-		cmd.Env = append(cmd.Env, "LOCKER_SLOT="+strconv.Itoa(locker.Slot(lease)))
+		cmd.Env = append(cmd.Env, envSlot+strconv.Itoa(locker.Slot(lease)))
 	}
 	reported, err := r.supervise(cmd, lease)
 	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as
@@ -155,4 +157,11 @@ func (r *runner) run() (err error) {
 		return exit
 	}
 	return err
+}
+
+const envSlot = "LOCKER_SLOT="
+
+// withoutSlot leaves out the slot of a locker run around this one, which belongs to that one's name.
+func withoutSlot(env []string) []string {
+	return slices.DeleteFunc(env, func(entry string) bool { return strings.HasPrefix(entry, envSlot) })
 }

@@ -1,0 +1,121 @@
+package locker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/fencedlock/locker/internal/leasectx"
+)
+
+// How a call asks for slots without waiting.
+
+// hasPermit reports whether ctx comes from a permit, of whatever name: decorators change names.
+func hasPermit(ctx context.Context) bool {
+	return slices.ContainsFunc(leasectx.All[Lease](ctx), func(l Lease) bool { return Slot(l) > 0 })
+}
+
+// tryTwo asks for two slots, one after the other. Slots that are the caller's own don't count, and
+// cost no request. If there are no others, the error matches ErrHeldByCaller: in the line the caller
+// could wait for somebody who waits for one of them.
+func (p *permits) tryTwo(ctx context.Context) (Lease, error) {
+	var held error
+	asked := 0
+	for _, slot := range p.shuffled() {
+		lease, err := p.try(ctx, []int{slot})
+		if err == nil || !errors.Is(err, ErrHeld) {
+			return lease, err
+		}
+		held = heldError(held, err)
+		if !errors.Is(err, ErrHeldByCaller) {
+			asked++
+		}
+		if asked == 2 {
+			break
+		}
+	}
+	return nil, held
+}
+
+// tryAll asks for one slot, and then for eight at a time, until one is free.
+func (p *permits) tryAll(ctx context.Context) (Lease, error) {
+	const most = 8
+	left, batch := p.shuffled(), 1
+	var held error
+	for len(left) > 0 {
+		batch = min(batch, len(left))
+		lease, err := p.try(ctx, left[:batch])
+		if err == nil || !errors.Is(err, ErrHeld) {
+			return lease, err
+		}
+		held = heldError(held, err)
+		left, batch = left[batch:], most
+	}
+	return nil, held
+}
+
+// heldError is the error of slots that are held: held is that of some, and err that of another.
+// ErrHeldByCaller is the answer only if each slot has it.
+func heldError(held, err error) error {
+	if held == nil || errors.Is(held, ErrHeldByCaller) {
+		return err
+	}
+	return held
+}
+
+// shuffled returns all slots: the one that this process had last, and the others at random.
+func (p *permits) shuffled() []int {
+	slots := rand.Perm(p.n)
+	for i := range slots {
+		slots[i]++
+	}
+	if last := int(hintOf(p.name).last.Swap(0)); last > 0 && last <= p.n {
+		for i, slot := range slots {
+			if slot == last {
+				slots[0], slots[i] = slots[i], slots[0]
+			}
+		}
+	}
+	return slots
+}
+
+// try asks for slots at the same time, without waiting. If several are free, it gives back all but
+// one, which takes one more round trip. The error matches ErrHeld only if all are held.
+func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
+	var got Lease
+	var failed, held error
+	answers := askSideBySide(ctx, len(slots), func(i int) (Lease, error) { return p.ask(ctx, slots[i], NoWait()) })
+	var spare []Lease
+	for _, a := range answers {
+		switch {
+		case a.err == nil && got == nil:
+			got = a.lease
+		case a.err == nil:
+			spare = append(spare, a.lease)
+		case !errors.Is(a.err, ErrHeld):
+			failed = a.err
+		default:
+			held = heldError(held, a.err)
+		}
+	}
+	if len(spare) > 0 {
+		releaseAll(ctx, spare)
+	}
+	switch {
+	case got != nil:
+		return got, nil
+	case failed != nil:
+		return nil, failed
+	}
+	return nil, held
+}
+
+func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, error) {
+	opts := append(p.opts[:len(p.opts):len(p.opts)], more...)
+	lease, err := acquire(ctx, p.l, p.name, append(opts, onSlot(slot)))
+	if err != nil {
+		return nil, err
+	}
+	return permit{lease, slot}, nil
+}
