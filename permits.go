@@ -152,14 +152,26 @@ func (p *permits) acquire(ctx context.Context) (Lease, error) {
 func (p *permits) tryAll(ctx context.Context) (Lease, error) {
 	const most = 8
 	left, batch := p.shuffled(), 1
-	for {
+	var held error
+	for len(left) > 0 {
 		batch = min(batch, len(left))
 		lease, err := p.try(ctx, left[:batch])
-		if left = left[batch:]; err == nil || !errors.Is(err, ErrHeld) || len(left) == 0 {
+		if err == nil || !errors.Is(err, ErrHeld) {
 			return lease, err
 		}
-		batch = most
+		held = heldError(held, err)
+		left, batch = left[batch:], most
 	}
+	return nil, held
+}
+
+// heldError is the error of slots that are held: held is that of some, and err that of another. That
+// the caller has them itself is the answer only if it has them all.
+func heldError(held, err error) error {
+	if held == nil || errors.Is(held, ErrHeldByCaller) {
+		return err
+	}
+	return held
 }
 
 // shuffled returns all slots: the one that this process had last, and the others at random.
@@ -193,8 +205,8 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 			spare = append(spare, a.lease)
 		case !errors.Is(a.err, ErrHeld):
 			failed = a.err
-		case held == nil || errors.Is(held, ErrHeldByCaller): // ErrHeldByCaller is the answer only if each slot has it
-			held = a.err
+		default:
+			held = heldError(held, a.err)
 		}
 	}
 	if len(spare) > 0 {
