@@ -65,7 +65,8 @@ type slotWait struct {
 	answers chan answer // of these calls
 	noted   []answer    // those that have come
 	others  []int       // the slots that are looked at
-	next    *time.Timer // when that is due; nil: never
+	own     int         // how many of these the last looks have found to be the caller's own, one after the other
+	next    *time.Timer // when that is due; nil: there are no others
 	won     Lease       // the first grant
 	err     error       // why the wait has failed
 }
@@ -109,7 +110,7 @@ func (w *slotWait) wait() {
 			move = time.After(queueFor)
 		}
 	}
-	for w.won == nil && w.err == nil && (len(w.noted) < w.queues || w.next != nil) {
+	for w.won == nil && w.err == nil && (len(w.noted) < w.queues || w.own < len(w.others)) {
 		var over <-chan struct{}
 		if len(w.noted) == w.queues { // otherwise one of these calls says what the end of the context means
 			over = w.waiting.Done()
@@ -187,10 +188,14 @@ func (w *slotWait) look() {
 	switch {
 	case err == nil:
 		w.won = lease
-	case errors.Is(err, ErrHeldByCaller) && k == len(w.others): // they are all the caller's own
-		w.next = nil
+	case errors.Is(err, ErrHeldByCaller):
+		if w.own += k; w.own < len(w.others) {
+			w.next.Reset(0) // this look has cost no request
+		}
+	case errors.Is(err, ErrHeld):
+		w.own = 0
 	case w.waiting.Err() != nil: // those that wait know what that means: a look without an answer doesn't match ErrHeld
-	case !errors.Is(err, ErrHeld):
+	default:
 		w.fail(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
@@ -18,9 +19,9 @@ var _ driver.Breaker = (*fileDriver)(nil)
 // Break refuses, and says what helps. A lock of the kernel ends when its holder closes the file or
 // ends itself. A new file in the place of the old one would let others in, and the holder would go
 // on.
-func (d *fileDriver) Break(ctx context.Context, name string, token locker.Token, _ locker.Breach) (locker.Effect, error) {
+func (d *fileDriver) Break(_ context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
 	help := "end the process that holds it"
-	if pid := d.process(ctx, name, token); pid != "" {
+	if pid := d.process(name, breach.Slot, token); pid != "" {
 		help = "kill " + pid
 		if ended(pid) {
 			help = "process " + pid + " has ended, and another one that has inherited the file keeps the lock: end that one (fuser and lsof show it)"
@@ -36,17 +37,12 @@ func ended(pid string) bool {
 	return err == nil && n > 0 && errors.Is(syscall.Kill(n, 0), syscall.ESRCH)
 }
 
-// process is the id of the process whose lease with this token holds the lock; empty: it isn't
-// known.
-func (d *fileDriver) process(ctx context.Context, name string, token locker.Token) string {
-	var self driver.Driver = d
-	i, ok := self.(driver.Inspector) // on Linux
-	if !ok {
+// process is the id of the process whose lease with this token holds the lock or the slot; empty: it
+// isn't known.
+func (d *fileDriver) process(name string, slot int, token locker.Token) string {
+	holder, err := d.holder(filepath.Join(d.dir, fileName(name, slot)))
+	if err != nil || holder == nil || holder.Token != token || holder.Session == "0" { // of another namespace
 		return ""
 	}
-	s, err := i.Inspect(ctx, name, 0)
-	if err != nil || s.Holder == nil || s.Holder.Token != token || s.Holder.Session == "0" { // of another namespace
-		return ""
-	}
-	return s.Holder.Session
+	return holder.Session
 }

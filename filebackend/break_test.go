@@ -40,6 +40,28 @@ func TestBreakOfAFileNamesTheProcess(t *testing.T) {
 	}
 }
 
+func TestBreakOfASlotNamesTheProcess(t *testing.T) {
+	l, err := filebackend.New(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if l.Guarantees().Inspection == locker.InspectionNone {
+		t.Skip("nothing tells who holds a lock here")
+	}
+	lease, err := locker.TryAcquirePermit(t.Context(), l, "a/b", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slot, pid := locker.Slot(lease), fmt.Sprint("kill ", os.Getpid())
+	for _, of := range []int{slot, slot%3 + 1, 0} {
+		_, err := locker.Break(t.Context(), l, "a/b", lease.Token(), locker.Breach{Slot: of})
+		if !errors.Is(err, locker.ErrNoBreaker) || strings.HasSuffix(err.Error(), pid) != (of == slot) {
+			t.Errorf("Break of slot %d = %v, want the process only of slot %d", of, err, slot)
+		}
+	}
+}
+
 // The kernel names the process that took the lock, also when that has ended and a child keeps the file.
 // To kill its id would help nobody, and might hit another process later.
 func TestBreakOfAFileThatAChildKeeps(t *testing.T) {

@@ -41,11 +41,18 @@ func inspects(kind fileSystem) bool {
 // Inspect reads the lock table of the kernel, and the file.
 func (d *fileDriver) Inspect(_ context.Context, name string, _ int) (locker.Status, error) {
 	s := locker.Status{Name: name, Key: filepath.Join(d.dir, fileName(name, 0)), Waiting: -1}
-	held, err := d.holders()
-	if err == nil {
-		s.Holder, err = held.of(s.Key)
-	}
+	var err error
+	s.Holder, err = d.holder(s.Key)
 	return s, err
+}
+
+// holder is who holds the lock of a file; nil: nobody does.
+func (d *fileDriver) holder(path string) (*locker.Party, error) {
+	held, err := d.holders()
+	if err != nil {
+		return nil, err
+	}
+	return held.of(path)
 }
 
 // List looks at each file of the directory.

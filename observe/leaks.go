@@ -5,14 +5,14 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
 )
 
-// Leak is a lease that is held, or a call of Acquire that waits, for longer than its limit.
+// Leak is a lease that is held, or a call of Acquire that waits, for longer than its limit. A call of
+// [locker.AcquirePermit] that waits has the Slot [locker.LineSlot].
 type Leak struct {
 	locker.LeaseInfo
 	For   time.Duration   // how long already
@@ -24,8 +24,11 @@ type Leak struct {
 //	"nightly-report" is held for 10m0s, token 1795221171926053, acquired at main.go:23 (main.main)
 func (k Leak) String() string {
 	text := fmt.Sprintf("%q is %s for %v", k.Name, k.State, k.For.Round(time.Millisecond))
-	if k.Slot > 0 {
+	switch {
+	case k.Slot > 0:
 		text = fmt.Sprintf("slot %d of %s", k.Slot, text)
+	case k.Slot == locker.LineSlot:
+		text = "a permit of " + text
 	}
 	if k.Token != 0 {
 		text += fmt.Sprintf(", token %d", k.Token)
@@ -100,17 +103,11 @@ type state struct {
 	name string
 }
 
-// place is where a call of Acquire was made.
-type place struct {
-	pcs [32]uintptr
-	n   int
-}
-
 type placeKey struct{ f *leakFinder } // several may be attached
 
 func (f *leakFinder) Begin(ctx context.Context, _ locker.Request) context.Context {
 	f.begun()
-	p := new(place)
+	p := &place{began: time.Now()}
 	p.n = runtime.Callers(2, p.pcs[:])
 	return context.WithValue(ctx, placeKey{f}, p)
 }
@@ -157,6 +154,8 @@ func (f *leakFinder) look() {
 	current := make(map[uint64]bool, len(leases))
 	for _, info := range leases {
 		current[info.ID] = true
+	}
+	for _, info := range f.withoutLines(leases) {
 		s, limit := state{info.ID, info.State}, f.limits[info.State]
 		lasts := time.Since(info.Since)
 		if limit <= 0 || lasts <= limit || f.reported[s] {
@@ -200,29 +199,5 @@ func (f *leakFinder) forget(known []uint64, current map[uint64]bool) {
 	f.timer, f.again = nil, false
 	if again && !f.stopped {
 		f.timer = time.AfterFunc(f.pause, f.look)
-	}
-}
-
-const module = "github.com/fencedlock/locker"
-
-// where returns the callers of a call of Acquire, without this module's own, which come first.
-func (f *leakFinder) where(id uint64) []runtime.Frame {
-	f.mu.Lock()
-	p := f.places[id]
-	f.mu.Unlock()
-	if p == nil {
-		return nil
-	}
-	var list []runtime.Frame
-	frames := runtime.CallersFrames(p.pcs[:p.n])
-	for {
-		frame, more := frames.Next()
-		own := strings.HasPrefix(frame.Function, module+".") || strings.HasPrefix(frame.Function, module+"/")
-		if len(list) > 0 || !own || strings.HasSuffix(frame.File, "_test.go") {
-			list = append(list, frame)
-		}
-		if !more {
-			return list
-		}
 	}
 }

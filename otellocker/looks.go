@@ -17,9 +17,9 @@ type looks struct {
 	groups *groups
 	sets   *sets
 
-	held, waiting, removing                   metric.Int64ObservableUpDownCounter
-	oldestHeld, oldestWaiting, oldestRemoving metric.Float64ObservableGauge
-	dropped                                   metric.Int64ObservableCounter
+	held, waiting, kept, removing                         metric.Int64ObservableUpDownCounter
+	oldestHeld, oldestWaiting, oldestKept, oldestRemoving metric.Float64ObservableGauge
+	dropped                                               metric.Int64ObservableCounter
 }
 
 // register makes the instruments. look is called when they are collected.
@@ -38,6 +38,8 @@ func (k *looks) register(meter metric.Meter) (unregister func(), err error) {
 	oldest(&k.oldestWaiting, "locker.acquire.oldest_wait", "How long the oldest call of Acquire has been under way.")
 	count(&k.held, "locker.lease.active", "{lease}", "Leases that are held.")
 	oldest(&k.oldestHeld, "locker.lease.oldest", "How long the oldest lease has been held.")
+	count(&k.kept, "locker.lease.kept", "{lease}", "Leases that were released, and whose minimum hold isn't over.")
+	oldest(&k.oldestKept, "locker.lease.oldest_kept", "How long ago the oldest of the kept leases was released.")
 	count(&k.removing, "locker.removal.pending", "{acquisition}", "Leases and acquisitions that are over, and whose removal isn't confirmed.")
 	oldest(&k.oldestRemoving, "locker.removal.oldest", "For how long the oldest removal has been pending.")
 	dropped, err := meter.Int64ObservableCounter("locker.events.dropped", metric.WithUnit("{event}"),
@@ -88,6 +90,8 @@ func (k *looks) byGroup() map[string]*locker.Stats {
 			s.Held, s.OldestHeld = s.Held+1, max(s.OldestHeld, lasts)
 		case "waiting":
 			s.Waiting, s.OldestWaiting = s.Waiting+1, max(s.OldestWaiting, lasts)
+		case "kept":
+			s.Kept, s.OldestKept = s.Kept+1, max(s.OldestKept, lasts)
 		case "removing":
 			s.Removing, s.OldestRemoving = s.Removing+1, max(s.OldestRemoving, lasts)
 		}
@@ -104,8 +108,10 @@ func (k *looks) observe(to metric.Observer, group string, s *locker.Stats) {
 	options := k.sets.get(setKey{group: group}).observe
 	to.ObserveInt64(k.held, int64(s.Held), options...)
 	to.ObserveInt64(k.waiting, int64(s.Waiting), options...)
+	to.ObserveInt64(k.kept, int64(s.Kept), options...)
 	to.ObserveInt64(k.removing, int64(s.Removing), options...)
 	to.ObserveFloat64(k.oldestHeld, s.OldestHeld.Seconds(), options...)
 	to.ObserveFloat64(k.oldestWaiting, s.OldestWaiting.Seconds(), options...)
+	to.ObserveFloat64(k.oldestKept, s.OldestKept.Seconds(), options...)
 	to.ObserveFloat64(k.oldestRemoving, s.OldestRemoving.Seconds(), options...)
 }

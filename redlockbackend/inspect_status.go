@@ -87,9 +87,6 @@ func statusOf(records []record, quorum, silent, waiters int) (s locker.Status, s
 // majority any more. For one that has no majority it is the longest time of its servers. Zero says
 // never.
 func majorityLeft(left []time.Duration, quorum int) time.Duration {
-	if len(left) < quorum {
-		return slices.Max(left)
-	}
 	left = slices.Clone(left)
 	slices.SortFunc(left, func(a, b time.Duration) int {
 		if (a == 0) != (b == 0) { // never is the longest
@@ -97,6 +94,9 @@ func majorityLeft(left []time.Duration, quorum int) time.Duration {
 		}
 		return cmp.Compare(b, a)
 	})
+	if len(left) < quorum {
+		return left[0]
+	}
 	return left[quorum-1]
 }
 

@@ -83,6 +83,17 @@ func TestInspectJudgesTheServers(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want it unsure", what, s, err)
 		}
 	}
+	for what, tc := range map[string]struct {
+		answers []any
+		left    time.Duration
+	}{
+		"the longest time": {[]any{own(10), free, own(30), free, free}, 30 * time.Millisecond},
+		"never, on one":    {[]any{own(10), free, own(-1), free, free}, 0},
+	} {
+		if s, err := redlockbackend.Judge(tc.answers, 3, 2); err != nil || len(s.Partial) != 1 || s.Partial[0].Expires != tc.left {
+			t.Errorf("on a minority, %s: %+v, %v, want one that expires in %v", what, s.Partial, err, tc.left)
+		}
+	}
 	if s, _ := redlockbackend.Judge([]any{about("", -2, 1, "p:free:w", "1e+18")}, 1, 2); !s.Waiters[0].Asked.IsZero() {
 		t.Errorf("a waiter has asked at %v, want no time", s.Waiters[0].Asked)
 	}

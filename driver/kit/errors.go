@@ -58,8 +58,8 @@ func GaveUp(ctx context.Context, err error) error {
 // hint may add to an error what an operator can do about it. It sees the error after [Overdue], and
 // no error of an opening that the caller gave up. nil adds nothing.
 //
-// Opening closes nothing: after an error the driver closes what open has made, with a context that
-// has time for it.
+// Opening closes nothing: after an error the driver closes what open has made. ctx may be over then.
+// A driver whose Close doesn't go on in the background needs another context for that.
 func Opening(ctx context.Context, limit time.Duration, open func(context.Context) error, hint func(error) error) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -38,7 +38,8 @@ func (t TTLBounds) Check(ttl time.Duration) error {
 
 // RoundUp rounds d up to whole units, for [driver.Grant]'s TTL and for the service. A holder that
 // counted less than the service would give up too early; a holder that counted more would believe
-// in its lease while the service lets another one in.
+// in its lease while the service lets another one in. A d that can't be rounded up, because it is
+// less than a unit from the longest Duration, is rounded down.
 //
 // Rounding isn't enough where the service's clock itself goes in units, such as one that ticks each
 // second: a key that is set for n units just before a tick ends almost one unit early. Ask such a
