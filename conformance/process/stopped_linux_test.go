@@ -44,6 +44,6 @@ func TestStopWaits(t *testing.T) {
 }
 
 func spin() {
-	for { //nolint:revive // it must be busy
+	for { //nolint:revive,staticcheck // it must be busy
 	}
 }
