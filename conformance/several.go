@@ -153,10 +153,12 @@ func askedAtOnce(t T, h *Harness) {
 		lease := step.Acquire(t, l, names[0])
 		one = min(one, time.Since(began))
 		step.Release(t, lease)
-		began = time.Now()
-		leases := acquireAll(t, l, locker.Names(names...)...)
-		all = min(all, time.Since(began))
-		releaseAll(t, leases)
+		for range 2 { // before the second one the service has hardly had the time to clear away what is unused
+			began = time.Now()
+			leases := acquireAll(t, l, locker.Names(names...)...)
+			all = min(all, time.Since(began))
+			releaseAll(t, leases)
+		}
 	}
 	t.Logf("one lock takes %v, %d locks %v", one, locks, all)
 	if all > 2*one+delay/2 {

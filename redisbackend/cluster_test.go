@@ -98,14 +98,18 @@ func TestClusterAsksForOneKey(t *testing.T) {
 	}{
 		{"granted", []string{granted}, true, []string{"release_one"}},
 		{"held", []string{held}, false, nil},
-		{"refused for good", []string{tryAgain}, false, nil},
+		{"refused for good", []string{tryAgain}, false, nil}, // in three quarters of its time
 		{"granted by the second copy", []string{hangUp, granted}, true, []string{"tombstone_one", "release_one"}},
 		{"no answer", []string{""}, false, []string{"tombstone_one", "release_one"}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			f := newFake(t)
 			d := f.clusterDriver(t)
-			l := newLock(t, d, 200*time.Millisecond)
+			ttl := 2 * time.Second // a busy machine answers within a quarter of it
+			if c.replies[0] == "" {
+				ttl = 200 * time.Millisecond
+			}
+			l := newLock(t, d, ttl)
 			f.answers(append(c.replies, c.replies[len(c.replies)-1])...)
 			_, _ = l.Acquire(t.Context())
 
