@@ -40,8 +40,8 @@ var (
 // Name and Token are the ones that the program sees. If [locker.TokenBase] and the prefix of package
 // middleware are around the locker, that is the name without the prefix, and the token with the base.
 //
-// Without a lease in ctx, or with such a permit alone, the error matches [ErrNoLease]. When the lease has ended, the error is its
-// Err, which matches [locker.ErrLost] or [locker.ErrReleased].
+// Without a lease in ctx, or with such a permit alone, the error matches [ErrNoLease]. When the
+// lease has ended, the error is its Err, which matches [locker.ErrLost] or [locker.ErrReleased].
 func TokenFrom(ctx context.Context, resource string) (locker.Token, error) {
 	lease, err := leaseFor(ctx, resource)
 	if err == nil {

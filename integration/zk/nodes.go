@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -67,8 +66,8 @@ func (s *Service) remove(t conformance.T, name string) {
 }
 
 // walk visits all nodes except ZooKeeper's own, the deepest first.
-func (s *Service) walk(path string, visit func(path string, stat *zk.Stat) error) error {
-	names, stat, err := s.admin.Children(path)
+func (s *Service) walk(path string, visit func(path string) error) error {
+	names, _, err := s.admin.Children(path)
 	if errors.Is(err, zk.ErrNoNode) { // it has gone meanwhile
 		return nil
 	}
@@ -86,14 +85,13 @@ func (s *Service) walk(path string, visit func(path string, stat *zk.Stat) error
 	if path == "/" {
 		return nil
 	}
-	return visit(path, stat)
+	return visit(path)
 }
 
-// residue lists all nodes, except roots and the empty nodes of locks. The servers remove an empty
-// node of a lock if it was ever used.
+// residue lists all nodes except roots. The servers remove a lock's node within a second after its
+// last child, if it had one.
 func (s *Service) residue(t conformance.T) string {
 	t.Helper()
-	const container = math.MinInt64
 	var left []string
 	itest.Must(t, func(ctx context.Context) error {
 		return s.ask(ctx, func() error {
@@ -101,9 +99,8 @@ func (s *Service) residue(t conformance.T) string {
 			if _, err := s.admin.Sync("/"); err != nil {
 				return err
 			}
-			return s.walk("/", func(path string, stat *zk.Stat) error {
-				isRemoved := stat.EphemeralOwner == container && stat.NumChildren == 0 && stat.Cversion > 0
-				if isRoot := strings.Count(path, "/") == 1 || s.roots[path]; !isRoot && !isRemoved {
+			return s.walk("/", func(path string) error {
+				if isRoot := strings.Count(path, "/") == 1 || s.roots[path]; !isRoot {
 					left = append(left, path)
 				}
 				return nil
@@ -121,7 +118,7 @@ func (s *Service) flush(t conformance.T) {
 			if _, err := s.admin.Sync("/"); err != nil {
 				return err
 			}
-			return s.walk("/", func(path string, _ *zk.Stat) error {
+			return s.walk("/", func(path string) error {
 				if path == zkRoot {
 					return nil
 				}
