@@ -58,7 +58,7 @@ func ExampleList() {
 	// invoices/2 0
 }
 
-// A server without a storage of its own compares the token of a request with that of the holder.
+// A server without a storage of its own compares the token of a request with the holder's token.
 func ExampleCurrentToken() {
 	ctx := context.Background()
 	l := membackend.New()

@@ -137,7 +137,7 @@ func randomSets(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// askedAtOnce compares the time of five locks with that of one, on a network that is so slow that
+// askedAtOnce compares the time of five locks with the time of one, on a network that is so slow that
 // nothing else counts. A backend that has a few messages under way at the same time, and joins what
 // comes meanwhile, needs two round trips. A busy machine may be late, so the best of a few tries
 // counts.

@@ -75,7 +75,7 @@ func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak))
 	}, nil
 }
 
-// The place of a call is needed from its first event of the kinds in begins to its event of the kinds in ends.
+// The place of a call is kept from its first event in begins to its event in ends.
 const (
 	begins = locker.EventWaiting | locker.EventGranted
 	ends   = locker.EventRefused | locker.EventReleased | locker.EventLost

@@ -28,8 +28,8 @@ that waits for a permit of NAME is shown in "NAME, line for permits". In JSON th
 and -1.
 
 --held-longer compares a time with "≤" like any other, so such a lock may have been held for less.
-If the service doesn't know since when a lock is held, the lock is left out, with a warning. If it
-knows that of no lock that a Locker holds, the exit code is 116.
+If the service doesn't know since when a lock is held, the lock is left out, with a warning. If the
+service doesn't know it for any lock that a Locker holds, the exit code is 116.
 
 The exit code is 0. With --check it is 1 if a lock is listed, for cron and monitoring. The others:
 

@@ -106,7 +106,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.wait(t, question+`.startsWith("marked: ")`, "true")
 	var breach *locker.Breach
 	if err := a.Err(); !errors.As(err, &breach) || breach.Reason != "hangs, OPS-119" || breach.AtOnce || other.Err() != nil {
-		t.Errorf("the lease's Err is %v, and that of the other one %v", err, other.Err())
+		t.Errorf("the lease's Err is %v, and the other lease's Err %v", err, other.Err())
 	}
 	if !strings.Contains(audit.String(), `"name":"a","token":"`+a.Token().String()+`"`) {
 		t.Errorf("the audit is %q", audit)
