@@ -61,7 +61,10 @@ func TryAcquirePermit(ctx context.Context, l Locker, name string, n int, opts ..
 }
 
 // DoPermit is [Do] with one of n permits in place of the lock.
-func DoPermit(ctx context.Context, l Locker, name string, n int, fn func(context.Context, Lease) error, opts ...Option) error {
+func DoPermit(
+	ctx context.Context, l Locker, name string, n int, fn func(context.Context, Lease) error,
+	opts ...Option,
+) error {
 	return do(ctx, fn, func() (Lease, error) { return AcquirePermit(ctx, l, name, n, opts...) })
 }
 

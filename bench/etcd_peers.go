@@ -26,7 +26,10 @@ func (e etcdEndpoints) client() (*clientv3.Client, error) {
 
 var etcdCommands = []string{"Txn", "Range", "Put", "DeleteRange", "LeaseGrant", "LeaseKeepAlive", "LeaseRevoke", "LeaseTimeToLive", "Watch"}
 
-func (e etcdEndpoints) peer(name string, renewInterval time.Duration, open func(ctx context.Context, c *clientv3.Client) (*client, error)) peer {
+func (e etcdEndpoints) peer(
+	name string, renewInterval time.Duration,
+	open func(ctx context.Context, c *clientv3.Client) (*client, error),
+) peer {
 	return peer{name, etcdCommands, renewInterval, func(ctx context.Context) (*client, error) {
 		c, err := e.client()
 		if err != nil {

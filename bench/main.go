@@ -128,7 +128,9 @@ var errTimeOver = errors.New("the time is over")
 
 // measureAll measures each backend until end at the latest, and prints its table. Each has the same
 // share of the time that is left.
-func (m measurement) measureAll(ctx context.Context, selected []backend, end time.Time, awake awakeCPUs) (all []*results, err error) {
+func (m measurement) measureAll(
+	ctx context.Context, selected []backend, end time.Time, awake awakeCPUs,
+) (all []*results, err error) {
 	for i, b := range selected {
 		share := time.Until(end) / time.Duration(len(selected)-i)
 		m.backend, m.end = b, time.Now().Add(share-stopReserve)

@@ -78,7 +78,9 @@ func (p postgresURL) advisoryLock() peer {
 	}}
 }
 
-func (p postgresURL) pooled(ctx context.Context, lock func(context.Context, *pgxpool.Conn, string) (release, error)) (*client, error) {
+func (p postgresURL) pooled(
+	ctx context.Context, lock func(context.Context, *pgxpool.Conn, string) (release, error),
+) (*client, error) {
 	config, count, err := p.config()
 	if err != nil {
 		return nil, err

@@ -118,7 +118,9 @@ func (r redisAddr) setNX() peer {
 	})
 }
 
-func (r redisAddr) handWritten(name string, acquire func(ctx context.Context, c *redis.Client, name, owner string) error) peer {
+func (r redisAddr) handWritten(
+	name string, acquire func(ctx context.Context, c *redis.Client, name, owner string) error,
+) peer {
 	return peer{name, []string{"set", "evalsha", "eval"}, 0, func(context.Context) (*client, error) {
 		c, count := r.client()
 		return &client{

@@ -97,7 +97,9 @@ func planHandOffs(available time.Duration, groups int, overhead time.Duration) (
 }
 
 // leaveOutGroup removes g from the row. It returns an error if the run must end.
-func (m measurement) leaveOutGroup(scenario string, groups []*contenderGroup, g *contenderGroup, cause error) ([]*contenderGroup, error) {
+func (m measurement) leaveOutGroup(
+	scenario string, groups []*contenderGroup, g *contenderGroup, cause error,
+) ([]*contenderGroup, error) {
 	if err := m.tolerate(g.peer, cause); err != nil {
 		return groups, err
 	}
@@ -113,7 +115,10 @@ func gapMedian(bare peer) metric {
 
 // handOffRound compares the time between two holders with the time of a bare request, which is
 // measured just before.
-func (m measurement) handOffRound(ctx context.Context, scenario string, g *contenderGroup, round int, length time.Duration, bare *client) error {
+func (m measurement) handOffRound(
+	ctx context.Context, scenario string, g *contenderGroup, round int, length time.Duration,
+	bare *client,
+) error {
 	var base Sample
 	var l *handOffLog
 	var requests int64

@@ -167,7 +167,9 @@ func (m measurement) leaveOut(r loadRow, entrants []*entrant, e *entrant, cause 
 }
 
 // loadRound measures each entrant once, each time in another order, and compares them.
-func (m measurement) loadRound(ctx context.Context, r loadRow, round int, d, limit time.Duration, entrants []*entrant) ([]*entrant, error) {
+func (m measurement) loadRound(
+	ctx context.Context, r loadRow, round int, d, limit time.Duration, entrants []*entrant,
+) ([]*entrant, error) {
 	outcomes := make(map[string]loadOutcome)
 	first := round % max(len(entrants), 1)
 	for _, e := range slices.Concat(entrants[first:], entrants[:first]) {
@@ -188,7 +190,9 @@ func (m measurement) loadRound(ctx context.Context, r loadRow, round int, d, lim
 }
 
 // loadOnce lets e work for d.
-func (m measurement) loadOnce(ctx context.Context, r loadRow, e *entrant, d, limit time.Duration) (s Sample, use cpuUse, err error) {
+func (m measurement) loadOnce(
+	ctx context.Context, r loadRow, e *entrant, d, limit time.Duration,
+) (s Sample, use cpuUse, err error) {
 	use, err = m.disturbance.measureUndisturbed(ctx, func() (err error) {
 		s, err = m.countedLoad(ctx, r, e, d, limit)
 		return err

@@ -57,7 +57,10 @@ const (
 	matchLimit   = 3 * time.Minute
 )
 
-func newMatch(b backend, s *service, l library, w workload, fence bool, f fault, plan schedule, name string, g *gathered) *match {
+func newMatch(
+	b backend, s *service, l library, w workload, fence bool, f fault, plan schedule,
+	name string, g *gathered,
+) *match {
 	made := func() chan struct{} { return make(chan struct{}) }
 	m := &match{
 		backend: b, service: s, library: l, workload: w, fence: fence, fault: f, schedule: plan, name: name, gather: g,

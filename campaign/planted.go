@@ -31,7 +31,10 @@ var (
 )
 
 // plant makes a library of a planted lock. begin prepares one acquisition.
-func plant(m *mistake, connect func(ctx context.Context, s site) (begin func(name string) attempt, close func(), err error)) library {
+func plant(
+	m *mistake,
+	connect func(ctx context.Context, s site) (begin func(name string) attempt, close func(), err error),
+) library {
 	return library{
 		name: "planted: " + m.name, looks: "deadline", tokens: true, planted: m,
 		open: func(ctx context.Context, s site) (*client, error) {

@@ -35,17 +35,23 @@ func (b breaker) Break(ctx context.Context, name string, token locker.Token, bre
 	return b.do(ctx, b.Locker, name, token, breach)
 }
 
-func onBreak(do func(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error)) decorator {
+func onBreak(
+	do func(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error),
+) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker { return breaker{forwards{l}, do} }
 	}
 }
 
-func breakAnyway(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+func breakAnyway(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
 	return locker.Break(context.WithoutCancel(ctx), l, name, token, b)
 }
 
-func breakLastPart(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+func breakLastPart(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
 	return locker.Break(ctx, l, name[strings.LastIndexByte(name, '/')+1:], token, b)
 }
 

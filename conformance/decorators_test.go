@@ -33,7 +33,9 @@ func (a acquirer) Acquire(ctx context.Context, name string, opts ...locker.Optio
 }
 
 // onAcquire makes a decorator that shares nothing.
-func onAcquire(f func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error)) decorator {
+func onAcquire(
+	f func(l locker.Locker, ctx context.Context, name string, opts []locker.Option) (locker.Lease, error),
+) decorator {
 	return func() func(locker.Locker) locker.Locker {
 		return func(l locker.Locker) locker.Locker {
 			return acquirer{forwards{l}, func(ctx context.Context, name string, opts []locker.Option) (locker.Lease, error) {

@@ -49,7 +49,10 @@ func linearizable(t T, h *Harness) {
 // wantLinearizable has 8 clients on 4 Lockers enter sections, and fails the case unless the history
 // of those that were acknowledged fits the model. The network of some Lockers is cut now and then;
 // a holder on another one must not be refused while it trusts its lease.
-func (h *Harness) wantLinearizable(t T, model porcupine.Model, cut int, enter func(context.Context, locker.Locker) (input any, section increment, err error)) {
+func (h *Harness) wantLinearizable(
+	t T, model porcupine.Model, cut int,
+	enter func(context.Context, locker.Locker) (input any, section increment, err error),
+) {
 	const clients = 8
 	var lockers []locker.Locker
 	var links []Link
@@ -123,7 +126,9 @@ func disturb(h *Harness, links []Link, stop <-chan struct{}) {
 
 // section is one critical section, of the register that belongs to the lease. In every third section the holder goes on after its lease has
 // ended, and before that it gives others some time.
-func (h *Harness) section(ctx context.Context, l locker.Locker, name string, registerOf func(locker.Lease) *fence) (increment, error) {
+func (h *Harness) section(
+	ctx context.Context, l locker.Locker, name string, registerOf func(locker.Lease) *fence,
+) (increment, error) {
 	stale := rand.N(3) == 0
 	opts := h.ttl()
 	if stale {

@@ -46,7 +46,9 @@ func ownTokens() func(locker.Locker) locker.Locker {
 }
 
 // breakOfTheName takes the slot of a breach for a detail.
-func breakOfTheName(ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+func breakOfTheName(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
 	if b.Slot > 0 && b.Slot <= locker.MaxPermits {
 		b.Slot = 0
 	}

@@ -26,7 +26,9 @@ var _ driver.Breaker = (*etcdDriver)(nil)
 // Break reads the oldest key of the name, which is the holder's, and marks or deletes it by a Txn that
 // compares what was read. While a key exists no older one can come to exist, so the key is the
 // holder's then, too.
-func (d *etcdDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+func (d *etcdDriver) Break(
+	ctx context.Context, name string, token locker.Token, breach locker.Breach,
+) (locker.Effect, error) {
 	effect, err := d.takeAway(ctx, name, token, breach)
 	if errors.Is(err, rpctypes.ErrPermissionDenied) {
 		err = fmt.Errorf("%w; a permission is missing: %w", locker.ErrNoBreaker, err)
@@ -34,7 +36,9 @@ func (d *etcdDriver) Break(ctx context.Context, name string, token locker.Token,
 	return effect, err
 }
 
-func (d *etcdDriver) takeAway(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+func (d *etcdDriver) takeAway(
+	ctx context.Context, name string, token locker.Token, breach locker.Breach,
+) (locker.Effect, error) {
 	late := false // a request to mark the key has perhaps been executed, without an answer
 	for {
 		key, err := d.holderOf(ctx, name, breach.Slot)

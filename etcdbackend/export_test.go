@@ -22,7 +22,10 @@ var (
 )
 
 // Proved is proved, in numbers.
-func Proved(granted uint64, sent driver.Instant, keepaliveTerm, heard, confirmationSent, confirmationTerm uint64) (driver.Instant, bool) {
+func Proved(
+	granted uint64, sent driver.Instant,
+	keepaliveTerm, heard, confirmationSent, confirmationTerm uint64,
+) (driver.Instant, bool) {
 	return proved(granted, etcdconn.Keepalive{Sent: sent, Term: keepaliveTerm, Heard: etcdconn.Seq(heard)},
 		confirmation{sent: etcdconn.Seq(confirmationSent), term: confirmationTerm})
 }

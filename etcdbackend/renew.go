@@ -83,7 +83,9 @@ func fail(locks []lockAt, err error, report report) {
 
 // renewOn checks the keys that are attached to e, and moves the others to it. It returns the locks
 // for which a newer etcd lease is worth an attempt, and reports the others.
-func (s *session) renewOn(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report) (left []lockAt) {
+func (s *session) renewOn(
+	ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report,
+) (left []lockAt) {
 	var here, elsewhere []lockAt
 	for _, r := range locks {
 		if r.l.usesLease(e) {
@@ -118,7 +120,9 @@ func (l *lock) usesLease(e *etcdLease) bool {
 
 // check asks whether keys that are attached to e exist. For each lock that waits, one key before
 // its own is read as well: a delete may have been missed.
-func (s *session) check(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []lockAt, report report) (left []lockAt) {
+func (s *session) check(
+	ctx context.Context, e *etcdLease, k etcdconn.Keepalive, part []lockAt, report report,
+) (left []lockAt) {
 	locks := make([]*lock, len(part))
 	var then []clientv3.Op
 	var waiting []*lock
@@ -185,7 +189,9 @@ func (l *lock) isAsKnown() clientv3.Cmp {
 
 // move attaches keys to e, if they are as they are known. So a move that is late does nothing, and a
 // key that is marked stays where it is. The Base of e is newer than any that was reported before.
-func (s *session) move(ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report) (left []lockAt) {
+func (s *session) move(
+	ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report,
+) (left []lockAt) {
 	var cmps []clientv3.Cmp
 	var then, els []clientv3.Op
 	var part []lockAt

@@ -50,7 +50,10 @@ var ErrStop = errors.New("leader: stop")
 //
 // Run returns when lead has returned and the lock was given back, or after about 5 seconds if the service
 // doesn't confirm that; the removal goes on in the background, as after [locker.Lease.Release].
-func Run(ctx context.Context, l locker.Locker, name string, lead func(ctx context.Context, t Term) error, opts ...Option) error {
+func Run(
+	ctx context.Context, l locker.Locker, name string,
+	lead func(ctx context.Context, t Term) error, opts ...Option,
+) error {
 	if lead == nil {
 		return fmt.Errorf("leader: %w: the function that leads is nil", locker.ErrOption)
 	}

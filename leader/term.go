@@ -39,7 +39,9 @@ var errResigned = errors.New("leader: resigned")
 // term calls lead, and gives the lease back when lead has returned. lost says that the lease was lost. err is lead's.
 //
 // When lead panics, the lock is given back, and the panic goes on.
-func (c *campaign) term(ctx context.Context, lease locker.Lease, lead func(context.Context, Term) error) (lost bool, err error) {
+func (c *campaign) term(
+	ctx context.Context, lease locker.Lease, lead func(context.Context, Term) error,
+) (lost bool, err error) {
 	resignable, resign := context.WithCancelCause(ctx)
 	t := Term{Number: lease.Token(), Lease: lease, Since: time.Now(), resign: func() { resign(errResigned) }}
 	termCtx, end := locker.WithLease(resignable, lease)

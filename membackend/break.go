@@ -11,7 +11,9 @@ import (
 var _ driver.Breaker = (*memDriver)(nil)
 
 // Break is one request.
-func (d *memDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+func (d *memDriver) Break(
+	ctx context.Context, name string, token locker.Token, breach locker.Breach,
+) (locker.Effect, error) {
 	var within time.Duration // only for an answer that came, as in CurrentToken
 	var found bool
 	if _, err := d.client.call(ctx, maxLimit, &request{run: func(now driver.Instant) {
@@ -27,7 +29,9 @@ func (d *memDriver) Break(ctx context.Context, name string, token locker.Token, 
 
 // takeAway ends the lease with this token: now, or by a mark, which ends its renewals. It returns
 // how long the lease lasts unless it is released, and whether it is the holder's.
-func (s *Server) takeAway(key string, token locker.Token, breach locker.Breach, now driver.Instant) (within time.Duration, found bool) {
+func (s *Server) takeAway(
+	key string, token locker.Token, breach locker.Breach, now driver.Instant,
+) (within time.Duration, found bool) {
 	e := s.locks[key]
 	if e == nil {
 		return 0, false

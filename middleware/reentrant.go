@@ -127,7 +127,9 @@ func (r *reentrant) join(key holdingKey, req locker.Request) (h *holding, first 
 	return h, true
 }
 
-func (r *reentrant) acquireFirst(ctx context.Context, key holdingKey, h *holding, opts []locker.Option) (locker.Lease, error) {
+func (r *reentrant) acquireFirst(
+	ctx context.Context, key holdingKey, h *holding, opts []locker.Option,
+) (locker.Lease, error) {
 	defer func() { // also after a panic
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -81,7 +81,9 @@ func (s Settings) Config() (prefix, ttl, schema string, waiters int, labels bool
 func (s Settings) Hosts() int { return pgsession.Hosts(s.Pool.ConnConfig) }
 
 // NewWithKeys is New with other keys.
-func NewWithKeys(ctx context.Context, config *pgxpool.Config, keys func(schema, prefix, name string) Key) (locker.Locker, error) {
+func NewWithKeys(
+	ctx context.Context, config *pgxpool.Config, keys func(schema, prefix, name string) Key,
+) (locker.Locker, error) {
 	d := newDriver(config, newOptions(nil))
 	d.keyOf = keys
 	if err := d.open(ctx); err != nil {

@@ -53,7 +53,10 @@ func (d *pgDriver) Renew(ctx context.Context, locks []driver.Lock, report func(i
 }
 
 // reportAll reports the outcome of a renewal to the leases of one connection.
-func (d *pgDriver) reportAll(ctx context.Context, locks []driver.Lock, some []int, base driver.Instant, err error, report func(int, driver.Instant, error)) {
+func (d *pgDriver) reportAll(
+	ctx context.Context, locks []driver.Lock, some []int, base driver.Instant, err error,
+	report func(int, driver.Instant, error),
+) {
 	leases := pick(locks, some)
 	var broken map[*lock]locker.Breach
 	if err == nil {
@@ -74,7 +77,10 @@ func (d *pgDriver) reportAll(ctx context.Context, locks []driver.Lock, some []in
 // renew returns a base for leases that are attached to c, by asking the server. The answer may take
 // longer than a renewal may: the server is busy, or another statement keeps this one waiting. Such
 // an answer counts when it has come: the next renewal reports it.
-func (c *conn) renew(ctx context.Context, ask func(context.Context) (driver.Instant, error), lateAnswer func() (driver.Instant, bool)) (driver.Instant, error) {
+func (c *conn) renew(
+	ctx context.Context, ask func(context.Context) (driver.Instant, error),
+	lateAnswer func() (driver.Instant, bool),
+) (driver.Instant, error) {
 	late, news := lateAnswer()
 	if news && c.overdue.Swap(false) {
 		c.base.Store(int64(late))
@@ -116,7 +122,10 @@ func (l *lock) lateAnswer(waiter *conn) (sent driver.Instant, news bool) {
 
 // renewWaiting looks whether the statements of waiters are still blocked. All locks of a call have
 // one TTL.
-func (d *pgDriver) renewWaiting(ctx context.Context, locks []driver.Lock, waiting []int, report func(int, driver.Instant, error)) {
+func (d *pgDriver) renewWaiting(
+	ctx context.Context, locks []driver.Lock, waiting []int,
+	report func(int, driver.Instant, error),
+) {
 	pids := make([]string, 0, len(waiting))
 	for _, i := range waiting {
 		if pid := locks[i].(*lock).blockedPID(); pid != 0 {

@@ -25,7 +25,9 @@ const shortestTombstone = time.Minute
 
 // Break looks for the owner of the lease, because a tombstone is the owner's. The script compares it
 // and the token.
-func (d *redisDriver) Break(ctx context.Context, name string, token locker.Token, breach locker.Breach) (locker.Effect, error) {
+func (d *redisDriver) Break(
+	ctx context.Context, name string, token locker.Token, breach locker.Breach,
+) (locker.Effect, error) {
 	s, err := d.inspect(ctx, name, breach.Slot, 0)
 	if err != nil {
 		return locker.Effect{}, d.noBreaker(err)

@@ -119,7 +119,9 @@ type place struct {
 // inspect asks the server about one lock, or makes a step through its keys. It returns the next
 // cursor as well, "0" after the last step. The request changes nothing, so it is sent again when
 // its connection has ended.
-func (n *node) inspect(ctx context.Context, limit time.Duration, waiters int, what, cursor string) ([]record, string, error) {
+func (n *node) inspect(
+	ctx context.Context, limit time.Duration, waiters int, what, cursor string,
+) ([]record, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	whole, again := false, false

@@ -88,7 +88,10 @@ func (d lockDir) holder(ctx context.Context, token locker.Token) (path string, v
 }
 
 // mark writes the mark, unless there is one.
-func (d lockDir) mark(ctx context.Context, path string, version int32, data string, token locker.Token, breach locker.Breach) error {
+func (d lockDir) mark(
+	ctx context.Context, path string, version int32, data string, token locker.Token,
+	breach locker.Breach,
+) error {
 	for {
 		label, marked := kit.ReadMarked(data)
 		if marked != nil {

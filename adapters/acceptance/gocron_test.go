@@ -166,7 +166,10 @@ func newScheduler(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler
 
 // twoSchedulers runs a job in two schedulers for some periods, and returns what their locks gave. The second one's
 // runs are a quarter of a period behind the first one's.
-func twoSchedulers(t *testing.T, s service, period time.Duration, periods int, job func(), opts ...locker.Option) *lockCalls {
+func twoSchedulers(
+	t *testing.T, s service, period time.Duration, periods int, job func(),
+	opts ...locker.Option,
+) *lockCalls {
 	t.Helper()
 	calls := new(lockCalls)
 	var schedulers []gocron.Scheduler

@@ -17,7 +17,10 @@ import (
 //
 // The job's scheduler must not have a Locker that takes a lock of the same name for it, because locks
 // are not reentrant.
-func Task(l locker.Locker, name string, fn func(context.Context, locker.Lease) error, opts ...locker.Option) func(context.Context) error {
+func Task(
+	l locker.Locker, name string, fn func(context.Context, locker.Lease) error,
+	opts ...locker.Option,
+) func(context.Context) error {
 	opts = append(opts[:len(opts):len(opts)], locker.NoWait())
 	return func(ctx context.Context) error {
 		return locker.Do(ctx, l, name, fn, opts...)

@@ -102,7 +102,9 @@ func (o *conformanceOptions) run(cmd *cobra.Command) error {
 }
 
 // evaluate runs the cases on what the URL opens.
-func (o *conformanceOptions) evaluate(ctx context.Context, url string, cases []conformance.Case, results *verdicts) (err error) {
+func (o *conformanceOptions) evaluate(
+	ctx context.Context, url string, cases []conformance.Case, results *verdicts,
+) (err error) {
 	l, err := open(ctx, url, nil)
 	if err != nil {
 		return err

@@ -80,7 +80,9 @@ func newShow() *cobra.Command {
 }
 
 // showLock describes the lock called name, and reports whether it is held.
-func showLock(ctx context.Context, l locker.Locker, name string, waiters int, json bool) (text string, held bool, err error) {
+func showLock(
+	ctx context.Context, l locker.Locker, name string, waiters int, json bool,
+) (text string, held bool, err error) {
 	s, err := locker.Inspect(ctx, l, name, waiters)
 	if err != nil {
 		return "", false, err
@@ -93,7 +95,9 @@ func showLock(ctx context.Context, l locker.Locker, name string, waiters int, js
 }
 
 // showPermits describes the permits of a name, and reports whether one is held.
-func showPermits(ctx context.Context, l locker.Locker, name string, waiters int, json bool) (text string, held bool, err error) {
+func showPermits(
+	ctx context.Context, l locker.Locker, name string, waiters int, json bool,
+) (text string, held bool, err error) {
 	var rows []statusRow
 	n, waiting := 0, 0
 	for s, err := range locker.List(ctx, l, name, waiters) {

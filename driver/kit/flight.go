@@ -39,7 +39,9 @@ func (f *Flight[T]) Do(ctx context.Context, tasks *Tasks, make func(context.Cont
 }
 
 // once waits for the call that is under way, or begins one. joined tells which.
-func (f *Flight[T]) once(ctx context.Context, tasks *Tasks, make func(context.Context) (T, error)) (joined bool, value T, err error) {
+func (f *Flight[T]) once(
+	ctx context.Context, tasks *Tasks, make func(context.Context) (T, error),
+) (joined bool, value T, err error) {
 	r, joined := f.join(tasks, make)
 	if r == nil {
 		return false, value, ErrClosing

@@ -61,7 +61,10 @@ func (s *scripted) serve(conn net.Conn, number int) {
 }
 
 // try runs test on a client of such a server, in a bubble.
-func try(t *testing.T, script func(connection, request int) (time.Duration, bool), test func(t *testing.T, s *scripted, c *client)) {
+func try(
+	t *testing.T, script func(connection, request int) (time.Duration, bool),
+	test func(t *testing.T, s *scripted, c *client),
+) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scripted{script: script}

@@ -106,7 +106,9 @@ func (m Mark) Held(token locker.Token) clientv3.Cmp {
 // Commit executes then, in one step, if the mark equals token and the comparisons ifs succeed; ifs
 // and then may be empty. It needs a Claim before. When a larger token has claimed since, the error
 // matches [fence.ErrStale]; when one of ifs fails, it matches [ErrCompare].
-func (m Mark) Commit(ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op) (*clientv3.TxnResponse, error) {
+func (m Mark) Commit(
+	ctx context.Context, token locker.Token, ifs []clientv3.Cmp, then ...clientv3.Op,
+) (*clientv3.TxnResponse, error) {
 	if err := m.check(token); err != nil {
 		return nil, err
 	}

@@ -20,12 +20,18 @@ import (
 // sentCounter counts the messages that the tests' own clients send.
 type sentCounter struct{ n atomic.Int64 }
 
-func (c *sentCounter) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func (c *sentCounter) unary(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn,
+	invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	c.n.Add(1)
 	return invoke(ctx, method, req, reply, cc, opts...)
 }
 
-func (c *sentCounter) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+func (c *sentCounter) stream(
+	ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string,
+	open grpc.Streamer, opts ...grpc.CallOption,
+) (grpc.ClientStream, error) {
 	s, err := open(ctx, desc, cc, method, opts...)
 	if err != nil {
 		return nil, err

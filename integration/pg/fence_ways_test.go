@@ -97,7 +97,10 @@ func fenceWays(url string) map[string]func(t *testing.T, setup ...string) fenceT
 }
 
 // claimed claims in a transaction of its own.
-func claimed(t *testing.T, begin func(*testing.T, ...string) fenceTx, resource string, token locker.Token, opts ...fencepg.Option) error {
+func claimed(
+	t *testing.T, begin func(*testing.T, ...string) fenceTx, resource string, token locker.Token,
+	opts ...fencepg.Option,
+) error {
 	t.Helper()
 	tx := begin(t)
 	return errors.Join(tx.claim(resource, token, opts...), tx.commit())

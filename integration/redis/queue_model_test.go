@@ -64,7 +64,9 @@ func (m *model) sweep(rank int) int {
 }
 
 // execute returns the beginning of the answer, as far as the model predicts it.
-func (m *model) execute(script, owner, channel string, late bool, listens func(string) bool) (answer []int64, notified string) {
+func (m *model) execute(
+	script, owner, channel string, late bool, listens func(string) bool,
+) (answer []int64, notified string) {
 	if script == "release" {
 		held := m.holder == owner
 		if held {

@@ -54,7 +54,10 @@ func Config(port int, more ...string) map[string]string {
 
 // StartNode starts a node with its own port, which is published by the node or by the container
 // whose network the node shares.
-func StartNode(ctx context.Context, image string, port int, inside *itest.Container, config map[string]string, args ...string) (*Node, error) {
+func StartNode(
+	ctx context.Context, image string, port int, inside *itest.Container,
+	config map[string]string, args ...string,
+) (*Node, error) {
 	r := itest.Spec{Image: image, Args: append([]string{"redis-server", "/data/redis.conf"}, args...), Files: config, Inside: inside}
 	if inside == nil {
 		r.Ports = []int{port}

@@ -27,7 +27,10 @@ type callKey struct{}
 
 // attempt sends the request. A member without a leader refuses it at once, instead of waiting until
 // there is a leader.
-func (c *call) attempt(ctx context.Context, limit time.Duration, m *member, request func(context.Context, *member) error) error {
+func (c *call) attempt(
+	ctx context.Context, limit time.Duration, m *member,
+	request func(context.Context, *member) error,
+) error {
 	ctx, cancel := context.WithTimeout(c.context(ctx), limit)
 	defer cancel()
 	if err := m.connected(ctx); err != nil {

@@ -30,7 +30,9 @@ type Lease struct {
 
 // KeepAlive sends one keepalive of an etcd lease, and returns the TTL in the answer; 0: the cluster
 // doesn't have the lease. An answer with a term below minTerm counts for nothing.
-func (c *Cluster) KeepAlive(ctx context.Context, limit time.Duration, id clientv3.LeaseID, minTerm uint64) (k Keepalive, ttl time.Duration, err error) {
+func (c *Cluster) KeepAlive(
+	ctx context.Context, limit time.Duration, id clientv3.LeaseID, minTerm uint64,
+) (k Keepalive, ttl time.Duration, err error) {
 	_, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		sent, resp, err := m.keepAlive(ctx, id)
 		if err == nil {
@@ -50,7 +52,9 @@ func (c *Cluster) KeepAlive(ctx context.Context, limit time.Duration, id clientv
 
 // Grant asks for an etcd lease. The ids of other leases that may be granted by this Grant go to
 // orphan, also when Grant fails.
-func (c *Cluster) Grant(ctx context.Context, limit, ttl time.Duration, orphan func(clientv3.LeaseID)) (lease Lease, err error) {
+func (c *Cluster) Grant(
+	ctx context.Context, limit, ttl time.Duration, orphan func(clientv3.LeaseID),
+) (lease Lease, err error) {
 	var tried []clientv3.LeaseID // one for each attempt, so that a late copy doesn't grant the one in use
 	_, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		id, sent := newLeaseID(), driver.Stamp()
@@ -90,7 +94,9 @@ func newLeaseID() clientv3.LeaseID {
 
 // TimeToLive returns how long an etcd lease lasts if it isn't refreshed, rounded down to seconds, and
 // for how long it was granted; false if the cluster doesn't have it. It refreshes nothing.
-func (c *Cluster) TimeToLive(ctx context.Context, limit time.Duration, id clientv3.LeaseID) (left, granted time.Duration, found bool, err error) {
+func (c *Cluster) TimeToLive(
+	ctx context.Context, limit time.Duration, id clientv3.LeaseID,
+) (left, granted time.Duration, found bool, err error) {
 	_, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		resp, err := m.leases.LeaseTimeToLive(ctx, &pb.LeaseTimeToLiveRequest{ID: int64(id)}, options(ctx)...)
 		if err == nil {
@@ -165,7 +171,9 @@ func (m *member) openKeepalives(ctx context.Context) (*keepaliveStream, error) {
 
 // exchange keeps a stream only if it has brought the answer: a later answer would be taken for the
 // answer to the next keepalive.
-func (m *member) exchange(ctx context.Context, s *keepaliveStream, id clientv3.LeaseID) (driver.Instant, *pb.LeaseKeepAliveResponse, error) {
+func (m *member) exchange(
+	ctx context.Context, s *keepaliveStream, id clientv3.LeaseID,
+) (driver.Instant, *pb.LeaseKeepAliveResponse, error) {
 	stop := context.AfterFunc(ctx, s.cancel)
 	callOf(ctx).handed.Add(1)
 	sent := driver.Stamp()

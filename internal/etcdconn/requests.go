@@ -18,7 +18,9 @@ type Reply struct {
 }
 
 // Txn sends a transaction. It is linearizable when it writes, or reads in one of its branches.
-func (c *Cluster) Txn(ctx context.Context, limit time.Duration, cmps []clientv3.Cmp, then, els []clientv3.Op) (r Reply, err error) {
+func (c *Cluster) Txn(
+	ctx context.Context, limit time.Duration, cmps []clientv3.Cmp, then, els []clientv3.Op,
+) (r Reply, err error) {
 	r.Late, err = c.try(ctx, limit, func(ctx context.Context, m *member) error {
 		sent := c.nextSeq()
 		resp, err := m.kv.Txn(ctx).If(cmps...).Then(then...).Else(els...).Commit()

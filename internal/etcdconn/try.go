@@ -26,7 +26,9 @@ const (
 //
 // late says that a copy of the request may still be executed, whose answer was not waited for. That
 // is possible also when the request has been answered.
-func (c *Cluster) try(ctx context.Context, limit time.Duration, request func(context.Context, *member) error) (late bool, err error) {
+func (c *Cluster) try(
+	ctx context.Context, limit time.Duration, request func(context.Context, *member) error,
+) (late bool, err error) {
 	var failed failures
 	var loggedIn []*member // asked a second time, with another login
 	silent := 0            // how many have not answered since the last login

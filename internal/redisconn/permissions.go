@@ -40,7 +40,10 @@ func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) 
 
 // TrySubscribe subscribes to a channel, calls confirmed if the server has confirmed that, and ends
 // the subscription. It waits for limit at most. confirmed may be nil.
-func (c *Conn) TrySubscribe(ctx context.Context, p Permissions, channel string, limit time.Duration, confirmed func() error) error {
+func (c *Conn) TrySubscribe(
+	ctx context.Context, p Permissions, channel string, limit time.Duration,
+	confirmed func() error,
+) error {
 	if until, ok := ctx.Deadline(); ok {
 		limit = min(limit, max(time.Until(until), time.Millisecond))
 	}

@@ -67,7 +67,10 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 // openAndEnd asks one server to connect with a session (id 0: a new one) and to end it, and returns
 // its answer to the former. Both requests are sent at once, because a server may hear them whose
 // answers are lost. A session that has ended already is no error.
-func (e *Ensemble) openAndEnd(ctx context.Context, addr string, timeout time.Duration, id int64, password [passwordSize]byte) (g greeting, dialled bool, err error) {
+func (e *Ensemble) openAndEnd(
+	ctx context.Context, addr string, timeout time.Duration, id int64,
+	password [passwordSize]byte,
+) (g greeting, dialled bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	conn, err := e.Dial(ctx, "tcp", addr)

@@ -188,7 +188,9 @@ func (s *Service) freeSession(session string) {
 }
 
 // currentCache puts something before the requests for the current token.
-func currentCache(read func(c *client, key string, ask func() (reply, error)) (reply, error)) func(*client, context.Context, time.Duration, request) (reply, error) {
+func currentCache(
+	read func(c *client, key string, ask func() (reply, error)) (reply, error),
+) func(*client, context.Context, time.Duration, request) (reply, error) {
 	return func(c *client, ctx context.Context, limit time.Duration, q request) (reply, error) {
 		ask := func() (reply, error) { return c.call(ctx, limit, q) }
 		if q.verb != current {

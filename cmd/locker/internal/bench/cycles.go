@@ -39,7 +39,9 @@ func (b *bench) cycles(ctx context.Context, scenario string, goroutines int) err
 
 // load calls f in n goroutines, with one budget, and returns how many cycles each has made. When one
 // of them fails, or the service doesn't answer for long, all end.
-func (b *bench) load(ctx context.Context, n int, f func(ctx context.Context, i int, budget *budget) (int, error)) (counts []int, took time.Duration, err error) {
+func (b *bench) load(
+	ctx context.Context, n int, f func(ctx context.Context, i int, budget *budget) (int, error),
+) (counts []int, took time.Duration, err error) {
 	budget := newBudget(b.For)
 	limited, cancel := context.WithTimeout(ctx, b.For+b.ttl+patience)
 	defer cancel()
