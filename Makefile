@@ -25,8 +25,9 @@ FUZZTIME ?= 60s
 SOAK ?= 50
 # How many packages of integration run their servers at the same time.
 PACKAGES ?= 3
-# They begin first, so that none of them runs alone in the end.
-LONGEST := ./etcd ./zk ./pg ./redis ./redlock
+# They begin first, so that none of them runs alone in the end. etcd and ZooKeeper load a machine most:
+# they don't begin together.
+LONGEST := ./etcd ./pg ./zk ./redis ./redlock
 SHORT_LEASES := /conformance /examples/tcpbackend
 # Each adapter is a module of its own, so that nobody gets the requirements of another one's library.
 ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic

@@ -34,9 +34,9 @@ func startSingleEtcd(t *testing.T, scheme string, files map[string]string, more 
 		"etcd", "--data-dir", "/member", "--unsafe-no-fsync", "--log-level", "error",
 		"--listen-client-urls", fmt.Sprint(scheme, "://0.0.0.0:", ports[0]), "--advertise-client-urls", scheme + "://" + itest.LocalAddr(ports[0]),
 	}, more...)
-	if _, err := itest.Start(t.Context(), itest.Spec{Image: "etcd", Args: args, Files: files, Ports: ports}); err != nil {
-		t.Fatal(err)
-	}
+	itest.Started(t, "etcd", func(ctx context.Context, image string) (*itest.Container, error) {
+		return itest.Start(ctx, itest.Spec{Image: image, Args: args, Files: files, Ports: ports})
+	})
 	return itest.LocalAddr(ports[0])
 }
 

@@ -16,7 +16,7 @@ import (
 // their deadlines, nothing is granted, and nothing is left of what was refused.
 func TestRedisWithoutReplicas(t *testing.T) {
 	itest.NeedServers(t)
-	s := itest.Lazily("redis", Start)(t)
+	s := itest.Started(t, "redis", Start)
 	l, name, other := step.CloseAtEnd(t, s.Open(t)), step.LockName(t), step.LockName(t)
 	lease := step.Acquire(t, l, name, locker.WithTTL(itest.ShortTTL))
 	s.changedConfig(t, "min-replicas-to-write", "1", "0")

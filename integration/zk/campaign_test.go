@@ -51,9 +51,9 @@ func TestZkCampaign(t *testing.T) {
 		for n, tick := range zkTicks {
 			t.Run(tick.String(), func(t *testing.T) {
 				t.Parallel()
-				s := itest.Lazily("zookeeper", func(ctx context.Context, image string) (*Service, error) {
+				s := itest.Started(t, "zookeeper", func(ctx context.Context, image string) (*Service, error) {
 					return startZkEnsemble(ctx, image, tick)
-				})(t)
+				})
 				for i := n; i < faults; i += len(zkTicks) {
 					fault := zkFaults[i/len(zkTicks)%len(zkFaults)]
 					if faults == len(zkFaults) {

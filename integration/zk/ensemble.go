@@ -47,7 +47,7 @@ type zkServer struct {
 const (
 	zkServers = 3
 	zkTick    = 500 * time.Millisecond
-	TTL       = time.Second
+	TTL       = 2 * time.Second // an answer may take 333 ms; a busy machine needs a try or two
 	zkRoot    = "/locker"
 	zkUser    = "lock_user"
 )

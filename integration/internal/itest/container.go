@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,8 +25,8 @@ import (
 	"github.com/fencedlock/locker/integration/images"
 )
 
-// Container is a server of the tests. It is shared by all tests of a run, and keeps its files when
-// it is stopped or killed; Main removes it.
+// Container is a server of the tests. It keeps its files when it is stopped or killed. Main removes
+// it, and [Started] does so earlier.
 type Container struct{ ID string }
 
 // Spec says what to run in a container.
@@ -108,7 +109,39 @@ func Start(ctx context.Context, r Spec) (*Container, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", r.Image, err)
 	}
+	if started, ok := ctx.Value(containersKey{}).(*containers); ok {
+		started.add(c.GetContainerID())
+	}
 	return &Container{c.GetContainerID()}, nil
+}
+
+// containersKey is the key of a context's containers, to which Start adds what it starts.
+type containersKey struct{}
+
+type containers struct {
+	mu  sync.Mutex
+	ids []string
+}
+
+func (c *containers) add(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ids = append(c.ids, id)
+}
+
+func (c *containers) all() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.ids)
+}
+
+// remove removes containers with all their data. One that doesn't exist any more is no error.
+func remove(ctx context.Context, ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	_, err := images.Docker(ctx, append([]string{"rm", "--force", "--volumes"}, ids...)...)
+	return err
 }
 
 var prepared struct {
@@ -196,15 +229,12 @@ func removeContainersIf(ctx context.Context, cond func(owner string) bool) error
 	if err != nil {
 		return err
 	}
-	remove := []string{"rm", "--force", "--volumes"}
+	var ids []string
 	for line := range strings.Lines(list) {
 		id, owner, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if cond(owner) {
-			remove = append(remove, id)
+			ids = append(ids, id)
 		}
 	}
-	if len(remove) > 3 {
-		_, err = images.Docker(ctx, remove...)
-	}
-	return err
+	return remove(ctx, ids)
 }

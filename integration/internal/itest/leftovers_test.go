@@ -3,6 +3,7 @@
 package itest
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"strconv"
@@ -66,5 +67,23 @@ func TestLeftoversAreRemoved(t *testing.T) {
 	}
 	if !strings.Contains(all, mine.ID) {
 		t.Errorf("the container of this run is gone")
+	}
+}
+
+// The containers that were started for one test are removed when it has ended.
+func TestStartedIsRemoved(t *testing.T) {
+	NeedServers(t)
+	var c *Container
+	t.Run("test", func(t *testing.T) {
+		c = Started(t, "redis", func(ctx context.Context, image string) (*Container, error) {
+			return Start(ctx, Spec{Image: image, Args: []string{"sleep", "infinity"}})
+		})
+	})
+	all, err := images.Docker(t.Context(), "ps", "--all", "--quiet", "--no-trunc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c == nil || strings.Contains(all, c.ID) {
+		t.Errorf("the container of a test that has ended is still there")
 	}
 }

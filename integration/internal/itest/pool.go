@@ -4,7 +4,9 @@ package itest
 
 import (
 	"context"
+	"flag"
 	"regexp"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -13,14 +15,19 @@ import (
 )
 
 // Pool is services of one kind, for cases that run in parallel. Each case has a service of its own:
-// the case may kill the service, and count everything that happens there. A service is started when
-// it is needed, and the one that was used last is used first.
+// the case may kill the service, and count everything that happens there. The one that was used last
+// is used first.
+//
+// The services for cases are started before the first case runs, and others when they are needed: on
+// two processors that start servers, others answer too late for leases of a second.
 type Pool[S any] struct {
 	First  S
 	start  func(context.Context) (S, error)
 	places chan struct{} // one for each that is taken
+	filled sync.Once
 
 	mu    sync.Mutex
+	cases int // that are to run side by side
 	idle  []S
 	taken map[string]S // by the names of tests
 }
@@ -70,9 +77,40 @@ func (p *Pool[S]) next(ctx context.Context) (S, error) {
 		return s, nil
 	}
 	p.mu.Unlock()
+	return p.another(ctx)
+}
+
+func (p *Pool[S]) another(ctx context.Context) (S, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Minute)
 	defer cancel()
 	return p.start(ctx)
+}
+
+// fill starts the services that the cases need, once. A service that can't be started is reported to
+// the case that needs it.
+func (p *Pool[S]) fill(ctx context.Context) {
+	p.filled.Do(func() {
+		p.mu.Lock()
+		missing := min(p.cases, cap(p.places), parallel()) - len(p.idle)
+		p.mu.Unlock()
+		var all sync.WaitGroup
+		for range missing {
+			all.Go(func() {
+				if s, err := p.another(ctx); err == nil {
+					p.mu.Lock()
+					defer p.mu.Unlock()
+					p.idle = append(p.idle, s)
+				}
+			})
+		}
+		all.Wait()
+	})
+}
+
+// parallel is how many tests of this package run at the same time.
+func parallel() int {
+	n, _ := strconv.Atoi(flag.Lookup("test.parallel").Value.String())
+	return n
 }
 
 // Cases converts the cases of one service into cases that run on the service that their test has
@@ -96,13 +134,17 @@ func (p *Pool[S]) SideBySide(setup func(conformance.T, *conformance.Harness, S))
 	return conformance.Harness{
 		Wrap: func(t *testing.T, run func(t *testing.T)) {
 			if ofCase(t) {
-				t.Parallel()
+				p.mu.Lock()
+				p.cases++
+				p.mu.Unlock()
+				t.Parallel() // returns when all cases of this run have come here
 			}
 			run(t)
 		},
 		Setup: func(t conformance.T, h *conformance.Harness) {
 			s := p.First
 			if ofCase(t) {
+				p.fill(t.Context())
 				s = p.Take(t)
 			}
 			setup(t, h, s)

@@ -77,8 +77,15 @@ func Must(t conformance.T, f func(context.Context) error) {
 	}
 }
 
-// Started starts a service for one test.
+// Started starts a service for one test, and removes its containers when the test has ended: idle
+// servers take processor time from other tests.
 func Started[S any](t *testing.T, image string, start func(context.Context, string) (S, error)) S {
 	t.Helper()
-	return Lazily(image, start)(t)
+	var mine containers
+	t.Cleanup(func() {
+		Must(t, func(ctx context.Context) error { return remove(ctx, mine.all()) })
+	})
+	return Lazily(image, func(ctx context.Context, image string) (S, error) {
+		return start(context.WithValue(ctx, containersKey{}, &mine), image)
+	})(t)
 }
