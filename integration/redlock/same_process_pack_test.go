@@ -49,6 +49,7 @@ func (s *Service) replicaAndBack(t conformance.T, _ *conformance.Harness) {
 		t.Fatalf("%v", err)
 	}
 	t.Cleanup(func() { itest.Docker(t, ids([]*redistest.Node{replica}), "stop") })
+	step.Eventually(t, step.Limit, func() error { return replica.Admin.Ping(t.Context()).Err() })
 	do := func(n *redistest.Node, args ...any) {
 		t.Helper()
 		itest.Must(t, func(ctx context.Context) error { return n.Admin.Do(ctx, args...).Err() })
