@@ -4,8 +4,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/membackend"
@@ -91,29 +89,17 @@ func TestShowOfAPermitThatIsTakenAway(t *testing.T) {
 
 // A lock that is being taken away is shown as such.
 func TestShowOfALockThatIsTakenAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		service := membackend.NewServer()
-		link := membackend.NewLink()
-		l := membackend.New(membackend.WithServer(service), membackend.WithLink(link))
-		other := membackend.New(membackend.WithServer(service))
-		defer other.Close()
-		defer l.Close()
-		lease, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second))
-		if err != nil {
+	cutOff(t, func(t *testing.T, operator locker.Locker, lease locker.Lease) {
+		if _, err := locker.Break(t.Context(), operator, "deploy", lease.Token(), locker.Breach{By: "bob", Reason: "hangs"}); err != nil {
 			t.Fatal(err)
 		}
-		link.Cut()
-		if _, err := locker.Break(t.Context(), other, "deploy", lease.Token(), locker.Breach{By: "bob", Reason: "hangs"}); err != nil {
-			t.Fatal(err)
-		}
-		text, _, err := showLock(t.Context(), other, "deploy", 0, false)
+		text, _, err := showLock(t.Context(), operator, "deploy", 0, false)
 		if err != nil || !strings.Contains(text, "being taken away by bob at ") || !strings.Contains(text, ": hangs") {
 			t.Errorf("show: %q, %v", text, err)
 		}
-		text, _, err = showLock(t.Context(), other, "deploy", 0, true)
+		text, _, err = showLock(t.Context(), operator, "deploy", 0, true)
 		if err != nil || !strings.Contains(text, `"reason": "hangs"`) {
 			t.Errorf("show in JSON: %q, %v", text, err)
 		}
-		link.Heal()
 	})
 }

@@ -137,28 +137,37 @@ func TestBreakChangesNothing(t *testing.T) {
 	}
 }
 
-// A holder that doesn't hear of the mark keeps the lock until its TTL is over, and --wait waits for that.
-func TestBreakWaitsForAHolderThatIsCutOff(t *testing.T) {
+// cutOff tests with a lease of "deploy" whose holder is cut off from the service, and a Locker that
+// isn't. The lease's TTL is 20 s.
+func cutOff(t *testing.T, test func(t *testing.T, operator locker.Locker, lease locker.Lease)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		service := membackend.NewServer()
 		link := membackend.NewLink()
 		l := membackend.New(membackend.WithServer(service), membackend.WithLink(link))
-		other := membackend.New(membackend.WithServer(service))
-		defer other.Close()
+		operator := membackend.New(membackend.WithServer(service))
+		defer operator.Close()
 		defer l.Close()
 		lease, err := l.Acquire(t.Context(), "deploy", locker.WithTTL(20*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
 		link.Cut()
+		defer link.Heal()
+		test(t, operator, lease)
+	})
+}
+
+// A holder that doesn't hear of the mark keeps the lock until its TTL is over, and --wait waits for that.
+func TestBreakWaitsForAHolderThatIsCutOff(t *testing.T) {
+	cutOff(t, func(t *testing.T, operator locker.Locker, lease locker.Lease) {
 		began := time.Now()
-		if err := breakOf(t, breakOptions{reason: "cut off", yes: true, wait: true, token: lease.Token().String()}, "deploy", "").run(t.Context(), other); err != nil {
+		if err := breakOf(t, breakOptions{reason: "cut off", yes: true, wait: true, token: lease.Token().String()}, "deploy", "").run(t.Context(), operator); err != nil {
 			t.Fatal(err)
 		}
 		if took := time.Since(began); took < 10*time.Second || took > 21*time.Second {
 			t.Errorf("the lock has passed on after %v, want after the TTL", took)
 		}
-		link.Heal()
 	})
 }
 
