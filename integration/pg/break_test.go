@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -203,16 +204,22 @@ func TestPostgresBreakBesideAStranger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }()
-	var asked atomic.Bool
+	var once sync.Once
+	asked := make(chan error, 1)
 	m := s.mover(t, func(m *pgMover, at int) {
-		if at == 4 && asked.CompareAndSwap(false, true) {
-			_, _ = tx.Exec(context.Background(), "select pg_advisory_xact_lock_shared($1)", pgKey(m.name))
+		if at == 4 {
+			once.Do(func() {
+				_, err := tx.Exec(context.Background(), "select pg_advisory_xact_lock_shared($1)", pgKey(m.name))
+				asked <- err
+			})
 		}
 	})
-	step.Eventually(t, itest.ShortWait, func() error { return breakOf(t, operator, m.lease, locker.Breach{Reason: "hangs"}) })
-	if !asked.Load() {
-		t.Error("the other program has not asked for the key: this proves nothing")
+	if err := <-asked; err != nil {
+		t.Fatal(err)
 	}
+	step.Eventually(t, itest.ShortWait, func() error {
+		return errors.Join(m.lease.Err(), breakOf(t, operator, m.lease, locker.Breach{Reason: "hangs"}))
+	})
 	step.Eventually(t, itest.ShortWait, func() error {
 		if err := m.lease.Err(); !errors.Is(err, locker.ErrBroken) {
 			return fmt.Errorf("Err = %w, want a breach", err)
