@@ -78,7 +78,7 @@ type pgMover struct {
 	sharedOf string // and of the shared one
 }
 
-const pgMoverTTL = 2 * itest.ShortTTL
+const pgMoverTTL = 3 * itest.ShortTTL
 
 // mover waits for a lock, and calls before for the steps of the lease's move, each time that one is
 // sent.
