@@ -25,9 +25,9 @@ FUZZTIME ?= 60s
 SOAK ?= 50
 # How many packages of integration run their servers at the same time.
 PACKAGES ?= 3
-# They begin first, so that none of them runs alone in the end. etcd and ZooKeeper load a machine most:
-# they don't begin together.
-LONGEST := ./etcd ./pg ./zk ./redis ./redlock
+# The packages of integration that have the suite. etcd and ZooKeeper load a machine most: they don't
+# begin together.
+SERVICES := /etcd /pg /zk /redis /redlock
 SHORT_LEASES := /conformance /examples/tcpbackend
 # Each adapter is a module of its own, so that nobody gets the requirements of another one's library.
 ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
@@ -38,7 +38,8 @@ ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
 # what go vet does, in packages without tests, too, and needs each package compiled in one way alone.
 #
 # The packages of integration are compiled before their servers run, and so is the program that
-# TestSkewed builds: on a machine that compiles, servers answer late.
+# TestSkewed builds: on a machine that compiles, servers answer late. The other packages of integration
+# run later, because some of their tests compile programs.
 #
 # SHORT_LEASES are packages whose leases in real time are so short that a machine that compiles makes
 # them late. They run when all is compiled.
@@ -59,7 +60,8 @@ test: images
 	cd campaign && go test -vet=all -skip '^(TestEachFault|TestPlanted)$$' -timeout 15m .
 	@test "$$(id -u)" = 0 -a -n "$$(command -v iptables)" || echo "TestCut is skipped: cuts below TCP need root and iptables"
 	cd integration && go test -race -vet=all -run '^TestSkewed$$' ./...
-	cd integration && go test -race -vet=all -p $(PACKAGES) -timeout 60m $(LONGEST) ./...
+	cd integration && go test -race -vet=all -p $(PACKAGES) -timeout 60m $(SERVICES:%=.%)
+	cd integration && go test -race -vet=all -p $(PACKAGES) -timeout 60m $$(go list ./... | grep -v $(SERVICES:%=-e %$$))
 
 images:
 	cd integration && go run ./cmd/images

@@ -19,8 +19,9 @@ import (
 
 // These cases cut one direction of a connection, remove the data, or change the leader late.
 
-// zkSilentTTLs are of two sessions of one Locker.
-var zkSilentTTLs = []time.Duration{TTL, 3 * TTL}
+// zkSilentTTLs are of two sessions of one Locker. With the slack both are over before an acquisition
+// gives up that hears nothing.
+var zkSilentTTLs = []time.Duration{TTL / 2, 3 * TTL / 2}
 
 // zkSilenced is the state of a Locker that no longer receives answers of the servers.
 type zkSilenced struct {
