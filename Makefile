@@ -23,8 +23,9 @@ GREMLINS := v0.6.0
 BIN := $(CURDIR)/.bin
 FUZZTIME ?= 60s
 SOAK ?= 50
-# How many packages of integration run their servers at the same time.
-PACKAGES ?= 3
+# How many packages of integration run their servers at the same time. Two of them keep two processors so
+# busy that it saves little time, and leases are lost; more processors can have more.
+PACKAGES ?= 1
 # The packages of integration that have the suite. etcd and ZooKeeper load a machine most: they don't
 # begin together.
 SERVICES := /etcd /pg /zk /redis /redlock
