@@ -46,7 +46,7 @@ func furtherSabotages() []sabotage {
 		{bug: "cause is dropped", harness: mem(onAcquire(causeless)), named: "B14", others: "B15"},
 		{bug: "lease shows no deadline", harness: mem(onLease(func(l locker.Lease) locker.Lease { return timeless{l} })), named: "A1", others: "B24 C25 C26 C30 C31 C32 F47 F47.1 J75.1", perhaps: "J72.1"},
 		{bug: "release looks like a loss", harness: mem(onLease(func(l locker.Lease) locker.Lease { return neverReleased{l} })), named: "F49", others: "A10 C32.1 C32.2 C32.4 J72 J72.1 J72.2"},
-		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E42 E42.1 F52 J66 P11", perhaps: "P1"},
+		{bug: "released lock is refused for a moment", harness: mem(restingLock), named: "A5", others: "A4 A9.1 B11 B12.1 C27 C29 E40 E40.1 E42 E42.1 F52 J66 P11", perhaps: "P1"},
 		{bug: "closed looks like cancelled", harness: mem(onAcquire(closedAsCancelled)), named: "A10.1", others: "A10"},
 		{bug: "request is sent though its context is over", harness: mem(onAcquire(askAnyway)), named: "B15"},
 		{bug: "last come, first served", harness: polling(true), named: "B22.1", others: "B12.1 B13 B21 B22.3 B22.4 B24a J64.1 J65 J68 L2 P2 P7", perhaps: "P4 P5 P11"},

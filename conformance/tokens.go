@@ -52,7 +52,7 @@ func tokensAcrossProcesses(t T, h *Harness) {
 			token := process.MustDo(t, p, process.Command{Verb: process.Acquire, Name: name}).Token
 			step.WantRising(t, last, token)
 			process.MustDo(t, p, process.Command{Verb: process.Release, Name: name})
-			last = step.FreeWithin(t, h.Slack, l, name)
+			last = step.WantFree(t, l, name)
 			step.WantRising(t, token, last)
 		}
 	}

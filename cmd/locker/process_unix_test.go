@@ -96,7 +96,9 @@ func want(t *testing.T, ch <-chan string, line string) {
 // have ended.
 func wantEnd(t *testing.T, ch <-chan string) {
 	t.Helper()
-	want(t, ch, "<end>")
+	if got := next(t, ch); got != "<end>" {
+		t.Fatalf("line = %q, want the end", got)
+	}
 }
 
 func next(t *testing.T, ch <-chan string) string {
