@@ -41,10 +41,10 @@ func (all awakeCPUs) stop() {
 	}
 }
 
-// ran is how long the helpers have run. It is no other work.
+// ran is how long the helpers have run.
 func (all awakeCPUs) ran() (sum time.Duration) {
 	for _, h := range all {
-		sum += cpuTimeOf(h.cmd.Process.Pid, false).ran
+		sum += cpuTimeOf(h.cmd.Process.Pid, false)
 	}
 	return sum
 }

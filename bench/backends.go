@@ -52,6 +52,10 @@ type service struct {
 	requestCounts func(ctx context.Context) (map[string]int64, error)
 	servers       []*container
 	stop          func() error
+
+	// warmTime is how long the servers work for each peer before they are measured. A Java virtual machine compiles
+	// what it executes often, and that takes its CPU for a while.
+	warmTime time.Duration
 }
 
 // peers are what is measured on a service.

@@ -9,38 +9,33 @@ import (
 	"time"
 )
 
-// cpuUse is the CPU time of this process and of the servers.
-type cpuUse struct{ client, server cpuTime }
+// cpuUse is how long the clients and the servers have run.
+type cpuUse struct{ client, server time.Duration }
 
-func (u cpuUse) minus(v cpuUse) cpuUse {
-	return cpuUse{u.client.minus(v.client), u.server.minus(v.server)}
-}
+func (u cpuUse) minus(v cpuUse) cpuUse { return cpuUse{u.client - v.client, u.server - v.server} }
 
-// cpuTime is how long threads have run, and how long they were ready to run but had to wait for a
-// CPU.
-type cpuTime struct{ ran, waited time.Duration }
-
-func (t cpuTime) plus(u cpuTime) cpuTime  { return cpuTime{t.ran + u.ran, t.waited + u.waited} }
-func (t cpuTime) minus(u cpuTime) cpuTime { return cpuTime{t.ran - u.ran, t.waited - u.waited} }
-
-// perOperation returns the time that each of n operations has run, in µs; NaN if the system doesn't
-// report times.
-func (t cpuTime) perOperation(n int) float64 {
-	if n == 0 || t.ran == 0 {
+// perOperation returns the CPU time of each of n operations, in µs; NaN if the system doesn't report
+// times.
+func perOperation(ran time.Duration, n int) float64 {
+	if n == 0 || ran == 0 {
 		return math.NaN()
 	}
-	return micros(t.ran) / float64(n)
+	return micros(ran) / float64(n)
 }
 
-// cpuTimeOf returns the sum over the threads of a process and, if children is true, of the
-// processes that it has started. It is zero if the system doesn't report times.
-func cpuTimeOf(pid int, children bool) (sum cpuTime) {
+// cpuTimeOf returns how long the threads of a process have run and, if children is true, the
+// processes that it has started, also those that have ended. It is zero if the system doesn't report
+// times.
+func cpuTimeOf(pid int, children bool) (sum time.Duration) {
+	if children {
+		sum = endedChildren(pid)
+	}
 	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
 	for _, thread := range threads {
-		var t cpuTime
+		var ran time.Duration
 		if text, err := os.ReadFile(filepath.Join(thread, "schedstat")); err == nil {
-			if _, err := fmt.Sscan(string(text), &t.ran, &t.waited); err == nil {
-				sum = sum.plus(t)
+			if _, err := fmt.Sscan(string(text), &ran); err == nil {
+				sum += ran
 			}
 		}
 		if !children {
@@ -50,19 +45,26 @@ func cpuTimeOf(pid int, children bool) (sum cpuTime) {
 		for word := range strings.FieldsSeq(string(text)) {
 			var child int
 			if _, err := fmt.Sscan(word, &child); err == nil {
-				sum = sum.plus(cpuTimeOf(child, true))
+				sum += cpuTimeOf(child, true)
 			}
 		}
 	}
 	return sum
 }
 
-// busyTime is how long all CPUs have worked. Linux counts in hundredths of a second.
-func busyTime() time.Duration {
-	var user, nice, system, idle, waiting, irq, softirq int64
-	text, _ := os.ReadFile("/proc/stat")
-	if _, err := fmt.Sscanf(string(text), "cpu %d %d %d %d %d %d %d", &user, &nice, &system, &idle, &waiting, &irq, &softirq); err != nil {
+// endedChildren returns how long the children of a process have run that have ended, with their
+// children. Linux counts that in hundredths of a second.
+func endedChildren(pid int) time.Duration {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(text), ") ") // the name before it may contain spaces
+	const user, system = 13, 14                   // cutime and cstime
+	fields := strings.Fields(rest)
+	if len(fields) <= system {
 		return 0
 	}
-	return time.Duration(user+nice+system+irq+softirq) * 10 * time.Millisecond
+	var ticks [2]int64
+	if _, err := fmt.Sscan(fields[user]+" "+fields[system], &ticks[0], &ticks[1]); err != nil {
+		return 0
+	}
+	return time.Duration(ticks[0]+ticks[1]) * 10 * time.Millisecond
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"testing"
 	"time"
 )
@@ -10,13 +11,18 @@ func TestCPUTimes(t *testing.T) {
 	if _, err := os.Stat("/proc/self/schedstat"); err != nil {
 		t.Skip("this system doesn't report how long processes have run")
 	}
-	ran, busy := cpuTimeOf(os.Getpid(), true).ran, busyTime()
+	ran := cpuTimeOf(os.Getpid(), true)
 	for began := time.Now(); time.Since(began) < 50*time.Millisecond; {
 	}
-	if more := cpuTimeOf(os.Getpid(), true).ran; more <= ran {
+	if more := cpuTimeOf(os.Getpid(), true); more <= ran {
 		t.Errorf("CPU time of this process = %v, and after more work %v, want it larger", ran, more)
 	}
-	if more := busyTime(); busy <= 0 || more <= busy {
-		t.Errorf("busyTime = %v, and after more work %v, want it larger", busy, more)
+
+	ended := endedChildren(os.Getpid())
+	if err := exec.Command("timeout", "0.2", "sh", "-c", "while :; do :; done").Run(); err == nil {
+		t.Fatal("the process ended before its time")
+	}
+	if more := endedChildren(os.Getpid()); more <= ended {
+		t.Errorf("CPU time of processes that have ended = %v, and after another %v, want it larger", ended, more)
 	}
 }

@@ -7,53 +7,86 @@ import (
 	"time"
 )
 
-// disturbance keeps other work on the machine out of the figures, on systems that report how long
-// processes have waited for a CPU: on Linux. A measurement that was disturbed is repeated, as long
-// as timeLeft allows.
+// disturbance keeps other work on the machine out of the figures. The CPUs are never idle, because
+// helpers keep them awake (awake.go). So other work is the time that is left when the helpers, the
+// clients and the servers are subtracted. A measurement that was disturbed is repeated, as long as
+// timeLeft allows. Where CPUs can't be kept awake, nothing is known about other work.
 type disturbance struct {
 	timeLeft   time.Duration // for repeating disturbed measurements
 	serverPIDs []int
 	clientPIDs []int // of other processes with clients
+	networks   *networks
 	awake      awakeCPUs
+	began      look
 	measured   int // measurements that count
 	disturbed  int // of those measured, because no time was left
 }
 
-// maxWaitShare is which part of the time of a measurement the clients or the servers may have
-// waited for a CPU.
-const maxWaitShare = 0.1
+// maxOtherShare is how much other work a measurement may have, as a part of the time of all CPUs. The
+// system's own work is a part of it: it writes what servers have on disk before they answer.
+// leastOther is what isn't noticed in short ones: the system counts the time of a thread that is
+// running when it is interrupted next, up to 10 ms later.
+const (
+	maxOtherShare = 0.1
+	leastOther    = 20 * time.Millisecond
+)
+
+// look is how long the processes of a run have worked until a time.
+type look struct {
+	at    time.Time
+	use   cpuUse
+	other time.Duration // helpers
+}
+
+func (d *disturbance) look() look {
+	return look{time.Now(), d.cpuUse(), d.awake.ran() + d.networks.ran()}
+}
+
+// otherSince returns how long the CPUs have worked for other processes since an earlier look.
+func (now look) otherSince(before look) time.Duration {
+	use := now.use.minus(before.use)
+	known := use.client + use.server + now.other - before.other
+	return max(0, time.Duration(cpus)*now.at.Sub(before.at)-known)
+}
+
+// begin begins the time that String describes.
+func (d *disturbance) begin() { d.began = d.look() }
 
 // measureUndisturbed calls measure, which must be short, and repeats it until it was not disturbed
 // or no time is left. It returns the CPU times of the last call.
 func (d *disturbance) measureUndisturbed(ctx context.Context, measure func() error) (use cpuUse, err error) {
 	for {
-		began := time.Now()
-		before := d.cpuUse()
+		before := d.look()
 		if err := measure(); err != nil {
 			return cpuUse{}, err
 		}
-		use = d.cpuUse().minus(before)
-		elapsed := time.Since(began)
-		disturbed := max(use.client.waited, use.server.waited) > time.Duration(maxWaitShare*float64(elapsed))
+		after := d.look()
+		disturbed := d.disturbedBetween(before, after)
 		if disturbed && d.timeLeft > 0 && ctx.Err() == nil {
-			d.awaitIdleCPUs(ctx, began)
+			d.awaitIdleCPUs(ctx, before.at)
 			continue
 		}
 		d.measured++
 		if disturbed {
 			d.disturbed++
 		}
-		return use, ctx.Err()
+		return after.use.minus(before.use), ctx.Err()
 	}
 }
 
-// awaitIdleCPUs waits until the CPUs are idle, and subtracts the time since began from timeLeft.
+func (d *disturbance) disturbedBetween(before, after look) bool {
+	allowed := time.Duration(maxOtherShare * float64(cpus) * float64(after.at.Sub(before.at)))
+	return len(d.awake) > 0 && after.otherSince(before) > max(allowed, leastOther)
+}
+
+// awaitIdleCPUs waits until there is no other work, and subtracts the time since began from
+// timeLeft.
 func (d *disturbance) awaitIdleCPUs(ctx context.Context, began time.Time) {
-	const interval, pause, maxBusyShare = 100 * time.Millisecond, time.Second, 0.2
-	for since := time.Now(); d.timeLeft > time.Since(began) && ctx.Err() == nil; since = time.Now() {
-		busy := d.otherWork()
+	const interval, pause = 200 * time.Millisecond, time.Second
+	for d.timeLeft > time.Since(began) && ctx.Err() == nil {
+		before := d.look()
 		time.Sleep(interval)
-		if d.otherWork()-busy <= time.Duration(maxBusyShare*float64(time.Since(since))*float64(cpus)) {
+		if !d.disturbedBetween(before, d.look()) {
 			break
 		}
 		time.Sleep(pause) // the other work will continue for a while
@@ -61,23 +94,24 @@ func (d *disturbance) awaitIdleCPUs(ctx context.Context, began time.Time) {
 	d.timeLeft -= time.Since(began)
 }
 
+// String says how much other work there was since begin.
 func (d *disturbance) String() string {
-	if d.disturbed == 0 {
-		return "undisturbed"
+	if len(d.awake) == 0 {
+		return "other work is not known"
 	}
-	return fmt.Sprintf("%.0f %% of it disturbed by other work", 100*float64(d.disturbed)/float64(d.measured))
+	now := d.look()
+	share := float64(now.otherSince(d.began)) / float64(cpus) / float64(now.at.Sub(d.began.at))
+	return fmt.Sprintf("other work took %.2g %% of the CPUs, and disturbed %.2g %% of the measurements",
+		100*share, 100*float64(d.disturbed)/float64(max(d.measured, 1)))
 }
-
-// otherWork is how long the CPUs have worked, without what keeps them awake.
-func (d *disturbance) otherWork() time.Duration { return busyTime() - d.awake.ran() }
 
 func (d *disturbance) cpuUse() cpuUse {
 	u := cpuUse{client: cpuTimeOf(os.Getpid(), false)}
 	for _, pid := range d.clientPIDs {
-		u.client = u.client.plus(cpuTimeOf(pid, false))
+		u.client += cpuTimeOf(pid, false)
 	}
 	for _, pid := range d.serverPIDs {
-		u.server = u.server.plus(cpuTimeOf(pid, true))
+		u.server += cpuTimeOf(pid, true)
 	}
 	return u
 }

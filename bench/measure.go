@@ -79,12 +79,37 @@ func (m measurement) measure(ctx context.Context) (_ *results, err error) {
 	m.results = &results{name: m.backend.name, goals: m.backend.goals()}
 	m.networks = &networks{addrs: m.addrs}
 	defer m.networks.stop()
+	m.disturbance.networks = m.networks
+	if err := m.warmServers(ctx); err != nil {
+		return nil, err
+	}
+	m.disturbance.begin()
 	if err := m.runAll(ctx, m.parts()); err != nil {
 		return nil, err
 	}
 	m.results.description = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.%s", m.service.description, runtime.Version(),
 		cpus, time.Since(began).Round(time.Second), m.disturbance, m.networks)
 	return m.results, m.checkGoals()
+}
+
+// warmServers lets the servers work for each peer for as long as they need.
+func (m measurement) warmServers(ctx context.Context) error {
+	if m.warmTime == 0 {
+		return nil
+	}
+	const goroutines = 16
+	for _, p := range slices.Concat([]peer{m.bare, m.byHand}, m.selected(m.peers.load)) {
+		cl, err := p.open(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+		_, err = cl.load(ctx, goroutines, m.warmTime, time.Minute)
+		cl.close()
+		if err := m.tolerate(p, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // runAll gives each part its share of the time that is left.

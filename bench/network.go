@@ -77,6 +77,17 @@ func (n *networks) String() string {
 	return text.String()
 }
 
+// ran is how long the proxies have run.
+func (n *networks) ran() (sum time.Duration) {
+	if n == nil {
+		return 0
+	}
+	for _, d := range n.distant {
+		sum += cpuTimeOf(d.helper.cmd.Process.Pid, false)
+	}
+	return sum
+}
+
 func (n *networks) stop() {
 	for _, d := range n.distant {
 		d.helper.stop()

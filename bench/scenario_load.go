@@ -181,7 +181,7 @@ func (m measurement) loadRound(
 			continue
 		}
 		n := float64(s.N)
-		outcomes[e.name] = loadOutcome{s, float64(s.Requests) / n, use.client.perOperation(s.N), use.server.perOperation(s.N)}
+		outcomes[e.name] = loadOutcome{s, float64(s.Requests) / n, perOperation(use.client, s.N), perOperation(use.server, s.N)}
 	}
 	for _, e := range entrants {
 		m.addLoad(e.name, r.name(), round, outcomes)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // startZooKeeper starts an ensemble of three servers, which write to the disk before they answer,
@@ -58,14 +59,20 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		admin.Close()
 		return nil, err
 	}
+	addrs, err := clients.leaderLast(ctx)
+	if err != nil {
+		admin.Close()
+		return nil, err
+	}
 	return &service{
 		description: "ZooKeeper " + version + ", three servers",
-		addrs:       clients,
+		addrs:       addrs,
 		requestCounts: func(ctx context.Context) (map[string]int64, error) {
 			_, packets, err := clients.packetsReceived(ctx)
 			return map[string]int64{"packet": packets}, err
 		},
-		servers: servers,
+		servers:  servers,
+		warmTime: 20 * time.Second,
 		stop: func() error {
 			admin.Close()
 			return servers.stop()
@@ -73,12 +80,15 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
+// A follower passes writes on to the leader, so a client of the leader is faster. A client chooses its
+// server at random. Where each peer has one client, all have the same follower.
 func zooKeeperPeers(addrs []string) peers {
 	z := zooKeeperServers(addrs)
+	follower := z[:1]
 	return peers{
-		bare:       z.set(),
-		byHand:     z.ephemeralNode(),
-		load:       []peer{z.locker(), z.zkLock()},
+		bare:       follower.set(),
+		byHand:     follower.ephemeralNode(),
+		load:       []peer{follower.locker(), follower.zkLock()},
 		handOff:    []peer{z.locker(), z.zkLock()},
 		heldLeases: []peer{z.locker(), z.zkLock()},
 		waiters:    []peer{z.locker(), z.zkLock()},
@@ -113,6 +123,26 @@ func (z zooKeeperServers) packetsReceived(ctx context.Context) (version string, 
 		}
 	}
 	return version, packets, nil
+}
+
+// leaderLast returns the servers with the leader as the last one.
+func (z zooKeeperServers) leaderLast(ctx context.Context) (sorted zooKeeperServers, err error) {
+	var leader zooKeeperServers
+	for _, addr := range z {
+		text, err := fourLetterWord(ctx, addr, "mntr")
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(text, "zk_server_state\tleader\n") {
+			leader = append(leader, addr)
+		} else {
+			sorted = append(sorted, addr)
+		}
+	}
+	if len(leader) != 1 {
+		return nil, fmt.Errorf("mntr: %d servers are leaders", len(leader))
+	}
+	return append(sorted, leader...), nil
 }
 
 // fourLetterWord sends one of ZooKeeper's four-letter commands, and returns the answer.
