@@ -90,8 +90,8 @@ func (d *fileDriver) List(prefix string, _ int) driver.Pages {
 // holders are the processes that hold locks on files of one device, by the number of the file.
 type holders map[uint64]int
 
-// holders reads the lock table. A table that is longer than a page is read in parts, and a part
-// that the kernel has skipped because locks have gone in between is in the next reading.
+// holders reads the lock table. If the kernel gives it in parts, it skips a lock when others have gone
+// between two parts. That lock is in the next reading.
 func (d *fileDriver) holders() (holders, error) {
 	if d.guarantees.Inspection == locker.InspectionNone {
 		return nil, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
@@ -102,16 +102,41 @@ func (d *fileDriver) holders() (holders, error) {
 	}
 	held := make(holders)
 	for range 3 {
-		table, err := os.ReadFile("/proc/locks")
+		table, parts, err := readLockTable()
 		if err != nil {
 			return nil, err
 		}
-		held.add(string(table), device)
-		if len(table) < os.Getpagesize()/2 {
+		held.add(table, device)
+		if parts < 2 {
 			break
 		}
 	}
 	return held, nil
+}
+
+// readLockTable also returns in how many parts it got the table. A part is as long as what is asked
+// for, and a page at most. os.ReadFile asks for 512 bytes first.
+func readLockTable() (table string, parts int, err error) {
+	f, err := os.Open("/proc/locks")
+	if err != nil {
+		return "", 0, err
+	}
+	defer f.Close()
+	var all strings.Builder
+	part := make([]byte, 16<<10) // some systems have larger pages
+	for {
+		n, err := f.Read(part)
+		all.Write(part[:n])
+		if n > 0 {
+			parts++
+		}
+		if errors.Is(err, io.EOF) {
+			return all.String(), parts, nil
+		}
+		if err != nil {
+			return "", 0, err
+		}
+	}
 }
 
 // add takes in the table. A line says

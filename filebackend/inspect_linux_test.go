@@ -2,7 +2,9 @@ package filebackend_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -146,6 +148,46 @@ func listed(t *testing.T, l locker.Locker, prefix string) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// The table of 25 locks is shorter than a page, and longer than what os.ReadFile asks for at first.
+func TestListShowsLocksAmongOthersThatComeAndGo(t *testing.T) {
+	dir := t.TempDir()
+	l := inspectable(t, dir)
+	const held = 10
+	for i := range held {
+		if _, err := l.Acquire(t.Context(), strconv.Itoa(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var others []int
+	for i := range 20 {
+		f, err := os.Create(filepath.Join(dir, fmt.Sprintf("other%d", i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		others = append(others, int(f.Fd()))
+	}
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+				_ = syscall.Flock(others[n%len(others)], syscall.LOCK_EX)
+				_ = syscall.Flock(others[(n+5)%len(others)], syscall.LOCK_UN) // fifteen are locked
+			}
+		}
+	}()
+	defer func() { close(stop); <-stopped }()
+	for i := range 1000 {
+		if found := listed(t, l, ""); len(found) != held {
+			t.Fatalf("list %d = %v, want %d locks", i, found, held)
+		}
+	}
 }
 
 func TestHoldersInTheLockTable(t *testing.T) {
