@@ -43,13 +43,13 @@ ADAPTERS := adapters/gocron adapters/migrate adapters/goose adapters/certmagic
 # run later, because some of their tests compile programs.
 #
 # SHORT_LEASES are packages whose leases in real time are so short that a machine that compiles makes
-# them late. They run when all is compiled.
+# them late. They run when all is compiled, six tests at a time, because most of them wait.
 #
 # TestSabotage has the verdicts of each wrong backend in each case, and takes several times as long with
 # the race detector. The same cases run with it on backends that are right, and make soak runs all.
 test: images
 	go test -race -vet=all $$(go list ./... | grep -v $(SHORT_LEASES:%=-e %$$))
-	go test -race -vet=all -skip '^TestSabotage$$' $(SHORT_LEASES:%=.%)
+	go test -race -vet=all -parallel 6 -skip '^TestSabotage$$' $(SHORT_LEASES:%=.%)
 	go test -run '^TestSabotage$$' ./conformance
 	cd examples/observed && go test -race -vet=all .
 	@set -e; for dir in $(ADAPTERS); do \

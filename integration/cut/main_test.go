@@ -8,4 +8,4 @@ import (
 	"github.com/fencedlock/locker/integration/internal/itest"
 )
 
-func TestMain(m *testing.M) { itest.Main(m) }
+func TestMain(m *testing.M) { itest.Main(m, 4) }

@@ -23,6 +23,7 @@ const short = 10 * time.Second
 // LOCKER_EXPLORE says, such as 30m; without it for a few seconds. Each program has a service of its
 // own, like a case.
 func Explore(t *testing.T, rows []Row) {
+	t.Parallel()
 	length := short
 	if text := os.Getenv("LOCKER_EXPLORE"); text != "" {
 		var err error

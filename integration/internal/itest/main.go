@@ -16,7 +16,12 @@ import (
 // Main is the body of each package's TestMain. It runs the tests, and removes the containers that
 // they have started. The suite needs a holder in another process: this process is the test binary,
 // too; see process.go.
-func Main(m *testing.M) {
+//
+// sideBySide is how many tests run at the same time, unless the flag -parallel says otherwise, and how
+// many services of one kind there are at most. A case waits for most of its time. With four on etcd or
+// ZooKeeper, or six on Redis or Postgres, two processors are busy for two thirds of the time, which
+// leaves enough for cases whose leases are short.
+func Main(m *testing.M, sideBySide int) {
 	logging.Disable()        // go-redis tells of each fault that a test makes
 	debug.SetGCPercent(1000) // little is in memory, and garbage collection would slow the tests down
 	flag.Parse()

@@ -4,4 +4,4 @@ package itest
 
 import "testing"
 
-func TestMain(m *testing.M) { Main(m) }
+func TestMain(m *testing.M) { Main(m, 4) }

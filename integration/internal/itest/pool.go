@@ -32,18 +32,12 @@ type Pool[S any] struct {
 	taken map[string]S // by the names of tests
 }
 
-// sideBySide is how many tests of a package run at the same time, unless the flag -parallel says
-// otherwise, and how many services of one kind a package has at most. A case waits for most of its
-// time: alone, it uses a tenth of a processor. So four at once, in each of three packages, keep two
-// processors busy, and leave enough for cases whose leases are short.
-const sideBySide = 4
-
 // LazyPool starts the first service of a pool when the first test of the run needs it.
 func LazyPool[S any](image string, start func(context.Context, string) (S, error)) func(*testing.T) *Pool[S] {
 	return Lazily(image, func(ctx context.Context, image string) (*Pool[S], error) {
 		first, err := start(ctx, image)
 		another := func(ctx context.Context) (S, error) { return start(ctx, image) }
-		return &Pool[S]{First: first, start: another, places: make(chan struct{}, sideBySide), idle: []S{first}, taken: make(map[string]S)}, err
+		return &Pool[S]{First: first, start: another, places: make(chan struct{}, parallel()), idle: []S{first}, taken: make(map[string]S)}, err
 	})
 }
 
