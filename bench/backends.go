@@ -104,6 +104,10 @@ type client struct {
 	// its locks held.
 	ownNames string
 
+	// settle is how long after an acquisition the client may still send a request that belongs to it,
+	// and that isn't repeated. It is 0 where an acquisition has sent all when it returns.
+	settle time.Duration
+
 	// remote does what load does, in another process; nil: there is none.
 	remote func(ctx context.Context, n int, d, limit time.Duration) (Sample, error)
 }

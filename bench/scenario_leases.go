@@ -68,6 +68,11 @@ func (m measurement) measureHeldLeases(ctx context.Context, p peer) error {
 // takes to renew each lease once: the rate over any longer time is the same on average. The TTL is
 // the usual one of 30 s.
 func (m measurement) watchRenewals(ctx context.Context, p peer, cl *client, routines int) error {
+	select {
+	case <-time.After(cl.settle):
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	began := time.Now()
 	before, err := m.requestsOf(ctx, p)
 	if err != nil {

@@ -86,6 +86,8 @@ func (z zooKeeperServers) locker() peer {
 		if err != nil {
 			return nil, err
 		}
-		return lockerClient(l, func() {}, nil), nil
+		cl := lockerClient(l, func() {}, nil)
+		cl.settle = ttl / 3 // each node is watched at the next heartbeat
+		return cl, nil
 	}}
 }
