@@ -98,7 +98,7 @@ func (m measurement) warmServers(ctx context.Context) error {
 		return nil
 	}
 	const goroutines = 16
-	for _, p := range slices.Concat([]peer{m.bare, m.byHand}, m.selected(m.peers.load)) {
+	for _, p := range slices.Concat([]peer{m.bare, m.byHand}, m.selected(m.load)) {
 		cl, err := p.open(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
