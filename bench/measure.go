@@ -92,18 +92,23 @@ func (m measurement) measure(ctx context.Context) (_ *results, err error) {
 	return m.results, m.checkGoals()
 }
 
+// warmShare is the part of a backend's time for which the servers may work for each peer before they
+// are measured.
+const warmShare = 1.0 / 24
+
 // warmServers lets the servers work for each peer for as long as they need.
 func (m measurement) warmServers(ctx context.Context) error {
 	if m.warmTime == 0 {
 		return nil
 	}
 	const goroutines = 16
+	long := min(m.warmTime, time.Duration(warmShare*float64(time.Until(m.end))))
 	for _, p := range slices.Concat([]peer{m.bare, m.byHand}, m.selected(m.load)) {
 		cl, err := p.open(ctx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
-		_, err = cl.load(ctx, goroutines, m.warmTime, time.Minute)
+		_, err = cl.load(ctx, goroutines, long, time.Minute)
 		cl.close()
 		if err := m.tolerate(p, err); err != nil {
 			return err
