@@ -33,9 +33,9 @@ const (
 
 // look is how long the processes of a run have worked until a time.
 type look struct {
-	at    time.Time
-	use   cpuUse
-	other time.Duration // helpers
+	at      time.Time
+	use     cpuUse
+	helpers time.Duration
 }
 
 func (d *disturbance) look() look {
@@ -45,7 +45,7 @@ func (d *disturbance) look() look {
 // otherSince returns how long the CPUs have worked for other processes since an earlier look.
 func (now look) otherSince(before look) time.Duration {
 	use := now.use.minus(before.use)
-	known := use.client + use.server + now.other - before.other
+	known := use.client + use.server + now.helpers - before.helpers
 	return max(0, time.Duration(cpus)*now.at.Sub(before.at)-known)
 }
 

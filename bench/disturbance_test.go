@@ -18,3 +18,25 @@ func TestMeasuringEnds(t *testing.T) {
 		t.Errorf("during = %v, want %v", err, failed)
 	}
 }
+
+func TestOtherWork(t *testing.T) {
+	const all = time.Second
+	before := look{at: time.Now(), use: cpuUse{client: time.Hour, server: time.Hour}, helpers: time.Hour}
+	after := before
+	after.at = before.at.Add(all)
+	after.use.client += all / 10
+	after.use.server += all / 5
+	after.helpers += time.Duration(cpus)*all - all/2
+	if other := after.otherSince(before); other != all/5 {
+		t.Errorf("otherSince = %v, want what clients, servers and helpers have left: %v", other, all/5)
+	}
+	for share, want := range map[float64]bool{0.09: false, 0.11: true} {
+		now := before
+		now.at = before.at.Add(all)
+		now.helpers += time.Duration((1 - share) * float64(cpus) * float64(all))
+		d := &disturbance{awake: awakeCPUs{nil}}
+		if got := d.disturbedBetween(before, now); got != want {
+			t.Errorf("with %v of the CPUs' time disturbed = %v, want %v", share, got, want)
+		}
+	}
+}

@@ -80,8 +80,8 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	}, nil
 }
 
-// A follower passes writes on to the leader, so a client of the leader is faster. A client chooses its
-// server at random. Where each peer has one client, all have the same follower.
+// A follower passes writes on to the leader, which a client of the leader saves. A client chooses its
+// server at random. So in acquire + release all peers have the same follower.
 func zooKeeperPeers(addrs []string) peers {
 	z := zooKeeperServers(addrs)
 	follower := z[:1]

@@ -90,8 +90,11 @@ func (d *fileDriver) List(prefix string, _ int) driver.Pages {
 // holders are the processes that hold locks on files of one device, by the number of the file.
 type holders map[uint64]int
 
-// holders reads the lock table. If the kernel gives it in parts, it skips a lock when others have gone
-// between two parts. That lock is in the next reading.
+// lockTableReadings is how often the lock table is read if the kernel gives it in parts: it may skip a
+// lock when others have gone between two parts.
+const lockTableReadings = 8
+
+// holders reads the lock table.
 func (d *fileDriver) holders() (holders, error) {
 	if d.guarantees.Inspection == locker.InspectionNone {
 		return nil, fmt.Errorf("%w: /proc/locks doesn't show the locks in %s from here", locker.ErrNoInspector, d.dir)
@@ -101,7 +104,7 @@ func (d *fileDriver) holders() (holders, error) {
 		return nil, err
 	}
 	held := make(holders)
-	for range 3 {
+	for range lockTableReadings {
 		table, parts, err := readLockTable()
 		if err != nil {
 			return nil, err

@@ -21,7 +21,7 @@ const short = 10 * time.Second
 
 // Explore runs random programs on each service, for as long as the environment variable
 // LOCKER_EXPLORE says, such as 30m; without it for a few seconds. Each program has a service of its
-// own, like a case.
+// own, like a case. The searches run while other parallel tests of the package do.
 func Explore(t *testing.T, rows []Row) {
 	t.Parallel()
 	length := short

@@ -18,9 +18,9 @@ import (
 // too; see process.go.
 //
 // sideBySide is how many tests run at the same time, unless the flag -parallel says otherwise, and how
-// many services of one kind there are at most. A case waits for most of its time. With four on etcd or
-// ZooKeeper, or six on Redis or Postgres, two processors are busy for two thirds of the time, which
-// leaves enough for cases whose leases are short.
+// many services of one kind there are at most. A case waits for most of its time, but several of them
+// must leave enough of two processors for cases whose leases are short. Those of etcd and ZooKeeper,
+// with three servers each, need most.
 func Main(m *testing.M, sideBySide int) {
 	logging.Disable()        // go-redis tells of each fault that a test makes
 	debug.SetGCPercent(1000) // little is in memory, and garbage collection would slow the tests down
