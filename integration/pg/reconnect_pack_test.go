@@ -76,6 +76,7 @@ const pgTurn = "pg_locks where locktype = 'advisory' and classid = 1819239275 an
 // cuts the client off at that moment.
 func (s *Service) stuckTurn(t conformance.T, _ *conformance.Harness) {
 	const sequence = "alter sequence " + pgSequence
+	step.Close(t, s.open(t)) // makes the sequence where this is the server's first case
 	end := fmt.Sprint(admin[int](t, s, "select seqmax from pg_sequence where seqrelid = $1::regclass", pgSequence))
 	restored := sync.OnceFunc(func() { s.exec(t, sequence+" maxvalue "+end) })
 	t.Cleanup(restored)
