@@ -23,7 +23,7 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 	if l.noWait {
 		known := false
 		if version, known = l.freed.take(l.dir); !known {
-			if version, err = s.lockDir(l.dir).versionIfFree(caughtUp); err != nil {
+			if version, err = s.lockDir(l.dir).versionIfFree(ctx, caughtUp); err != nil {
 				return false, err
 			}
 		}

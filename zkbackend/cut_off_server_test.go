@@ -71,6 +71,25 @@ func TestAcquireOverAServerThatIsCutOff(t *testing.T) {
 	})
 }
 
+// Nor is a lock held because such a server still knows a holder that has released it.
+func TestTryAcquireOverAServerThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, other := open(t, s), open(t, s)
+		lease := acquire(t, other, "a")
+		s.mu.Lock()
+		s.stale = s.tree.clone()
+		s.mu.Unlock()
+		release(t, lease)
+		s.once("exists", hangUp) // the connection with a server that isn't
+		lease, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil {
+			t.Fatalf("TryAcquire of a lock that was released = %v, want a lease", err)
+		}
+		release(t, lease)
+	})
+}
+
 // cutOff has the next multi executed, and its answer lost. The next connection after that is with a
 // server which was cut off before it; those that follow are not.
 func (s *server) cutOff() {

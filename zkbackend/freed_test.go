@@ -66,7 +66,7 @@ func TestSmallVersionsAreNotRemembered(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire = %v, want ErrHeld", err)
 		}
-		s.wasAsked(t, "TryAcquire", "exists", "sync", "children")
+		s.wasAsked(t, "TryAcquire", "exists", "multi", "children")
 	})
 }
 
@@ -86,7 +86,7 @@ func TestWaiterThatGaveUpLeavesNoVersion(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire = %v, want ErrHeld", err)
 		}
-		s.wasAsked(t, "TryAcquire", "exists", "sync", "children")
+		s.wasAsked(t, "TryAcquire", "exists", "multi", "children")
 		release(t, holder)
 	})
 }

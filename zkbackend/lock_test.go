@@ -26,7 +26,7 @@ func TestRequests(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), other, "a"); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire = %v, want ErrHeld", err)
 		}
-		s.wasAsked(t, "TryAcquire of a held lock", "exists", "sync", "children")
+		s.wasAsked(t, "TryAcquire of a held lock", "exists", "multi", "children")
 		w := wait(t, other, "a")
 		eventually(t, "the watch", func() bool {
 			s.mu.Lock()
@@ -220,7 +220,7 @@ func TestNoWaitDoesNotQueue(t *testing.T) {
 		if _, err := locker.TryAcquire(t.Context(), l, "a"); !errors.Is(err, locker.ErrHeld) {
 			t.Errorf("TryAcquire = %v, want ErrHeld", err)
 		}
-		s.wasAsked(t, "TryAcquire", "exists", "sync", "children")
+		s.wasAsked(t, "TryAcquire", "exists", "multi", "children")
 
 		// A lock's node that was removed and made again may have the same version and somebody in
 		// it.

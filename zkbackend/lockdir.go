@@ -31,9 +31,9 @@ func (s *session) lockDir(path string) lockDir { return lockDir{s, path} }
 // catchUp makes later reads on this session see every earlier write, including its own. A write
 // does that: the quorum must agree, so the server that answers it is not cut off and has applied
 // all that came earlier; and a server to which the session moves later doesn't accept the session
-// unless it knows as much. A server that is only asked to sync may be cut off and not know it. The
-// write is a check of the lock's node, which changes nothing; if that node is missing, the quorum
-// says so.
+// unless it knows as much. A server that is only asked to sync may be cut off and not know it; and a
+// leader answers its own clients' sync without the writes that it has yet to apply. The write is a
+// check of the lock's node, which changes nothing; if that node is missing, the quorum says so.
 func (d lockDir) catchUp(ctx context.Context) error {
 	_, _, err := d.s.check(ctx, []zkconn.Version{{Path: d.path, Version: zkconn.AnyVersion}})
 	return err
@@ -65,13 +65,11 @@ func (d lockDir) queue() ([]node, *zk.Stat, error) {
 }
 
 // versionIfFree returns the version of the lock's node if nobody holds the lock or waits for it,
-// else locker.ErrHeld. A server may not know the latest writes yet. If it knows of a node, it is
-// asked to catch up before that is believed; if it knows of none, the version is compared later.
-// caughtUp says that it has answered a write since the acquisition began, so it knows enough.
-//
-// A server that is cut off may report a node that has gone. To find that out would cost each
-// attempt without waiting a write, and nothing is granted or removed because of it.
-func (d lockDir) versionIfFree(caughtUp bool) (version int32, err error) {
+// else locker.ErrHeld. A server may not know the latest writes yet, and one that is cut off won't.
+// If it knows of a node, it is made to catch up before that is believed; if it knows of none, the
+// version is compared later. caughtUp says that it has answered a write since the acquisition began,
+// so it knows enough.
+func (d lockDir) versionIfFree(ctx context.Context, caughtUp bool) (version int32, err error) {
 	if !caughtUp {
 		stat, err := d.s.conn.Exists(d.path)
 		switch {
@@ -82,7 +80,7 @@ func (d lockDir) versionIfFree(caughtUp bool) (version int32, err error) {
 		case stat.NumChildren == 0:
 			return stat.Version, nil
 		}
-		if err := d.s.conn.Sync(d.path); err != nil {
+		if err := d.catchUp(ctx); err != nil {
 			return 0, err
 		}
 	}

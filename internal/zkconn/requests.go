@@ -61,12 +61,6 @@ func (s *Session) GetAndWatch(path string) (data []byte, stat *zk.Stat, sent dri
 // Get reads a node's data and what the server knows of the node, and watches nothing.
 func (s *Session) Get(path string) ([]byte, *zk.Stat, error) { return s.client.Get(unwatched + path) }
 
-// Sync has the server catch up with the leader that it knows.
-func (s *Session) Sync(path string) error {
-	_, err := s.client.Sync(path)
-	return err
-}
-
 // Create creates a persistent node.
 func (s *Session) Create(path string, acl []zk.ACL) error {
 	_, err := s.client.Create(path, nil, zk.FlagPersistent, acl)
