@@ -115,6 +115,7 @@ func (p postgresURL) locker() peer {
 		}
 		cl := lockerClient(l, func() {}, count.messages.Load)
 		cl.requests = count.requests.Load
+		cl.settle = ttl / 2 // each lease's row is written after its first renewal
 		return cl, nil
 	}}
 }

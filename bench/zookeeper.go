@@ -43,25 +43,14 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		}
 		servers = append(servers, c)
 	}
-	admin, err := clients.connect()
-	if err != nil {
-		return nil, err
-	}
-	if err := retry(ctx, func(context.Context) error {
-		_, err := admin.Sync("/")
+	var version string
+	var addrs zooKeeperServers
+	if err := retry(ctx, func(ctx context.Context) (err error) { // a server that isn't in a quorum doesn't answer mntr
+		if version, _, err = clients.packetsReceived(ctx); err == nil {
+			addrs, err = clients.leaderLast(ctx)
+		}
 		return err
 	}); err != nil {
-		admin.Close()
-		return nil, err
-	}
-	version, _, err := clients.packetsReceived(ctx)
-	if err != nil {
-		admin.Close()
-		return nil, err
-	}
-	addrs, err := clients.leaderLast(ctx)
-	if err != nil {
-		admin.Close()
 		return nil, err
 	}
 	return &service{
@@ -73,10 +62,7 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		},
 		servers:  servers,
 		warmTime: 20 * time.Second,
-		stop: func() error {
-			admin.Close()
-			return servers.stop()
-		},
+		stop:     servers.stop,
 	}, nil
 }
 
