@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // What the fake server understands of the driver's SQL.
@@ -39,6 +41,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	if rest, found := strings.CutPrefix(sql, "SET LOCAL lock_timeout = "); found {
 		_, sql, _ = strings.Cut(rest, "; ")
 	}
+	sql, onDisk := strings.CutPrefix(sql, pgsession.OnDisk)
+	onDisk = onDisk || !c.lazy
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
@@ -55,6 +59,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT state, query FROM "):
 		return [][]string{{"idle", cmp.Or(f.shown, f.asked)}}
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
+		c.lazy = strings.Contains(sql, "set_config('synchronous_commit', 'off', false)")
 		return [][]string{{"", c.ttl, cmp.Or(c.tcp, "0"), yes(f.local)}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
@@ -67,6 +72,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
 		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
+	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
+		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark
 		n, _ := strconv.Atoi(fakeReach.FindStringSubmatch(sql)[1])
 		f.seq = max(f.seq, f.reached+n)

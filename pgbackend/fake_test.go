@@ -59,6 +59,7 @@ type fakeConn struct {
 	ttl     string
 	tcp     string
 	stuck   bool // in a statement that it doesn't answer
+	lazy    bool // a commit doesn't wait for the disk
 }
 
 func newFake(t *testing.T) *fake {

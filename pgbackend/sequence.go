@@ -14,17 +14,17 @@ import (
 // A sequence can go back in two ways that don't change where it comes from, and so don't begin an
 // epoch:
 //
-//   - A crash, also with synchronous_commit on. nextval writes ahead: one record in the log covers
-//     its value and 32 more. The statement that wrote the record waits until it is on disk; a
-//     statement that gets one of the 32 other values meanwhile doesn't wait. After a crash at that
-//     moment the sequence goes on from the last record that was on disk, and gives values out
-//     again.
+//   - A crash. nextval writes ahead: one record in the log covers its value and 32 more. After a
+//     crash the sequence goes on from the last record that was on disk, and gives values out again.
+//     It does so also with synchronous_commit on, where only the statement that wrote the record
+//     waits for the disk, and those that get one of the 32 other values meanwhile don't. Here none
+//     waits.
 //   - The sequence is set back: by setval, by a plain dump that is fed to the database from which
 //     it comes, by pg_restore --data-only.
 //
 // Against both, the row of the epoch has a value that the sequence had reached. A Locker that is
 // given a value of reachStep or more above it updates the row before it uses the value. The row is
-// on disk when the statement is answered, and its value never falls. So at each moment all values
+// on disk when that statement is answered, and its value never falls. So at each moment all values
 // that were given out are less than reached + reachStep.
 //
 // The first connection since all others have ended advances the sequence to that bound, if it isn't
@@ -159,7 +159,7 @@ func (t *tokenSource) repair(ctx context.Context, floor int64) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
 	to := fmt.Sprintf("greatest(reached, %d) + %d", floor, 2*reachStep)
-	r, err := t.exec(ctx, t.session.LockTimeout()+"SELECT pg_advisory_xact_lock("+pair(ownSpace, 0)+"); "+t.moveOn(fmt.Sprint(floor+1), to)+"; "+
+	r, err := t.exec(ctx, t.session.LockTimeout()+pgsession.OnDisk+"SELECT pg_advisory_xact_lock("+pair(ownSpace, 0)+"); "+t.moveOn(fmt.Sprint(floor+1), to)+"; "+
 		t.noteReached(1)+"; SELECT "+t.next+", reached FROM "+t.schema.table())
 	if err != nil {
 		return 0, err
@@ -182,7 +182,7 @@ func (t *tokenSource) note(ctx context.Context, value int64) error {
 	if value < t.limit.Load() {
 		return nil
 	}
-	r, err := t.exec(ctx, t.session.LockTimeout()+t.noteReached(reachStep/2)+"; SELECT reached FROM "+t.schema.table())
+	r, err := t.exec(ctx, t.session.LockTimeout()+pgsession.OnDisk+t.noteReached(reachStep/2)+"; SELECT reached FROM "+t.schema.table())
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // all Lockers with the same database, schema and prefix, and they exclude it.
 //
 // The Locker's database must be the one that tx is in: the token is taken on a connection of the
-// Locker, because a token that is taken within a transaction may be given out again after a crash.
+// Locker, which makes sure that no token is given out again after a crash.
 // No other connection is needed, so tx may come through PgBouncer in transaction mode, when the
 // Locker doesn't.
 //

@@ -53,8 +53,8 @@ func (s *Session) Look(ctx context.Context) (Server, error) {
 //     each try would leave a process there.
 //   - A session that finds that another one has just changed a row goes on with the change. Under
 //     other isolation levels it would fail.
-//   - A commit is on this server's disk when it is answered, and doesn't wait for a standby: a
-//     standby that doesn't answer would keep the session waiting.
+//   - A commit is on this server's disk when it is answered, until CheckSettings changes that, and
+//     doesn't wait for a standby: a standby that doesn't answer would keep the session waiting.
 //   - pg_temp comes last in search_path: a relation that an earlier client of a pooler has left
 //     there would be found first otherwise.
 //
@@ -101,6 +101,9 @@ func (s *Session) setAll(ctx context.Context, settings [][2]string) error {
 // may wait for lock_timeout, one after the other, and a renewal comes after all of them. So
 // lock_timeout is very short. A statement that has to wait for a row or for its turn has a longer
 // one (LockTimeout).
+//
+// Nor does a commit wait for the disk from now on, unless it asks for that (OnDisk). Otherwise one
+// nextval of 33 would, and keep all those waiting that come after it in the session.
 func (s *Session) CheckSettings(ctx context.Context) error {
 	lockTimeout := min(max(s.IdleTimeout/1000, time.Millisecond), 25*time.Millisecond)
 	if s.Blocks {
@@ -108,7 +111,7 @@ func (s *Session) CheckSettings(ctx context.Context) error {
 	}
 	r, err := s.Exec(ctx, fmt.Sprintf("SELECT set_config('lock_timeout', '%s', false),"+
 		" (extract(epoch FROM current_setting('idle_session_timeout')::interval) * 1000)::int8,"+
-		" current_setting('%s'), "+onOneMachine, milliseconds(lockTimeout), tcpUserTimeout))
+		" current_setting('%s'), "+onOneMachine+", set_config('synchronous_commit', 'off', false)", milliseconds(lockTimeout), tcpUserTimeout))
 	if err != nil {
 		return err
 	}
@@ -124,6 +127,10 @@ func (s *Session) CheckSettings(ctx context.Context) error {
 func (s *Session) LockTimeout() string {
 	return "SET LOCAL lock_timeout = " + milliseconds(min(s.IdleTimeout/8, time.Second)) + "; "
 }
+
+// OnDisk is SQL for the beginning of a message of several statements: what they write is on this
+// server's disk when they are answered.
+const OnDisk = "SET LOCAL synchronous_commit = local; "
 
 // onOneMachine is SQL: whether the session's client is on the server's own machine, so that no
 // network lies between that could be cut. Unix-domain sockets have no address and no such timeouts;
