@@ -57,6 +57,22 @@ func TestSequenceThatIsSetBack(t *testing.T) {
 	}
 }
 
+// No session in which values are taken waits for the disk after each of them.
+func TestValuesDoNotWaitForTheDisk(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	for how, take := range takeAll(t, f, l) {
+		take()
+		f.change(func(f *fake) {
+			for c := range f.conns {
+				if !c.lazy {
+					t.Errorf("%s: a commit on connection %d waits for the disk", how, c.pid)
+				}
+			}
+		})
+	}
+}
+
 // What was given out is never further than a step from what was written down before.
 func TestValuesAreWrittenDown(t *testing.T) {
 	f := newFake(t)
