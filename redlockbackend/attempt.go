@@ -136,9 +136,11 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 	defer a.mu.Unlock()
 	a.asked, a.on[i].last = a.asked.minus(i), driver.Now()
 	switch {
+	case r.err != nil && s == acquireScript && redisconn.NotExecuted(r.err):
+		a.remains = a.remains.minus(i)
 	case r.err != nil:
-		if s == acquireScript && redisconn.NotExecuted(r.err) {
-			a.remains = a.remains.minus(i)
+		if s == acquireScript && a.l.ticket != 0 {
+			a.placed = a.placed.with(i)
 		}
 	case r.verdict == raised:
 		// A lease that was granted without waiting for this server is attached to it as well, if
@@ -151,11 +153,10 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 		a.remains = a.remains.minus(i)
 		if r.verdict == held && a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
-			if a.left {
-				a.remains |= a.placed
-				a.placed = 0
-			}
 		}
+	}
+	if a.left && a.placed.has(i) {
+		a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
 	}
 	return a.state == over && a.claim(servers(0).with(i)) != 0
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
@@ -60,7 +61,7 @@ func (b *ballot) cast(ctx context.Context, which servers) (decision, answers) {
 	a.mu.Lock()
 	a.asked |= which
 	a.mu.Unlock()
-	b.requests.begin(a.l.d, a.l, which)
+	b.requests.begin(a.l.d.timeoutFor(a.l.ttl), which)
 	before := a.l.d.trailing.get(a.l.key)
 	for which != 0 {
 		if i := which.next(); before == nil || !before.follow(b, i) {
@@ -138,8 +139,8 @@ type requests struct {
 	ended  chan struct{} // closed when all have ended; nil: nobody waits for that
 }
 
-func (r *requests) begin(d *redlock, l *lock, which servers) {
-	r.ctx, r.cancel = context.WithTimeout(context.Background(), d.timeoutFor(l.ttl))
+func (r *requests) begin(limit time.Duration, which servers) {
+	r.ctx, r.cancel = context.WithTimeout(context.Background(), limit)
 	r.open.Store(int32(which.size()))
 }
 

@@ -65,8 +65,8 @@ func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.
 func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL = d } }
 
 // WithNodeTimeout sets how long one server may take to answer before it counts as failed; without
-// it, it is 1 s. It is never more than half of a lease's TTL. While a majority answers, nobody
-// waits for the others.
+// it, it is 1 s. It is never more than half of a lease's TTL, and to release the lease never more
+// than the TTL. While a majority answers, nobody waits for the others.
 func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTimeout = d } }
 
 // WithNewCluster says that the servers have never been used. It waives the wait of servers that

@@ -57,6 +57,29 @@ func TestReleases(t *testing.T) {
 	}
 }
 
+// A release has more time than an acquisition: its answer is worth something until the TTL is over.
+func TestReleaseHasTheWholeTTL(t *testing.T) {
+	const ttl, takes = 2 * time.Second, 1200 * time.Millisecond
+	c := newCluster(t, 3, time.Minute)
+	c.answer("acquire", raised, raised, raised)
+	for _, s := range c.servers {
+		s.does("release", func() string {
+			time.Sleep(takes)
+			return text("released")
+		})
+	}
+	l, err := c.Lock(request(ttl), func(error) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.released(t, l); err != nil {
+		t.Errorf("Release whose answers take %v of %v = %v, want nil", takes, ttl, err)
+	}
+}
+
 // A server that nobody reaches has nothing of an attempt, so nothing is to be removed there.
 func TestUnreachableServerHasNothing(t *testing.T) {
 	c := newCluster(t, 3, time.Second)

@@ -75,12 +75,12 @@ func (a *attempt) pending() servers {
 
 // leave begins the removal of an attempt of an acquisition that is over, from all servers. Where a
 // request is still to be answered, the removal follows the answer. Places among the waiters are
-// removed as well.
+// removed as well. A removal that is already under way leaves them, so another one follows it.
 func (a *attempt) leave() {
 	a.mu.Lock()
 	a.state, a.left = over, true
 	a.remains |= a.placed
-	a.placed = 0
+	a.placed &= a.asked | a.busy // see heard and removed
 	a.forget()
 	which := a.claim(a.remains &^ a.asked)
 	a.mu.Unlock()
@@ -120,7 +120,11 @@ type removal struct {
 //nolint:contextcheck // a removal that was sent is not given up
 func (a *attempt) newRemoval(which servers) *removal {
 	r := &removal{a: a, item: a.releaseItem()}
-	r.requests.begin(a.l.d, a.l, which)
+	limit := a.l.d.timeoutFor(a.l.ttl)
+	if a.l.isReleased() { // the engine waits for a TTL
+		limit = min(a.l.d.nodeTimeout, a.l.ttl)
+	}
+	r.requests.begin(limit, which)
 	r.requests.ended = make(chan struct{})
 	return r
 }
@@ -158,13 +162,18 @@ func (r *removal) run(i int) {
 	if answer.err == nil && answer.verdict != released {
 		answer.err = errors.New(answer.text)
 	}
-	a.removed(i, answer.err)
+	again := a.removed(i, answer.err)
 	r.requests.done()
+	if again {
+		a.newRemoval(servers(0).with(i)).run(i)
+		return
+	}
 	a.l.ended(i)
 }
 
-// removed notes what became of a removal from server i.
-func (a *attempt) removed(i int, err error) {
+// removed notes what became of a removal from server i. It reports whether the caller must remove
+// once more: the removal was sent before the acquisition was over, and a place may be left.
+func (a *attempt) removed(i int, err error) (again bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.busy = a.busy.minus(i)
@@ -177,6 +186,11 @@ func (a *attempt) removed(i int, err error) {
 	if err == nil {
 		a.remains, a.backers = a.remains.minus(i), a.backers.minus(i)
 	}
+	if !a.left || !a.placed.has(i) {
+		return false
+	}
+	a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
+	return a.claim(servers(0).with(i)) != 0
 }
 
 // mayRemainOn returns the servers on which something of a may exist. If errs is given, it gets the

@@ -105,6 +105,56 @@ func TestWaiterLeaves(t *testing.T) {
 	}
 }
 
+// Who gives up leaves its places whatever its last attempt is doing: asking, or removing what it may
+// have left on servers that didn't answer in time.
+func TestWaiterLeavesInTheMiddleOfAnAttempt(t *testing.T) {
+	for _, c := range []struct{ script, answer string }{
+		{"acquire", waits}, // no lock, and no new place
+		{"release", text("released")},
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			all := newCluster(t, 3, time.Second)
+			l := waiter(t, all)
+			ctx, cancel := context.WithCancel(t.Context())
+			done := waiting(ctx, l)
+			placed(t, all)
+			redlockbackend.AwaitIdle(t.Context(), all.Driver)
+			before := all.called(c.script)
+			var open []func()
+			for _, s := range all.servers {
+				s.answers("acquire", silent)
+				open = append(open, s.gated(t, c.script, c.answer))
+			}
+			for _, s := range all.servers {
+				s.publish(t, redlockbackend.LockKey("redlock:", "a", 0))
+			}
+			for i := range all.servers {
+				all.asked(t, i, c.script, before[i]+1)
+			}
+			cancel()
+			if err := <-done; !errors.Is(err, context.Canceled) {
+				t.Errorf("Acquire = %v, want the context's end", err)
+			}
+			released := make(chan error, 1)
+			go func() { released <- l.Release(t.Context()) }()
+			time.Sleep(100 * time.Millisecond) // it has begun, and waits for the removals
+			for _, answer := range open {
+				answer()
+			}
+			<-released
+			redlockbackend.AwaitIdle(t.Context(), all.Driver)
+			if err := all.released(t, l); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			for i, s := range all.servers {
+				if !slices.ContainsFunc(s.list(), func(c call) bool { return c.script == "release" && c.waits }) {
+					t.Errorf("server %d still has a place: %+v", i, s.list())
+				}
+			}
+		})
+	}
+}
+
 // Servers that know a Locker's place may notify it before it has to wait.
 func TestWaiterIsNotifiedAtOnce(t *testing.T) {
 	c := newCluster(t, 3, 5*time.Second)
