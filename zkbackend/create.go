@@ -21,6 +21,9 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 	}
 	version := int32(-1) // any
 	if l.noWait {
+		if err := l.removeEarlierNodes(ctx, s); err != nil {
+			return false, err
+		}
 		known := false
 		if version, known = l.freed.take(l.dir); !known {
 			if version, err = s.lockDir(l.dir).versionIfFree(ctx, caughtUp); err != nil {
@@ -34,6 +37,18 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 	}
 	_, first, err = l.findOwnNode(ctx, s)
 	return first, err
+}
+
+// removeEarlierNodes deletes what an earlier session may have left of l, and what the servers have
+// not deleted yet: it would look like another holder's.
+func (l *lock) removeEarlierNodes(ctx context.Context, s *session) error {
+	l.mu.Lock()
+	owner, remains := l.owner, l.remains
+	l.mu.Unlock()
+	if remains != earlierNode {
+		return nil
+	}
+	return s.lockDir(l.dir).removeAll(ctx, owner)
 }
 
 // createNode creates a node, in one transaction with a write to the lock's node. The write's answer

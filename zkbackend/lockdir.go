@@ -28,17 +28,6 @@ type lockDir struct {
 
 func (s *session) lockDir(path string) lockDir { return lockDir{s, path} }
 
-// catchUp makes later reads on this session see every earlier write, including its own. A write
-// does that: the quorum must agree, so the server that answers it is not cut off and has applied
-// all that came earlier; and a server to which the session moves later doesn't accept the session
-// unless it knows as much. A server that is only asked to sync may be cut off and not know it; and a
-// leader answers its own clients' sync without the writes that it has yet to apply. The write is a
-// check of the lock's node, which changes nothing; if that node is missing, the quorum says so.
-func (d lockDir) catchUp(ctx context.Context) error {
-	_, _, err := d.s.check(ctx, []zkconn.Version{{Path: d.path, Version: zkconn.AnyVersion}})
-	return err
-}
-
 // queue lists the nodes of holder and waiters, in the order in which they were created.
 func (d lockDir) queue() ([]node, *zk.Stat, error) {
 	names, stat, err := d.s.conn.Children(d.path)

@@ -24,6 +24,8 @@ type session struct {
 	margins margins
 	chroot  *chroot
 
+	catchUps *catchUps
+
 	mu        sync.Mutex
 	proof     *proof            // nil until the session was confirmed
 	retired   error             // why no new acquisitions use this session any more
@@ -41,6 +43,7 @@ func newSession(ensemble *zkconn.Ensemble, root *chroot, m margins, ttl time.Dur
 		nodes:   make(map[string]*lock),
 		watched: make(map[string]*watch),
 	}
+	s.catchUps = newCatchUps(s)
 	s.conn = ensemble.New(zkconn.Config{
 		Timeout:       m.timeout(ttl),
 		AnswerTimeout: answerTimeout(ttl),
