@@ -37,7 +37,7 @@ type Poolers struct {
 // The result counts until the last session through the pooler has ended: then it may have been
 // restarted as another kind. Until then no connection needs a second one.
 func (p *Poolers) Check(ctx context.Context, s *Session, dial func(context.Context) (*Conn, error)) error {
-	if s.PID == s.keyPID {
+	if !s.throughPooler() {
 		return nil
 	}
 	if p.knows(s) {
@@ -61,6 +61,9 @@ func (p *Poolers) Check(ctx context.Context, s *Session, dial func(context.Conte
 		}
 	}
 }
+
+// throughPooler reports whether there is a pooler, of any kind, between here and the server.
+func (s *Session) throughPooler() bool { return s.PID != s.keyPID }
 
 // MaxStillborn is how often a connection is made whose session the server was just ending. A pooler
 // may have several of those to give.

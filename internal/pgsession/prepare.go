@@ -103,15 +103,21 @@ func (s *Session) setAll(ctx context.Context, settings [][2]string) error {
 // one (LockTimeout).
 //
 // Nor does a commit wait for the disk from now on, unless it asks for that (OnDisk). Otherwise one
-// nextval of 33 would, and keep all those waiting that come after it in the session.
+// nextval of 33 would, and keep all those waiting that come after it in the session. Through a pooler
+// commits go on waiting: one that resets nothing gives the session with its settings to somebody
+// else, whose commits must not be lost in a crash.
 func (s *Session) CheckSettings(ctx context.Context) error {
 	lockTimeout := min(max(s.IdleTimeout/1000, time.Millisecond), 25*time.Millisecond)
 	if s.Blocks {
 		lockTimeout = 0
 	}
+	commit := "off"
+	if s.throughPooler() {
+		commit = "local"
+	}
 	r, err := s.Exec(ctx, fmt.Sprintf("SELECT set_config('lock_timeout', '%s', false),"+
 		" (extract(epoch FROM current_setting('idle_session_timeout')::interval) * 1000)::int8,"+
-		" current_setting('%s'), "+onOneMachine+", set_config('synchronous_commit', 'off', false)", milliseconds(lockTimeout), tcpUserTimeout))
+		" current_setting('%s'), "+onOneMachine+", set_config('synchronous_commit', '%s', false)", milliseconds(lockTimeout), tcpUserTimeout, commit))
 	if err != nil {
 		return err
 	}

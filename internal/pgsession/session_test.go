@@ -181,6 +181,21 @@ func TestCheckSettings(t *testing.T) {
 	}
 }
 
+// A commit doesn't wait for the disk, except in a session that a pooler may give to somebody else.
+func TestCommitsWaitThroughPooler(t *testing.T) {
+	for pid, want := range map[int64]string{1: "'synchronous_commit', 'off'", 2: "'synchronous_commit', 'local'"} {
+		s, p := start(t, Settings{IdleTimeout: 30 * time.Second})
+		s.keyPID, s.PID = 1, pid
+		p.answers(func(string) []pgproto3.BackendMessage { return row("", "30000", "35000", "f") })
+		if err := s.CheckSettings(t.Context()); err != nil {
+			t.Errorf("CheckSettings = %v, want nil", err)
+		}
+		if !strings.Contains(p.statements(), want) {
+			t.Errorf("process %d, introduced as 1: %q, want %s", pid, p.statements(), want)
+		}
+	}
+}
+
 // A server that can't look after its clients is asked for less; a setting that a version doesn't
 // have isn't set.
 func TestPrepare(t *testing.T) {
