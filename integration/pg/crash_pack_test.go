@@ -81,8 +81,7 @@ func (s *Service) crash(t conformance.T, whole bool) {
 // alongside other writes. Meanwhile the server or one of its processes is killed again and again.
 // Half of the time the server doesn't wait for the disk, by default, when a transaction commits.
 func (s *Service) crashes(t conformance.T, _ *conformance.Harness) {
-	s.exec(t, "create sequence plain", "create table noise (x text)", "grant all on sequence plain to public", "grant all on noise to public",
-		"alter system set commit_delay = 50000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // as a slower disk
+	s.exec(t, "create sequence plain", "create table noise (x text)", "grant all on sequence plain to public", "grant all on noise to public")
 	t.Cleanup(func() {
 		s.exec(t, "drop sequence plain", "drop table noise", "alter system reset all", "select pg_reload_conf()")
 	})

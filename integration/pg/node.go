@@ -48,7 +48,7 @@ type pgNodeConfig struct {
 // script returns the script that runs in a node's container. A node that finds another primary at
 // its start deletes its own data and follows that primary. Its files must survive a crash of the
 // process, but not a crash of the machine: so it doesn't wait for the disk, which others use as
-// well.
+// well, unless a case asks for that; see waitForDisk.
 func (c pgNodeConfig) script() string {
 	lines := []string{
 		"set -eu",
@@ -64,8 +64,13 @@ func (c pgNodeConfig) script() string {
 			`fi`,
 		)
 	}
+	// A setting of the command line could not be changed by a case.
+	lines = append(lines,
+		"docker-entrypoint.sh postgres -C data_directory", // makes the files, unless they exist
+		`grep -q '^fsync' "$PGDATA/postgresql.conf" || echo 'fsync = off' >>"$PGDATA/postgresql.conf"`,
+	)
 	command := "exec docker-entrypoint.sh postgres"
-	for _, setting := range append([]string{"port=" + strconv.Itoa(c.port), "fsync=off"}, c.settings...) {
+	for _, setting := range append([]string{"port=" + strconv.Itoa(c.port)}, c.settings...) {
 		command += " -c '" + setting + "'"
 	}
 	return strings.Join(append(lines, command), "\n") + "\n"

@@ -16,5 +16,5 @@ func (s *Service) pack() []conformance.Case {
 	case s.bouncer != nil:
 		return slices.Concat(s.bouncerPack(), s.pathPack(), s.silentPack(), s.manyPack(), s.txPack())
 	}
-	return slices.Concat(s.crashPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.movePack(), s.pathPack(), s.txPack(), s.collisionPack())
+	return slices.Concat(s.crashPack(), s.diskPack(), s.turnPack(), s.silentPack(), s.manyPack(), s.closePack(), s.settingsPack(), s.movePack(), s.pathPack(), s.txPack(), s.collisionPack())
 }

@@ -34,12 +34,11 @@ func (s *Service) turnPack() []conformance.Case {
 // comeBack has many Lockers connect at once to a server whose disk is slow and which has just
 // crashed.
 func (s *Service) comeBack(t conformance.T, _ *conformance.Harness) {
-	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
 	lockers := make([]locker.Locker, 48)
 	for i := range lockers {
 		lockers[i] = step.CloseAtEnd(t, s.open(t))
 	}
-	s.exec(t, "alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()")
+	s.waitForDisk(t, "commit_delay = 100000", "commit_siblings = 0", "recovery_init_sync_method = syncfs")
 	const value = "select last_value from locker.locker_token"
 	before := admin[int](t, s, value)
 	s.crash(t, true)

@@ -75,11 +75,9 @@ func (s *Service) roleSettings(t conformance.T, _ *conformance.Harness) {
 func (s *Service) epochTogether(t conformance.T, _ *conformance.Harness) {
 	l, name := step.CloseAtEnd(t, s.open(t)), step.LockName(t)
 	last := step.FreeWithin(t, itest.ShortWait, l, name)
-	t.Cleanup(func() {
-		s.exec(t, "alter role "+pgUser+" reset all", "alter system reset all", "select pg_reload_conf()")
-	})
-	s.exec(t, "alter role "+pgUser+" set default_transaction_isolation = 'serializable'", "update locker.locker_epoch set system = 1",
-		"alter system set commit_delay = 100000", "alter system set commit_siblings = 0", "select pg_reload_conf()") // so that they meet
+	t.Cleanup(func() { s.exec(t, "alter role "+pgUser+" reset all") })
+	s.exec(t, "alter role "+pgUser+" set default_transaction_isolation = 'serializable'", "update locker.locker_epoch set system = 1")
+	s.waitForDisk(t, "commit_delay = 100000", "commit_siblings = 0") // so that they meet
 	var all sync.WaitGroup
 	opened, problems := make([]locker.Locker, 16), make([]error, 16)
 	for i := range opened {

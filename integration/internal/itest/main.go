@@ -33,6 +33,7 @@ func Main(m *testing.M, sideBySide int) {
 	if url := os.Getenv(holderURL); url != "" {
 		os.Exit(holder(url))
 	}
+	go processLateness.watch()
 	code := m.Run()
 	removeSkewed()
 	if err := removeContainers(); err != nil {

@@ -132,6 +132,7 @@ func (p *Pool[S]) SideBySide(setup func(conformance.T, *conformance.Harness, S))
 				p.cases++
 				p.mu.Unlock()
 				t.Parallel() // returns when all cases of this run have come here
+				explainFailure(t)
 			}
 			run(t)
 		},
