@@ -128,6 +128,6 @@ func (p processors) since(before processors) string {
 	if p.err != nil || before.err != nil {
 		return "how busy the processors were is not known"
 	}
-	return fmt.Sprintf("something waited for a processor for %.0f %% of the time, and %v of them went to other machines",
+	return fmt.Sprintf("something waited for a processor for %.0f %% of the time, and the host gave %v of processor time to others",
 		100*float64(p.waited-before.waited)/float64(p.at.Sub(before.at)), p.stolen-before.stolen)
 }
