@@ -93,6 +93,10 @@ func deadWaiter(t T, h *Harness) {
 	dead.Refused(t, step.Limit)
 	if err := step.MustReturn(t, step.Limit, "Close", dying.Close); err != nil {
 		t.Logf("Close = %v", err)
+	} else if h.Waiters != nil {
+		if n := h.Waiters(t, name); n != 0 {
+			t.Errorf("%d acquisitions wait on the service, want none: the one that waited has given up, and Close has returned nil", n)
+		}
 	}
 	step.WantLive(t, survivor, l)
 	step.Release(t, survivor)
