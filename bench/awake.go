@@ -2,15 +2,44 @@ package main
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 )
 
 // An idle virtual CPU falls asleep, and what should run there then waits for it to wake: a request
 // takes 100 to 500 µs in place of 40. So a process of the lowest priority (SCHED_IDLE) works on each
-// CPU. Whatever else wants to run there runs at once.
+// CPU. Whatever else wants to run there runs at once, or should. Linux 6.18 lets several processes
+// that share a CPU wait for that one by up to 40 ms each, and the proxy of an added round trip shares
+// the servers' CPU. So there it pauses while that proxy is in use. Half a millisecond is long enough
+// for a CPU to wake.
 
 // Awake is the helper that keeps one CPU awake.
-type Awake struct{}
+type Awake struct {
+	paused  atomic.Bool
+	resumed chan struct{} // gets a value when paused is no longer set
+}
+
+// Pause lets the CPU fall asleep, or keeps it awake again.
+func (a *Awake) Pause(paused bool, _ *int) error {
+	a.paused.Store(paused)
+	if !paused {
+		select {
+		case a.resumed <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// work uses the CPU, except while it is paused.
+func (a *Awake) work() {
+	for {
+		for a.paused.Load() {
+			<-a.resumed
+		}
+	}
+}
 
 // awakeCPUs are the running helpers.
 type awakeCPUs []*helper
@@ -33,6 +62,17 @@ func keepAwake(ctx context.Context) (all awakeCPUs, err error) {
 		}
 	}
 	return all, nil
+}
+
+// asleepWhile calls f, and lets a CPU fall asleep meanwhile.
+func (all awakeCPUs) asleepWhile(ctx context.Context, cpu int, f func() error) error {
+	if len(all) <= cpu {
+		return f()
+	}
+	if err := all[cpu].call(ctx, "Awake.Pause", true, new(int)); err != nil {
+		return err
+	}
+	return errors.Join(f(), all[cpu].call(ctx, "Awake.Pause", false, new(int)))
 }
 
 func (all awakeCPUs) stop() {

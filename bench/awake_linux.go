@@ -10,13 +10,13 @@ import (
 const canKeepAwake = true
 
 // Start keeps a CPU awake until this process ends.
-func (*Awake) Start(cpu int, _ *int) error {
+func (a *Awake) Start(cpu int, _ *int) error {
+	a.resumed = make(chan struct{}, 1)
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		started <- takeIdleTime(cpu)
-		for { //nolint:staticcheck // it keeps the CPU busy
-		}
+		a.work()
 	}()
 	return <-started
 }

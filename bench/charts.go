@@ -126,18 +126,6 @@ func writeCharts(dir string, rows []row) error {
 	return chart.Replace(dir, pictures)
 }
 
-// drawFiles draws the charts of results that were written before.
-func drawFiles(dir string, files []string) error {
-	if dir == "" {
-		return fmt.Errorf("%s: invalid: files are drawn with -charts, as in -charts ../docs/benchmarks results.json", strings.Join(files, " "))
-	}
-	rows, err := readJSON(files)
-	if err != nil {
-		return err
-	}
-	return writeCharts(dir, rows)
-}
-
 // readJSON returns the rows of several files.
 func readJSON(files []string) (all []row, err error) {
 	for _, file := range files {

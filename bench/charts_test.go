@@ -12,7 +12,7 @@ import (
 	"github.com/fencedlock/locker/internal/chart"
 )
 
-var updateCharts = flag.Bool("update", false, "write the charts in testdata and in docs/benchmarks again")
+var update = flag.Bool("update", false, "write the charts in testdata and docs/benchmarks and the tables of docs/benchmarks.md again")
 
 func ptr(v float64) *float64 { return &v }
 
@@ -90,34 +90,34 @@ func TestChartsOfThePage(t *testing.T) {
 	}
 }
 
-func TestDrawFiles(t *testing.T) {
+func TestPresent(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "results.json")
 	if err := writeJSON(file, chartRows); err != nil {
 		t.Fatal(err)
 	}
-	if err := drawFiles(dir, []string{file, file}); err != nil {
+	if err := present(dir, "", []string{file, file}); err != nil {
 		t.Fatal(err)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "throughput.svg"))
 	if err != nil || string(svg) != charts(chartRows)["throughput.svg"].SVG() {
 		t.Errorf("the chart that was written doesn't show the rows: %v", err)
 	}
-	if err := drawFiles("", []string{file}); err == nil {
-		t.Error("drawFiles without a folder = nil, want an error")
+	if err := present("", "", []string{file}); err == nil {
+		t.Error("present without a folder and a page = nil, want an error")
 	}
 	if err := os.WriteFile(file, []byte(`{"backend": 1}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := drawFiles(dir, []string{file}); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("drawFiles of another JSON = %v, want an error with the name of the file", err)
+	if err := present(dir, "", []string{file}); err == nil || !strings.Contains(err.Error(), file) {
+		t.Errorf("present of another JSON = %v, want an error with the name of the file", err)
 	}
 }
 
 // wantFile compares text with a file, which -update writes.
 func wantFile(t *testing.T, file, text string) {
 	t.Helper()
-	if *updateCharts {
+	if *update {
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

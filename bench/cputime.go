@@ -52,6 +52,19 @@ func cpuTimeOf(pid int, children bool) (sum time.Duration) {
 	return sum
 }
 
+// idleTime returns how long the CPUs have had nothing to do, or waited for the disk, since the system
+// began; 0 if the system doesn't report times. Linux counts that in hundredths of a second.
+func idleTime() time.Duration {
+	text, _ := os.ReadFile("/proc/stat") // cpu USER NICE SYSTEM IDLE IOWAIT …
+	first, _, _ := strings.Cut(string(text), "\n")
+	var name string
+	var user, nice, system, idle, wait int64
+	if _, err := fmt.Sscan(first, &name, &user, &nice, &system, &idle, &wait); err != nil {
+		return 0
+	}
+	return time.Duration(idle+wait) * 10 * time.Millisecond
+}
+
 // endedChildren returns how long the children of a process have run that have ended, with their
 // children. Linux counts that in hundredths of a second.
 func endedChildren(pid int) time.Duration {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// disturbance keeps other work on the machine out of the figures. The CPUs are never idle, because
-// helpers keep them awake (awake.go). So other work is the time that is left when the helpers, the
-// clients and the servers are subtracted. A measurement that was disturbed is repeated, as long as
+// disturbance keeps other work on the machine out of the figures. Helpers keep the CPUs awake
+// (awake.go). So other work is the time that is left when the helpers, the clients, the servers and
+// what a CPU was idle all the same are subtracted. A measurement that was disturbed is repeated, as long as
 // timeLeft allows. Where CPUs can't be kept awake, nothing is known about other work.
 type disturbance struct {
 	timeLeft   time.Duration // for repeating disturbed measurements
@@ -36,16 +36,17 @@ type look struct {
 	at      time.Time
 	use     cpuUse
 	helpers time.Duration
+	idle    time.Duration // of all CPUs
 }
 
 func (d *disturbance) look() look {
-	return look{time.Now(), d.cpuUse(), d.awake.ran() + d.networks.ran()}
+	return look{time.Now(), d.cpuUse(), d.awake.ran() + d.networks.ran(), idleTime()}
 }
 
 // otherSince returns how long the CPUs have worked for other processes since an earlier look.
 func (now look) otherSince(before look) time.Duration {
 	use := now.use.minus(before.use)
-	known := use.client + use.server + now.helpers - before.helpers
+	known := use.client + use.server + now.helpers - before.helpers + now.idle - before.idle
 	return max(0, time.Duration(cpus)*now.at.Sub(before.at)-known)
 }
 

@@ -145,7 +145,7 @@ func (v verdict) String() string {
 	case v.met:
 		text += ": met"
 	default:
-		text += ": **missed**"
+		text += ": missed"
 	}
 	if v.unclear {
 		text += ", within the noise"

@@ -89,12 +89,26 @@ func (h *helper) call(ctx context.Context, method string, args, reply any) error
 	}
 }
 
-// stopTime is how long a helper gets to end by itself.
+// stopTime is how long a helper gets to end by itself, and then to be killed.
 const stopTime = 5 * time.Second
 
+// stop ends the helper. One that has the lowest priority can't even be killed while others use its
+// CPU all the time. That one is left alone, and ends when this process does.
 func (h *helper) stop() {
 	_ = h.calls.Close() // closes its input
-	kill := time.AfterFunc(stopTime, func() { _ = h.cmd.Process.Kill() })
-	defer kill.Stop()
-	_ = h.cmd.Wait()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = h.cmd.Wait()
+	}()
+	select {
+	case <-ended:
+		return
+	case <-time.After(stopTime):
+	}
+	_ = h.cmd.Process.Kill()
+	select {
+	case <-ended:
+	case <-time.After(stopTime):
+	}
 }

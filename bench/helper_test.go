@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"testing"
+	"time"
 )
 
 func TestMain(m *testing.M) {
@@ -34,6 +35,19 @@ func TestAwakeHelpersWork(t *testing.T) {
 	}
 	if canKeepAwake && len(all) != cpus {
 		t.Errorf("%d helpers for %d CPUs", len(all), cpus)
+	}
+	ran := func() time.Duration { return awakeCPUs(all[:min(1, len(all))]).ran() } // on the first CPU
+	before := ran()
+	if err := all.asleepWhile(t.Context(), 0, func() error {
+		time.Sleep(50 * time.Millisecond) // it pauses in the middle of its time slice
+		before = ran()
+		time.Sleep(200 * time.Millisecond)
+		return nil
+	}); err != nil {
+		t.Errorf("asleepWhile = %v", err)
+	}
+	if used := ran() - before; used > 100*time.Millisecond {
+		t.Errorf("a helper has used %v of its CPU while it should pause for 200 ms", used)
 	}
 	all.stop()
 	for _, h := range all {

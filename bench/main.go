@@ -1,7 +1,8 @@
 // Bench measures this project and other libraries for distributed locks, in one run against the
 // same servers. It prints a Markdown table for each backend, and writes the same figures to
-// results.json, for tools. With -charts it also draws the charts of docs/benchmarks.md: of its own
-// figures, or of results.json files that are named as arguments, and then it measures nothing.
+// results.json, for tools. With -charts it also draws the charts of docs/benchmarks.md, and with -page
+// it writes the tables of that page: of its own figures, or of results.json files that are named as
+// arguments, and then it measures nothing.
 //
 // What is measured: four scenarios (acquire + release, hand-off, 10,000 held leases, 10,000
 // waiters); docs/benchmarks.md describes them.
@@ -21,7 +22,7 @@
 //     scenario_load.go, scenario_handoff.go, scenario_leases.go, scenario_waiters.go.
 //  3. redis.go and redis_peers.go, as an example of a backend: its servers, request counts and
 //     goals, and its peers. The other backends have the same two files.
-//  4. results.go, goals.go, table.go, charts.go and stats.go: from the values of rounds to what is
+//  4. results.go, goals.go, table.go, page.go, charts.go and stats.go: from the values of rounds to what is
 //     printed and drawn.
 //  5. server.go, pin.go, disturbance.go and cputime.go: containers, and how other work on the
 //     machine is kept out of the figures.
@@ -62,10 +63,11 @@ func run(ctx context.Context) (err error) {
 	output := flag.String("json", "results.json", "write the figures to this `file`")
 	commit := flag.String("compare", "", "measure acquire + release of this `commit` of the project in the same rounds, in place of other libraries")
 	pictures := flag.String("charts", "", "draw charts into this `folder`: of the JSON files that are named as arguments, or else of this run")
+	page := flag.String("page", "", "write the tables of this Markdown `file`: of the JSON files that are named as arguments, or else of this run")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		return drawFiles(*pictures, flag.Args())
+		return present(*pictures, *page, flag.Args())
 	}
 
 	var m measurement
@@ -114,6 +116,9 @@ func run(ctx context.Context) (err error) {
 	if *pictures != "" && len(all) > 0 {
 		err = errors.Join(err, writeCharts(*pictures, rowsOf(all)))
 	}
+	if *page != "" && len(all) > 0 {
+		err = errors.Join(err, writePage(*page, rowsOf(all)))
+	}
 	return err
 }
 
@@ -138,13 +143,13 @@ func (m measurement) measureAll(
 		limited, cancel := context.WithDeadlineCause(ctx, m.end, errTimeOver)
 		r, err := m.measure(limited)
 		cancel()
+		if r != nil {
+			all = append(all, r)
+			err = errors.Join(err, r.print(os.Stdout))
+		}
 		if err != nil {
 			return all, fmt.Errorf("%s: %w", b.name, err)
 		}
-		if err := r.print(os.Stdout); err != nil {
-			return all, err
-		}
-		all = append(all, r)
 	}
 	return all, nil
 }

@@ -47,7 +47,10 @@ type part struct {
 func (m measurement) parts() (all []part) {
 	for _, r := range loadRows() {
 		all = append(all, part{r.name(), r.weight(), func(ctx context.Context, until time.Time) error {
-			return m.measureLoad(ctx, r, until)
+			if r.added == 0 {
+				return m.measureLoad(ctx, r, until)
+			}
+			return m.disturbance.awake.asleepWhile(ctx, serverCPU(), func() error { return m.measureLoad(ctx, r, until) })
 		}})
 	}
 	for _, n := range contenderCounts {
@@ -64,7 +67,8 @@ func (m measurement) parts() (all []part) {
 	return slices.DeleteFunc(all, func(p part) bool { return !m.scenarios.MatchString(p.name) })
 }
 
-// measure starts a backend, runs all scenarios on it, and stops it.
+// measure starts a backend, runs all scenarios on it, and stops it. What it has measured before an
+// error is returned as well.
 func (m measurement) measure(ctx context.Context) (_ *results, err error) {
 	began := time.Now()
 	if m.service, err = m.start(ctx); err != nil {
@@ -84,12 +88,10 @@ func (m measurement) measure(ctx context.Context) (_ *results, err error) {
 		return nil, err
 	}
 	m.disturbance.begin()
-	if err := m.runAll(ctx, m.parts()); err != nil {
-		return nil, err
-	}
+	err = m.runAll(ctx, m.parts())
 	m.results.description = fmt.Sprintf("%s, %s, %d CPUs, %s; %s.%s", m.service.description, runtime.Version(),
 		cpus, time.Since(began).Round(time.Second), m.disturbance, m.networks)
-	return m.results, m.checkGoals()
+	return m.results, errors.Join(err, m.checkGoals())
 }
 
 // warmShare is the part of a backend's time for which the servers may work for each peer before they

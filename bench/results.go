@@ -126,6 +126,7 @@ type row struct {
 	Missing  string   `json:"missing,omitempty"` // why it was not measured
 	Goal     string   `json:"goal,omitempty"`
 	Met      *bool    `json:"met,omitempty"`
+	Verdict  string   `json:"verdict,omitempty"` // the goals in words, each with what became of it
 }
 
 func (r *results) rows() []row {
@@ -144,7 +145,7 @@ func (r *results) rows() []row {
 			w.Low, w.High = &bounds.low, &bounds.high
 		}
 		if all := r.judge(f); len(all) > 0 {
-			w.Goal, w.Met = all.goals(), all.met()
+			w.Goal, w.Met, w.Verdict = all.goals(), all.met(), all.String()
 		}
 		rows = append(rows, w)
 	}

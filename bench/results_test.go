@@ -40,12 +40,12 @@ func TestGoals(t *testing.T) {
 		goal goal
 		want string
 	}{
-		{goal{limit: 20}, "≤ 20: **missed**, within the noise"},
+		{goal{limit: 20}, "≤ 20: missed, within the noise"},
 		{goal{limit: 21}, "≤ 21: met"},
-		{goal{limit: 21, atLeast: true}, "≥ 21: **missed**"},
+		{goal{limit: 21, atLeast: true}, "≥ 21: missed"},
 		{goal{limit: 2.1, ratio: true}, "≤ 2.1×: met"},
-		{goal{limit: 1.9, ratio: true}, "≤ 1.9×: **missed**"},
-		{goal{limit: 0.4, relativeTo: otherPeer}, "≤ 0.4 × peer (0.50): **missed**"},
+		{goal{limit: 1.9, ratio: true}, "≤ 1.9×: missed"},
+		{goal{limit: 0.4, relativeTo: otherPeer}, "≤ 0.4 × peer (0.50): missed"},
 		{goal{limit: 0.5, relativeTo: otherPeer, atLeast: true}, "≥ 0.5 × peer (0.50): met"},
 	} {
 		tc.goal.scenario, tc.goal.metric = scenario, sampleMetric.name
@@ -74,7 +74,7 @@ func TestSeveralGoals(t *testing.T) {
 		goal{scenario: scenario, metric: sampleMetric.name, limit: 21},
 		goal{scenario: scenario, metric: sampleMetric.name, limit: 0.4, relativeTo: otherPeer})
 	v := r.judge(r.find(thisProject, scenario, sampleMetric.name))
-	if want := "≤ 21: met; ≤ 0.4 × peer (0.50): **missed**"; v.String() != want || v.met() == nil || *v.met() {
+	if want := "≤ 21: met; ≤ 0.4 × peer (0.50): missed"; v.String() != want || v.met() == nil || *v.met() {
 		t.Errorf("judge = %q, met %v, want %q, not met", v, v.met(), want)
 	}
 }

@@ -43,7 +43,7 @@ func (r *results) line(scenario string, m metric, peers []string) []string {
 		if f := r.find(peer, scenario, m.name); f != nil {
 			cell = f.String()
 			if all := r.judge(f); len(all) > 0 {
-				judgement = all.String()
+				judgement = judged(all.String())
 			}
 		}
 		line = append(line, cell)
