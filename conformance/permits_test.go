@@ -10,7 +10,7 @@ import (
 // permitSabotages are bugs that only permits, several locks or re-entrancy show.
 func permitSabotages() []sabotage {
 	return []sabotage{
-		{bug: "permit: slot given twice", harness: toyHarness(flaws{slotTwice: true}, plain), named: "P1", others: "P2 P3 P4 P7 P13", perhaps: "P6 P5"},
+		{bug: "permit: slot given twice", harness: toyHarness(flaws{slotTwice: true}, plain), named: "P1", others: "P2 P3 P4 P7 P13", perhaps: "P5 P6 P12"},
 		{bug: "permit: a counter that leaks", harness: toyHarness(flaws{leaksSlots: true}, plain), named: "P3", others: "P4"},
 		{bug: "permit: asks first who has it", harness: memHarness(onAcquire(askFirst)), named: "P11"},
 		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P10 P13"},
