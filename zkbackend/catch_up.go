@@ -20,8 +20,11 @@ import (
 // locks or slots at the same time costs the quorum two writes, and not one for each.
 func (d lockDir) catchUp(ctx context.Context) error {
 	missing, err := d.s.catchUps.Do(ctx, d.path)
-	if err == nil {
-		err = missing
+	switch {
+	case err == nil:
+		return missing
+	case ctx.Err() != nil: // often a limit of our own; if the caller gave up, the engine knows
+		return d.s.conn.Unanswered()
 	}
 	return err
 }

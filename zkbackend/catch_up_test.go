@@ -96,6 +96,32 @@ func TestMissingNodeOfOneSlot(t *testing.T) {
 	})
 }
 
+// Without a quorum nothing is known of a lock that was held. The time limit is the driver's own, so the
+// error doesn't say that the caller gave up.
+func TestTryAcquireWithoutQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l, other := open(t, s), open(t, s)
+		lease := acquire(t, other, "a", locker.WithTTL(time.Minute))
+		s.scripts(func(r request) verdict {
+			if r.op == "multi" {
+				return ignore
+			}
+			return serve
+		})
+		began := time.Now()
+		_, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Minute))
+		if err == nil || errors.Is(err, locker.ErrHeld) || errors.Is(err, context.DeadlineExceeded) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("TryAcquire = %v, want an error that says that there is no answer", err)
+		}
+		if took := time.Since(began); took > 6*time.Second {
+			t.Errorf("TryAcquire has taken %v, want 5 s", took)
+		}
+		s.scripts(nil)
+		release(t, lease)
+	})
+}
+
 // What an earlier session has left of a TryAcquire is not taken for another holder's.
 func TestTryAcquireOverTwoSessions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
