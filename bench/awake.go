@@ -9,10 +9,11 @@ import (
 
 // An idle virtual CPU falls asleep, and what should run there then waits for it to wake: a request
 // takes 100 to 500 µs in place of 40. So a process of the lowest priority (SCHED_IDLE) works on each
-// CPU. Whatever else wants to run there runs at once, or should. Linux 6.18 lets several processes
-// that share a CPU wait for that one by up to 40 ms each, and the proxy of an added round trip shares
-// the servers' CPU. So there it pauses while that proxy is in use. Half a millisecond is long enough
-// for a CPU to wake.
+// CPU. Whatever else wants to run there should run at once.
+//
+// But where several processes share a CPU, Linux 6.18 lets them wait for this one, for 40 to 120 ms.
+// That was seen on the servers' CPU while the proxy of an added round trip worked there too. So the
+// process pauses there while that proxy is in use: next to the added time, a CPU wakes quickly.
 
 // Awake is the helper that keeps one CPU awake.
 type Awake struct {

@@ -67,21 +67,28 @@ const (
 	docsPage   = "../docs/benchmarks.md"
 )
 
-// The charts of docs/benchmarks.md show the figures next to them, and the page shows each
-// with its text.
-func TestChartsOfThePage(t *testing.T) {
+// readPage returns docs/benchmarks.md, and the figures that it shows.
+func readPage(t *testing.T) (page string, rows []row) {
+	t.Helper()
 	rows, err := readJSON([]string{filepath.Join(docsFolder, "results.json")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(docsPage)
+	text, err := os.ReadFile(docsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text), rows
+}
+
+// The charts of docs/benchmarks.md show the figures next to them, and the page shows each
+// with its text.
+func TestChartsOfThePage(t *testing.T) {
+	page, rows := readPage(t)
 	all := charts(rows)
 	for _, file := range slices.Sorted(maps.Keys(all)) {
 		wantFile(t, filepath.Join(docsFolder, file), all[file].SVG())
-		if link := "](benchmarks/" + file + ")"; strings.Count(string(page), link) != 1 {
+		if link := "](benchmarks/" + file + ")"; strings.Count(page, link) != 1 {
 			t.Errorf("docs/benchmarks.md doesn't show %s once", file)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // disturbance keeps other work on the machine out of the figures. Helpers keep the CPUs awake
 // (awake.go). So other work is the time that is left when the helpers, the clients, the servers and
-// what a CPU was idle all the same are subtracted. A measurement that was disturbed is repeated, as long as
-// timeLeft allows. Where CPUs can't be kept awake, nothing is known about other work.
+// what a CPU was idle all the same are subtracted. A measurement that was disturbed is repeated, as
+// long as timeLeft allows. Where CPUs can't be kept awake, nothing is known about other work.
 type disturbance struct {
 	timeLeft   time.Duration // for repeating disturbed measurements
 	serverPIDs []int

@@ -22,8 +22,8 @@
 //     scenario_load.go, scenario_handoff.go, scenario_leases.go, scenario_waiters.go.
 //  3. redis.go and redis_peers.go, as an example of a backend: its servers, request counts and
 //     goals, and its peers. The other backends have the same two files.
-//  4. results.go, goals.go, table.go, page.go, charts.go and stats.go: from the values of rounds to what is
-//     printed and drawn.
+//  4. results.go, goals.go, table.go, page.go, charts.go and stats.go: from the values of rounds to
+//     what is printed and drawn.
 //  5. server.go, pin.go, disturbance.go and cputime.go: containers, and how other work on the
 //     machine is kept out of the figures.
 package main

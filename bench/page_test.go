@@ -2,7 +2,6 @@ package main
 
 import (
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -77,20 +76,13 @@ func TestThreeDigits(t *testing.T) {
 
 // The tables of docs/benchmarks.md show the figures of its results.json.
 func TestTablesOfThePage(t *testing.T) {
-	rows, err := readJSON([]string{filepath.Join(docsFolder, "results.json")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(docsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := replaceTables(string(page), rows)
+	page, rows := readPage(t)
+	text := replaceTables(page, rows)
 	if *update {
 		if err := os.WriteFile(docsPage, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-	} else if text != string(page) {
+	} else if text != page {
 		t.Error("the tables differ from the figures of results.json; write them again with -update if that is wanted, and look at them")
 	}
 }

@@ -150,6 +150,22 @@ func Hold(d driver.Driver, name string) driver.Lock {
 	return l
 }
 
+// HasLeft reports whether Release has given up all attempts.
+func HasLeft(l driver.Lock) bool {
+	own := l.(*lock)
+	own.mu.Lock()
+	defer own.mu.Unlock()
+	for _, a := range own.attempts {
+		a.mu.Lock()
+		left := a.left
+		a.mu.Unlock()
+		if !left {
+			return false
+		}
+	}
+	return true
+}
+
 // AwaitIdle waits until no request is being sent.
 func AwaitIdle(ctx context.Context, d driver.Driver) { _ = d.(*redlock).workers.wait(ctx) }
 

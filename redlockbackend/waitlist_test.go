@@ -140,7 +140,12 @@ func TestWaiterLeavesInTheMiddleOfAnAttempt(t *testing.T) {
 				defer close(returned)
 				_ = l.Release(t.Context()) // a majority may not have confirmed it yet
 			}()
-			time.Sleep(100 * time.Millisecond) // it has begun, and waits for the removals
+			eventually(t, func() error {
+				if !redlockbackend.HasLeft(l) {
+					return errors.New("Release has not begun")
+				}
+				return nil
+			})
 			for _, answer := range open {
 				answer()
 			}

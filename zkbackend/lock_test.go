@@ -68,6 +68,41 @@ func TestRequests(t *testing.T) {
 		}
 		s.wasAsked(t, "TryAcquire of a lock that nobody had for a while", "exists", "multi")
 		release(t, lease)
+		third := open(t, s)
+		lease = acquire(t, other, "a")
+		s.asked()
+		s.scripts(func(r request) verdict { // the holder goes between the first request and the second
+			if r.op == "multi" && len(s.tree.nodes["/locker/a"].children) > 0 {
+				s.remove("/locker/a/" + s.tree.nodes["/locker/a"].children[0])
+				s.script = nil
+			}
+			return serve
+		})
+		second, err := locker.TryAcquire(t.Context(), third, "a")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v, want a lease", err)
+		}
+		s.wasAsked(t, "TryAcquire over a server that still knew the holder", "exists", "multi", "children", "multi")
+		release(t, second)
+		_ = lease.Release(t.Context()) // it was lost
+	})
+}
+
+func TestRequestsWithAForeignNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "a"))
+		s.mu.Lock()
+		_, _ = s.tree.create("/locker/a/foreign", 0, 0)
+		s.mu.Unlock()
+		s.asked()
+		lease, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil {
+			t.Fatalf("TryAcquire = %v, want a lease", err)
+		}
+		s.wasAsked(t, "TryAcquire next to a node of another kind", "exists", "multi", "children", "multi", "multi", "children", "exists")
+		release(t, lease)
 	})
 }
 

@@ -4,8 +4,7 @@ package pg
 
 import (
 	"context"
-	"errors"
-	"strconv"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,8 +28,14 @@ func (s *Service) diskPack() []conformance.Case {
 // survive a crash of the machine. further are other settings, name = value.
 func (s *Service) waitForDisk(t conformance.T, further ...string) {
 	t.Helper()
+	s.set(t, append([]string{"fsync = on"}, further...)...)
+}
+
+// set changes settings of the server, name = value, until the case ends.
+func (s *Service) set(t conformance.T, settings ...string) {
+	t.Helper()
 	t.Cleanup(func() { s.exec(t, "alter system reset all", "select pg_reload_conf()") })
-	for _, setting := range append([]string{"fsync = on"}, further...) {
+	for _, setting := range settings {
 		s.exec(t, "alter system set "+setting)
 	}
 	s.exec(t, "select pg_reload_conf()")
@@ -51,7 +56,7 @@ func (s *Service) noWaitForDisk(t conformance.T, _ *conformance.Harness) {
 	step.Close(t, l)
 	step.Eventually(t, step.Limit, func() error { // a session's counts are complete when it has ended
 		if n := admin[int](t, s, "select count(*) from pg_stat_activity where usename = $1", pgUser); n > 0 {
-			return errors.New(strconv.Itoa(n) + " sessions have not ended")
+			return fmt.Errorf("%d sessions have not ended", n)
 		}
 		return nil
 	})
@@ -64,7 +69,7 @@ func (s *Service) noWaitForDisk(t conformance.T, _ *conformance.Harness) {
 // process of the server at once, which loses all that it hasn't written. The process that writes what
 // nobody waits for is slowed down, after it was woken: asleep, it would write at once.
 func (s *Service) reachIsKept(t conformance.T, _ *conformance.Harness) {
-	s.waitForDisk(t, "wal_writer_delay = '10s'")
+	s.set(t, "wal_writer_delay = '10s'")
 	const reached = "select reached from locker.locker_epoch"
 	l, name := s.open(t), step.LockName(t)
 	draw := func(n int) {
