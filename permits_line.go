@@ -195,6 +195,8 @@ func (w *slotWait) look() {
 	case errors.Is(err, ErrHeld):
 		w.own = 0
 	case w.waiting.Err() != nil: // those that wait know what that means: a look without an answer doesn't match ErrHeld
+	case len(w.noted) < w.queues: // the calls in the queues outlive a short failure, or say that the wait has failed
+		w.own = 0
 	default:
 		w.fail(err)
 	}

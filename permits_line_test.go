@@ -226,6 +226,39 @@ func TestPermitsAfterAPanicInALook(t *testing.T) {
 	})
 }
 
+// A wait outlives a failure that is over before the places in the queues are lost. So a look that fails
+// doesn't end it either.
+func TestPermitAfterLooksThatFail(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		const n = 8
+		other := openMem(t, s)
+		var held []locker.Lease
+		for range n {
+			held = append(held, tryPermit(t, other, n))
+		}
+		var asked, failed atomic.Int32
+		began := time.Now()
+		d := &disturbed{openMem(t, s), func(string) error {
+			if asked.Add(1) > 2+1+queuesOfTheFirst && time.Since(began) < time.Second {
+				failed.Add(1)
+				return errors.New("connection refused")
+			}
+			return nil
+		}}
+		got := startPermit(t.Context(), d, n)
+		time.Sleep(2 * time.Second)
+		if failed.Load() == 0 {
+			t.Error("no look has failed")
+		}
+		release(t, held...)
+		r := <-got
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		release(t, r.lease)
+	})
+}
+
 // startPermit asks in the background.
 func startPermit(ctx context.Context, l locker.Locker, n int, opts ...locker.Option) <-chan result {
 	got := make(chan result, 1)
