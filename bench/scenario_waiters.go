@@ -114,13 +114,17 @@ func (m measurement) measureWaiters(ctx context.Context, n int, p peer, service 
 		return err
 	}
 	scenario := waitersName(n)
-	if n := count.Load(); n < waiterCount && service < longestService { // nobody knows whether the others would have been
+	switch n := count.Load(); {
+	case n == waiterCount:
+		m.add(p.name, scenario, 0, served, float64(n), 0)
+		m.add(p.name, scenario, 0, lastServed, time.Duration(last.Load()-releasedAt).Seconds(), 0)
+	case service == longestService:
+		m.add(p.name, scenario, 0, served, float64(n), 0)
+		m.miss(p.name, scenario, lastServed, fmt.Sprintf("not all in %v", service))
+	default: // nobody knows whether the others would have been
 		cause := fmt.Sprintf("%d in %v, and there was no time for more", n, service.Round(100*time.Millisecond))
 		m.miss(p.name, scenario, served, cause)
 		m.miss(p.name, scenario, lastServed, cause)
-	} else {
-		m.add(p.name, scenario, 0, served, float64(n), 0)
-		m.add(p.name, scenario, 0, lastServed, time.Duration(last.Load()-releasedAt).Seconds(), 0)
 	}
 	m.add(p.name, scenario, 0, metric{name: "requests a grant", once: true}, float64(after+counted(clients)-before)/float64(count.Load()), 0)
 	return nil
