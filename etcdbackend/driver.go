@@ -20,6 +20,7 @@ type etcdDriver struct {
 	watches     *watches
 	tasks       *kit.Tasks
 	sessions    *kit.Sessions[*session]
+	names       keyNames
 	guarantees  locker.Guarantees
 	closeClient func() error // nil: the caller closes the client
 
@@ -62,11 +63,9 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 	if err := ttls.Check(req.TTL); err != nil {
 		return nil, err
 	}
-	dir := dirOf(d.prefix, req.Name, req.Slot)
 	return &lock{
 		d:          d,
-		dir:        dir,
-		key:        dir + driver.NewOwner(),
+		dir:        dirOf(d.prefix, req.Name, req.Slot),
 		label:      driver.LabelOf(req).String(),
 		ttl:        ttls.RoundUp(req.TTL),
 		noWait:     req.NoWait,

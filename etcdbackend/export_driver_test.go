@@ -18,6 +18,9 @@ func KeyOf(l driver.Lock) string { return l.(*lock).key }
 // Gone notifies a lock that its key was deleted, as a watch does.
 func Gone(l driver.Lock) { l.(*lock).isGone() }
 
+// Deleted has the watch of a lock's name report that a key was deleted.
+func Deleted(l driver.Lock, key string, revision int64) { l.(*lock).keyDeleted(key, revision) }
+
 // Reported has the watch of a lock's name begin, and then report that a key was deleted.
 func Reported(l driver.Lock, key string, revision int64) {
 	n := &nameWatch{locks: map[*lock]struct{}{l.(*lock): {}}}

@@ -2,6 +2,7 @@ package etcdbackend
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,14 +66,16 @@ func Place(steps []string) string {
 			var keys []entry
 			for i, word := range words[1:] {
 				if word != "+" {
-					keys = append(keys, entry{word, int64(i)})
+					keys = append(keys, entryAt(word, int64(i)))
 				}
 			}
 			p.read("me", keys, words[len(words)-1] == "+")
 		case "-":
-			p.wasDeleted(words[1])
+			gone := entryAt(words[1], 100)
+			p.wasDeleted(gone.key, gone.created)
 		case "missed":
-			p.missed(words[1])
+			gone := entryAt(words[1], 100)
+			p.missed(gone.key, gone.created)
 		}
 	}
 	switch {
@@ -84,6 +87,15 @@ func Place(steps []string) string {
 		return "waits for " + p.watchKey
 	}
 	return "waits"
+}
+
+// entryAt reads "a@7" as the key "a" and the revision 7, and "a" with another revision.
+func entryAt(text string, revision int64) entry {
+	key, at, found := strings.Cut(text, "@")
+	if found {
+		revision, _ = strconv.ParseInt(at, 10, 64)
+	}
+	return entry{key, revision}
 }
 
 // ParseDir reads what DirOf has made.

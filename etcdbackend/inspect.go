@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -74,7 +75,7 @@ func (d *etcdDriver) statusOf(dir string, keys []*mvccpb.KeyValue, count, waiter
 	s := locker.Status{Key: dir, Waiting: max(count-1, 0)}
 	s.Name, s.Slot, _ = d.parseDir(dir)
 	for i, kv := range keys[:min(len(keys), waiters+1)] {
-		p := locker.Party{Owner: strings.TrimPrefix(string(kv.Key), dir)}
+		p := locker.Party{Owner: fmt.Sprintf("%s@%d", strings.TrimPrefix(string(kv.Key), dir), kv.CreateRevision)}
 		if kv.Lease != 0 {
 			p.Session = sessionOf(kv)
 		}

@@ -28,13 +28,14 @@ func TestLatePutAfterADeletion(t *testing.T) {
 			var s cluster
 			d := s.start(t)
 			l := prepare(t, d, "n", 2*time.Second)
-			key := etcdbackend.KeyOf(l)
+			var key string
 			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 				if late.CompareAndSwap(nil, r) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
 				resp, err := s.txn(r)
+				key = etcdbackend.KeyOf(l)
 				if c.reported && len(s.keyNames()) > 0 {
 					s.delete(key)
 					etcdbackend.Gone(l)

@@ -22,8 +22,9 @@ import (
 // Mutexes are taken in this order: the watches', a lock's, a session's, the driver's.
 type lock struct {
 	d          *etcdDriver
-	dir        string // what the keys of all acquisitions of the name begin with
-	key        string
+	dir        string        // what the keys of all acquisitions of the name begin with
+	key        string        // from the first Acquire on
+	name       keyName       // of the key
 	label      string        // the key's value: see driver.Label
 	ttl        time.Duration // in whole seconds
 	noWait     bool
@@ -41,6 +42,7 @@ type lock struct {
 type keyState struct {
 	created  int64 // its create revision, which is the token; 0: not known to exist
 	modified int64 // its mod revision, as far as it is known: moves and marks change it
+	deleted  int64 // the latest revision at which a watch has reported it deleted, perhaps that of an earlier acquisition
 	lastSeen int64 // a revision of the cluster at which it existed without a mark
 	over     error // it is gone, or marked; nil: not as far as is known
 
@@ -66,6 +68,8 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, err
 		}
 		l.session = s
+		l.key, l.name = l.d.names.take(l.dir)
+		l.dir = l.key[:len(l.dir)] // one text in memory
 	}
 	if l.isQueued() {
 		return l.wait(ctx)
@@ -131,7 +135,9 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		l.d.watches.joinWatched(l)
 	}
 	r, err := l.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
-	l.update(func() { l.remains.late = l.remains.late || r.Late })
+	if r.Late {
+		l.mayBeLate()
+	}
 	if err != nil {
 		l.update(func() { l.remains.wasNotPut(s, e) })
 		return driver.Grant{}, err
@@ -143,7 +149,11 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
 	own, guards, others := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange(), r.Responses[2].GetResponseRange()
-	if len(own.Kvs) > 0 { // a copy of the request has put it; which keys exist before it must still be read
+	if len(own.Kvs) > 0 {
+		if kv := own.Kvs[0]; kv.CreateRevision <= l.name.after || clientv3.LeaseID(kv.Lease) != e.id {
+			return l.foundOlder()
+		}
+		// A copy of the request has put it. Which keys exist before it must still be read.
 		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
@@ -156,6 +166,22 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		s.sawGuard(e, guards.Kvs[0].ModRevision)
 	}
 	return driver.Grant{}, errGuarded
+}
+
+// mayBeLate records that a copy of a request that puts the key may still be executed.
+func (l *lock) mayBeLate() {
+	l.update(func() { l.remains.late = true })
+	l.d.names.retire(l.name)
+}
+
+// foundOlder is called when the key exists, but was put by an earlier acquisition, which had deleted it:
+// the cluster was restored from a backup. Release deletes it again, and the wait goes on with another
+// key.
+func (l *lock) foundOlder() (driver.Grant, error) {
+	l.mayBeLate()
+	l.isGone()
+	l.notifyLost(errGone)
+	return driver.Grant{}, errGone
 }
 
 // keys reads the keys of all acquisitions of the name, up to a limit.
@@ -174,7 +200,12 @@ func (l *lock) update(change func()) {
 func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more bool) (driver.Grant, error) {
 	l.mu.Lock()
 	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
+	deleted := l.known.deleted > own.CreateRevision
 	l.mu.Unlock()
+	l.d.names.saw(own.CreateRevision)
+	if deleted {
+		l.isGone()
+	}
 	_ = l.sawKey([]*mvccpb.KeyValue{own}, revision) // a mark ends the lease when it is granted
 	l.mu.Lock()
 	first := l.place.read(l.key, keys, more)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
@@ -12,10 +13,12 @@ import (
 	"github.com/fencedlock/locker/driver/kit"
 )
 
-// place is a key's place in the queue for a name. Keys are never put twice, and no key gets a
-// smaller create revision than a key that exists: so when all keys that once existed before this
-// one are gone, its turn has come, whatever else happens. A watch reports that they are gone, or a
-// read finds it out.
+// place is a key's place in the queue for a name. No key gets a smaller create revision than a key that
+// exists: so when all keys that once existed before this one are gone, its turn has come, whatever else
+// happens. A watch reports that they are gone, or a read finds it out.
+//
+// A key that is gone may be put again, for another acquisition (keyNames). So a deletion says that a
+// key with a certain create revision is gone only if its own revision is later.
 //
 // A waiter near the head of the queue watches all keys of the name, and needs to read nothing when
 // its turn comes. If all waiters did so, each release would be reported to all of them; so a waiter
@@ -23,14 +26,14 @@ import (
 //
 // The lock's mutex guards it.
 type place struct {
-	ahead    map[string]struct{} // near the head: keys before its own that are known and may still exist
-	more     bool                // there may be others
-	watchKey string              // far from the head: the key that is watched instead
-	mustRead bool                // a watch has begun, or what was known is used up
-	reading  bool                // a read is under way
-	deleted  map[string]struct{} // keys that a watch has reported meanwhile
-	first    bool                // it is its turn
-	changed  kit.Signal          // nil until it is known that others exist before it
+	ahead    map[string]int64 // near the head: keys before its own that are known and may still exist, with their create revisions
+	more     bool             // there may be others
+	watchKey string           // far from the head: the key that is watched instead
+	mustRead bool             // a watch has begun, or what was known is used up
+	reading  bool             // a read is under way
+	deleted  map[string]int64 // keys that a watch has reported meanwhile, with the revisions of their last deletions
+	first    bool             // it is its turn
+	changed  kit.Signal       // nil until it is known that others exist before it
 }
 
 // A waiter near the head watches all keys of the name. One that is far from the head watches a
@@ -60,17 +63,16 @@ func (p *place) readFailed() { p.mustRead, p.reading = true, false }
 // read records what the request has read, and reports whether it is its turn.
 func (p *place) read(own string, keys []entry, more bool) bool {
 	keys = slices.DeleteFunc(keys, func(k entry) bool {
-		_, deleted := p.deleted[k.key]
-		return deleted || k.key == own
+		return p.deleted[k.key] > k.created || k.key == own
 	})
 	p.ahead, p.more, p.watchKey, p.reading, p.deleted = nil, more, "", false, nil
 	if len(keys) > nearHead {
 		slices.SortFunc(keys, func(a, b entry) int { return cmp.Compare(a.created, b.created) })
 		p.watchKey = keys[len(keys)-approachAt].key
 	} else if len(keys) > 0 {
-		p.ahead = make(map[string]struct{}, len(keys))
+		p.ahead = make(map[string]int64, len(keys))
 		for _, k := range keys {
-			p.ahead[k.key] = struct{}{}
+			p.ahead[k.key] = k.created
 		}
 	}
 	if p.changed == nil && (len(keys) > 0 || more) {
@@ -80,19 +82,26 @@ func (p *place) read(own string, keys []entry, more bool) bool {
 	return p.first
 }
 
-// wasDeleted records that a key is gone.
-func (p *place) wasDeleted(key string) {
+// wasDeleted records that a key was deleted at a revision.
+func (p *place) wasDeleted(key string, revision int64) {
 	if p.reading {
 		if p.deleted == nil {
-			p.deleted = make(map[string]struct{})
+			p.deleted = make(map[string]int64)
 		}
-		p.deleted[key] = struct{}{}
+		p.deleted[key] = max(p.deleted[key], revision)
 		return
 	}
-	if _, known := p.ahead[key]; known {
+	if p.isGone(key, revision) {
 		delete(p.ahead, key)
 		p.decide()
 	}
+}
+
+// isGone reports whether a deletion of a key at a revision is the end of one that is known before its
+// own, and not of one that had this key earlier.
+func (p *place) isGone(key string, revision int64) bool {
+	created, known := p.ahead[key]
+	return known && revision > created
 }
 
 // checkKey is a key before its own that a renewal reads; "": there is none, or all are going to be
@@ -108,13 +117,13 @@ func (p *place) checkKey() string {
 	return p.watchKey
 }
 
-// missed records that a renewal has found a key gone. If a watch has reported it meanwhile, there
-// is nothing to do.
-func (p *place) missed(key string) {
+// missed records that a renewal has found a key gone at a revision. If a watch has reported it
+// meanwhile, there is nothing to do.
+func (p *place) missed(key string, revision int64) {
 	if _, known := p.ahead[key]; !known && key != p.watchKey {
 		return
 	}
-	p.wasDeleted(key)
+	p.wasDeleted(key, revision)
 	if !p.first {
 		p.readAgain()
 	}
@@ -226,19 +235,36 @@ func (l *lock) watchBegun() { l.update(l.place.readAgain) }
 // not the holder's, so it had no mark. Other keys say nothing of marks, which this watch doesn't report.
 func (l *lock) keyDeleted(key string, revision int64) {
 	if key == l.key {
-		l.isGone()
+		l.ownKeyDeleted(revision)
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, before := l.place.ahead[key]; before && l.known.over == nil {
+	if l.place.isGone(key, revision) && l.known.over == nil {
 		l.known.lastSeen = max(l.known.lastSeen, revision)
 	}
-	l.place.wasDeleted(key)
+	l.place.wasDeleted(key, revision)
 }
 
-// keyMissing records that a renewal has found a key before this one gone.
-func (l *lock) keyMissing(key string) {
+// ownKeyDeleted records that a key with the own name was deleted. Until the put is answered it isn't
+// known whether that was the own key, or that of the acquisition before.
+func (l *lock) ownKeyDeleted(revision int64) {
+	l.mu.Lock()
+	l.known.deleted = max(l.known.deleted, revision)
+	own := l.known.created != 0 && revision > l.known.created
+	l.mu.Unlock()
+	if own {
+		l.isGone()
+	}
+}
+
+// keyMissing records that a renewal has found a key before this one gone at a revision.
+func (l *lock) keyMissing(key string, revision int64) {
 	l.d.watches.approach(l, key)
-	l.update(func() { l.place.missed(key) })
+	l.update(func() { l.place.missed(key, revision) })
+}
+
+// isBefore reports whether a key that was read has its place before this one.
+func (l *lock) isBefore(kvs []*mvccpb.KeyValue) bool {
+	return len(kvs) > 0 && kvs[0].CreateRevision < l.known.created
 }

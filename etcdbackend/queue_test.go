@@ -10,7 +10,8 @@ import (
 // A place in the queue, by what is read and what the watch reports, in every order in which they
 // may come. The own key is "me". A step is "look" (a request that reads is sent), "read a b" (its
 // answer), "read a b +" (there are more), or "- a" (the watch reports that the key is gone), or
-// "missed a" (a renewal has read that it is).
+// "missed a" (a renewal has read that it is). "a@7" has a revision: the create revision of a key that
+// is read, or that of a deletion, which is later than all others if there is none.
 func TestPlace(t *testing.T) {
 	const twentyFour = "a b c d e f g h i j k l m n o p q r s t u v w x"
 	const twentyFive = twentyFour + " y"
@@ -44,6 +45,11 @@ func TestPlace(t *testing.T) {
 		{"a renewal finds the far one gone", []string{"look", "read " + twentyFive + " me", "missed r"}, "looks"},
 		{"a renewal finds gone what was far before", []string{"look", "read " + twentyFive + " me", "look", "read c d me", "missed r"}, "waits"},
 		{"a renewal finds one gone that a read under way still finds", []string{"look", "read a me", "look", "missed a", "read a me"}, "won"},
+		{"an earlier key of that name went, which is reported late", []string{"look", "read a@7 me", "- a@5"}, "waits"},
+		{"an earlier key of that name went, and then it goes", []string{"look", "read a@7 me", "- a@5", "- a@9"}, "won"},
+		{"an earlier key of that name went, which is reported before it is read", []string{"look", "- a@5", "read a@7 me"}, "waits"},
+		{"an earlier one and this one went before it is read", []string{"look", "- a@5", "- a@9", "read a@7 me"}, "won"},
+		{"it goes, and comes back behind the own key", []string{"look", "read a@7 me", "- a@9", "- a@12"}, "won"},
 		{"it is reported twice", []string{"look", "read a b me", "- a", "- a"}, "waits"},
 	} {
 		if got := etcdbackend.Place(c.steps); got != c.want {

@@ -11,20 +11,27 @@ import (
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
-// Release deletes the key. Where a request that puts it may still be on its way, the guard key is
-// written before, which stops that request.
+// Release deletes the key, if it has the create revision that is known: the next acquisition may have
+// it already when a copy of this request is executed.
 //
-// Which create revision the key has makes no difference: its name belongs to this acquisition
-// alone, and a late request may have put it a second time after it was deleted by hand.
+// Where a request that puts the key may still be on its way, the guard key is written before, which
+// stops that request. Then the key is deleted whatever its create revision is: the request may have put
+// it a second time after it was deleted by hand, and the key's name is never used again.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {
 		return nil
 	}
 	l.d.watches.forget(l)
 	if err := l.remove(ctx); err != nil {
+		l.d.names.retire(l.name)
 		return err
 	}
-	l.update(func() { l.remains.remove(l.session) })
+	l.update(func() {
+		if !l.remains.removed {
+			l.d.names.giveBack(l.dir, l.name)
+		}
+		l.remains.remove(l.session)
+	})
 	l.d.sessions.Leave(l.session)
 	return nil
 }
@@ -33,6 +40,7 @@ func (l *lock) remove(ctx context.Context) error {
 	l.mu.Lock()
 	remains := l.remains
 	leases := slices.Clone(remains.leases)
+	created := l.known.created
 	l.mu.Unlock()
 	if !remains.possible && !remains.late {
 		return nil
@@ -45,8 +53,26 @@ func (l *lock) remove(ctx context.Context) error {
 	}
 	// Also when the guard key could not be written: a cluster without space lets nobody write, and
 	// everybody delete.
-	_, failed := l.d.cluster.Txn(ctx, l.session.attemptLimit(), nil, []clientv3.Op{clientv3.OpDelete(l.key)}, nil)
+	other, failed := l.deleteKey(ctx, created)
+	if remains.late && other != 0 && failed == nil {
+		_, failed = l.deleteKey(ctx, other)
+	}
 	return etcdconn.Join(err, failed)
+}
+
+// deleteKey deletes the key if it has that create revision, and returns the one that it has instead; 0:
+// it doesn't exist.
+func (l *lock) deleteKey(ctx context.Context, created int64) (other int64, err error) {
+	r, err := l.d.cluster.Txn(ctx, l.session.attemptLimit(),
+		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(l.key), "=", created)},
+		[]clientv3.Op{clientv3.OpDelete(l.key)}, []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly())})
+	if err != nil || r.Succeeded {
+		return 0, err
+	}
+	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		return kvs[0].CreateRevision, nil
+	}
+	return 0, nil
 }
 
 // fenceLatePuts makes sure that no late request of this acquisition attaches its key to e. compared

@@ -152,8 +152,8 @@ func (s *session) check(
 	}
 	if r.Succeeded {
 		for i, l := range waiting {
-			if len(r.Responses[i].GetResponseRange().Kvs) == 0 {
-				l.keyMissing(ahead[i])
+			if !l.isBefore(r.Responses[i].GetResponseRange().Kvs) {
+				l.keyMissing(ahead[i], r.Header.Revision)
 			}
 		}
 	}

@@ -1,0 +1,222 @@
+package etcdbackend_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/etcdbackend"
+)
+
+// However often a lock is taken, it leaves the same few keys in etcd's index. Locks of other names, and
+// those that exist at the same time, have other keys.
+func TestKeysAreUsedAgain(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	first, g := acquire(t, d, "n", 10*time.Second)
+	key := etcdbackend.KeyOf(first)
+	for range 3 {
+		release(t, first)
+		last := g.Token
+		if first, g = acquire(t, d, "n", 10*time.Second); etcdbackend.KeyOf(first) != key || g.Token <= last {
+			t.Fatalf("the next key is %s with token %v, want %s again, with a token above %v", etcdbackend.KeyOf(first), g.Token, key, last)
+		}
+	}
+	other, _ := acquire(t, d, "m", 10*time.Second)
+	second := queue(t, d, "n")
+	keys := []string{key, etcdbackend.KeyOf(other), etcdbackend.KeyOf(second)}
+	if slices.Sort(keys); len(slices.Compact(keys)) != 3 {
+		t.Errorf("three acquisitions at the same time have the keys %q, want three", keys)
+	}
+	release(t, first)
+	if third := queue(t, d, "n"); etcdbackend.KeyOf(third) != key {
+		t.Errorf("while another lock waits the next key is %s, want %s again", etcdbackend.KeyOf(third), key)
+	}
+	release(t, first) // once more
+	if fourth := queue(t, d, "n"); etcdbackend.KeyOf(fourth) == key {
+		t.Error("a lock that is released twice gives the key back twice")
+	}
+	never := prepare(t, d, "m", 10*time.Second)
+	if err := never.Release(t.Context()); err != nil {
+		t.Errorf("Release of an acquisition that was never asked for = %v", err)
+	}
+}
+
+// A key isn't used again when a request that puts it may still be executed. When a removal fails, it may
+// do so for long: no other name waits for that.
+func TestKeysAreNotUsedAgain(t *testing.T) {
+	for _, c := range []struct {
+		why     string
+		first   func(*pb.TxnRequest) bool // the first such request
+		answers func(context.Context) (*pb.TxnResponse, error)
+	}{
+		{"a copy of the put is late", isPut, func(ctx context.Context) (*pb.TxnResponse, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}},
+		{
+			"the delete is refused", func(r *pb.TxnRequest) bool { return !isPut(r) },
+			func(context.Context) (*pb.TxnResponse, error) { return nil, rpctypes.ErrGRPCPermissionDenied },
+		},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			var s cluster
+			d := s.start(t)
+			failed := false
+			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+				if !failed && c.first(r) {
+					failed = true
+					return c.answers(ctx)
+				}
+				return s.txn(r)
+			}
+			l, _ := acquire(t, d, "n", 2*time.Second)
+			key := etcdbackend.KeyOf(l)
+			if err := l.Release(t.Context()); err != nil {
+				release(t, l)
+			}
+			if next, _ := acquire(t, d, "n", 2*time.Second); etcdbackend.KeyOf(next) == key {
+				t.Errorf("the next acquisition has the key %s again", key)
+			}
+		})
+	}
+}
+
+// A copy of a request to delete a key is executed when the next acquisition has it.
+func TestLateDelete(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	l, _ := acquire(t, d, "n", 10*time.Second)
+	var deletes *pb.TxnRequest
+	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		deletes = r
+		return s.txn(r)
+	}
+	release(t, l)
+	s.onTxn = nil
+	next, _ := acquire(t, d, "n", 10*time.Second)
+	if etcdbackend.KeyOf(next) != etcdbackend.KeyOf(l) {
+		t.Fatal("the next acquisition has another key")
+	}
+	if _, err := s.txn(deletes); err != nil {
+		t.Fatal(err)
+	}
+	if s.leaseOf(etcdbackend.KeyOf(next)) == 0 {
+		t.Error("a late request to delete the key of one acquisition deletes that of the next one")
+	}
+}
+
+// The deletion of the key that an acquisition had before is reported late: before the put of the next
+// one is answered, or after that.
+func TestDeletionOfAnEarlierKey(t *testing.T) {
+	for _, c := range []struct {
+		why      string
+		deleted  int64 // relative to the revision of the put
+		answered bool
+		lost     bool
+	}{
+		{"the one before, while the put is under way", -1, false, false},
+		{"its own, while the put is under way", +1, false, true},
+		{"the one before, after the put", -1, true, false},
+		{"its own, after the put", +1, true, true},
+	} {
+		var s cluster
+		d := s.start(t)
+		holder, _ := acquire(t, d, "n", 10*time.Second)
+		l := prepare(t, d, "n", 10*time.Second)
+		s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+			resp, err := s.txn(r)
+			if isPut(r) && !c.answered {
+				etcdbackend.Deleted(l, etcdbackend.KeyOf(l), resp.Header.Revision+c.deleted)
+			}
+			return resp, err
+		}
+		_, err := l.Acquire(t.Context())
+		if c.answered {
+			etcdbackend.Deleted(l, etcdbackend.KeyOf(l), s.revision+c.deleted)
+		}
+		release(t, holder)
+		etcdbackend.Deleted(l, etcdbackend.KeyOf(holder), s.revision)
+		if errors.Is(err, driver.ErrQueued) {
+			_, err = l.Acquire(t.Context())
+		}
+		if c.lost != errors.Is(err, locker.ErrLost) || !c.lost && err != nil {
+			t.Errorf("%s: Acquire = %v, want lost %v", c.why, err, c.lost)
+		}
+	}
+}
+
+// A key that was deleted exists again, because the cluster was restored from a backup. It isn't taken for
+// that of the next acquisition, which would get a token that was given already.
+func TestKeyOfABackup(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	l, g := acquire(t, d, "n", 10*time.Second)
+	key := etcdbackend.KeyOf(l)
+	backup := *s.get(key)
+	release(t, l)
+	s.mu.Lock()
+	s.keys[key] = &backup
+	s.mu.Unlock()
+	next := prepare(t, d, "n", 10*time.Second)
+	if again, err := next.Acquire(t.Context()); !errors.Is(err, locker.ErrLost) {
+		t.Fatalf("Acquire = %+v, %v, want ErrLost, so that the wait goes on with another key; the token before was %v", again, err, g.Token)
+	}
+	release(t, next)
+	if keys := s.keyNames(); slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, etcdbackend.DirOf("locker/", "n", 0)) }) {
+		t.Errorf("after Release these keys exist: %q", keys)
+	}
+	if l, _ := acquire(t, d, "n", 10*time.Second); etcdbackend.KeyOf(l) == key {
+		t.Error("the next acquisition has the same key again")
+	}
+}
+
+// A renewal notices that the key before its own is gone, also when another acquisition has put it again.
+func TestRenewalAfterAMissedDeletion(t *testing.T) {
+	var s cluster
+	d := s.start(t)
+	holder, _ := acquire(t, d, "n", 10*time.Second)
+	l := queue(t, d, "n")
+	release(t, holder)
+	if behind := queue(t, d, "n"); etcdbackend.KeyOf(behind) != etcdbackend.KeyOf(holder) {
+		t.Fatal("the next acquisition has another key")
+	}
+	if errs := renew(t, d, l); errs[0] != nil {
+		t.Fatalf("Renew = %v", errs[0])
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if _, err := l.Acquire(ctx); err != nil {
+		t.Errorf("Acquire = %v, want the lock: no key is before its own", err)
+	}
+}
+
+// isPut reports whether a request puts the key of an acquisition, and reads those before it.
+func isPut(r *pb.TxnRequest) bool {
+	return len(r.Success) == 2 && r.Success[0].GetRequestPut() != nil
+}
+
+func release(t *testing.T, l driver.Lock) {
+	t.Helper()
+	if err := l.Release(t.Context()); err != nil {
+		t.Fatalf("Release = %v", err)
+	}
+}
+
+// queue returns a lock that waits.
+func queue(t *testing.T, d driver.Driver, name string) driver.Lock {
+	t.Helper()
+	l := prepare(t, d, name, 10*time.Second)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want a place in the queue", err)
+	}
+	return l
+}
