@@ -45,6 +45,9 @@ func (s *Service) pack() []conformance.Case {
 		{ID: "I7", Name: "renewal-in-a-long-queue-costs-as-much-as-in-a-short-one", Run: s.longQueue,
 			Why: "if each waiter's renewal read the queue, a few thousand waiters for one name " +
 				"would use all of a member's processor time"},
+		{ID: "I8", Name: "keys-are-used-again", Run: s.keysUsedAgain,
+			Why: "etcd keeps the name of a deleted key until its history is compacted, and reads " +
+				"past it: if each acquisition had a new one, each would cost more than the one before"},
 	}, s.latePack(), s.accessPack())
 }
 

@@ -5,6 +5,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -57,4 +58,45 @@ func (s *Service) longQueue(t conformance.T, _ *conformance.Harness) {
 		return err
 	})
 	step.Release(t, waiter.Granted(t, TTL+itest.ShortWait))
+}
+
+// keysUsedAgain counts the keys that one Locker puts for many acquisitions of a name: alone, and two
+// callers that want it at the same time.
+func (s *Service) keysUsedAgain(t conformance.T, _ *conformance.Harness) {
+	const alone, each, most = 30, 15, 10
+	l, name := step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(context.Background()))
+	t.Cleanup(cancel)
+	events := s.Members[0].admin.Watch(ctx, etcdDir(name), clientv3.WithPrefix(), clientv3.WithFilterDelete(), clientv3.WithCreatedNotify())
+	if first := <-events; !first.Created {
+		t.Fatalf("the watch begins with %+v", first)
+	}
+	for range alone {
+		step.Release(t, step.Acquire(t, l, name, locker.WithTTL(itest.LongTTL)))
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() {
+			for range each {
+				if err := locker.Do(ctx, l, name, func(context.Context, locker.Lease) error { return nil }, locker.WithTTL(itest.LongTTL)); err != nil {
+					t.Errorf("Do = %v", err)
+				}
+			}
+		})
+	}
+	both.Wait()
+	keys := make(map[string]int)
+	for puts := 0; puts < alone+2*each; {
+		r, open := <-events
+		if !open || r.Err() != nil {
+			t.Fatalf("the watch has ended: %v", r.Err())
+		}
+		for _, e := range r.Events {
+			keys[string(e.Kv.Key)]++
+			puts++
+		}
+	}
+	if len(keys) > most {
+		t.Errorf("%d acquisitions have put %d keys, want %d at most: %v", alone+2*each, len(keys), most, keys)
+	}
 }
