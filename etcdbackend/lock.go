@@ -120,11 +120,12 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		clientv3.Compare(clientv3.CreateRevision(l.key), "=", 0),
 		clientv3.Compare(clientv3.ModRevision(guardKey), "=", guard),
 	}
+	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
+	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey)}
 	if l.noWait {
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
+		els = append(els, l.keys(1))
 	}
-	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
-	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey), l.keys(1)}
 
 	l.update(func() {
 		l.place.begin()
@@ -148,7 +149,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		put := &mvccpb.KeyValue{CreateRevision: r.Header.Revision, ModRevision: r.Header.Revision}
 		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
-	own, guards, others := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange(), r.Responses[2].GetResponseRange()
+	own, guards := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange()
 	if len(own.Kvs) > 0 {
 		if kv := own.Kvs[0]; kv.CreateRevision <= l.name.after || clientv3.LeaseID(kv.Lease) != e.id {
 			return l.foundOlder()
@@ -158,7 +159,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
 	switch {
-	case l.noWait && others.Count > 0:
+	case l.noWait && r.Responses[2].GetResponseRange().Count > 0:
 		return driver.Grant{}, locker.ErrHeld
 	case len(guards.Kvs) == 0 && guard != 0: // it was removed with its etcd lease
 		return driver.Grant{}, rpctypes.ErrLeaseNotFound

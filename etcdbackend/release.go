@@ -53,26 +53,24 @@ func (l *lock) remove(ctx context.Context) error {
 	}
 	// Also when the guard key could not be written: a cluster without space lets nobody write, and
 	// everybody delete.
-	other, failed := l.deleteKey(ctx, created)
-	if remains.late && other != 0 && failed == nil {
-		_, failed = l.deleteKey(ctx, other)
+	var found []clientv3.Op
+	if remains.late {
+		found = append(found, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+	}
+	r, failed := l.deleteKey(ctx, created, found...)
+	if remains.late && failed == nil && !r.Succeeded {
+		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+			_, failed = l.deleteKey(ctx, kvs[0].CreateRevision)
+		}
 	}
 	return etcdconn.Join(err, failed)
 }
 
-// deleteKey deletes the key if it has that create revision, and returns the one that it has instead; 0:
-// it doesn't exist.
-func (l *lock) deleteKey(ctx context.Context, created int64) (other int64, err error) {
-	r, err := l.d.cluster.Txn(ctx, l.session.attemptLimit(),
+// deleteKey deletes the key if it has that create revision; otherwise it does what els says.
+func (l *lock) deleteKey(ctx context.Context, created int64, els ...clientv3.Op) (etcdconn.Reply, error) {
+	return l.d.cluster.Txn(ctx, l.session.attemptLimit(),
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(l.key), "=", created)},
-		[]clientv3.Op{clientv3.OpDelete(l.key)}, []clientv3.Op{clientv3.OpGet(l.key, clientv3.WithKeysOnly())})
-	if err != nil || r.Succeeded {
-		return 0, err
-	}
-	if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
-		return kvs[0].CreateRevision, nil
-	}
-	return 0, nil
+		[]clientv3.Op{clientv3.OpDelete(l.key)}, els)
 }
 
 // fenceLatePuts makes sure that no late request of this acquisition attaches its key to e. compared
