@@ -97,7 +97,9 @@ func (e etcdEndpoints) locker() peer {
 		if err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
-		return lockerClient(l, func() { _ = c.Close() }, nil), nil
+		cl := lockerClient(l, func() { _ = c.Close() }, nil)
+		cl.settle = time.Second // each key is watched when it has been held for a fifth of that
+		return cl, nil
 	}}
 }
 

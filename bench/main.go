@@ -64,6 +64,7 @@ func run(ctx context.Context) (err error) {
 	commit := flag.String("compare", "", "measure acquire + release of this `commit` of the project in the same rounds, in place of other libraries")
 	pictures := flag.String("charts", "", "draw charts into this `folder`: of the JSON files that are named as arguments, or else of this run")
 	page := flag.String("page", "", "write the tables of this Markdown `file`: of the JSON files that are named as arguments, or else of this run")
+	flag.BoolVar(&dataOnDisk, "disk", false, "etcd and ZooKeeper write their data to the disk before they answer, and not to memory")
 	profile := flag.String("cpuprofile", "", "write a CPU profile to this `file`")
 	flag.Parse()
 	if flag.NArg() > 0 {

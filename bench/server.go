@@ -39,12 +39,39 @@ func (c containers) stop() (err error) {
 // because a published port would cost more than what is measured. So the server must listen on
 // 127.0.0.1 alone.
 func startServer(ctx context.Context, image string, command ...string) (*container, error) {
-	return startContainer(ctx, image, append([]string{"timeout", strconv.Itoa(int(maxServerLifetime.Seconds()))}, command...)...)
+	return startContainer(ctx, image, nil, limited(command...)...)
 }
 
-// startContainer is like startServer, for images that contain only the server and no timeout
-// command. A killed run leaves such a server behind.
-func startContainer(ctx context.Context, image string, command ...string) (*container, error) {
+// limited returns a command that ends after maxServerLifetime.
+func limited(command ...string) []string {
+	return append([]string{"timeout", strconv.Itoa(int(maxServerLifetime.Seconds()))}, command...)
+}
+
+// dataOnDisk is whether etcd and ZooKeeper have their data on the disk. They write it there before they
+// answer: so a request takes as long as the disk does, and the differences between the clients are
+// smaller than those between two writes to a disk.
+var dataOnDisk = false
+
+// inMemory returns the options of a container that has folders in memory, unless data is on the disk.
+func inMemory(folders ...string) (options []string) {
+	for _, folder := range folders {
+		if !dataOnDisk {
+			options = append(options, "--tmpfs", folder)
+		}
+	}
+	return options
+}
+
+func whereDataIs() string {
+	if dataOnDisk {
+		return "data on the disk"
+	}
+	return "data in memory"
+}
+
+// startContainer is like startServer, with further options of docker run. The command isn't limited: some
+// images contain only the server and no timeout command. A killed run leaves such a server behind.
+func startContainer(ctx context.Context, image string, options []string, command ...string) (*container, error) {
 	found, err := images.Find(ctx, image, func(step string) { fmt.Fprintln(os.Stderr, "images:", step) })
 	if err != nil {
 		return nil, err
@@ -54,7 +81,7 @@ func startContainer(ctx context.Context, image string, command ...string) (*cont
 	if pinned {
 		args = append(args, "--cpuset-cpus", strconv.Itoa(serverCPU()))
 	}
-	args = append(args, found.Ref)
+	args = append(append(args, options...), found.Ref)
 	// An interrupt must not leave a container half started or half removed.
 	docker := func(args ...string) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// startZooKeeper starts an ensemble of three servers, which write to the disk before they answer,
-// as they do by default. All run on this machine, so a server waits for the others for less time
-// than it would elsewhere.
+// startZooKeeper starts an ensemble of three servers. All run on this machine, so a server waits for the
+// others for less time than it would elsewhere.
 func startZooKeeper(ctx context.Context) (_ *service, err error) {
 	const size = 3
 	var clients zooKeeperServers
@@ -35,9 +34,10 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		}
 	}()
 	for i := range size {
-		c, err := startServer(ctx, "zookeeper", "env", fmt.Sprint("ZOO_MY_ID=", i+1), "ZOO_SERVERS="+strings.Join(lines, " "),
+		c, err := startContainer(ctx, "zookeeper", inMemory("/data", "/datalog"), limited(
+			"env", fmt.Sprint("ZOO_MY_ID=", i+1), "ZOO_SERVERS="+strings.Join(lines, " "),
 			"ZOO_MAX_CLIENT_CNXNS=0", "ZOO_ADMINSERVER_ENABLED=false", "ZOO_4LW_COMMANDS_WHITELIST=mntr",
-			"ZK_SERVER_HEAP=512", "/docker-entrypoint.sh", "zkServer.sh", "start-foreground")
+			"ZK_SERVER_HEAP=512", "/docker-entrypoint.sh", "zkServer.sh", "start-foreground")...)
 		if err != nil {
 			return nil, err
 		}
@@ -54,7 +54,7 @@ func startZooKeeper(ctx context.Context) (_ *service, err error) {
 		return nil, err
 	}
 	return &service{
-		description: "ZooKeeper " + version + ", three servers",
+		description: "ZooKeeper " + version + ", three servers, " + whereDataIs(),
 		addrs:       addrs,
 		requestCounts: func(ctx context.Context) (map[string]int64, error) {
 			_, packets, err := clients.packetsReceived(ctx)

@@ -18,7 +18,8 @@ import (
 //
 // So a key doesn't distinguish acquisitions. Its create revision does, which is never used again: each
 // request that deletes or changes a key compares a revision. The put can't: it only compares that the
-// key doesn't exist. So a name isn't used again after a put of which a copy may still be executed.
+// key doesn't exist. So a name isn't used again after a put of which a copy may still be executed. A key
+// that exists already is not the acquisition's own, unless a copy of its request was late.
 type keyNames struct {
 	mu     sync.Mutex
 	set    *nameSet // nil: the next name begins a new one
@@ -35,7 +36,7 @@ type nameSet struct {
 type keyName struct {
 	set    *nameSet // nil: it is never used again
 	number int
-	after  int64 // a key of this name that has this create revision or an older one is not this acquisition's
+	after  int64 // a later put has a later revision, unless the cluster was set back
 }
 
 // take returns a key that no other acquisition has.
@@ -47,7 +48,7 @@ func (k *keyNames) take(dir string) (key string, n keyName) {
 	}
 	used := k.set.used[dir]
 	number := bits.TrailingZeros64(^used)
-	if number == 64 { // that many removals have failed so far
+	if number == 64 { // so many calls at the same time
 		return dir + driver.NewOwner(), keyName{}
 	}
 	key = dir + k.set.id + "-" + strconv.Itoa(number)
@@ -78,9 +79,15 @@ func (k *keyNames) retire(n keyName) {
 	}
 }
 
-// saw records the create revision of a key.
-func (k *keyNames) saw(created int64) {
+// isNew records the create revision of a key that was put under the name. It is false if no earlier key
+// can be told from it any more: the cluster was set back, and gives revisions a second time.
+func (k *keyNames) isNew(n keyName, created int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if n.set != nil && created <= n.after {
+		k.newest = created
+		return false
+	}
 	k.newest = max(k.newest, created)
+	return true
 }

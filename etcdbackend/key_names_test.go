@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"google.golang.org/grpc"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -154,28 +155,94 @@ func TestDeletionOfAnEarlierKey(t *testing.T) {
 	}
 }
 
-// A key that was deleted exists again, because the cluster was restored from a backup. It isn't taken for
-// that of the next acquisition, which would get a token that was given already.
-func TestKeyOfABackup(t *testing.T) {
+// The key of the next acquisition exists, and no request for it was late: a copy of this process has put
+// it, or it has come back with a backup of the cluster. It isn't taken for the acquisition's own, which
+// would get a token that somebody else has.
+func TestKeyThatExists(t *testing.T) {
+	for _, revision := range []int64{0, 1000} { // relative to what it was
+		var s cluster
+		d := s.start(t)
+		l, _ := acquire(t, d, "n", 10*time.Second)
+		key := etcdbackend.KeyOf(l)
+		other := *s.get(key)
+		other.CreateRevision += revision
+		release(t, l)
+		s.mu.Lock()
+		s.revision += revision
+		s.keys[key] = &other
+		s.mu.Unlock()
+		waiter := queue(t, d, "n")
+		if etcdbackend.KeyOf(waiter) == key {
+			t.Error("an acquisition waits with the key that exists")
+		}
+		if tried, err := d.Lock(locker.Request{Name: "n", TTL: 10 * time.Second, NoWait: true}, func(error) {}); err != nil {
+			t.Fatal(err)
+		} else if g, err := tried.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {
+			t.Errorf("Acquire without waiting = %+v, %v, want ErrHeld", g, err)
+		}
+		release(t, waiter)
+		if s.leaseOf(key) == 0 {
+			t.Error("Release has deleted the key of somebody else")
+		}
+	}
+}
+
+// The client panics when the answer to the put has come.
+func TestPanicAfterThePut(t *testing.T) {
+	var s cluster
+	panics := false
+	d := drive(t, clientv3.Config{Endpoints: []string{s.member(t)}, DialOptions: []grpc.DialOption{
+		grpc.WithChainUnaryInterceptor(func(
+			ctx context.Context, method string, req, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+		) error {
+			err := invoke(ctx, method, req, reply, c, opts...)
+			if r, ok := req.(*pb.TxnRequest); ok && panics && isPut(r) {
+				panics = false
+				panic("a defect of the client")
+			}
+			return err
+		}),
+	}})
+	panics = true
+	l := prepare(t, d, "n", 10*time.Second)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("the panic doesn't reach the caller")
+			}
+		}()
+		_, _ = l.Acquire(t.Context())
+	}()
+	key := etcdbackend.KeyOf(l)
+	release(t, l)
+	if s.leaseOf(key) != 0 {
+		t.Error("after Release the key exists")
+	}
+	if next, _ := acquire(t, d, "n", 10*time.Second); etcdbackend.KeyOf(next) == key {
+		t.Error("the next acquisition has the same key again")
+	}
+}
+
+// The cluster was set back, and gives revisions again that were tokens of the same key. So no acquisition
+// uses a key of before.
+func TestKeysAfterASetBack(t *testing.T) {
 	var s cluster
 	d := s.start(t)
-	l, g := acquire(t, d, "n", 10*time.Second)
-	key := etcdbackend.KeyOf(l)
-	backup := *s.get(key)
-	release(t, l)
+	var before string
+	for range 5 {
+		l, _ := acquire(t, d, "n", 10*time.Second)
+		before = etcdbackend.KeyOf(l)
+		release(t, l)
+	}
 	s.mu.Lock()
-	s.keys[key] = &backup
+	s.revision = 100
 	s.mu.Unlock()
-	next := prepare(t, d, "n", 10*time.Second)
-	if again, err := next.Acquire(t.Context()); !errors.Is(err, locker.ErrLost) {
-		t.Fatalf("Acquire = %+v, %v, want ErrLost, so that the wait goes on with another key; the token before was %v", again, err, g.Token)
-	}
-	release(t, next)
-	if keys := s.keyNames(); slices.ContainsFunc(keys, func(k string) bool { return strings.HasPrefix(k, etcdbackend.DirOf("locker/", "n", 0)) }) {
-		t.Errorf("after Release these keys exist: %q", keys)
-	}
-	if l, _ := acquire(t, d, "n", 10*time.Second); etcdbackend.KeyOf(l) == key {
+	l, _ := acquire(t, d, "n", 10*time.Second)
+	if etcdbackend.KeyOf(l) == before {
 		t.Error("the next acquisition has the same key again")
+	}
+	if keys := s.keyNames(); len(keys) != 1 || keys[0] != etcdbackend.KeyOf(l) {
+		t.Errorf("the keys %q exist, want only %s", keys, etcdbackend.KeyOf(l))
 	}
 }
 

@@ -86,12 +86,14 @@ type Owner struct {
 }
 
 // IsOwner is a comparison that is true exactly as long as the cluster has the lease. So a
-// transaction that compares it writes nothing for a stale holder.
+// transaction that compares it writes nothing for a stale holder. (A cluster that was set back, or founded
+// again, may give a create revision a second time.)
 func (o Owner) IsOwner() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(o.key), "=", o.revision)
 }
 
-// Key is the key of the lease. Its create revision is the lease's token.
+// Key is the key of the lease. Its create revision is the lease's token. A later lease of the same Locker may
+// have the same key: to look whether it exists says nothing. Compare IsOwner.
 func (o Owner) Key() string { return o.key }
 
 // CurrentToken reads the oldest of the name's keys, which is the holder's.

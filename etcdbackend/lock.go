@@ -19,7 +19,7 @@ import (
 
 // lock is one acquisition.
 //
-// Mutexes are taken in this order: the watches', a lock's, a session's, the driver's.
+// Mutexes are taken in this order: the watches', a lock's, a session's, the driver's or the key names'.
 type lock struct {
 	d          *etcdDriver
 	dir        string        // what the keys of all acquisitions of the name begin with
@@ -54,6 +54,10 @@ var (
 
 	// errGuarded says that the guard key was not as expected, so that nothing was put.
 	errGuarded = errors.New("the guard key has changed")
+
+	// errNotOwn says that the key can't be told from that of another acquisition. Somebody else has put it,
+	// such as a copy of this process (a virtual machine that was cloned); or the cluster was set back.
+	errNotOwn = errors.New("the key is not the acquisition's own")
 )
 
 // Acquire puts the key. If others exist before it, the key is the place in the queue, and the next
@@ -93,6 +97,10 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		grant, err := l.put(limited, e, keepalive)
 		switch {
 		case errors.Is(err, errGuarded):
+		case errors.Is(err, errNotOwn):
+			if err := l.changeKey(limited); err != nil {
+				return driver.Grant{}, err
+			}
 		case errors.Is(err, rpctypes.ErrLeaseNotFound):
 			l.session.retire(e)
 		default:
@@ -135,10 +143,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	if !l.noWait {
 		l.d.watches.joinWatched(l)
 	}
-	r, err := l.d.cluster.Txn(ctx, s.attemptLimit(), cmps, then, els)
-	if r.Late {
-		l.mayBeLate()
-	}
+	r, err := l.sendPut(ctx, cmps, then, els)
 	if err != nil {
 		l.update(func() { l.remains.wasNotPut(s, e) })
 		return driver.Grant{}, err
@@ -150,15 +155,13 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
 	own, guards := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange()
-	if len(own.Kvs) > 0 {
-		if kv := own.Kvs[0]; kv.CreateRevision <= l.name.after || clientv3.LeaseID(kv.Lease) != e.id {
-			return l.foundOlder()
-		}
-		// A copy of the request has put it. Which keys exist before it must still be read.
+	if len(own.Kvs) > 0 && l.canHavePut(own.Kvs[0], e) { // which keys exist before it must still be read
 		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
 	switch {
+	case len(own.Kvs) > 0:
+		return driver.Grant{}, errNotOwn
 	case l.noWait && r.Responses[2].GetResponseRange().Count > 0:
 		return driver.Grant{}, locker.ErrHeld
 	case len(guards.Kvs) == 0 && guard != 0: // it was removed with its etcd lease
@@ -169,20 +172,41 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	return driver.Grant{}, errGuarded
 }
 
-// mayBeLate records that a copy of a request that puts the key may still be executed.
-func (l *lock) mayBeLate() {
-	l.update(func() { l.remains.late = true })
-	l.d.names.retire(l.name)
+// sendPut sends the Txn of put. Unless it is answered, and was sent once, a copy may still be executed.
+func (l *lock) sendPut(ctx context.Context, cmps []clientv3.Cmp, then, els []clientv3.Op) (r etcdconn.Reply, err error) {
+	once := false
+	defer func() {
+		if !once { // also after a panic of the client
+			l.update(func() { l.remains.late = true })
+			l.d.names.retire(l.name)
+		}
+	}()
+	r, err = l.d.cluster.Txn(ctx, l.session.attemptLimit(), cmps, then, els)
+	once = !r.Late
+	return r, err
 }
 
-// foundOlder is called when the key exists, but was put by an earlier acquisition, which had deleted it:
-// the cluster was restored from a backup. Release deletes it again, and the wait goes on with another
-// key.
-func (l *lock) foundOlder() (driver.Grant, error) {
-	l.mayBeLate()
-	l.isGone()
-	l.notifyLost(errGone)
-	return driver.Grant{}, errGone
+// canHavePut reports whether a copy of the request that found the key can have put it.
+func (l *lock) canHavePut(kv *mvccpb.KeyValue, e *etcdLease) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.remains.late && clientv3.LeaseID(kv.Lease) == e.id && string(kv.Value) == l.label
+}
+
+// changeKey takes another key, under another id, and deletes the one before if the acquisition has put it.
+func (l *lock) changeKey(ctx context.Context) error {
+	l.d.names.retire(l.name)
+	l.d.watches.forget(l) // so nobody else reads the key
+	if err := l.remove(ctx); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remains.remove(l.session)
+	l.remains.removed = false
+	l.known, l.place = keyState{}, place{}
+	l.key, l.name = l.d.names.take(l.dir)
+	return nil
 }
 
 // keys reads the keys of all acquisitions of the name, up to a limit.
@@ -203,7 +227,9 @@ func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more b
 	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
 	deleted := l.known.deleted > own.CreateRevision
 	l.mu.Unlock()
-	l.d.names.saw(own.CreateRevision)
+	if !l.d.names.isNew(l.name, own.CreateRevision) {
+		return driver.Grant{}, errNotOwn
+	}
 	if deleted {
 		l.isGone()
 	}

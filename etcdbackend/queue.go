@@ -233,6 +233,7 @@ func (l *lock) watchBegun() { l.update(l.place.readAgain) }
 // revisions: so the own key existed then, unless it was deleted before the watch began (see wait), or is
 // deleted in the same revision and reported next (see granted). While a key before it existed it was
 // not the holder's, so it had no mark. Other keys say nothing of marks, which this watch doesn't report.
+// Nor does a key whose deletion may have been missed: it may be another one by now, behind the own one.
 func (l *lock) keyDeleted(key string, revision int64) {
 	if key == l.key {
 		l.ownKeyDeleted(revision)
@@ -240,7 +241,7 @@ func (l *lock) keyDeleted(key string, revision int64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.place.isGone(key, revision) && l.known.over == nil {
+	if unbroken := !l.place.reading && !l.place.mustRead; unbroken && l.place.isGone(key, revision) && l.known.over == nil {
 		l.known.lastSeen = max(l.known.lastSeen, revision)
 	}
 	l.place.wasDeleted(key, revision)
