@@ -6,7 +6,9 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 )
 
 // NewDriver makes a driver that has asked nothing yet.
@@ -20,6 +22,14 @@ func Gone(l driver.Lock) { l.(*lock).isGone() }
 
 // Deleted has the watch of a lock's name report that a key was deleted.
 func Deleted(l driver.Lock, key string, revision int64) { l.(*lock).keyDeleted(key, revision) }
+
+// HeldEvents has the watch of a held key report a deletion at a revision, and that a key which was created at
+// one was marked.
+func HeldEvents(l driver.Lock, deleted, created int64) {
+	k := &heldKey{lock: l.(*lock)}
+	k.Deleted(k.key, deleted)
+	k.Put(k.key, created, []byte(kit.Marked(locker.Breach{By: "bob"}, "")))
+}
 
 // Reported has the watch of a lock's name begin, and then report that a key was deleted.
 func Reported(l driver.Lock, key string, revision int64) {

@@ -16,10 +16,10 @@ import (
 // its own, an acquisition would cost the cluster more the more there were before it. Measured with
 // three members and one lock: after 18,000 acquisitions half as many a second.
 //
-// So a key doesn't distinguish acquisitions. Its create revision does, which is never used again: each
-// request that deletes or changes a key compares a revision. The put can't: it only compares that the
-// key doesn't exist. So a name isn't used again after a put of which a copy may still be executed. A key
-// that exists already is not the acquisition's own, unless a copy of its request was late.
+// So a key doesn't distinguish acquisitions. Its create revision does, which no other key of a cluster has
+// (a cluster that was set back: see isNew). Each request that deletes or changes a key compares a
+// revision. The put can't: it only compares that the key doesn't exist. So a name isn't used again after a
+// put of which a copy may still be executed.
 type keyNames struct {
 	mu     sync.Mutex
 	set    *nameSet // nil: the next name begins a new one
@@ -80,14 +80,17 @@ func (k *keyNames) retire(n keyName) {
 }
 
 // isNew records the create revision of a key that was put under the name. It is false if no earlier key
-// can be told from it any more: the cluster was set back, and gives revisions a second time.
+// can be told from it any more: the cluster was set back, and gives revisions a second time. Then all names
+// with the same id are retired.
 func (k *keyNames) isNew(n keyName, created int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if n.set != nil && created <= n.after {
-		k.newest = created
-		return false
+	if n.set == nil || created > n.after {
+		k.newest = max(k.newest, created)
+		return true
 	}
-	k.newest = max(k.newest, created)
-	return true
+	if k.set == n.set {
+		k.set, k.newest = nil, created
+	}
+	return false
 }

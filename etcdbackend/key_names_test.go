@@ -246,6 +246,88 @@ func TestKeysAfterASetBack(t *testing.T) {
 	}
 }
 
+// A watch of a held key begins again at a member that is behind, and reports what happened to the key of an
+// earlier acquisition.
+func TestHeldKeyOfAnEarlierAcquisition(t *testing.T) {
+	for _, own := range []int64{0, 1} {
+		var s cluster
+		d := s.start(t)
+		var lost []error
+		l, err := d.Lock(locker.Request{Name: "n", TTL: 10 * time.Second}, func(err error) { lost = append(lost, err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := l.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		etcdbackend.HeldEvents(l, int64(g.Token)-1+2*own, int64(g.Token)-1+own)
+		if want := 2 * int(own); len(lost) != want {
+			t.Errorf("the lease is lost with %v, want %d reports", lost, want)
+		}
+	}
+}
+
+// The first put is not answered, and then the key exists. A Locker takes that of a late copy for its own, and
+// leaves that of somebody else alone.
+func TestKeyThatExistsAfterALatePut(t *testing.T) {
+	for _, c := range []struct {
+		why   string
+		late  bool // the first put is not answered; otherwise something between repeats it
+		other bool // somebody else has put the key
+	}{
+		{"a copy is late", true, false},
+		{"a proxy repeats it", false, false},
+		{"somebody else has put it, and a copy is late", true, true},
+	} {
+		t.Run(c.why, func(t *testing.T) {
+			var s cluster
+			d := s.start(t)
+			l, err := d.Lock(locker.Request{Name: "n", TTL: 2 * time.Second, Holder: "h"}, func(error) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var key string
+			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+				if key != "" || !isPut(r) {
+					return s.txn(r)
+				}
+				key = etcdbackend.KeyOf(l)
+				resp, err := s.txn(r)
+				if c.other {
+					s.mu.Lock()
+					s.keys[key].Value = []byte("1795221171926 another")
+					s.mu.Unlock()
+				}
+				if c.late {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+				if err == nil {
+					resp, err = s.txn(r)
+				}
+				return resp, err
+			}
+			_, err = l.Acquire(t.Context())
+			if !errors.Is(err, driver.ErrQueued) { // the keys before it are still to be read
+				t.Fatalf("Acquire = %v, want a place in the queue", err)
+			}
+			if !c.other {
+				if _, err := l.Acquire(t.Context()); err != nil {
+					t.Errorf("Acquire = %v, want the lock", err)
+				}
+			}
+			if own := etcdbackend.KeyOf(l) == key; own == c.other {
+				t.Errorf("the acquisition has the key that existed: %v", own)
+			}
+			release(t, l)
+			if still := s.leaseOf(key) != 0; still != c.other {
+				t.Errorf("after Release the key exists: %v, want %v", still, c.other)
+			}
+		})
+	}
+}
+
 // A renewal notices that the key before its own is gone, also when another acquisition has put it again.
 func TestRenewalAfterAMissedDeletion(t *testing.T) {
 	var s cluster

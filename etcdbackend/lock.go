@@ -155,7 +155,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
 	}
 	own, guards := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange()
-	if len(own.Kvs) > 0 && l.canHavePut(own.Kvs[0], e) { // which keys exist before it must still be read
+	if len(own.Kvs) > 0 && l.hasPut(own.Kvs[0], e) { // which keys exist before it must still be read
 		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
 	}
 	l.update(func() { l.remains.wasNotPut(s, e) })
@@ -172,25 +172,36 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 	return driver.Grant{}, errGuarded
 }
 
-// sendPut sends the Txn of put. Unless it is answered, and was sent once, a copy may still be executed.
+// sendPut sends the Txn of put.
 func (l *lock) sendPut(ctx context.Context, cmps []clientv3.Cmp, then, els []clientv3.Op) (r etcdconn.Reply, err error) {
-	once := false
+	settled := false
 	defer func() {
-		if !once { // also after a panic of the client
-			l.update(func() { l.remains.late = true })
-			l.d.names.retire(l.name)
+		if !settled { // also after a panic of the client
+			l.mayBeLate()
 		}
 	}()
 	r, err = l.d.cluster.Txn(ctx, l.session.attemptLimit(), cmps, then, els)
-	once = !r.Late
+	settled = !r.Late
 	return r, err
 }
 
-// canHavePut reports whether a copy of the request that found the key can have put it.
-func (l *lock) canHavePut(kv *mvccpb.KeyValue, e *etcdLease) bool {
+// mayBeLate records that a copy of a request that puts the key may still be executed.
+func (l *lock) mayBeLate() {
+	l.update(func() { l.remains.late = true })
+	l.d.names.retire(l.name)
+}
+
+// hasPut reports whether a copy of the request that has found the key has put it. If no copy is known to
+// be late, the label must say so: something between may repeat requests.
+func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.remains.late && clientv3.LeaseID(kv.Lease) == e.id && string(kv.Value) == l.label
+	late := l.remains.late
+	l.mu.Unlock()
+	if clientv3.LeaseID(kv.Lease) != e.id || string(kv.Value) != l.label || !late && l.label == "" {
+		return false
+	}
+	l.mayBeLate()
+	return true
 }
 
 // changeKey takes another key, under another id, and deletes the one before if the acquisition has put it.

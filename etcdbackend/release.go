@@ -5,9 +5,11 @@ import (
 	"errors"
 	"slices"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
@@ -15,8 +17,8 @@ import (
 // it already when a copy of this request is executed.
 //
 // Where a request that puts the key may still be on its way, the guard key is written before, which
-// stops that request. Then the key is deleted whatever its create revision is: the request may have put
-// it a second time after it was deleted by hand, and the key's name is never used again.
+// stops that request. Then the key is also deleted if it has another create revision: the request may
+// have put it a second time after it was deleted by hand, and the key's name is never used again.
 func (l *lock) Release(ctx context.Context) error {
 	if l.session == nil {
 		return nil
@@ -55,15 +57,21 @@ func (l *lock) remove(ctx context.Context) error {
 	// everybody delete.
 	var found []clientv3.Op
 	if remains.late {
-		found = append(found, clientv3.OpGet(l.key, clientv3.WithKeysOnly()))
+		found = append(found, clientv3.OpGet(l.key))
 	}
 	r, failed := l.deleteKey(ctx, created, found...)
 	if remains.late && failed == nil && !r.Succeeded {
-		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 {
+		if kvs := r.Responses[0].GetResponseRange().Kvs; len(kvs) > 0 && l.isLate(kvs[0], leases) {
 			_, failed = l.deleteKey(ctx, kvs[0].CreateRevision)
 		}
 	}
 	return etcdconn.Join(err, failed)
+}
+
+// isLate reports whether a late request of this acquisition has put the key, and not somebody else.
+func (l *lock) isLate(kv *mvccpb.KeyValue, leases []*etcdLease) bool {
+	label, _ := kit.ReadMarked(string(kv.Value))
+	return label == l.label && slices.ContainsFunc(leases, func(e *etcdLease) bool { return e.id == clientv3.LeaseID(kv.Lease) })
 }
 
 // deleteKey deletes the key if it has that create revision; otherwise it does what els says.

@@ -51,13 +51,26 @@ func (k *heldKey) Begun() {
 	k.begun = true
 }
 
-func (k *heldKey) Deleted(string, int64) { k.lose(nil) }
+// Deleted ignores the end of an earlier key with the same name. A watch that begins again at a member which
+// is behind the others reports what that one still has to execute.
+func (k *heldKey) Deleted(_ string, revision int64) {
+	if revision > k.createRevision() {
+		k.lose(nil)
+	}
+}
 
-// Put is called for a mark, and for a move of the key to another etcd lease, which keeps its value.
-func (k *heldKey) Put(_ string, value []byte) {
-	if _, breach := kit.ReadMarked(string(value)); breach != nil {
+// Put is called for a mark, and for a move of the key to another etcd lease, which keeps its value. Puts of
+// an earlier key with the same name are ignored as well.
+func (k *heldKey) Put(_ string, created int64, value []byte) {
+	if _, breach := kit.ReadMarked(string(value)); breach != nil && created == k.createRevision() {
 		k.lose(breach)
 	}
+}
+
+func (l *lock) createRevision() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known.created
 }
 
 // lose ends the lease of a lock whose key is gone, or marked with a breach.

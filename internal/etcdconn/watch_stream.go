@@ -203,7 +203,7 @@ func (w *Watcher) receive(s *watchStream, resp *pb.WatchResponse) error {
 		if e.Type == mvccpb.DELETE {
 			one.subject.Deleted(string(e.Kv.Key), e.Kv.ModRevision)
 		} else if puts, ok := one.subject.(PutSubject); ok {
-			puts.Put(string(e.Kv.Key), e.Kv.Value)
+			puts.Put(string(e.Kv.Key), e.Kv.CreateRevision, e.Kv.Value)
 		}
 	}
 	return nil

@@ -58,8 +58,8 @@ type Subject interface {
 // revisions, and from the same one on.
 type PutSubject interface {
 	Subject
-	// Put reports that a key was put, with its value.
-	Put(key string, value []byte)
+	// Put reports that a key was put, with its create revision and its value.
+	Put(key string, created int64, value []byte)
 }
 
 // NewWatcher makes a Watcher without watches. mu is held by callers of Add and Remove, and while
