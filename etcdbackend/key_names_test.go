@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,10 +72,9 @@ func TestKeysAreNotUsedAgain(t *testing.T) {
 		t.Run(c.why, func(t *testing.T) {
 			var s cluster
 			d := s.start(t)
-			failed := false
+			var failed atomic.Bool
 			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-				if !failed && c.first(r) {
-					failed = true
+				if c.first(r) && failed.CompareAndSwap(false, true) {
 					return c.answers(ctx)
 				}
 				return s.txn(r)
@@ -96,18 +96,19 @@ func TestLateDelete(t *testing.T) {
 	var s cluster
 	d := s.start(t)
 	l, _ := acquire(t, d, "n", 10*time.Second)
-	var deletes *pb.TxnRequest
+	var deletes atomic.Pointer[pb.TxnRequest]
 	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-		deletes = r
+		if !isPut(r) {
+			deletes.Store(r)
+		}
 		return s.txn(r)
 	}
 	release(t, l)
-	s.onTxn = nil
 	next, _ := acquire(t, d, "n", 10*time.Second)
 	if etcdbackend.KeyOf(next) != etcdbackend.KeyOf(l) {
 		t.Fatal("the next acquisition has another key")
 	}
-	if _, err := s.txn(deletes); err != nil {
+	if _, err := s.txn(deletes.Load()); err != nil {
 		t.Fatal(err)
 	}
 	if s.leaseOf(etcdbackend.KeyOf(next)) == 0 {
@@ -136,7 +137,7 @@ func TestDeletionOfAnEarlierKey(t *testing.T) {
 		s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 			resp, err := s.txn(r)
 			if isPut(r) && !c.answered {
-				etcdbackend.Deleted(l, etcdbackend.KeyOf(l), resp.Header.Revision+c.deleted)
+				etcdbackend.Deleted(l, putKey(r), resp.Header.Revision+c.deleted)
 			}
 			return resp, err
 		}
@@ -190,20 +191,19 @@ func TestKeyThatExists(t *testing.T) {
 // The client panics when the answer to the put has come.
 func TestPanicAfterThePut(t *testing.T) {
 	var s cluster
-	panics := false
+	var panics atomic.Bool
 	d := drive(t, clientv3.Config{Endpoints: []string{s.member(t)}, DialOptions: []grpc.DialOption{
 		grpc.WithChainUnaryInterceptor(func(
 			ctx context.Context, method string, req, reply any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
 		) error {
 			err := invoke(ctx, method, req, reply, c, opts...)
-			if r, ok := req.(*pb.TxnRequest); ok && panics && isPut(r) {
-				panics = false
+			if r, ok := req.(*pb.TxnRequest); ok && isPut(r) && panics.CompareAndSwap(true, false) {
 				panic("a defect of the client")
 			}
 			return err
 		}),
 	}})
-	panics = true
+	panics.Store(true)
 	l := prepare(t, d, "n", 10*time.Second)
 	func() {
 		defer func() {
@@ -287,16 +287,15 @@ func TestKeyThatExistsAfterALatePut(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var key string
+			var first atomic.Pointer[pb.TxnRequest]
 			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
-				if key != "" || !isPut(r) {
+				if !isPut(r) || !first.CompareAndSwap(nil, r) {
 					return s.txn(r)
 				}
-				key = etcdbackend.KeyOf(l)
 				resp, err := s.txn(r)
 				if c.other {
 					s.mu.Lock()
-					s.keys[key].Value = []byte("1795221171926 another")
+					s.keys[putKey(r)].Value = []byte("1795221171926 another")
 					s.mu.Unlock()
 				}
 				if c.late {
@@ -317,6 +316,7 @@ func TestKeyThatExistsAfterALatePut(t *testing.T) {
 					t.Errorf("Acquire = %v, want the lock", err)
 				}
 			}
+			key := putKey(first.Load())
 			if own := etcdbackend.KeyOf(l) == key; own == c.other {
 				t.Errorf("the acquisition has the key that existed: %v", own)
 			}
@@ -352,6 +352,8 @@ func TestRenewalAfterAMissedDeletion(t *testing.T) {
 func isPut(r *pb.TxnRequest) bool {
 	return len(r.Success) == 2 && r.Success[0].GetRequestPut() != nil
 }
+
+func putKey(r *pb.TxnRequest) string { return string(r.Success[0].GetRequestPut().Key) }
 
 func release(t *testing.T, l driver.Lock) {
 	t.Helper()

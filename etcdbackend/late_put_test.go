@@ -28,16 +28,14 @@ func TestLatePutAfterADeletion(t *testing.T) {
 			var s cluster
 			d := s.start(t)
 			l := prepare(t, d, "n", 2*time.Second)
-			var key string
 			s.onTxn = func(ctx context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
 				if late.CompareAndSwap(nil, r) {
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
 				resp, err := s.txn(r)
-				key = etcdbackend.KeyOf(l)
 				if c.reported && len(s.keyNames()) > 0 {
-					s.delete(key)
+					s.delete(putKey(late.Load()))
 					etcdbackend.Gone(l)
 				}
 				return resp, err
@@ -45,6 +43,7 @@ func TestLatePutAfterADeletion(t *testing.T) {
 			if _, err := l.Acquire(t.Context()); c.reported != errors.Is(err, locker.ErrLost) {
 				t.Fatalf("Acquire = %v", err)
 			}
+			key := etcdbackend.KeyOf(l)
 			s.delete(key)
 			c.reported = false
 			if r, err := s.txn(late.Load()); err != nil || !r.Succeeded {

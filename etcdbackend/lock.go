@@ -42,7 +42,6 @@ type lock struct {
 type keyState struct {
 	created  int64 // its create revision, which is the token; 0: not known to exist
 	modified int64 // its mod revision, as far as it is known: moves and marks change it
-	deleted  int64 // the latest revision at which a watch has reported it deleted, perhaps that of an earlier acquisition
 	lastSeen int64 // a revision of the cluster at which it existed without a mark
 	over     error // it is gone, or marked; nil: not as far as is known
 
@@ -236,7 +235,7 @@ func (l *lock) update(change func()) {
 func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more bool) (driver.Grant, error) {
 	l.mu.Lock()
 	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
-	deleted := l.known.deleted > own.CreateRevision
+	deleted := l.place.deleted[l.key] > own.CreateRevision
 	l.mu.Unlock()
 	if !l.d.names.isNew(l.name, own.CreateRevision) {
 		return driver.Grant{}, errNotOwn

@@ -248,13 +248,15 @@ func (l *lock) keyDeleted(key string, revision int64) {
 }
 
 // ownKeyDeleted records that a key with the own name was deleted. Until the put is answered it isn't
-// known whether that was the own key, or that of the acquisition before.
+// known whether that was the own key, or that of the acquisition before: see wasPut.
 func (l *lock) ownKeyDeleted(revision int64) {
 	l.mu.Lock()
-	l.known.deleted = max(l.known.deleted, revision)
-	own := l.known.created != 0 && revision > l.known.created
+	created := l.known.created
+	if created == 0 {
+		l.place.wasDeleted(l.key, revision)
+	}
 	l.mu.Unlock()
-	if own {
+	if created != 0 && revision > created {
 		l.isGone()
 	}
 }
