@@ -9,12 +9,10 @@ import (
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
-	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
 // lock is one acquisition.
@@ -48,16 +46,7 @@ type keyState struct {
 	lease *etcdLease // the Base comes from this one
 }
 
-var (
-	errGone = fmt.Errorf("%w: its key is gone: it was deleted, or the etcd lease that it was attached to was revoked or has expired", locker.ErrLost)
-
-	// errGuarded says that the guard key was not as expected, so that nothing was put.
-	errGuarded = errors.New("the guard key has changed")
-
-	// errNotOwn says that the key can't be told from that of another acquisition. Somebody else has put it,
-	// such as a copy of this process (a virtual machine that was cloned); or the cluster was set back.
-	errNotOwn = errors.New("the key is not the acquisition's own")
-)
+var errGone = fmt.Errorf("%w: its key is gone: it was deleted, or the etcd lease that it was attached to was revoked or has expired", locker.ErrLost)
 
 // Acquire puts the key. If others exist before it, the key is the place in the queue, and the next
 // call waits.
@@ -114,144 +103,10 @@ func (l *lock) isQueued() bool {
 	return l.known.created != 0
 }
 
-// page is how many keys are read at once of those before a waiter's.
-const page = 100
-
-// put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is
-// known, and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist
-// before it.
-func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepalive) (driver.Grant, error) {
-	s := l.session
-	guardKey, guard := guardKeyOf(l.d.prefix, e.id), s.guardOf(e)
-	cmps := []clientv3.Cmp{
-		clientv3.Compare(clientv3.CreateRevision(l.key), "=", 0),
-		clientv3.Compare(clientv3.ModRevision(guardKey), "=", guard),
-	}
-	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
-	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey)}
-	if l.noWait {
-		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
-		els = append(els, l.keys(1))
-	}
-
-	l.update(func() {
-		l.place.begin()
-		l.remains.asks(s, e, guard)
-		l.known.lease = e
-	})
-	if !l.noWait {
-		l.d.watches.joinWatched(l)
-	}
-	r, err := l.sendPut(ctx, cmps, then, els)
-	if err != nil {
-		l.update(func() { l.remains.wasNotPut(s, e) })
-		return driver.Grant{}, err
-	}
-	s.prove(e, keepalive, r)
-	if r.Succeeded {
-		keys := r.Responses[1].GetResponseRange()
-		put := &mvccpb.KeyValue{CreateRevision: r.Header.Revision, ModRevision: r.Header.Revision}
-		return l.wasPut(put, r.Header.Revision, entriesOf(keys.Kvs), keys.More)
-	}
-	own, guards := r.Responses[0].GetResponseRange(), r.Responses[1].GetResponseRange()
-	if len(own.Kvs) > 0 && l.hasPut(own.Kvs[0], e) { // which keys exist before it must still be read
-		return l.wasPut(own.Kvs[0], r.Header.Revision, nil, !l.noWait)
-	}
-	l.update(func() { l.remains.wasNotPut(s, e) })
-	switch {
-	case len(own.Kvs) > 0:
-		return driver.Grant{}, errNotOwn
-	case l.noWait && r.Responses[2].GetResponseRange().Count > 0:
-		return driver.Grant{}, locker.ErrHeld
-	case len(guards.Kvs) == 0 && guard != 0: // it was removed with its etcd lease
-		return driver.Grant{}, rpctypes.ErrLeaseNotFound
-	case len(guards.Kvs) > 0:
-		s.sawGuard(e, guards.Kvs[0].ModRevision)
-	}
-	return driver.Grant{}, errGuarded
-}
-
-// sendPut sends the Txn of put.
-func (l *lock) sendPut(ctx context.Context, cmps []clientv3.Cmp, then, els []clientv3.Op) (r etcdconn.Reply, err error) {
-	settled := false
-	defer func() {
-		if !settled { // also after a panic of the client
-			l.mayBeLate()
-		}
-	}()
-	r, err = l.d.cluster.Txn(ctx, l.session.attemptLimit(), cmps, then, els)
-	settled = !r.Late
-	return r, err
-}
-
-// mayBeLate records that a copy of a request that puts the key may still be executed.
-func (l *lock) mayBeLate() {
-	l.update(func() { l.remains.late = true })
-	l.d.names.retire(l.name)
-}
-
-// hasPut reports whether a copy of the request that has found the key has put it. If no copy is known to
-// be late, the label must say so: something between may repeat requests.
-func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
-	l.mu.Lock()
-	late := l.remains.late
-	l.mu.Unlock()
-	if clientv3.LeaseID(kv.Lease) != e.id || string(kv.Value) != l.label || !late && l.label == "" {
-		return false
-	}
-	l.mayBeLate()
-	return true
-}
-
-// changeKey takes another key, under another id, and deletes the one before if the acquisition has put it.
-func (l *lock) changeKey(ctx context.Context) error {
-	l.d.names.retire(l.name)
-	l.d.watches.forget(l) // so nobody else reads the key
-	if err := l.remove(ctx); err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.remains.remove(l.session)
-	l.remains.removed = false
-	l.known, l.place = keyState{}, place{}
-	l.key, l.name = l.d.names.take(l.dir)
-	return nil
-}
-
-// keys reads the keys of all acquisitions of the name, up to a limit.
-func (l *lock) keys(limit int64) clientv3.Op {
-	return clientv3.OpGet(l.dir, clientv3.WithPrefix(), clientv3.WithKeysOnly(), clientv3.WithLimit(limit))
-}
-
 func (l *lock) update(change func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	change()
-}
-
-// wasPut records that the key exists. keys existed at that revision, its own and those before it;
-// more says that there are others, or may be.
-func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more bool) (driver.Grant, error) {
-	l.mu.Lock()
-	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
-	deleted := l.place.deleted[l.key] > own.CreateRevision
-	l.mu.Unlock()
-	if !l.d.names.isNew(l.name, own.CreateRevision) {
-		return driver.Grant{}, errNotOwn
-	}
-	if deleted {
-		l.isGone()
-	}
-	_ = l.sawKey([]*mvccpb.KeyValue{own}, revision) // a mark ends the lease when it is granted
-	l.mu.Lock()
-	first := l.place.read(l.key, keys, more)
-	l.mu.Unlock()
-	if first {
-		return l.granted()
-	}
-	l.listen(revision)
-	return driver.Grant{}, driver.ErrQueued
 }
 
 // sawKey records what a request read of the key at a revision. The error says that the key is gone, or
