@@ -1,6 +1,7 @@
 package etcdbackend
 
 import (
+	"hash/maphash"
 	"math/bits"
 	"strconv"
 	"sync"
@@ -29,8 +30,13 @@ type keyNames struct {
 // nameSet is the names with one id.
 type nameSet struct {
 	id   string
-	used map[string]uint64 // by dir: a bit for each number that is in use
+	used map[uint64]uint64 // by the hash of dir: a bit for each number that is in use
 }
+
+var dirSeed = maphash.MakeSeed()
+
+// hashOf is a hash of dir. Where two share one, they take different numbers.
+func hashOf(dir string) uint64 { return maphash.String(dirSeed, dir) }
 
 // keyName is the name that one acquisition has for its key.
 type keyName struct {
@@ -44,16 +50,16 @@ func (k *keyNames) take(dir string) (key string, n keyName) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.set == nil {
-		k.set = &nameSet{driver.NewOwner(), make(map[string]uint64)}
+		k.set = &nameSet{driver.NewOwner(), make(map[uint64]uint64)}
 	}
-	used := k.set.used[dir]
+	hash := hashOf(dir)
+	used := k.set.used[hash]
 	number := bits.TrailingZeros64(^used)
 	if number == 64 { // so many calls at the same time
 		return dir + driver.NewOwner(), keyName{}
 	}
-	key = dir + k.set.id + "-" + strconv.Itoa(number)
-	k.set.used[key[:len(dir)]] = used | 1<<number
-	return key, keyName{k.set, number, k.newest}
+	k.set.used[hash] = used | 1<<number
+	return dir + k.set.id + "-" + strconv.Itoa(number), keyName{k.set, number, k.newest}
 }
 
 // giveBack makes the name free: its key doesn't exist, and no request may still put it.
@@ -63,10 +69,11 @@ func (k *keyNames) giveBack(dir string, n keyName) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if used := n.set.used[dir] &^ (1 << n.number); used != 0 {
-		n.set.used[dir] = used
+	hash := hashOf(dir)
+	if used := n.set.used[hash] &^ (1 << n.number); used != 0 {
+		n.set.used[hash] = used
 	} else {
-		delete(n.set.used, dir)
+		delete(n.set.used, hash)
 	}
 }
 
