@@ -18,10 +18,7 @@ func TestPermitsAreInTheOrderOfTheLine(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		const n = 12 // more than the first in the line has places for
 		l := openMem(t, s)
-		var held []locker.Lease
-		for range n {
-			held = append(held, tryPermit(t, l, n))
-		}
+		held := tryPermits(t, l, n)
 		var waiters []<-chan result
 		for range n {
 			waiters = append(waiters, startPermit(t.Context(), openMem(t, s), n))
@@ -174,10 +171,7 @@ func TestPermitOfManyIsFound(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		const n = 150
 		l, other := openMem(t, s), openMem(t, s)
-		var held []locker.Lease
-		for range n {
-			held = append(held, tryPermit(t, other, n))
-		}
+		held := tryPermits(t, other, n)
 		for i := range 10 {
 			got := startPermit(t.Context(), l, n)
 			synctest.Wait()
@@ -201,10 +195,7 @@ func TestPermitsAfterAPanicInALook(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		const n = 8
 		other := openMem(t, s)
-		var held []locker.Lease
-		for range n {
-			held = append(held, tryPermit(t, other, n))
-		}
+		held := tryPermits(t, other, n)
 		var asked atomic.Int32
 		d := &disturbed{openMem(t, s), func(string) error {
 			switch asked.Add(1) {
@@ -232,10 +223,7 @@ func TestPermitAfterLooksThatFail(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		const n = 8
 		other := openMem(t, s)
-		var held []locker.Lease
-		for range n {
-			held = append(held, tryPermit(t, other, n))
-		}
+		held := tryPermits(t, other, n)
 		var asked, failed atomic.Int32
 		began := time.Now()
 		d := &disturbed{openMem(t, s), func(string) error {
@@ -257,6 +245,15 @@ func TestPermitAfterLooksThatFail(t *testing.T) {
 		}
 		release(t, r.lease)
 	})
+}
+
+// tryPermits takes all n permits.
+func tryPermits(t *testing.T, l locker.Locker, n int) (held []locker.Lease) {
+	t.Helper()
+	for range n {
+		held = append(held, tryPermit(t, l, n))
+	}
+	return held
 }
 
 // startPermit asks in the background.

@@ -11,8 +11,9 @@ import (
 )
 
 // Label is what an acquisition says of itself on the service, for people who look: see
-// [locker.WithHolder]. A driver writes it with a request that it makes anyway, and never reads it
-// for a decision: whatever is found in its place, the lock is held. The zero Label says nothing.
+// [locker.WithHolder]. A driver writes it with a request that it makes anyway. It never reads it to
+// decide whether a lock is held: the lock is, whatever is found in its place. The zero Label says
+// nothing.
 type Label struct {
 	Holder string
 	Trace  string    // W3C traceparent; empty: none

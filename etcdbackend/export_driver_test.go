@@ -23,8 +23,8 @@ func Gone(l driver.Lock) { l.(*lock).isGone() }
 // Deleted has the watch of a lock's name report that a key was deleted.
 func Deleted(l driver.Lock, key string, revision int64) { l.(*lock).keyDeleted(key, revision) }
 
-// HeldEvents has the watch of a held key report a deletion at a revision, and that a key which was created at
-// one was marked.
+// HeldEvents has the watch of a held key report a deletion at one revision, and a mark of a key that was
+// created at another.
 func HeldEvents(l driver.Lock, deleted, created int64) {
 	k := &heldKey{lock: l.(*lock)}
 	k.Deleted(k.key, deleted)

@@ -55,7 +55,7 @@ func (k *keyNames) take(dir string) (key string, n keyName) {
 	hash := hashOf(dir)
 	used := k.set.used[hash]
 	number := bits.TrailingZeros64(^used)
-	if number == 64 { // so many calls at the same time
+	if number == 64 { // so many acquisitions of the name exist at the same time
 		return dir + driver.NewOwner(), keyName{}
 	}
 	k.set.used[hash] = used | 1<<number

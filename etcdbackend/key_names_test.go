@@ -112,7 +112,7 @@ func TestLateDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.leaseOf(etcdbackend.KeyOf(next)) == 0 {
-		t.Error("a late request to delete the key of one acquisition deletes that of the next one")
+		t.Error("a late request to delete the key deletes it when the next acquisition has it")
 	}
 }
 
@@ -268,8 +268,8 @@ func TestHeldKeyOfAnEarlierAcquisition(t *testing.T) {
 	}
 }
 
-// The first put is not answered, and then the key exists. A Locker takes that of a late copy for its own, and
-// leaves that of somebody else alone.
+// The first put is not answered, and then the key exists. If a late copy has put it, it is the acquisition's
+// own. If somebody else has put it, it stays.
 func TestKeyThatExistsAfterALatePut(t *testing.T) {
 	for _, c := range []struct {
 		why   string

@@ -17,8 +17,8 @@ var (
 	// errGuarded says that the guard key was not as expected, so that nothing was put.
 	errGuarded = errors.New("the guard key has changed")
 
-	// errNotOwn says that the key can't be told from that of another acquisition. Somebody else has put it,
-	// such as a copy of this process (a virtual machine that was cloned); or the cluster was set back.
+	// errNotOwn says that another acquisition has or had the same key: somebody else has put it, such as a
+	// copy of this process (a virtual machine that was cloned), or the cluster was set back.
 	errNotOwn = errors.New("the key is not the acquisition's own")
 )
 
@@ -98,8 +98,9 @@ func (l *lock) mayBeLate() {
 	l.d.names.retire(l.name)
 }
 
-// hasPut reports whether a copy of the request that has found the key has put it. If no copy is known to
-// be late, the label must say so: something between may repeat requests.
+// hasPut reports whether the key that a put has found was put by a copy of the same request. Such a key has
+// the acquisition's etcd lease and its label. If no copy is known to be late, something in between has
+// perhaps repeated the request; an empty label is then no evidence.
 func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
 	l.mu.Lock()
 	late := l.remains.late

@@ -248,7 +248,7 @@ func (l *lock) keyDeleted(key string, revision int64) {
 }
 
 // ownKeyDeleted records that a key with the own name was deleted. Until the put is answered it isn't
-// known whether that was the own key, or that of the acquisition before: see wasPut.
+// known whether the acquisition before had put that key: see wasPut.
 func (l *lock) ownKeyDeleted(revision int64) {
 	l.mu.Lock()
 	created := l.known.created

@@ -10,8 +10,8 @@ import (
 // A place in the queue, by what is read and what the watch reports, in every order in which they
 // may come. The own key is "me". A step is "look" (a request that reads is sent), "read a b" (its
 // answer), "read a b +" (there are more), or "- a" (the watch reports that the key is gone), or
-// "missed a" (a renewal has read that it is). "a@7" has a revision: the create revision of a key that
-// is read, or that of a deletion, which is later than all others if there is none.
+// "missed a" (a renewal has read that it is). "a@7" has a revision: a key was created at it, or deleted.
+// A deletion without one is later than all creations.
 func TestPlace(t *testing.T) {
 	const twentyFour = "a b c d e f g h i j k l m n o p q r s t u v w x"
 	const twentyFive = twentyFour + " y"
