@@ -20,7 +20,7 @@ type etcdDriver struct {
 	watches     *watches
 	tasks       *kit.Tasks
 	sessions    *kit.Sessions[*session]
-	names       keyNames
+	keyNames    keyNames
 	guarantees  locker.Guarantees
 	closeClient func() error // nil: the caller closes the client
 

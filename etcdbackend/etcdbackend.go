@@ -45,7 +45,7 @@
 // HOST is localhost and PORT 2379 if not given; give every host a port or none. The parameters, all
 // optional, each with its default after the colon if it has one:
 //
-//	prefix           what the keys begin with, as for [WithPrefix]: locker/
+//	prefix           what the keys begin with, as for WithPrefix: "locker/"
 //	ttl              of leases that don't ask for one: 30s
 //	addr             HOST:PORT of a further member; may be repeated
 //	ca_file          authorities for the servers' certificates, PEM: the system's

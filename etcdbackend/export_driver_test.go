@@ -18,7 +18,7 @@ func NewDriver(client *clientv3.Client) driver.Driver { return newDriver(client,
 func KeyOf(l driver.Lock) string { return l.(*lock).key }
 
 // Gone notifies a lock that its key was deleted, as a watch does.
-func Gone(l driver.Lock) { l.(*lock).isGone() }
+func Gone(l driver.Lock) { l.(*lock).noteGone() }
 
 // Deleted has the watch of a lock's name report that a key was deleted.
 func Deleted(l driver.Lock, key string, revision int64) { l.(*lock).keyDeleted(key, revision) }
@@ -73,11 +73,11 @@ func Overlap(late bool) (kept []string, on string) {
 	}
 	l := &lock{session: s}
 	leases[0].users++
-	l.remains.asks(s, leases[0], 0)
+	l.remains.beginPut(s, leases[0], 0)
 	l.remains.late = late
 	l.known.lease = leases[0]
-	l.moves(leases[1])
-	l.moves(leases[2])
+	l.beginMove(leases[1])
+	l.beginMove(leases[2])
 	l.moved(leases[2], 0, 0)
 	l.moved(leases[1], 0, 0)
 	for i, e := range leases {

@@ -18,7 +18,7 @@ import (
 // three members and one lock: after 19,000 acquisitions half as many a second.
 //
 // So a key doesn't distinguish acquisitions. Its create revision does, which no other key of a cluster has
-// (a cluster that was set back: see isNew). Each request that deletes or changes a key compares a
+// (a cluster that was set back: see noteCreated). Each request that deletes or changes a key compares a
 // revision. The put can't: it only compares that the key doesn't exist. So a name isn't used again after a
 // put of which a copy may still be executed.
 type keyNames struct {
@@ -86,10 +86,10 @@ func (k *keyNames) retire(n keyName) {
 	}
 }
 
-// isNew records the create revision of a key that was put under the name. It is false if no earlier key
+// noteCreated records the create revision of a key that was put under the name. It is false if no earlier key
 // can be told from it any more: the cluster was set back, and gives revisions a second time. Then all names
 // with the same id are retired.
-func (k *keyNames) isNew(n keyName, created int64) bool {
+func (k *keyNames) noteCreated(n keyName, created int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if n.set == nil || created > n.after {

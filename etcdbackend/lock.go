@@ -22,7 +22,7 @@ type lock struct {
 	d          *etcdDriver
 	dir        string        // what the keys of all acquisitions of the name begin with
 	key        string        // from the first Acquire on
-	name       keyName       // of the key
+	keyName    keyName       // the last part of it
 	label      string        // the key's value: see driver.Label
 	ttl        time.Duration // in whole seconds
 	noWait     bool
@@ -38,7 +38,10 @@ type lock struct {
 
 // keyState is what renewals, reads and watches have found out about a lock's key.
 type keyState struct {
-	created  int64 // its create revision, which is the token; 0: not known to exist
+	// created is its create revision, which is the token; 0: not known to exist. It doesn't change any more
+	// once Acquire has returned ErrQueued or a grant, and is read without the mutex from then on.
+	created int64
+
 	modified int64 // its mod revision, as far as it is known: moves and marks change it
 	lastSeen int64 // a revision of the cluster at which it existed without a mark
 	over     error // it is gone, or marked; nil: not as far as is known
@@ -60,7 +63,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 			return driver.Grant{}, err
 		}
 		l.session = s
-		l.key, l.name = l.d.names.take(l.dir)
+		l.key, l.keyName = l.d.keyNames.take(l.dir)
 		l.dir = l.key[:len(l.dir)] // one text in memory
 	}
 	if l.isQueued() {
@@ -113,11 +116,11 @@ func (l *lock) update(change func()) {
 // that an operator takes the lock away.
 func (l *lock) sawKey(kvs []*mvccpb.KeyValue, revision int64) error {
 	if len(kvs) != 1 || kvs[0].CreateRevision != l.known.created {
-		l.isGone()
+		l.noteGone()
 		return errGone
 	}
 	if _, breach := kit.ReadMarked(string(kvs[0].Value)); breach != nil {
-		return l.isMarked(*breach)
+		return l.noteMarked(*breach)
 	}
 	l.update(func() {
 		l.known.modified = max(l.known.modified, kvs[0].ModRevision)
@@ -131,8 +134,8 @@ func (l *lock) sawAt(revision int64) {
 	l.update(func() { l.known.lastSeen = max(l.known.lastSeen, revision) })
 }
 
-// isGone records that the key doesn't exist any more.
-func (l *lock) isGone() {
+// noteGone records that the key doesn't exist any more.
+func (l *lock) noteGone() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remains.possible = l.remains.late
@@ -142,8 +145,8 @@ func (l *lock) isGone() {
 	l.place.changed.Set()
 }
 
-// isMarked records that an operator takes the lock away. The key exists until it is released.
-func (l *lock) isMarked(breach locker.Breach) error {
+// noteMarked records that an operator takes the lock away. The key exists until it is released.
+func (l *lock) noteMarked(breach locker.Breach) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.known.over = driver.Broken(breach)

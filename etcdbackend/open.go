@@ -87,13 +87,15 @@ func (t *target) noLogin(err error) error {
 func parse(u *url.URL) (target, error) {
 	p := kit.NewParams(u)
 	t := target{
-		config: config{prefix: p.String("prefix", defaultPrefix), ttl: p.Duration("ttl", defaultTTL)},
+		config: newConfig(nil),
 		client: clientv3.Config{
 			DialKeepAliveTime:    10 * time.Second,
 			DialKeepAliveTimeout: 2 * time.Second,
 			Logger:               zap.NewNop(), // errors are returned
 		},
 	}
+	t.prefix = p.String("prefix", t.prefix)
+	t.ttl = p.Duration("ttl", t.ttl)
 	addrs, files := p.Strings("addr"), p.TLSFiles()
 	if err := p.Err(); err != nil {
 		return t, err

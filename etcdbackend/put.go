@@ -13,6 +13,18 @@ import (
 	"github.com/fencedlock/locker/internal/etcdconn"
 )
 
+// # When a put may be late
+//
+// A put that got no answer, or that was sent more than once, may still be executed. Then the acquisition
+// remembers it (remains.late), and the Locker names no other key with this id (noteLate).
+//
+//   - If the next copy of the put finds a key, the etcd lease and the label tell whether an earlier copy has
+//     put it (hasPut). If not, it is somebody else's, and the acquisition takes another key (changeKey).
+//   - Release writes the guard key of each etcd lease that such a put attaches the key to (fenceLatePuts). Each
+//     put compares the guard key, so a late one does nothing from then on. Then Release deletes the key, also
+//     with a create revision that wasn't known (isLate).
+//   - The key's name is never used again.
+
 var (
 	// errGuarded says that the guard key was not as expected, so that nothing was put.
 	errGuarded = errors.New("the guard key has changed")
@@ -21,9 +33,6 @@ var (
 	// copy of this process (a virtual machine that was cloned), or the cluster was set back.
 	errNotOwn = errors.New("the key is not the acquisition's own")
 )
-
-// page is how many keys are read at once of those before a waiter's.
-const page = 100
 
 // put puts the key, attached to e, in one Txn: if the key is new, and the guard key is as it is
 // known, and, for a caller that doesn't wait, no other key exists. The Txn reads which keys exist
@@ -44,7 +53,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 
 	l.update(func() {
 		l.place.begin()
-		l.remains.asks(s, e, guard)
+		l.remains.beginPut(s, e, guard)
 		l.known.lease = e
 	})
 	if !l.noWait {
@@ -84,7 +93,7 @@ func (l *lock) sendPut(ctx context.Context, cmps []clientv3.Cmp, then, els []cli
 	settled := false
 	defer func() {
 		if !settled { // also after a panic of the client
-			l.mayBeLate()
+			l.noteLate()
 		}
 	}()
 	r, err = l.d.cluster.Txn(ctx, l.session.attemptLimit(), cmps, then, els)
@@ -92,15 +101,16 @@ func (l *lock) sendPut(ctx context.Context, cmps []clientv3.Cmp, then, els []cli
 	return r, err
 }
 
-// mayBeLate records that a copy of a request that puts the key may still be executed.
-func (l *lock) mayBeLate() {
+// noteLate records that a copy of a request that puts the key may still be executed.
+func (l *lock) noteLate() {
 	l.update(func() { l.remains.late = true })
-	l.d.names.retire(l.name)
+	l.d.keyNames.retire(l.keyName)
 }
 
 // hasPut reports whether the key that a put has found was put by a copy of the same request. Such a key has
 // the acquisition's etcd lease and its label. If no copy is known to be late, something in between has
-// perhaps repeated the request; an empty label is then no evidence.
+// perhaps repeated the request; an empty label is then no evidence. A key that was put by a copy is recorded
+// as by noteLate, because there may be more of them.
 func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
 	l.mu.Lock()
 	late := l.remains.late
@@ -108,23 +118,23 @@ func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
 	if clientv3.LeaseID(kv.Lease) != e.id || string(kv.Value) != l.label || !late && l.label == "" {
 		return false
 	}
-	l.mayBeLate()
+	l.noteLate()
 	return true
 }
 
 // changeKey takes another key, under another id, and deletes the one before if the acquisition has put it.
 func (l *lock) changeKey(ctx context.Context) error {
-	l.d.names.retire(l.name)
+	l.d.keyNames.retire(l.keyName)
 	l.d.watches.forget(l) // so nobody else reads the key
 	if err := l.remove(ctx); err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.remains.remove(l.session)
+	l.remains.wasRemoved(l.session)
 	l.remains.removed = false
 	l.known, l.place = keyState{}, place{}
-	l.key, l.name = l.d.names.take(l.dir)
+	l.key, l.keyName = l.d.keyNames.take(l.dir)
 	return nil
 }
 
@@ -140,11 +150,11 @@ func (l *lock) wasPut(own *mvccpb.KeyValue, revision int64, keys []entry, more b
 	l.known.created, l.known.modified = own.CreateRevision, own.ModRevision
 	deleted := l.place.deleted[l.key] > own.CreateRevision
 	l.mu.Unlock()
-	if !l.d.names.isNew(l.name, own.CreateRevision) {
+	if !l.d.keyNames.noteCreated(l.keyName, own.CreateRevision) {
 		return driver.Grant{}, errNotOwn
 	}
 	if deleted {
-		l.isGone()
+		l.noteGone()
 	}
 	_ = l.sawKey([]*mvccpb.KeyValue{own}, revision) // a mark ends the lease when it is granted
 	l.mu.Lock()

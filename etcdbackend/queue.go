@@ -46,6 +46,9 @@ const (
 	approachAt = 8  // how many places before its own the key is that a waiter far from the head watches
 )
 
+// page is how many keys are read at once of those before a waiter's.
+const page = 100
+
 // entry is a key that exists in a queue.
 type entry struct {
 	key     string
@@ -257,7 +260,7 @@ func (l *lock) ownKeyDeleted(revision int64) {
 	}
 	l.mu.Unlock()
 	if created != 0 && revision > created {
-		l.isGone()
+		l.noteGone()
 	}
 }
 

@@ -25,14 +25,14 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	l.d.watches.forget(l)
 	if err := l.remove(ctx); err != nil {
-		l.d.names.retire(l.name)
+		l.d.keyNames.retire(l.keyName)
 		return err
 	}
 	l.update(func() {
 		if !l.remains.removed {
-			l.d.names.giveBack(l.dir, l.name)
+			l.d.keyNames.giveBack(l.dir, l.keyName)
 		}
-		l.remains.remove(l.session)
+		l.remains.wasRemoved(l.session)
 	})
 	l.d.sessions.Leave(l.session)
 	return nil
@@ -74,7 +74,8 @@ func (l *lock) isLate(kv *mvccpb.KeyValue, leases []*etcdLease) bool {
 	return label == l.label && slices.ContainsFunc(leases, func(e *etcdLease) bool { return e.id == clientv3.LeaseID(kv.Lease) })
 }
 
-// deleteKey deletes the key if it has that create revision; otherwise it does what els says.
+// deleteKey deletes the key if it has that create revision; otherwise it does what els says. With 0 it
+// compares that there is no key: nothing is deleted then, and els is done if there is one.
 func (l *lock) deleteKey(ctx context.Context, created int64, els ...clientv3.Op) (etcdconn.Reply, error) {
 	return l.d.cluster.Txn(ctx, l.session.attemptLimit(),
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(l.key), "=", created)},
@@ -110,9 +111,9 @@ type remains struct {
 	removed  bool         // Release has made sure that there is nothing
 }
 
-// asks notes, before a request that puts the key, that the key may be attached to e, which is used
+// beginPut notes, before a request that puts the key, that the key may be attached to e, which is used
 // for that.
-func (r *remains) asks(s *session, e *etcdLease, guard int64) {
+func (r *remains) beginPut(s *session, e *etcdLease, guard int64) {
 	r.possible, r.guard = true, max(r.guard, guard)
 	if slices.Contains(r.leases, e) {
 		s.leave(e)
@@ -121,7 +122,7 @@ func (r *remains) asks(s *session, e *etcdLease, guard int64) {
 	r.leases = append(r.leases, e)
 }
 
-// wasNotPut notes that the request of asks has not put the key. That says nothing while a copy of
+// wasNotPut notes that the request of beginPut has not put the key. That says nothing while a copy of
 // an earlier request is late.
 func (r *remains) wasNotPut(s *session, e *etcdLease) {
 	if r.late {
@@ -132,11 +133,11 @@ func (r *remains) wasNotPut(s *session, e *etcdLease) {
 	s.leave(e)
 }
 
-// moves notes, before a request that moves the key, that the key may be attached to e. It is false
+// beginMove notes, before a request that moves the key, that the key may be attached to e. It is false
 // when e is retired: nothing extends it. A later etcd lease can't be known before e is retired, so
 // a slow move doesn't take the key back.
-func (r *remains) moves(s *session, e *etcdLease) bool {
-	if !s.mayUse(e) {
+func (r *remains) beginMove(s *session, e *etcdLease) bool {
+	if !s.tryUse(e) {
 		return false
 	}
 	if r.removed || slices.Contains(r.leases, e) {
@@ -165,8 +166,8 @@ func (r *remains) moved(s *session, e *etcdLease) bool {
 	return true
 }
 
-// remove notes that there is nothing, and that nothing can come to exist.
-func (r *remains) remove(s *session) {
+// wasRemoved notes that there is nothing, and that nothing can come to exist.
+func (r *remains) wasRemoved(s *session) {
 	for _, e := range r.leases {
 		s.leave(e)
 	}

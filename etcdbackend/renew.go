@@ -196,7 +196,7 @@ func (s *session) move(
 	var then, els []clientv3.Op
 	var part []lockAt
 	for _, r := range locks {
-		if !r.l.moves(e) {
+		if !r.l.beginMove(e) {
 			left = append(left, r)
 			continue
 		}
@@ -238,11 +238,11 @@ func (s *session) move(
 	return left
 }
 
-// moves notes that the key may be attached to e. It is false when e is retired.
-func (l *lock) moves(e *etcdLease) bool {
+// beginMove notes that the key may be attached to e. It is false when e is retired.
+func (l *lock) beginMove(e *etcdLease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.remains.moves(l.session, e)
+	return l.remains.beginMove(l.session, e)
 }
 
 // moved notes that the key, with that mod revision, was attached to e at a revision.

@@ -74,8 +74,8 @@ func (s *session) use(ctx context.Context, age time.Duration) (*etcdLease, etcdc
 	}
 }
 
-// mayUse notes that a lock's key may be attached to e. It is false when e is retired.
-func (s *session) mayUse(e *etcdLease) bool {
+// tryUse notes that a lock's key may be attached to e. It is false when e is retired.
+func (s *session) tryUse(e *etcdLease) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.retired || e.revoked {
@@ -85,7 +85,7 @@ func (s *session) mayUse(e *etcdLease) bool {
 	return true
 }
 
-// leave is the opposite of use and mayUse. A retired etcd lease without users is revoked.
+// leave is the opposite of use and tryUse. A retired etcd lease without users is revoked.
 func (s *session) leave(e *etcdLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -76,10 +76,10 @@ func (l *lock) createRevision() int64 {
 // lose ends the lease of a lock whose key is gone, or marked with a breach.
 func (l *lock) lose(breach *locker.Breach) {
 	if breach != nil {
-		l.notifyLost(l.isMarked(*breach))
+		l.notifyLost(l.noteMarked(*breach))
 		return
 	}
-	l.isGone()
+	l.noteGone()
 	l.notifyLost(errGone)
 }
 
