@@ -43,6 +43,9 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	}
 	sql, onDisk := strings.CutPrefix(sql, pgsession.OnDisk)
 	onDisk = onDisk || !c.lazy
+	if rows := f.moveStep(c, sql); rows != nil {
+		return rows
+	}
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
@@ -99,6 +102,36 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		delete(f.locks, key)
 		f.waited, f.gates[key] = c, c
 		return [][]string{{f.try(c, key), cmp.Or(c.tcp, "0")}}
+	case fakeGroup.MatchString(sql):
+		return f.group(c, sql)
+	case fakeTry.MatchString(sql):
+		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
+	case strings.Contains(sql, "pg_advisory_unlock_all()"):
+		f.free(c)
+		return [][]string{{"t"}}
+	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
+		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
+			if m[1] != "" {
+				f.unshare(c, m[2])
+			} else if f.locks[m[2]] == c {
+				delete(f.locks, m[2])
+				if f.gates[m[2]] == c { // which the same statement gives back
+					delete(f.gates, m[2])
+				}
+			}
+		}
+		return [][]string{{"0"}}
+	case strings.Contains(sql, "pg_terminate_backend"): // who asks has the life of nobody in its way
+		return [][]string{{"t"}}
+	case strings.HasPrefix(sql, "SELECT pid FROM pg_stat_activity"), strings.Contains(sql, " ELSE pg_cancel_backend("): // nobody waits
+		return nil
+	}
+	panic("the fake server doesn't know this statement: " + sql)
+}
+
+// moveStep is the answer to a step of a move (see move.go); nil: it is none.
+func (f *fake) moveStep(c *fakeConn, sql string) [][]string {
+	switch {
 	case fakeStep1.MatchString(sql):
 		key := fakeStep1.FindStringSubmatch(sql)[1]
 		held := f.locks[key] == c
@@ -123,27 +156,6 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		held := f.gates[key] == c
 		delete(f.gates, key)
 		return [][]string{{yes(held)}}
-	case fakeGroup.MatchString(sql):
-		return f.group(c, sql)
-	case fakeTry.MatchString(sql):
-		return [][]string{{"1", f.try(c, fakeTry.FindStringSubmatch(sql)[1])}}
-	case strings.Contains(sql, "pg_advisory_unlock_all()"):
-		f.free(c)
-		return [][]string{{"t"}}
-	case strings.HasPrefix(sql, "SELECT pg_advisory_unlock("):
-		for _, m := range fakeUnlock.FindAllStringSubmatch(sql, -1) {
-			if m[1] != "" {
-				f.unshare(c, m[2])
-			} else if f.locks[m[2]] == c {
-				delete(f.locks, m[2])
-				if f.gates[m[2]] == c { // which the same statement gives back
-					delete(f.gates, m[2])
-				}
-			}
-		}
-		return [][]string{{"0"}}
-	case strings.Contains(sql, "pg_terminate_backend"): // who asks has the life of nobody in its way
-		return [][]string{{"t"}}
 	}
 	return nil
 }

@@ -88,35 +88,35 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 }
 
 // target reserves the key on the shared connection, if that leads where the waiter's connection
-// leads. Otherwise, or while the shared connection is being made, target is nil. before is the one
+// leads. Otherwise, or while the shared connection is being made, target is nil. earlier is the one
 // on which the lock may be held since an earlier try.
-func (l *lock) target(ctx context.Context, waiter, before *conn) *conn {
+func (l *lock) target(ctx context.Context, waiter, earlier *conn) *conn {
 	c := l.pool.sharedWithoutWaiting(ctx)
 	if c == nil || c.tokens.serverID != waiter.tokens.serverID {
 		return nil
 	}
-	if before != nil && before != c && l.leaveBefore(ctx) != nil || c.reserve(l) != nil {
+	if earlier != nil && earlier != c && l.leaveEarlier(ctx) != nil || c.reserve(l) != nil {
 		return nil
 	}
-	if before != c && l.clearBefore(ctx, c) != nil {
+	if earlier != c && l.clearEarlier(ctx, c) != nil {
 		c.unreserve(l)
 		return nil
 	}
 	return c
 }
 
-// clearBefore removes the row of an earlier lease on c, in half of the time: if c is silent, W must
+// clearEarlier removes the row of an earlier lease on c, in half of the time: if c is silent, W must
 // still be renewed.
-func (l *lock) clearBefore(ctx context.Context, c *conn) error {
+func (l *lock) clearEarlier(ctx context.Context, c *conn) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
 	return l.d.labels.clear(ctx, c, l)
 }
 
-// leaveBefore gives the lock back on the shared connection of before, in half of the time: if that
-// is silent, W has to be renewed. The request goes on then. It does no harm however late it is
+// leaveEarlier gives the lock back on the shared connection of an earlier try, in half of the time: if
+// that is silent, W has to be renewed. The request goes on then. It does no harm however late it is
 // executed: nothing more is reserved on that connection.
-func (l *lock) leaveBefore(ctx context.Context) error {
+func (l *lock) leaveEarlier(ctx context.Context) error {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
 	l.mu.Lock()

@@ -48,7 +48,7 @@ func (l *lock) downgrade(ctx context.Context, waiter *conn) error {
 	r, err := l.step(ctx, waiter, fmt.Sprintf("SELECT CASE WHEN pg_advisory_lock_shared(%s) IS NOT NULL THEN pg_advisory_unlock(%[1]s) END", l.key.lock()))
 	switch {
 	case errors.Is(err, kit.ErrNotSent):
-		l.setState(granted)
+		l.setState(onWaiter)
 		return err
 	case pgsession.Refused(err): // it has the lock in one of the modes, or in both
 		l.setState(notMoving)

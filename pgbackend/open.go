@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -44,13 +46,12 @@ var libpq = []string{
 
 func parse(u *url.URL) (*pgxpool.Config, options, error) {
 	p := kit.NewParams(u)
-	o := options{
-		prefix:  p.String("prefix", defaultPrefix),
-		ttl:     p.Duration("ttl", defaultTTL),
-		schema:  p.String("schema", defaultSchema),
-		waiters: p.Int("waiter_connections", defaultWaiters),
-		labels:  p.Bool("labels", true),
-	}
+	o := newOptions(nil)
+	o.prefix = p.String("prefix", o.prefix)
+	o.ttl = p.Duration("ttl", o.ttl)
+	o.schema = p.String("schema", o.schema)
+	o.waiters = p.Int("waiter_connections", o.waiters)
+	o.labels = p.Bool("labels", o.labels)
 	for _, name := range libpq {
 		p.String(name, "") // is known
 	}
@@ -62,9 +63,7 @@ func parse(u *url.URL) (*pgxpool.Config, options, error) {
 		return nil, o, err
 	}
 	query := u.Query()
-	for _, own := range []string{"prefix", "ttl", "schema", "waiter_connections", "labels"} {
-		query.Del(own)
-	}
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return !slices.Contains(libpq, name) })
 	rest := *u
 	rest.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // libpq takes a plus for a plus
 	if rest.Path == "" {

@@ -52,7 +52,7 @@
 //	ttl                  of leases that don't ask for one: 30s
 //	schema               where the sequence and the epoch are: "locker"
 //	waiter_connections   connections for waiters at most: 8
-//	labels               false: nothing is written about holders, as for [WithoutLabels]: true
+//	labels               false: nothing is written about holders, as for WithoutLabels: true
 //
 // Those of libpq that are understood: host, port, user, password, dbname, passfile, service,
 // servicefile, connect_timeout, sslmode, sslcert, sslkey, sslpassword, sslrootcert, sslsni,

@@ -7,7 +7,7 @@ package pgbackend
 //
 //	state           W has                         S has                     the lease is attached to
 //	notMoving       nothing, or anything          nothing, or A             nothing, or S; W after step 1 has failed
-//	granted         A and G                       nothing                   W
+//	onWaiter        A and G                       nothing                   W
 //	downgrading     A and G, A in either mode     nothing                   W
 //	downgraded      A in shared mode, and G       nothing, or A shared      W
 //	handingOver     G, and A or not               A in shared mode          W and S
@@ -19,10 +19,10 @@ package pgbackend
 //
 // The transitions; the steps are in move.go:
 //
-//	notMoving     → granted       the waiter's statement is answered
-//	granted       → downgrading   step 1 is sent
+//	notMoving     → onWaiter      the waiter's statement is answered
+//	onWaiter      → downgrading   step 1 is sent
 //	downgrading   → downgraded    step 1 is answered
-//	downgrading   → granted       step 1 was not sent
+//	downgrading   → onWaiter      step 1 was not sent
 //	downgrading   → notMoving     step 1 has failed: the lease stays on W
 //	downgraded    → handingOver   step 2 is answered, and step 3 is about to be sent
 //	handingOver   → handedOver    step 3 is answered
@@ -37,7 +37,7 @@ type state int
 
 const (
 	notMoving state = iota
-	granted
+	onWaiter
 	downgrading
 	downgraded
 	handingOver

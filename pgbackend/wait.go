@@ -106,7 +106,7 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 		return none, err
 	}
 	c.base.Store(int64(base))
-	l.setState(granted)
+	l.setState(onWaiter)
 	l.noteGrant(token)
 	return driver.Grant{Token: token, Base: base, TTL: l.ttl}, l.attach(c)
 }
@@ -208,7 +208,7 @@ func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 // connections that take values (see sequence.go) and the presence lock are taken again by the same
 // statement.
 func (l *lock) clear(ctx context.Context, c *conn, s state) error {
-	if s == granted {
+	if s == onWaiter {
 		_, err := c.exec(ctx, fmt.Sprintf("SELECT pg_advisory_unlock(%s), pg_advisory_unlock(%s)", l.key.lock(), l.key.gate()))
 		if err == nil || !pgsession.Refused(err) {
 			return err
