@@ -2,8 +2,9 @@ package locker
 
 import "time"
 
-// Guarantees is what a locker promises, as data. Every field is tested against real servers by the conformance suite
-// (package conformance).
+// Guarantees is what a locker promises, as data. The conformance suite (package conformance) holds backends to it on
+// real servers. What no test can show, such as Cost and Because, is listed in CONTRIBUTING.md, "What the suite can't
+// find".
 //
 // The zero value of each field says that nothing is promised; a zero RoundTrips says that no
 // network is involved. The larger of two values of a field promises more. RoundTrips and Cost are

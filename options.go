@@ -42,7 +42,7 @@ type Feature uint32
 // The features.
 const (
 	FeatureTTL   Feature = 1 << 0 // WithTTL: leases end by themselves after a time that the caller chooses
-	FeatureSlots Feature = 1 << 2 // AcquirePermit: a name has slots, which are locks that no name has
+	FeatureSlots Feature = 1 << 1 // AcquirePermit: a name has slots, which are locks that no name has
 )
 
 func (f Feature) String() string {

@@ -15,7 +15,7 @@
 //     TCP connection, and no client library hides its faults, see examples/tcpbackend.
 //   - Where many locks share a session or a connection, where waiters are notified, or where the
 //     client library has behaviour that must be worked around, a driver is a project. The ones in
-//     this repository have 1,500 to 3,700 lines of code each, and 1,100 to 1,400 more for the client
+//     this repository have 1,600 to 3,700 lines of code each, and 1,000 to 1,300 more for the client
 //     below them. Most of that answers one question: what is true after a request whose reply was lost?
 //     Package driver/kit has what such drivers share, and the client's work-arounds belong in a
 //     package below the driver.
@@ -24,9 +24,10 @@
 //
 // In the order in which an author meets them, with the reason for each:
 //
-//  1. Lock does no I/O. It refuses what it knows the service can't do (a TTL out of bounds), so
-//     that invalid arguments fail before anything is queued or sent. What only the service knows is
-//     refused by the first Acquire, with the same kind of error. Lock draws the owner, a new random
+//  1. Lock does no I/O. It refuses what it knows the service can't do, so that invalid arguments
+//     fail before anything is queued or sent. Its errors match [locker.ErrOption] if another value
+//     would do (a TTL out of bounds), and [errors.ErrUnsupported] if none would. What only the
+//     service knows is refused by the first Acquire, with the same kind of error. Lock draws the owner, a new random
 //     id of 128 bits ([NewOwner]). Every later operation on the service checks the owner, because a
 //     name alone can't distinguish a holder from its successor. (etcdbackend checks the create
 //     revision of its key instead, which no other key of a cluster has.) From the grant or from
@@ -123,12 +124,12 @@ type Driver interface {
 	// the engine tries again. A lock without a report counts as failed. No report comes after Renew
 	// has returned.
 	//
-	// ctx ends only by a time limit, never by a caller's cancel, which could cost the other leases
-	// on a shared connection.
+	// ctx ends after a quarter of the TTL, or after 5 s if that is less or there is no TTL. It never
+	// ends by a caller's cancel, which could cost the other leases on a shared connection.
 	Renew(ctx context.Context, locks []Lock, report func(i int, base Instant, err error))
 
 	// Close ends everything that the driver opened: sessions, subscriptions, connections,
-	// goroutines.
+	// goroutines. ctx ends after 5 s.
 	Close(ctx context.Context) error
 }
 
@@ -152,6 +153,9 @@ type Lock interface {
 	// Release removes what this acquisition has left, granted or not. It follows the last Acquire
 	// and is called, with growing pauses, until it returns nil. It isn't called when Acquire never
 	// was. It does no I/O where nothing can exist.
+	//
+	// ctx ends after the TTL, or after 5 s if that is less or there is no TTL; earlier when a Close
+	// of the Locker has less time left.
 	Release(ctx context.Context) error
 }
 

@@ -123,34 +123,6 @@ func (l *lease) Renew(ctx context.Context) error {
 	return nil
 }
 
-// Release ends the lease at once and then waits for one try to remove it, with a time limit of its
-// own. What that try leaves open is removed in the background.
-//
-//nolint:contextcheck
-func (l *lease) Release(ctx context.Context) error {
-	e := l.e
-	e.mu.Lock()
-	now := Now()
-	e.checkDeadline(l, now)
-	if l.phase == holding {
-		e.endByHolder(l, locker.ErrReleased, now)
-		if !e.keep(l, now) {
-			l.become(removing)
-		}
-	}
-	if l.wasLost() || l.removal.confirmedFree || l.removal.deferred {
-		defer e.mu.Unlock()
-		return l.releaseResult()
-	}
-	claimed := e.claimRemoval(ctx, l)
-	call := l.removal.call
-	e.mu.Unlock()
-	e.release(l, call, claimed)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return l.releaseResult()
-}
-
 // extend sets until when the lease may be trusted, at its grant and after each renewal. The deadline
 // that its holder sees doesn't move after its end.
 func (l *lease) extend(v validity) {

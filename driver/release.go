@@ -1,6 +1,39 @@
 package driver
 
-import "errors"
+import (
+	"context"
+	"errors"
+
+	"github.com/fencedlock/locker"
+)
+
+// Release ends the lease at once and then waits for one try to remove it, with a time limit of its
+// own. What that try leaves open is removed in the background.
+//
+//nolint:contextcheck
+func (l *lease) Release(ctx context.Context) error {
+	e := l.e
+	e.mu.Lock()
+	now := Now()
+	e.checkDeadline(l, now)
+	if l.phase == holding {
+		e.endByHolder(l, locker.ErrReleased, now)
+		if !e.keep(l, now) {
+			l.become(removing)
+		}
+	}
+	if l.wasLost() || l.removal.confirmedFree || l.removal.deferred {
+		defer e.mu.Unlock()
+		return l.releaseResult()
+	}
+	claimed := e.claimRemoval(ctx, l)
+	call := l.removal.call
+	e.mu.Unlock()
+	e.release(l, call, claimed)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return l.releaseResult()
+}
 
 // wasLost reports whether a lease that has ended was lost, and not released.
 func (l *lease) wasLost() bool { return !l.removal.ofRelease }

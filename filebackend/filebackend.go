@@ -10,9 +10,9 @@
 // # What ends a lease
 //
 // The kernel frees the lock at once when the holder's process ends, however that happens. There is
-// no TTL: a lease has no deadline, [locker.WithTTL] is refused, and a holder that hangs or is
-// stopped (SIGSTOP) keeps the lock until it continues or is killed. [locker.WithMaxHold] ends a
-// lease of a process that still runs.
+// no TTL: a lease has no deadline, and a holder that hangs or is stopped (SIGSTOP) keeps the lock
+// until it continues or is killed. [locker.WithTTL] is refused with an error that matches
+// [errors.ErrUnsupported]. [locker.WithMaxHold] ends a lease of a process that still runs.
 //
 // Each lock has one file. It contains the last token and, for people who look, the owner and the
 // process to which it was granted. A new token is on the disk before the lease is granted, and is

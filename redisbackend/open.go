@@ -37,11 +37,10 @@ func open(ctx context.Context, u *url.URL) (locker.Locker, error) {
 
 func parseURL(u *url.URL) (config, redis.UniversalOptions, error) {
 	p := kit.NewParams(u)
-	c := config{
-		prefix:        p.String("prefix", defaultPrefix),
-		ttl:           p.Duration("ttl", defaultTTL),
-		allowEviction: p.Bool("allow_eviction", false),
-	}
+	c := newConfig(nil)
+	c.prefix = p.String("prefix", c.prefix)
+	c.ttl = p.Duration("ttl", c.ttl)
+	c.allowEviction = p.Bool("allow_eviction", c.allowEviction)
 	params := redisconn.Params{
 		DB:       p.Int("db", 0),
 		PoolSize: p.Int("pool_size", 0),

@@ -72,7 +72,7 @@ local function advance()
       alert(ttl)
       return owner, token
     end
-    local lease, refreshed, mark, on, its_label = string.match(place or '', pattern)
+    local lease, refreshed, its_stamp, on, its_label = string.match(place or '', pattern)
     local left = lease and math.min(refreshed + lease - millis(), tonumber(lease)) -- more, if the clock was set back
     if not lease or left <= lease / 3 then
       leave(first)
@@ -82,7 +82,7 @@ local function advance()
       current, token = first, mint(lease)
       redis.call('SET', KEYS[1], current .. ' ' .. token .. its_label, 'PX', left)
       leave(current)
-      messages[1] = {on, table.concat({current, token, mark, KEYS[1]}, ' ')}
+      messages[1] = {on, table.concat({current, token, its_stamp, KEYS[1]}, ' ')}
       alert(left)
     end
   end

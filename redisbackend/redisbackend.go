@@ -129,7 +129,8 @@ func newConfig(opts []Option) config {
 }
 
 // WithPrefix sets what the keys and channels of the locks begin with; without it, "locker:". Every
-// Locker that shares these locks must use the same prefix. It has no braces.
+// Locker that shares these locks must use the same prefix. One with a brace or a control character is
+// refused.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is

@@ -57,7 +57,7 @@ func breakItem(s locker.Status, breach locker.Breach) *item {
 func (d *redlock) breakAll(ctx context.Context, it *item) answers {
 	all := make(answers, len(d.nodes))
 	d.each(func(i int) {
-		ctx, cancel := context.WithTimeout(ctx, d.nodeTimeout)
+		ctx, cancel := context.WithTimeout(ctx, d.serverTimeout)
 		defer cancel()
 		all[i] = d.nodes[i].run(ctx, breakScript, it)[0]
 	})

@@ -88,7 +88,7 @@ func isUnreachable(err error) bool {
 
 // check checks one server, and returns which process it is.
 func (d *redlock) check(ctx context.Context, n *node) (run string, err error) {
-	limit := max(3*d.nodeTimeout, time.Second)
+	limit := max(3*d.serverTimeout, time.Second)
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	f, err := n.conn.AskFacts(ctx, n.client)

@@ -33,7 +33,7 @@ func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
 	d := &redlock{config: c, workers: newWorkers(len(clients) * workersStay), done: done}
 	d.waitlist = newWaitlist(d)
 	for i, client := range clients {
-		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.nodeTimeout)
+		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.serverTimeout)
 		n.listener, n.channel = d.waitlist.listener(i, client), d.waitlist.channel
 		d.nodes = append(d.nodes, n)
 	}
@@ -60,7 +60,7 @@ func (d *redlock) Lock(req locker.Request, lost func(error)) (driver.Lock, error
 
 // timeoutFor bounds a request to one server. An answer that takes half of the TTL is of little use,
 // and the engine renews a lease that is that old before it hands it out.
-func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.nodeTimeout, ttl/2) }
+func (d *redlock) timeoutFor(ttl time.Duration) time.Duration { return min(d.serverTimeout, ttl/2) }
 
 // spawn runs f in a goroutine, which Close waits for. An operation that has begun does so after
 // Close as well, because it needs the results.

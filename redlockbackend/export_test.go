@@ -49,9 +49,9 @@ func (s Settings) Servers() []*redis.Options { return s.servers }
 
 func (s Settings) Check() error { return s.c.check() }
 
-func (s Settings) Config() (prefix string, ttl, maxTTL, nodeTimeout time.Duration, newCluster, allowEviction bool) {
+func (s Settings) Config() (prefix string, ttl, maxTTL, serverTimeout time.Duration, newCluster, allowEviction bool) {
 	c := s.c
-	return c.prefix, c.ttl, c.maxTTL, c.nodeTimeout, c.newCluster, c.allowEviction
+	return c.prefix, c.ttl, c.maxTTL, c.serverTimeout, c.newCluster, c.allowEviction
 }
 
 const proposed = 100 // the token of servers that have raised their counters
@@ -129,8 +129,8 @@ func (c *Clock) Propose() locker.Token    { return c.c.propose() }
 func (c *Clock) Learn(token locker.Token) { c.c.learn(token) }
 
 // NewDriver is New without the engine and without a look at the servers.
-func NewDriver(clients []*redis.Client, maxTTL, nodeTimeout time.Duration) driver.Driver {
-	return newDriver(clients, newConfig([]Option{WithMaxTTL(maxTTL), WithNodeTimeout(nodeTimeout)}), nil)
+func NewDriver(clients []*redis.Client, maxTTL, serverTimeout time.Duration) driver.Driver {
+	return newDriver(clients, newConfig([]Option{WithMaxTTL(maxTTL), WithServerTimeout(serverTimeout)}), nil)
 }
 
 // Hold makes what a driver keeps of a lease that it got with its first attempt. It asks no server.

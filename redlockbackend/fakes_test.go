@@ -21,7 +21,7 @@ type cluster struct {
 
 // newCluster makes n servers that know their memory and grant nothing yet, each with this time to
 // answer.
-func newCluster(t *testing.T, n int, nodeTimeout time.Duration) *cluster {
+func newCluster(t *testing.T, n int, serverTimeout time.Duration) *cluster {
 	t.Helper()
 	c := new(cluster)
 	var clients []*redis.Client
@@ -32,7 +32,7 @@ func newCluster(t *testing.T, n int, nodeTimeout time.Duration) *cluster {
 			Addr: f.addr, ContextTimeoutEnabled: true, MaxRetries: 5, DialerRetries: 1,
 		}))
 	}
-	c.Driver = redlockbackend.NewDriver(clients, longest, nodeTimeout)
+	c.Driver = redlockbackend.NewDriver(clients, longest, serverTimeout)
 	t.Cleanup(func() {
 		if err := c.Close(context.Background()); err != nil {
 			t.Errorf("Close = %v", err)

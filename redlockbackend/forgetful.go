@@ -56,7 +56,7 @@ func (d *redlock) isNew(replies []reply) (bool, error) {
 func (d *redlock) askAll(ctx context.Context, mode string) ([]reply, error) {
 	replies := make([]reply, len(d.nodes))
 	err := d.eachNode(ctx, func(ctx context.Context, i int, n *node) error {
-		ctx, cancel := context.WithTimeout(ctx, max(d.nodeTimeout, time.Second))
+		ctx, cancel := context.WithTimeout(ctx, max(d.serverTimeout, time.Second))
 		defer cancel()
 		answers, err := n.call(ctx, &call{script: enterScript, channel: "", mode: mode})
 		if err != nil {

@@ -77,7 +77,7 @@ func TestHintAtTLS(t *testing.T) {
 				t.Cleanup(func() { _ = client.Close() })
 				clients = append(clients, client)
 			}
-			l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithNodeTimeout(20*time.Millisecond))
+			l, err := redlockbackend.New(t.Context(), clients, redlockbackend.WithServerTimeout(20*time.Millisecond))
 			if err == nil {
 				_ = l.Close()
 				t.Fatal("New = a Locker, want an error")

@@ -48,7 +48,7 @@ func (d *redlock) inspect(ctx context.Context, key string, waiters int) (locker.
 func (d *redlock) ask(ctx context.Context, key string, waiters int) (s locker.Status, unsure, err error) {
 	all := make([][]record, len(d.nodes))
 	why := make([]error, len(d.nodes))
-	d.each(func(i int) { all[i], _, why[i] = d.nodes[i].inspect(ctx, d.nodeTimeout, waiters, key, "") })
+	d.each(func(i int) { all[i], _, why[i] = d.nodes[i].inspect(ctx, d.serverTimeout, waiters, key, "") })
 	silent := d.silent(why)
 	if err := d.tooFew(silent); err != nil {
 		return s, nil, err

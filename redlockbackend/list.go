@@ -59,7 +59,7 @@ func (l *list) next(ctx context.Context) ([]locker.Status, bool, error) {
 		if s.over || s.err != nil {
 			return
 		}
-		found[i], s.cursor, s.err = l.d.nodes[i].inspect(ctx, l.d.nodeTimeout, l.waiters, pattern, s.cursor)
+		found[i], s.cursor, s.err = l.d.nodes[i].inspect(ctx, l.d.serverTimeout, l.waiters, pattern, s.cursor)
 		s.over = s.cursor == "0"
 	})
 	more := false

@@ -52,15 +52,13 @@ func parseURL(u *url.URL) (config, []*redis.Options, error) {
 		return config{}, nil, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
 	p := kit.NewParams(u)
-	maxTTL := p.Duration("max_ttl", defaultMaxTTL)
-	c := config{
-		prefix:        p.String("prefix", defaultPrefix),
-		ttl:           p.Duration("ttl", usualTTL(maxTTL)),
-		maxTTL:        maxTTL,
-		nodeTimeout:   p.Duration("node_timeout", defaultNodeTimeout),
-		newCluster:    p.Bool("new_cluster", false),
-		allowEviction: p.Bool("allow_eviction", false),
-	}
+	c := newConfig(nil)
+	c.prefix = p.String("prefix", c.prefix)
+	c.maxTTL = p.Duration("max_ttl", c.maxTTL)
+	c.ttl = p.Duration("ttl", usualTTL(c.maxTTL))
+	c.serverTimeout = p.Duration("server_timeout", c.serverTimeout)
+	c.newCluster = p.Bool("new_cluster", c.newCluster)
+	c.allowEviction = p.Bool("allow_eviction", c.allowEviction)
 	params := redisconn.Params{
 		DB:       p.Int("db", 0),
 		PoolSize: p.Int("pool_size", 0),

@@ -82,13 +82,13 @@ func TestURL(t *testing.T) {
 }
 
 func TestURLParameters(t *testing.T) {
-	s, err := parse(t, "redlock://a,b,c?prefix=billing:&ttl=1m30s&max_ttl=2m&node_timeout=50ms&new_cluster=true&allow_eviction=1&pool_size=3")
+	s, err := parse(t, "redlock://a,b,c?prefix=billing:&ttl=1m30s&max_ttl=2m&server_timeout=50ms&new_cluster=true&allow_eviction=1&pool_size=3")
 	if err != nil {
 		t.Fatal(err)
 	}
-	prefix, ttl, maxTTL, nodeTimeout, newCluster, allow := s.Config()
-	if prefix != "billing:" || ttl != 90*time.Second || maxTTL != 2*time.Minute || nodeTimeout != 50*time.Millisecond || !newCluster || !allow {
-		t.Errorf("read as %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, nodeTimeout, newCluster, allow)
+	prefix, ttl, maxTTL, serverTimeout, newCluster, allow := s.Config()
+	if prefix != "billing:" || ttl != 90*time.Second || maxTTL != 2*time.Minute || serverTimeout != 50*time.Millisecond || !newCluster || !allow {
+		t.Errorf("read as %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, serverTimeout, newCluster, allow)
 	}
 	for _, o := range s.Servers() {
 		if o.PoolSize != 3 {
@@ -98,9 +98,9 @@ func TestURLParameters(t *testing.T) {
 	if s, err = parse(t, "redlock://a,b,c"); err != nil {
 		t.Fatal(err)
 	}
-	prefix, ttl, maxTTL, nodeTimeout, newCluster, allow = s.Config()
-	if prefix != "redlock:" || ttl != 30*time.Second || maxTTL != time.Minute || nodeTimeout != time.Second || newCluster || allow {
-		t.Errorf("without parameters: %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, nodeTimeout, newCluster, allow)
+	prefix, ttl, maxTTL, serverTimeout, newCluster, allow = s.Config()
+	if prefix != "redlock:" || ttl != 30*time.Second || maxTTL != time.Minute || serverTimeout != time.Second || newCluster || allow {
+		t.Errorf("without parameters: %q, %v, %v, %v, %v, %v", prefix, ttl, maxTTL, serverTimeout, newCluster, allow)
 	}
 }
 

@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	defaultPrefix      = "redlock:"
-	defaultTTL         = 30 * time.Second
-	defaultMaxTTL      = time.Minute
-	defaultNodeTimeout = time.Second
+	defaultPrefix        = "redlock:"
+	defaultTTL           = 30 * time.Second
+	defaultMaxTTL        = time.Minute
+	defaultServerTimeout = time.Second
 
 	// minTTL is the shortest TTL: several servers have to answer, twice if need be.
 	minTTL = 20 * time.Millisecond
@@ -30,13 +30,13 @@ type config struct {
 	prefix        string
 	ttl, maxTTL   time.Duration
 	ttlGiven      bool
-	nodeTimeout   time.Duration
+	serverTimeout time.Duration
 	newCluster    bool
 	allowEviction bool
 }
 
 func newConfig(opts []Option) config {
-	c := config{prefix: defaultPrefix, maxTTL: defaultMaxTTL, nodeTimeout: defaultNodeTimeout}
+	c := config{prefix: defaultPrefix, maxTTL: defaultMaxTTL, serverTimeout: defaultServerTimeout}
 	for _, opt := range opts {
 		opt(&c)
 	}
@@ -50,7 +50,8 @@ func newConfig(opts []Option) config {
 func usualTTL(longest time.Duration) time.Duration { return min(defaultTTL, longest) }
 
 // WithPrefix sets what the keys and channels of the locks begin with; without it, "redlock:". Every
-// Locker that shares these locks must use the same prefix. It has no braces.
+// Locker that shares these locks must use the same prefix. One with a brace or a control character is
+// refused.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s, or the
@@ -64,10 +65,10 @@ func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl, c.
 // the key "memory" under the prefix on all servers when the longest TTL has passed.
 func WithMaxTTL(d time.Duration) Option { return func(c *config) { c.maxTTL = d } }
 
-// WithNodeTimeout sets how long one server may take to answer before it counts as failed; without
+// WithServerTimeout sets how long one server may take to answer before it counts as failed; without
 // it, it is 1 s. It is never more than half of a lease's TTL, and to release the lease never more
 // than the TTL. While a majority answers, nobody waits for the others.
-func WithNodeTimeout(d time.Duration) Option { return func(c *config) { c.nodeTimeout = d } }
+func WithServerTimeout(d time.Duration) Option { return func(c *config) { c.serverTimeout = d } }
 
 // WithNewCluster says that the servers have never been used. It waives the wait of servers that
 // don't know whether they have forgotten anything, if none of them knows anything when the Locker
@@ -85,8 +86,8 @@ func (c config) check() error {
 	switch {
 	case c.maxTTL < minTTL || c.maxTTL > longestMaxTTL:
 		return fmt.Errorf("%w: invalid longest TTL %v: want one from %v to %v, for example 1m", locker.ErrOption, c.maxTTL, minTTL, longestMaxTTL)
-	case c.nodeTimeout < time.Millisecond:
-		return fmt.Errorf("%w: invalid time for a server to answer, %v: want 1ms or more, for example 1s", locker.ErrOption, c.nodeTimeout)
+	case c.serverTimeout < time.Millisecond:
+		return fmt.Errorf("%w: invalid time for a server to answer, %v: want 1ms or more, for example 1s", locker.ErrOption, c.serverTimeout)
 	}
 	return errors.Join(redisconn.CheckPrefix(c.prefix), c.ttls().Check(c.ttl))
 }

@@ -66,14 +66,14 @@
 //
 //	prefix           what keys and channels begin with: "redlock:"
 //	ttl              of leases that don't ask for one: 30s, or max_ttl if that is shorter
-//	max_ttl          the longest TTL: 1m, see [WithMaxTTL]
-//	node_timeout     how long a server may take to answer: 1s, see [WithNodeTimeout]
-//	new_cluster      true: see [WithNewCluster]
+//	max_ttl          the longest TTL: 1m, see WithMaxTTL
+//	server_timeout   how long a server may take to answer: 1s, see WithServerTimeout
+//	new_cluster      true: see WithNewCluster
 //	addr             HOST:PORT of a further server; may be repeated
 //	server           URL of a further server; may be repeated
 //	db               the database, instead of the path
 //	pool_size        connections at most, to each server: 10 for each CPU
-//	allow_eviction   true: see [WithEviction]
+//	allow_eviction   true: see WithEviction
 //	ca_file          authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name      expected in the servers' certificates: the host
@@ -111,7 +111,7 @@ const backend = "redlock"
 //
 // The clients keep their settings, and other parts of a program may use them at the same time.
 // Their retries don't apply here: no request that changes something is sent twice. Set
-// ContextTimeoutEnabled if you can. Otherwise requests are sent with timeouts of [WithNodeTimeout]
+// ContextTimeoutEnabled if you can. Otherwise requests are sent with timeouts of [WithServerTimeout]
 // if the client's own are longer, and then without the client's hooks.
 //
 // ctx covers the opening alone, not the Locker's life.
@@ -134,7 +134,7 @@ func newLocker(ctx context.Context, clients []*redis.Client, c config, done func
 	d := newDriver(clients, c, done)
 	if err := kit.Opening(ctx, openTimeout, d.open, nil); err != nil {
 		d.done = nil // the caller closes what it gave
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.nodeTimeout)
+		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.serverTimeout)
 		defer cancel()
 		_ = d.Close(limited)
 		return nil, err

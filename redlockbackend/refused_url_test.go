@@ -35,7 +35,7 @@ func TestURLRefused(t *testing.T) {
 		"redlock://a,b,c?ttl=61s":                      "max_ttl",
 		"redlock://a,b,c?max_ttl=25h":                  "24h",
 		"redlock://a,b,c?max_ttl=1ms&ttl=1ms":          "20ms",
-		"redlock://a,b,c?node_timeout=1us":             "1ms",
+		"redlock://a,b,c?server_timeout=1us":           "1ms",
 		"redlock://a,b,c?prefix=%7Bx":                  "brace",
 		"redlock://a,b,c?Prefix=x":                     `"Prefix"`,
 		"redlock://a,b,c?ttl=1s&ttl=2s":                "twice",

@@ -122,7 +122,7 @@ func (a *attempt) newRemoval(which servers) *removal {
 	r := &removal{a: a, item: a.releaseItem()}
 	limit := a.l.d.timeoutFor(a.l.ttl)
 	if a.l.isReleased() { // the engine waits for a TTL
-		limit = min(a.l.d.nodeTimeout, a.l.ttl)
+		limit = min(a.l.d.serverTimeout, a.l.ttl)
 	}
 	r.requests.begin(limit, which)
 	r.requests.ended = make(chan struct{})

@@ -58,8 +58,8 @@
 //
 //	ttl      of leases that don't ask for one: 30s, or the longest that the servers allow
 //	addr     HOST:PORT of a further server; may be repeated
-//	tick     the servers' tickTime: see [WithTick]
-//	acl      who may do what with the nodes, SCHEME:ID:PERMISSIONS[,…] as in zkCli: see [WithACL]
+//	tick     the servers' tickTime: see WithTick
+//	acl      who may do what with the nodes, SCHEME:ID:PERMISSIONS[,…] as in zkCli: see WithACL
 //	ca_file  authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
 //	server_name   expected in the servers' certificates: the host

@@ -56,7 +56,8 @@ func (t TTLBounds) RoundUp(d time.Duration) time.Duration {
 	return d + t.Unit
 }
 
-// CheckPrefix refuses a prefix of keys with an error that matches [locker.ErrOption].
+// CheckPrefix refuses a prefix of keys that isn't UTF-8 or has control characters, with an error that
+// matches [locker.ErrOption]. The prefix may be empty.
 func CheckPrefix(prefix string) error {
 	if !utf8.ValidString(prefix) || strings.ContainsFunc(prefix, unicode.IsControl) {
 		return fmt.Errorf("%w: prefix: want UTF-8 without control characters, for example %q", locker.ErrOption, "billing/")

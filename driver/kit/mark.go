@@ -7,15 +7,15 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// An operator who takes a lock away ([driver.Breaker]) puts a mark in front of what the holder says
-// of itself, where a service keeps that in a value: "!", the breach, and a newline. A label never
-// begins with that.
+// No label begins with this: see driver.Label.
 const (
 	markBegins = "!"
 	markEnds   = "\n"
 )
 
-// Marked returns a value with a mark in front of the holder's label.
+// Marked returns the value of a lock that an operator takes away ([driver.Breaker]), where a service
+// keeps the holder's label in a value: the mark is "!", the breach as by [driver.FormatBreach], and a
+// newline; then comes the label.
 func Marked(breach locker.Breach, label string) string {
 	return markBegins + driver.FormatBreach(breach) + markEnds + label
 }

@@ -39,7 +39,7 @@ type Mark struct {
 
 // ErrCompare says that one of the caller's comparisons failed, and the token was not stale. Nothing
 // was written.
-var ErrCompare = errors.New("fence: a comparison has failed")
+var ErrCompare = errors.New("a comparison has failed")
 
 // Claim raises the mark to token, or fails with an error that matches [fence.ErrStale]; see
 // [fence.Guard]. It takes one round trip to read the mark, and one more to raise it.

@@ -174,7 +174,7 @@ func (s *Service) countersAhead(t conformance.T, _ *conformance.Harness) {
 // manyCountersAhead has many acquisitions need their second phase at the same time.
 func (s *Service) manyCountersAhead(t conformance.T, _ *conformance.Harness) {
 	const locks = 400 // so many that they are in one another's way for longer than an acquisition tries
-	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("node_timeout", "5s"))), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
+	l, other, name := step.CloseAtEnd(t, itest.OpenURL(t, s.with("server_timeout", "5s"))), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	names := make([]string, locks)
 	for i := range names {
 		names[i] = fmt.Sprintf("%s-%d", name, i)
