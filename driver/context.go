@@ -21,9 +21,9 @@ type callContext struct {
 	cause error // why it has ended
 }
 
-// newReleaseContext makes a context with the values of ctx, but not its end.
-func newReleaseContext(ctx context.Context, limit time.Duration) *callContext {
-	return &callContext{parent: context.WithoutCancel(ctx), deadline: time.Now().Add(limit)}
+// newReleaseContext makes a context with the values of another one that never ends.
+func newReleaseContext(values context.Context, limit time.Duration) *callContext {
+	return &callContext{parent: values, deadline: time.Now().Add(limit)}
 }
 
 // end cancels the context.

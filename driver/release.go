@@ -13,6 +13,7 @@ import (
 //nolint:contextcheck
 func (l *lease) Release(ctx context.Context) error {
 	e := l.e
+	values := context.WithoutCancel(ctx) // before the mutex is taken: without a context it panics
 	e.mu.Lock()
 	now := Now()
 	e.checkDeadline(l, now)
@@ -26,7 +27,7 @@ func (l *lease) Release(ctx context.Context) error {
 		defer e.mu.Unlock()
 		return l.releaseResult()
 	}
-	claimed := e.claimRemoval(ctx, l)
+	claimed := e.claimRemoval(values, l)
 	call := l.removal.call
 	e.mu.Unlock()
 	e.release(l, call, claimed)

@@ -283,3 +283,20 @@ func TestReleasesThatOverlapShareOneRequest(t *testing.T) {
 		}
 	})
 }
+
+// A caller without a context panics, and may recover. The Locker goes on.
+func TestReleaseWithoutAContext(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := open(t, &fake{})
+		lease, other := mustAcquire(t, l, "name"), mustAcquire(t, l, "other", locker.WithTTL(time.Second), locker.WithoutRenewal())
+		func() {
+			defer func() { _ = recover() }()
+			_ = lease.Release(nil) //nolint:staticcheck // as a faulty program calls it
+		}()
+		<-other.Done()
+		matches(t, "Err", other.Err(), locker.ErrLost)
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v", err)
+		}
+	})
+}

@@ -149,10 +149,10 @@ func (e *engine) nextRemoval(confirmed bool) *lease {
 	return nil
 }
 
-// claimRemoval claims the next call of l's Release. The context of the call has the values of ctx,
-// and is done when the call has returned or its time is up. It returns false when somebody else
-// makes the call, or nothing is left to remove.
-func (e *engine) claimRemoval(ctx context.Context, l *lease) bool {
+// claimRemoval claims the next call of l's Release. The context of the call has these values, and is
+// done when the call has returned or its time is up. values never ends. It returns false when
+// somebody else makes the call, or nothing is left to remove.
+func (e *engine) claimRemoval(values context.Context, l *lease) bool {
 	if l.removal.call != nil || l.phase != removing {
 		return false
 	}
@@ -161,7 +161,7 @@ func (e *engine) claimRemoval(ctx context.Context, l *lease) bool {
 		return false
 	}
 	e.busy++
-	l.removal.call = newReleaseContext(ctx, limit)
+	l.removal.call = newReleaseContext(values, limit)
 	e.moments.remove(l)
 	return true
 }
