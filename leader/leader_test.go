@@ -135,6 +135,22 @@ func TestOverstay(t *testing.T) {
 	})
 }
 
+// A function that has returned is not reported, however short the limit is.
+func TestNoOverstayOfATermThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := 0
+		err := leader.Run(t.Context(), newSite(t, membackend.NewServer()), office, func(context.Context, leader.Term) error {
+			if terms++; terms == 1000 {
+				return leader.ErrStop
+			}
+			return nil
+		}, leader.Rest(0), leader.Overstay(0, func() { t.Error("Overstay was called") }))
+		if !errors.Is(err, leader.ErrStop) {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
+
 // A function that returns in time is not reported.
 func TestNoOverstay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -48,9 +48,9 @@ func (c *campaign) term(
 	c.notices.add(func(o Observer) { o.Elected(t) })
 	returned := c.watchOverstay(termCtx, t)
 	defer func() {
+		close(returned) // before the term ends: see watchOverstay
 		end()
 		resign(nil)
-		close(returned)
 		lost = errors.Is(lease.Release(ctx), locker.ErrLost)
 		var cause error
 		if lost {
@@ -65,7 +65,7 @@ func (c *campaign) term(
 }
 
 // watchOverstay reports a function that leads for longer than its term. The caller closes returned when
-// the function has returned.
+// the function has returned, and ends the term after that. Where both have happened, the function was in time.
 func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned chan struct{}) {
 	returned = make(chan struct{})
 	if c.overstay.f == nil {
@@ -81,9 +81,13 @@ func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned chan str
 		defer timer.Stop()
 		select {
 		case <-timer.C:
+		case <-returned:
+		}
+		select {
+		case <-returned:
+		default:
 			c.notices.add(func(o Observer) { o.Overstaying(t) })
 			c.overstay.f()
-		case <-returned:
 		}
 	}()
 	return returned
