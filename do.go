@@ -38,7 +38,7 @@ func do(ctx context.Context, fn func(context.Context, Lease) error, acquire func
 	leaseCtx, cancel := WithLease(ctx, lease)
 	defer func() {
 		cancel()
-		if releaseErr := lease.Release(ctx); !errors.Is(err, releaseErr) {
+		if releaseErr := lease.Release(ctx); releaseErr != nil && !errors.Is(err, releaseErr) {
 			err = join(err, releaseErr)
 		}
 	}()

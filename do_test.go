@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
 )
 
 func TestTryAcquireDoesNotWait(t *testing.T) {
@@ -74,6 +76,20 @@ func TestDo(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An error of fn comes back as it is when the release is confirmed.
+func TestDoReturnsTheErrorOfFn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l := openMem(t, s)
+		if err := locker.Do(t.Context(), l, "name", func(context.Context, locker.Lease) error { return io.EOF }); err != io.EOF { //nolint:errorlint // as it is
+			t.Errorf("Do = %#v, want io.EOF itself", err)
+		}
+		err := locker.DoAll(t.Context(), l, locker.Names("a", "b", "c"), func(context.Context, *locker.LeaseSet) error { return io.EOF })
+		if err != io.EOF { //nolint:errorlint // the same
+			t.Errorf("DoAll = %#v, want io.EOF itself", err)
+		}
+	})
 }
 
 // fn may return the cause of its context's end, as the examples do. It is the error that Release

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 )
 
@@ -38,7 +37,11 @@ const (
 // the order of the backend ([Guarantees.Order]). The first of the line waits for up to four slots,
 // after 5 s for the next four, and asks for up to 32 others after 25 ms and then four times a
 // second. If a process in the line dies, those after it wait until its place is over, as for a
-// lock. ctx covers the waiting alone. If the call fails, all that it got is released.
+// lock. ctx covers the waiting alone. If the call fails, all that it got is released. The time of
+// [WithMaxHold] counts from the grant of the slot, which may be a little before the return.
+//
+// Nothing finds out that callers who have a permit each wait for each other's: a caller that wants
+// several should ask with a deadline, or with [TryAcquirePermit].
 //
 // On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes
 // from [WithLease] of permits, the error is [ErrHeldByCaller] only if these permits are on all slots.
@@ -134,16 +137,17 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, and then waits in the line. If this process already waits for a
-// permit of this name, it only waits in the line, unless it may have all the slots itself.
+// acquire asks for two slots, and then waits in the line. If this process already waits for one of
+// as many permits of this name, it only waits in the line, unless it may have all the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
-	if hint.waiting.Load() == 0 || hasPermit(ctx) {
+	if hint.waiting.Load() == 0 || int(hint.n.Load()) < p.n || hasPermit(ctx) {
 		lease, err := p.tryTwo(ctx)
-		if err == nil || !errors.Is(err, ErrHeld) || errors.Is(err, ErrHeldByCaller) {
+		if err == nil || !mayWait(err) {
 			return lease, err
 		}
 	}
+	hint.n.Store(int32(p.n)) //nolint:gosec // at most MaxPermits
 	hint.waiting.Add(1)
 	defer hint.waiting.Add(-1)
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/fencedlock/locker/internal/callsite"
 )
 
 const (
@@ -36,7 +38,14 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if why := context.Cause(waiting); err != nil && why != nil && ctx.Err() == nil && errors.As(why, new(*lostOnTheWay)) {
 		return nil, why
 	}
-	return lease, err
+	if err != nil {
+		return nil, err
+	}
+	if lost := lease.Err(); lost != nil { // while others were looked at
+		startRelease(ctx, []Lease{lease})
+		return nil, &lostOnTheWay{lost}
+	}
+	return lease, nil
 }
 
 var errNextQueues = errors.New("it is time for the queues of other slots") // no caller sees it
@@ -74,7 +83,7 @@ type slotWait struct {
 // waitInQueues returns when all its calls have returned, and grants that nobody wants are being
 // released.
 func (p *permits) waitInQueues(ctx, waiting context.Context, slots, others []int) (lease Lease, err error) {
-	waiting, cancel := context.WithCancel(waiting)
+	waiting, cancel := context.WithCancel(callsite.Note(waiting))
 	k := len(slots)
 	w := &slotWait{p: p, ctx: ctx, waiting: waiting, queues: k, answers: make(chan answer, k), others: slices.Clone(others)}
 	for _, slot := range slots {
@@ -208,6 +217,7 @@ func (w *slotWait) look() {
 type hint struct {
 	last    atomic.Int32 // the slot that was released last, until it is asked for; 0: none
 	waiting atomic.Int32 // calls that wait in the line
+	n       atomic.Int32 // how many permits there are, as the last of these calls said
 }
 
 var (

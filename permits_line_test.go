@@ -301,3 +301,22 @@ func (p panicsWhenCancelled) Acquire(ctx context.Context, name string, opts ...l
 
 // queuesOfTheFirst is in how many queues the first in the line has places.
 const queuesOfTheFirst = 4
+
+// A call with more permits finds those that the waiters of this process may not have.
+func TestPermitOfALargerNumber(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l := openMem(t, s)
+		held := tryPermit(t, l, 1)
+		waiting := startPermit(t.Context(), l, 1)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		lease, err := locker.AcquirePermit(ctx, l, "job", 5) // it asks for two slots, and one is held
+		if err != nil {
+			t.Fatalf("with four of five slots free: %v", err)
+		}
+		release(t, lease)
+		release(t, held)
+		release(t, (<-waiting).lease)
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/fencedlock/locker/internal/leasectx"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // How a call asks for slots without waiting.
@@ -85,7 +86,7 @@ func (p *permits) shuffled() []int {
 func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	var got Lease
 	var failed, held error
-	answers := askSideBySide(ctx, len(slots), func(i int) (Lease, error) { return p.ask(ctx, slots[i], NoWait()) })
+	answers := askSideBySide(ctx, len(slots), func(ctx context.Context, i int) (Lease, error) { return p.ask(ctx, slots[i], NoWait()) })
 	var spare []Lease
 	for _, a := range answers {
 		switch {
@@ -103,6 +104,9 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 		releaseAll(ctx, spare)
 	}
 	switch {
+	case got != nil && got.Err() != nil: // another answer took longer
+		startRelease(ctx, []Lease{got})
+		return nil, &Error{Op: "acquire", Backend: p.l.Guarantees().Backend, Name: p.name, Err: errEndedOnTheWay}
 	case got != nil:
 		return got, nil
 	case failed != nil:
@@ -110,6 +114,9 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	}
 	return nil, held
 }
+
+// errEndedOnTheWay doesn't match [ErrLost], because the caller has no lease.
+var errEndedOnTheWay = &verdict.Died{Err: errors.New("the lease on the slot ended before it was handed out")}
 
 func (p *permits) ask(ctx context.Context, slot int, more ...Option) (Lease, error) {
 	opts := append(p.opts[:len(p.opts):len(p.opts)], more...)

@@ -103,7 +103,7 @@ func DoAll(ctx context.Context, l Locker, wants []Want, fn func(context.Context,
 	defer func() {
 		cancel()
 		for _, releaseErr := range leases.release(ctx) {
-			if !errors.Is(err, releaseErr) {
+			if releaseErr != nil && !errors.Is(err, releaseErr) {
 				err = join(err, releaseErr)
 			}
 		}

@@ -2,7 +2,6 @@ package locker
 
 import (
 	"context"
-	"errors"
 )
 
 // acquire returns all leases, in the order in which the caller has named them.
@@ -56,16 +55,18 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 }
 
 // askAll asks for all locks from position first on at the same time, without waiting. It returns
-// the first position whose lock is held, or the number of locks if all are granted. What was
+// the first position whose lock must be waited for, or the number of locks if all are granted. What was
 // granted is in got.
 func (s *several) askAll(ctx context.Context, got []Lease, first int) (held int, err error) {
-	answers := askSideBySide(ctx, len(got)-first, func(i int) (Lease, error) { return s.ask(ctx, first+i, NoWait()) })
+	answers := askSideBySide(ctx, len(got)-first, func(ctx context.Context, i int) (Lease, error) {
+		return s.ask(ctx, first+i, NoWait())
+	})
 	held = len(got)
 	for position := len(got) - 1; position >= first; position-- {
 		got[position] = answers[position-first].lease
 		switch failed := answers[position-first].err; {
 		case failed == nil:
-		case s.noWait, !errors.Is(failed, ErrHeld):
+		case s.noWait, !mayWait(failed):
 			err = failed
 		default:
 			held = position

@@ -65,3 +65,29 @@ func TestAcquireAllInsideOfAcquireAll(t *testing.T) {
 		wantAllFree(t, s, "a", "b")
 	})
 }
+
+// A call that wants a lock that is its caller's own fails at once, whoever has the other locks.
+func TestAcquireAllOfTheCallersOwn(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l, other := openMem(t, s), openMem(t, s)
+		a, err := other.Acquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = locker.Do(t.Context(), l, "b", func(ctx context.Context, _ locker.Lease) error {
+			ctx, cancel := context.WithTimeout(ctx, time.Hour)
+			defer cancel()
+			began := time.Now()
+			_, err := locker.AcquireAll(ctx, l, locker.Names("a", "b")...)
+			wantErr(t, "AcquireAll", err, "b", locker.ErrHeldByCaller)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("AcquireAll has failed after %v, want at once", took)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		release(t, a)
+	})
+}

@@ -7,7 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker/internal/callsite"
 	"github.com/fencedlock/locker/internal/leasectx"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // The parts that AcquireAll and AcquirePermit have in common: both ask for several locks at the
@@ -44,17 +46,18 @@ func ask(acquire func() (Lease, error)) (a answer) {
 	return a
 }
 
-// askSideBySide makes n calls at the same time. If one of them panics, what the others got is
+// askSideBySide makes n calls at the same time, with a context for them. If one of them panics, what the others got is
 // released, and the panic is repeated.
-func askSideBySide(ctx context.Context, n int, acquire func(i int) (Lease, error)) []answer {
+func askSideBySide(ctx context.Context, n int, acquire func(ctx context.Context, i int) (Lease, error)) []answer {
 	answers := make([]answer, n)
 	if n == 1 {
-		answers[0].lease, answers[0].err = acquire(0)
+		answers[0].lease, answers[0].err = acquire(ctx, 0)
 		return answers
 	}
 	var all sync.WaitGroup
+	asked := callsite.Note(ctx)
 	for i := range n {
-		all.Go(func() { answers[i] = ask(func() (Lease, error) { return acquire(i) }) })
+		all.Go(func() { answers[i] = ask(func() (Lease, error) { return acquire(asked, i) }) })
 	}
 	all.Wait()
 	if slices.ContainsFunc(answers, func(a answer) bool { return !a.returned }) {
@@ -81,6 +84,13 @@ func repeatPanics(answers []answer) {
 			panic("locker: a call of Acquire has ended its goroutine")
 		}
 	}
+}
+
+// mayWait reports whether a call that asked without waiting, and failed, may go on by waiting: somebody else
+// has the lock, or it was granted and lost at once.
+func mayWait(err error) bool {
+	_, died := verdict.Find[*verdict.Died](err)
+	return died || errors.Is(err, ErrHeld) && !errors.Is(err, ErrHeldByCaller)
 }
 
 // lostOnTheWay says that a lease ended before the caller had all that it waits for. No caller sees

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 // errRestart says that an acquisition died while it waited, through no fault of the caller: the
@@ -203,9 +204,9 @@ func (w *waiter) restart(why cause) error {
 	case !w.req.NoWait:
 		return &withCause{errRestart, why.err}
 	case why.lost:
-		return errLostAgain
+		return &verdict.Died{Err: errLostAgain}
 	}
-	return why.err
+	return &verdict.Died{Err: why.err}
 }
 
 // requeue is called when the acquisition of w was lost because of cause, and a new one follows.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/verdict"
 )
 
 var errRevoked = errors.New("revoked by an operator")
@@ -208,6 +209,9 @@ func TestNoWaitIsNotTriedAgainAfterALoss(t *testing.T) {
 		_, err := open(t, f).Acquire(t.Context(), "name", locker.NoWait())
 		matches(t, "Acquire", err, errRevoked)
 		matchesNone(t, "Acquire", err, locker.ErrHeld, errService)
+		if _, died := verdict.Find[*verdict.Died](err); !died {
+			t.Errorf("Acquire = %v, want an error that says that another try may succeed", err)
+		}
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/callsite"
 )
 
 // Leak is a lease that is held, or a call of Acquire that waits, for longer than its limit. A call of
@@ -108,7 +109,9 @@ type placeKey struct{ f *leakFinder } // several may be attached
 func (f *leakFinder) Begin(ctx context.Context, _ locker.Request) context.Context {
 	f.begun()
 	p := &place{began: time.Now()}
-	p.n = runtime.Callers(2, p.pcs[:])
+	if p.n = copy(p.pcs[:], callsite.Of(ctx)); p.n == 0 {
+		p.n = runtime.Callers(2, p.pcs[:])
+	}
 	return context.WithValue(ctx, placeKey{f}, p)
 }
 

@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +61,57 @@ func TestLeaksOfPermits(t *testing.T) {
 		for _, lease := range held {
 			if err := lease.Release(t.Context()); err != nil {
 				t.Error(err)
+			}
+		}
+	})
+}
+
+func acquirePermit(t *testing.T, l locker.Locker) locker.Lease {
+	lease, err := locker.AcquirePermit(t.Context(), l, "name", 1)
+	if err != nil {
+		t.Error(err)
+	}
+	return lease
+}
+
+func acquireBoth(t *testing.T, l locker.Locker) {
+	if _, err := locker.AcquireAll(t.Context(), l, locker.Names("name", "other")...); err != nil {
+		t.Error(err)
+	}
+}
+
+// A leak of a permit that was waited for, or of several locks, names the place of the call, which acquires them on
+// other goroutines.
+func TestLeaksAcquiredOnOtherGoroutines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := membackend.New()
+		defer l.Close()
+		var found leaks
+		stop, err := observe.Leaks(l, time.Minute, 0, found.report)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		first := acquirePermit(t, l)
+		go acquirePermit(t, l)
+		time.Sleep(time.Second)
+		if err := first.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Second)
+		acquireBoth(t, l)
+		time.Sleep(2 * time.Minute)
+		list := found.take()
+		if len(list) != 3 {
+			t.Fatalf("the reports are %+v, want three", list)
+		}
+		for _, leak := range list {
+			want := "acquireBoth"
+			if leak.Slot > 0 {
+				want = "acquirePermit"
+			}
+			if len(leak.Where) == 0 || !strings.HasSuffix(leak.Where[0].Function, want) {
+				t.Errorf("the place of %s is %+v, want it to begin with %s", leak, leak.Where, want)
 			}
 		}
 	})

@@ -4,11 +4,13 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/fencedlock/locker/internal/callsite"
 )
 
 // place is where and when a call of Acquire was made.
 type place struct {
-	pcs   [32]uintptr
+	pcs   [callsite.Most]uintptr
 	n     int
 	began time.Time
 }
@@ -25,6 +27,9 @@ func (f *leakFinder) where(id uint64) []runtime.Frame {
 	frames := runtime.CallersFrames(p.pcs[:p.n])
 	for {
 		frame, more := frames.Next()
+		if frame.Function == "runtime.goexit" { // the call was made by a go statement
+			return list
+		}
 		own := strings.HasPrefix(frame.Function, module+".") || strings.HasPrefix(frame.Function, module+"/")
 		if len(list) > 0 || !own || strings.HasSuffix(frame.File, "_test.go") {
 			list = append(list, frame)

@@ -26,6 +26,13 @@ type Loss struct {
 func (l *Loss) Error() string { return l.Err.Error() }
 func (l *Loss) Unwrap() error { return l.Err }
 
+// Died is the error of an acquisition without waiting that was over before its caller had the lease, for a
+// reason that the caller may outlive by asking again.
+type Died struct{ Err error }
+
+func (d *Died) Error() string { return d.Err.Error() }
+func (d *Died) Unwrap() error { return d.Err }
+
 // Find returns the first error of type T in err, in the order of errors.As. It takes no memory, and
 // calls no method As.
 func Find[T error](err error) (found T, ok bool) {
