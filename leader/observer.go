@@ -24,8 +24,8 @@ type Observer interface {
 	Overstaying(t Term)
 }
 
-// maxNotices is how many notices may wait. They are few for each term, so it is reached only by an observer
-// that hangs.
+// maxNotices is how many notices may wait when a term begins. They are few for each term, so it is reached only
+// by an observer that hangs.
 const maxNotices = 1000
 
 // noticesGrace is how long the end of a campaign waits for observers.
@@ -37,7 +37,8 @@ type notices struct {
 	to []Observer
 
 	mu      sync.Mutex
-	pending []func(Observer)
+	pending []func(Observer) // the goroutine hasn't taken them
+	waiting int              // calls that have not returned
 	running bool
 	skip    bool          // the notices of this term are left out
 	idle    chan struct{} // closed when nothing is pending; nil: nobody waits for that
@@ -55,12 +56,13 @@ func (n *notices) put(call func(Observer), first bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if first {
-		n.skip = len(n.pending) >= maxNotices
+		n.skip = n.waiting >= maxNotices
 	}
 	if n.skip {
 		return
 	}
 	n.pending = append(n.pending, call)
+	n.waiting++
 	if !n.running {
 		n.running = true
 		go n.deliver()
@@ -86,6 +88,9 @@ func (n *notices) deliver() {
 			for _, o := range n.to {
 				call(o)
 			}
+			n.mu.Lock()
+			n.waiting--
+			n.mu.Unlock()
 		}
 	}
 }
