@@ -43,7 +43,8 @@
 // The deadline is the earliest moment at which the service could let another holder in, as seen from this
 // process. It is counted from before the last request that the service acknowledged, less an allowance for
 // clocks that run at different speeds. So a holder that is cut off from the service learns that it has lost
-// the lock before anybody else can have it, whatever the network does. The clock is one that goes on while
+// the lock before anybody else can have it, whatever the network does, as long as the service keeps its own
+// promises (Exclusion and Tolerance of [Guarantees]). The clock is one that goes on while
 // the machine sleeps.
 //
 // # When Done closes
@@ -101,7 +102,7 @@ type Locker interface {
 	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. If ctx comes from
 	// the [WithLease] of a lease that this locker has granted on that name, and the lease is still held, the
 	// call fails at once with [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], isn't
-	// checked for leases: such a call may outlive the lease, so it waits.
+	// checked for leases: such a call may outlive the lease, so it waits. Give it a time limit, and it is checked.
 	//
 	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
 	// anything is sent. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was

@@ -77,9 +77,9 @@ func WithTTL(d time.Duration) Option {
 	}
 }
 
-// NoWait makes Acquire return [ErrHeld] at once when another holder has the lock, or, on a backend
-// that keeps an order, when another caller already waits for it. It is an option so that [Do] can
-// take it. For Acquire, [TryAcquire] is the same in one word.
+// NoWait makes Acquire return [ErrHeld] at once when another holder has the lock, or when somebody
+// waits for it: another caller of this locker or, on a backend that keeps an order, any other. It is
+// an option so that [Do] can take it. For Acquire, [TryAcquire] is the same in one word.
 func NoWait() Option { return func(r *Request) { r.NoWait = true } }
 
 // WithoutRenewal leaves the lease to expire after its TTL unless the holder calls Renew. By default leases are

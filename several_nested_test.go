@@ -66,7 +66,7 @@ func TestAcquireAllInsideOfAcquireAll(t *testing.T) {
 	})
 }
 
-// A call that wants a lock that is its caller's own fails at once, whoever has the other locks.
+// A call that wants a lock that is its caller's own fails at once, also while another holder has one of them.
 func TestAcquireAllOfTheCallersOwn(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		l, other := openMem(t, s), openMem(t, s)

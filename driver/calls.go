@@ -159,7 +159,10 @@ func (e *engine) callOnce(ctx context.Context, call func(ctx context.Context) er
 	// A connection has the deadline of the context, and may notice it a moment earlier. A context
 	// of the caller's own kind may have a deadline without ever being done.
 	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) && ctx.Done() != nil {
-		<-ctx.Done()
+		select {
+		case <-ctx.Done():
+		case <-time.After(closeGrace):
+		}
 	}
 	if over := ContextError(ctx); over != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, over)

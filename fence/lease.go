@@ -31,7 +31,8 @@ var (
 // this:
 //
 //  1. the lease whose Name is resource. A permit ([locker.AcquirePermit]) is the lease for its name
-//     with its slot, such as worker/3;
+//     with its slot, such as worker/3. A resource that is called otherwise must have the slot in its
+//     name too, because the tokens of two slots don't compare;
 //  2. where there is no such lease, the lease of ctx, if it is the only one. But a permit is taken
 //     neither for its name without a slot, which others have permits of, nor for another slot;
 //  3. otherwise the error matches [ErrAmbiguousLease]. It does too when several leases have the
@@ -63,7 +64,7 @@ func leaseFor(ctx context.Context, resource string) (locker.Lease, error) {
 	case len(named) > 0 && same(named):
 		return named[0], nil
 	case len(named) > 0:
-		return nil, fmt.Errorf("%w called %q, of different lockers; claim with the token of the right one", ErrAmbiguousLease, resource)
+		return nil, fmt.Errorf("%w called %q, of different lockers, or of one that has ended; claim with the token of the right one", ErrAmbiguousLease, resource)
 	case same(all) && !isOfOthers(all[0], resource):
 		return all[0], nil
 	case same(all):

@@ -8,7 +8,8 @@
 // lost, when the leader resigns, or when its function returns.
 //
 //   - The context of the leader's function ends with the term, before anybody else can be elected,
-//     whatever the network does. It follows the deadline of the lease.
+//     whatever the network does, as far as the backend's exclusion goes ([locker.Guarantees]). It
+//     follows the deadline of the lease.
 //   - Terms are numbered by fencing tokens, so a storage can refuse the writes of an earlier leader.
 //     That is what protects data if a leader was paused and goes on as if nothing had happened.
 //   - The lock is given back, and the next term begins in this process, only when the function has
