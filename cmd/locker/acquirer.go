@@ -143,16 +143,6 @@ func (a *acquirer) obtain() (locker.Locker, locker.Lease, error) {
 	return l, lease, nil
 }
 
-// close closes what obtain has returned. l is nil if nothing was opened.
-func (a *acquirer) close(l locker.Locker) {
-	if l != nil {
-		if err := l.Close(); err != nil {
-			flush(sayAside(a.stderr, err.Error()))
-		}
-	}
-	a.tty.close()
-}
-
 // acquire waits for the lock, unless a locker run around this one has it, or those around it have all
 // permits. They may have lost it, so this one tries once.
 func (a *acquirer) acquire(ctx context.Context, l locker.Locker) (locker.Lease, error) {

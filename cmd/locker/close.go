@@ -1,48 +1,69 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
 )
 
-// close closes l, which gives the lock back. With --at-least that takes until the time is over, unless a
-// signal ends this program before: then the lock is left to its TTL or, on files, to the end of the process.
+// impatience is how long a Close must have lasted before a signal ends the wait for it. As a rule it takes
+// milliseconds, and a second Ctrl-C must not leave a lock to its TTL for that.
+const impatience = time.Second
+
+// close closes what obtain has returned, which gives the lock back. l is nil if nothing was opened.
 //
-// l is nil if nothing was opened.
-func (r *runner) close(l locker.Locker) {
-	defer r.tty.close()
+// A signal that ends this program ends the wait for Close, at once while the lock is only kept for its minimum
+// hold, and otherwise when it has lasted for a while: a service that doesn't answer makes it last for 10 s and
+// more. The lock is left to its TTL then or, on files, to the end of the process. notice is printed if Close
+// keeps the lock; "" prints nothing.
+func (a *acquirer) close(l locker.Locker, notice string) {
+	defer a.tty.close()
 	if l == nil {
 		return
 	}
+	began := time.Now()
 	closed := make(chan error, 1)
 	go func() { closed <- l.Close() }()
-	var notice <-chan time.Time
-	if r.atLeast > 0 && !r.quiet {
-		notice = time.After(noticeAfter)
+	var announce, enough <-chan time.Time
+	if notice != "" {
+		announce = time.After(noticeAfter)
 	}
+	var sig os.Signal
 	for {
 		select {
 		case err := <-closed:
 			if err != nil {
-				flush(sayAside(r.stderr, err.Error()))
+				flush(sayAside(a.stderr, err.Error()))
 			}
 			return
-		case <-notice:
-			if !keeps(l) {
-				continue
+		case <-announce:
+			if keeps(l) {
+				sayAside(a.stderr, notice)
 			}
-			sayAside(r.stderr, fmt.Sprintf("CMD has ended; keeping %s until it was held for %v", r.name, r.atLeast))
-		case sig := <-r.signals:
-			if keeps(l) && slices.Contains(endingSignals, sig) {
-				if !r.quiet {
-					flush(sayAside(r.stderr, fmt.Sprintf("no longer keeping %s: %v", r.name, sig)))
-				}
+		case sig = <-a.signals:
+			switch {
+			case !slices.Contains(endingSignals, sig):
+			case keeps(l):
+				a.leave(fmt.Sprintf("no longer keeping %s: %v", a.name, sig))
 				return
+			case enough == nil:
+				enough = time.After(time.Until(began.Add(impatience)))
 			}
+		case <-enough:
+			a.leave(fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", a.name, sig))
+			return
 		}
+	}
+}
+
+// leave says why the lock is left to its TTL.
+func (a *acquirer) leave(message string) {
+	if !a.quiet {
+		flush(sayAside(a.stderr, message))
 	}
 }
 
@@ -50,4 +71,19 @@ func (r *runner) close(l locker.Locker) {
 func keeps(l locker.Locker) bool {
 	stats, _ := locker.StatsOf(l)
 	return stats.Kept > 0
+}
+
+// close gives the lock back. err is the outcome of CMD. If CMD could not be started, that is printed before
+// the wait for --at-least.
+func (r *runner) close(l locker.Locker, err error) {
+	what, notice := "CMD has ended", ""
+	var failed *exitError
+	if errors.As(err, &failed) && failed.code == exitNotStarted && failed.err != nil {
+		flush(sayAside(r.stderr, failed.err.Error()))
+		failed.err, what = nil, "CMD was not started"
+	}
+	if r.atLeast > 0 && !r.quiet {
+		notice = fmt.Sprintf("%s; keeping %s until it was held for %v", what, r.name, r.atLeast)
+	}
+	r.acquirer.close(l, notice)
 }

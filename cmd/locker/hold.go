@@ -95,7 +95,7 @@ func (k *keeper) run() error {
 	k.dialog = dialog.Start(k.name, k.in, k.out)
 	k.gone = untilGone(ctx, k.dialog.Ended())
 	l, lease, err := k.obtain()
-	defer k.close(l)
+	defer k.close(l, "")
 	if err != nil {
 		return err
 	}

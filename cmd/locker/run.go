@@ -134,7 +134,7 @@ func (r *runner) run() (err error) {
 	}
 	surviveBrokenPipe()
 	l, lease, err := r.obtain()
-	defer r.close(l)
+	defer func() { r.close(l, err) }()
 	if err != nil {
 		return err
 	}
