@@ -77,6 +77,7 @@ package etcdbackend
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -113,7 +114,7 @@ func newConfig(opts []Option) config {
 // WithPrefix sets what the keys of the locks begin with; without it, "locker/". Every Locker that
 // shares these locks must use the same prefix. No prefix may begin with another one that is in use:
 // the name "locks" below "billing/" and a Locker with the prefix "billing/locks/" would use the
-// same keys.
+// same keys. An empty prefix, or one with control characters, is refused.
 func WithPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
 // WithDefaultTTL sets the TTL of leases that don't ask for one; without it, it is 30 s. It is
@@ -130,7 +131,10 @@ func New(ctx context.Context, client *clientv3.Client, opts ...Option) (locker.L
 }
 
 func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClient func() error) (locker.Locker, error) {
-	if err := etcdconn.Join(kit.CheckPrefix(c.prefix), ttls.Check(c.ttl)); err != nil {
+	if client == nil {
+		return nil, fmt.Errorf("%w: client: want one, for example of clientv3.New", locker.ErrOption)
+	}
+	if err := c.check(); err != nil {
 		return nil, err
 	}
 	d := newDriver(client, c)
@@ -144,6 +148,14 @@ func newLocker(ctx context.Context, client *clientv3.Client, c config, closeClie
 	// ObeysContext isn't declared: Acquire waits for the outcome of a request that was sent, for an
 	// attempt's time after its context has ended.
 	return driver.New(d, driver.Config{TTL: c.ttl, Features: locker.FeatureTTL | locker.FeatureSlots}), nil
+}
+
+// check refuses what can't work with any cluster.
+func (c config) check() error {
+	if c.prefix == "" { // all keys of the cluster would be keys of locks
+		return fmt.Errorf("%w: prefix: want at least one character, for example %q", locker.ErrOption, defaultPrefix)
+	}
+	return etcdconn.Join(kit.CheckPrefix(c.prefix), ttls.Check(c.ttl))
 }
 
 // Guarantees is what a Locker of an etcd cluster of three members or more promises. With fewer

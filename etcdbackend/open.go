@@ -110,7 +110,7 @@ func parse(u *url.URL) (target, error) {
 	if err != nil {
 		return t, fmt.Errorf("%w: URL: %w", locker.ErrOption, err)
 	}
-	return t, nil
+	return t, t.check() // before the client logs in
 }
 
 // complete adds what is not in parameters.

@@ -101,6 +101,7 @@ func TestURLRefused(t *testing.T) {
 		"etcd://h?ttl=1s":                   "want 2s to 5m0s",
 		"etcd://h?ttl=301s":                 "want 2s to 5m0s",
 		"etcd://h?prefix=x%0A":              "control character",
+		"etcd://joe:pass@h?prefix=":         "at least one character",
 		"etcd://h?prefix=x&prefix=y":        `"prefix"`,
 		"etcd://h?lease_per_lock=true":      `"lease_per_lock"`,
 		"etcd://h?TTL=3s":                   `"TTL"`,
@@ -119,6 +120,18 @@ func TestURLRefused(t *testing.T) {
 		}
 		if err != nil && strings.Contains(err.Error(), "sesame") && !strings.Contains(raw, "ca_file") {
 			t.Errorf("%s: the error shows what may be secret: %v", raw, err)
+		}
+	}
+}
+
+func TestNewRefused(t *testing.T) {
+	client := &clientv3.Client{} // it has no connection, and would panic if it was used
+	for says, open := range map[string]func() (locker.Locker, error){
+		"client":                 func() (locker.Locker, error) { return etcdbackend.New(t.Context(), nil) },
+		"at least one character": func() (locker.Locker, error) { return etcdbackend.New(t.Context(), client, etcdbackend.WithPrefix("")) },
+	} {
+		if _, err := open(); !errors.Is(err, locker.ErrOption) || !strings.Contains(err.Error(), says) {
+			t.Errorf("New = %v, want ErrOption that speaks of %s", err, says)
 		}
 	}
 }

@@ -180,7 +180,7 @@ func checksOf(locks []*lock) (cmps []clientv3.Cmp, reads []clientv3.Op) {
 }
 
 // isAsKnown holds if nobody has deleted the key, marked it or moved it since it was seen. No two
-// writes of a cluster have the same revision.
+// Txns of a cluster have the same revision, and none writes a key twice.
 func (l *lock) isAsKnown() clientv3.Cmp {
 	l.mu.Lock()
 	defer l.mu.Unlock()
