@@ -49,6 +49,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
+	case sql == "-- ping": // by pgx, before it hands a stream over, when its reader hasn't stopped yet
+		return nil
 	case sql == "show transaction_read_only": // by pgx
 		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_catalog.pg_backend_pid()":
