@@ -66,6 +66,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		c.lazy = strings.Contains(sql, "set_config('synchronous_commit', 'off', false)")
 		return [][]string{{"", c.ttl, cmp.Or(c.tcp, "0"), yes(f.local)}}
+	case strings.HasPrefix(sql, "SELECT o.sequence") && f.missing != nil:
+		return [][]string{{"f"}}
+	case strings.HasPrefix(sql, "SELECT (SELECT CASE WHEN has_sequence_privilege("):
+		return [][]string{f.missing}
+	case strings.HasPrefix(sql, "SELECT pg_advisory_xact_lock(") && strings.Contains(sql, "CREATE TABLE"):
+		f.missing = nil
+		return [][]string{{""}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):

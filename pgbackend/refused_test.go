@@ -62,6 +62,37 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
+// A table of the epoch that is missing is made again only where no tokens were given out: they would
+// fall. missing is whether there are the schema, the table of the epoch and the table of leases.
+func TestEpochThatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		last    string // value of the sequence: "" without one, "?" to a role that may not know
+		missing []string
+		says    string
+	}{
+		"all":                                {"", []string{"f", "f", "f"}, ""},
+		"all but the schema":                 {"", []string{"t", "f", "f"}, ""},
+		"the table, before any token":        {"0", []string{"t", "f", "t"}, ""},
+		"the sequence":                       {"", []string{"t", "t", "t"}, ""},
+		"the table, after a token":           {"1", []string{"t", "f", "t"}, "Raising the epoch"},
+		"the tables, after many tokens":      {"65536", []string{"t", "f", "f"}, `"locker".locker_token is at 65536`},
+		"the table, and permissions as well": {"?", []string{"t", "f", "t"}, "USAGE on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.change(func(f *fake) { f.missing = append([]string{c.last}, c.missing...) })
+			if c.says == "" {
+				open(t, f)
+			} else {
+				refused(t, f, nil, c.says)
+			}
+			if n := f.statements("CREATE TABLE"); (n == 1) != (c.says == "") {
+				t.Errorf("tables were made %d times", n)
+			}
+		})
+	}
+}
+
 func TestPoolerIsRefused(t *testing.T) {
 	f := newFake(t)
 	f.change(func(f *fake) {
