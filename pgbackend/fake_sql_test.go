@@ -49,6 +49,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
+	case strings.HasPrefix(sql, "SET synchronous_commit = "):
+		return nil
 	case sql == "-- ping": // by pgx, before it hands a stream over, when its reader hasn't stopped yet
 		return nil
 	case sql == "show transaction_read_only": // by pgx
@@ -83,7 +85,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		f.changeLeases(c, sql)
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
+		return [][]string{{"70", "5", "900", strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark

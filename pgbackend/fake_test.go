@@ -33,6 +33,7 @@ type fake struct {
 	seq        int
 	reached    int
 	raised     int                           // by how much the epoch was raised
+	promoted   int                           // how many promotions the row of the epoch doesn't know of
 	local      bool                          // it says that clients are on its machine
 	noTCP      bool                          // it has no tcp_user_timeout
 	greeting   *pgproto3.ErrorResponse       // to each client

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -91,6 +92,23 @@ func TestEpochThatIsMissing(t *testing.T) {
 			}
 		})
 	}
+}
+
+// After a failover the new epoch is written on a synchronous standby as well. If none answers, the
+// error says what is waited for.
+func TestEpochThatNoStandbyHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		f.change(func(f *fake) { f.promoted = 1 })
+		f.silentAbout(".locker_epoch SET epoch = 2, ")
+		began := time.Now()
+		if _, err := pgbackend.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "synchronous_standby_names") {
+			t.Errorf("New = %v, want an error that names synchronous_standby_names", err)
+		}
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("New took %v, want 10 s at most", took)
+		}
+	})
 }
 
 func TestPoolerIsRefused(t *testing.T) {
