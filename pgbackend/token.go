@@ -37,7 +37,7 @@ import (
 //   - The data files were restored from a copy, or pg_resetwal has thrown the end of the log away.
 //   - A standby was made a primary without a promotion (its standby.signal was deleted), or a base
 //     backup or a copy of the disk was started without recovery.signal: no new timeline begins. If
-//     the last write of the row is there tokens rise all the same, as after a crash (sequence.go).
+//     the last write of the row is there, tokens rise all the same, as after a crash (sequence.go).
 //   - The same dump is restored for the second time, or another restore came after the dump was
 //     made.
 //   - There were promotions on a server since its dump was made, and the dump is restored
