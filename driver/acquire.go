@@ -135,6 +135,12 @@ func (e *engine) heldByCaller(ctx context.Context, wanted subject) bool {
 	return false
 }
 
+// HeldByCaller reports whether ctx comes from the context of a lease on name. A backend that also
+// gives locks out by other calls than Acquire finds this method in what New has returned.
+func (e *engine) HeldByCaller(ctx context.Context, name string) bool {
+	return e.heldByCaller(ctx, subject{name: name})
+}
+
 // giveUp is called when the caller leaves without an outcome. reason is nil when the caller's
 // context is over. An outcome that has come at the same time is not thrown away.
 func (w *waiter) giveUp(reason error) (*lease, error) {

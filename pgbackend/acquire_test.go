@@ -60,6 +60,53 @@ func TestWaitGoesOnWhenItsGrantIsLost(t *testing.T) {
 	}
 }
 
+// A waiter that the server ends because of a deadlock of others waits again. What the statement may
+// have taken by then is given back: an error doesn't free locks of a session.
+func TestWaitGoesOnAfterADeadlock(t *testing.T) {
+	for _, is := range []string{"40P01 deadlock detected", "executed, then 40P01 deadlock detected"} {
+		synctest.Test(t, func(t *testing.T) {
+			const deadlocks = 3
+			f, config := piped(t)
+			l, err := pgbackend.New(t.Context(), config, pgbackend.WithDefaultTTL(time.Second))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.somebodyHas("a")
+			waits := 0
+			f.change(func(f *fake) {
+				f.before = func(sql string) string {
+					if !fakeWait.MatchString(sql) {
+						return ""
+					}
+					if waits++; waits > deadlocks {
+						return ""
+					}
+					return is
+				}
+			})
+			began := time.Now()
+			lease, err := l.Acquire(t.Context(), "a")
+			if err != nil {
+				t.Fatalf("Acquire after %d times %q = %v, want a lease", waits, is, err)
+			}
+			if waits < 1 {
+				t.Error("it has not waited: this test proves nothing")
+			}
+			if took := time.Since(began); took < time.Duration(waits-1)*time.Millisecond {
+				t.Errorf("it has waited %d times in %v, want pauses", waits, took)
+			}
+			if err := lease.Release(t.Context()); err != nil {
+				t.Errorf("Release = %v, want nil", err)
+			}
+			time.Sleep(time.Second)
+			f.isFree(t)
+			if err := l.Close(); err != nil {
+				t.Errorf("Close = %v, want nil", err)
+			}
+		})
+	}
+}
+
 // A server that says nothing when it is asked for room holds up the opening for its time limit, and
 // nobody else.
 func TestSilentLookAtTheLockTable(t *testing.T) {

@@ -152,13 +152,23 @@ func (c *conn) endIfSilent(r *pgsession.Call, err error) (*pgsession.Call, error
 // admit makes a token of a value that the sequence has given on this connection.
 func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (locker.Token, error) {
 	token, err := c.tokens.admit(ctx, floor, value)
-	if errors.Is(err, errOldEpoch) && c.leases.Load() == 0 {
-		c.End(errOldEpoch) // the next connection reads the epoch again
-	}
-	if err == nil {
+	switch {
+	case err == nil:
 		c.d.largest.saw(token)
+	case errors.Is(err, errOldEpoch):
+		c.giveUp(errOldEpoch) // the next connection reads the epoch again
 	}
 	return token, err
+}
+
+// giveUp has what is to come go to another connection: the cause is no loss of the leases on this
+// one.
+func (c *conn) giveUp(cause error) {
+	if c.leases.Load() == 0 {
+		c.End(cause)
+	} else {
+		c.resign()
+	}
 }
 
 // confirm asks whether the session is still the one that it was, for the price of a round trip. The

@@ -1,11 +1,14 @@
 package pgbackend_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/fencedlock/locker"
@@ -131,7 +134,12 @@ func TestCollision(t *testing.T) {
 	if err := lease.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.TryAcquire(t.Context(), l, "b"); err != nil {
+	// The acquisition that was refused is removed in the background, and uses the name until then.
+	_, err = locker.TryAcquire(t.Context(), l, "b")
+	for end := time.Now().Add(10 * time.Second); errors.Is(err, pgbackend.ErrCollision) && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		_, err = locker.TryAcquire(t.Context(), l, "b")
+	}
+	if err != nil {
 		t.Errorf("TryAcquire when the other is released = %v, want a lease", err)
 	}
 }
@@ -199,6 +207,31 @@ func TestLockTxName(t *testing.T) {
 	}
 	if _, err := l.TryLockTx(t.Context(), nil, ""); !errors.Is(err, locker.ErrName) {
 		t.Errorf("TryLockTx without a name = %v, want ErrName", err)
+	}
+}
+
+// A transaction whose caller has a lease on the lock would wait for its caller.
+func TestLockTxOfOwnLock(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	err := locker.Do(t.Context(), l, "a", func(ctx context.Context, _ locker.Lease) error {
+		for what, lock := range map[string]func(ctx context.Context, tx pgx.Tx, name string) (locker.Token, error){"LockTx": l.LockTx, "TryLockTx": l.TryLockTx} {
+			tx := &answeringTx{answers: slices.Repeat([]string{"granted"}, 3)}
+			var named *locker.Error
+			if _, err := lock(ctx, tx, "a"); !errors.Is(err, locker.ErrHeldByCaller) || !errors.As(err, &named) || named.Name != "a" || len(tx.answers) != 3 {
+				t.Errorf("%s with the lease's context = %v, and %d requests, want ErrHeldByCaller without one", what, err, 3-len(tx.answers))
+			}
+			if _, err := lock(ctx, tx, "b"); err != nil {
+				t.Errorf("%s of another lock = %v, want a token", what, err)
+			}
+			if _, err := lock(context.WithoutCancel(ctx), tx, "a"); err != nil { // the fake transaction grants whatever it is asked for
+				t.Errorf("%s with a detached context = %v, want a token", what, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/pgsession"
 )
 
@@ -85,7 +86,11 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 				t.schema.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
 			"SET synchronous_commit = local",
 		} {
-			if _, err := t.exec(ctx, sql); err != nil {
+			_, err := t.exec(ctx, sql)
+			if errors.Is(err, kit.ErrNoAnswer) {
+				err = fmt.Errorf("the epoch of the fencing tokens is not written yet (if synchronous_standby_names is set, a standby must answer): %w", err)
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -45,5 +45,6 @@ const (
 	codeNoMemory        = "53200"
 	codeCancelled       = "57014"
 	codeLockWait        = "55P03"
+	codeDeadlock        = "40P01"
 	codeInternal        = "XX000" // "could not open relation with OID"
 )

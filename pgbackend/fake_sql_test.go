@@ -49,6 +49,10 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	switch {
 	case strings.HasPrefix(sql, "SELECT pg_catalog.pg_backend_pid(), pg_catalog.pg_is_in_recovery("):
 		return [][]string{{pid, yes(f.standby), strconv.Itoa(f.version), map[bool]string{true: "on", false: "off"}[f.readOnly], "100", strconv.Itoa(f.locksPerTx), "0"}}
+	case strings.HasPrefix(sql, "SET synchronous_commit = "):
+		return nil
+	case sql == "-- ping": // by pgx, before it hands a stream over, when its reader hasn't stopped yet
+		return nil
 	case sql == "show transaction_read_only": // by pgx
 		return [][]string{{map[bool]string{true: "on", false: "off"}[f.readOnly || f.standby]}}
 	case sql == "SELECT pg_backend_pid()", sql == "BEGIN; SELECT pg_catalog.pg_backend_pid()":
@@ -64,6 +68,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT set_config('lock_timeout'"):
 		c.lazy = strings.Contains(sql, "set_config('synchronous_commit', 'off', false)")
 		return [][]string{{"", c.ttl, cmp.Or(c.tcp, "0"), yes(f.local)}}
+	case strings.HasPrefix(sql, "SELECT o.sequence") && f.missing != nil:
+		return [][]string{{"f"}}
+	case strings.HasPrefix(sql, "SELECT (SELECT CASE WHEN has_sequence_privilege("):
+		return [][]string{f.missing}
+	case strings.HasPrefix(sql, "SELECT pg_advisory_xact_lock(") && strings.Contains(sql, "CREATE TABLE"):
+		f.missing = nil
+		return [][]string{{""}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):
@@ -74,7 +85,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		f.changeLeases(c, sql)
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", "1", "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
+		return [][]string{{"70", "5", "900", strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark

@@ -87,8 +87,8 @@ func withoutURL(err error) string {
 }
 
 func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker, error) {
-	if config == nil || config.ConnConfig == nil {
-		return nil, kit.OpenError(backend, fmt.Errorf("%w: config: want one with a ConnConfig, for example of pgxpool.ParseConfig", locker.ErrOption))
+	if err := checkConfig(config); err != nil {
+		return nil, kit.OpenError(backend, err)
 	}
 	if err := cmp.Or(kit.CheckPrefix(o.prefix), checkSchema(o.schema), ttls.Check(o.ttl), checkWaiters(o.waiters)); err != nil {
 		return nil, kit.OpenError(backend, err)
@@ -99,6 +99,17 @@ func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker,
 		return nil, kit.OpenError(backend, err)
 	}
 	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true}), d}, nil
+}
+
+// checkConfig refuses a configuration with which pgx would panic.
+func checkConfig(config *pgxpool.Config) error {
+	switch {
+	case config == nil || config.ConnConfig == nil:
+		return fmt.Errorf("%w: config: want one with a ConnConfig, for example of pgxpool.ParseConfig", locker.ErrOption)
+	case config.ConnConfig.BuildFrontend == nil: // which ParseConfig sets, and pgx calls; what it checks isn't exported
+		return fmt.Errorf("%w: config: the ConnConfig was not made by pgx.ParseConfig or pgxpool.ParseConfig", locker.ErrOption)
+	}
+	return nil
 }
 
 func checkWaiters(n int) error {

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/pgbackend"
 )
@@ -141,6 +145,19 @@ func TestURLRefused(t *testing.T) {
 		}
 		if strings.Contains(text, "sesame") {
 			t.Errorf("%s: the error shows a secret: %v", raw, err)
+		}
+	}
+}
+
+// A configuration with which pgx would panic is refused before anything is sent.
+func TestConfigRefused(t *testing.T) {
+	for what, config := range map[string]*pgxpool.Config{
+		"none":                      nil,
+		"one without ConnConfig":    {},
+		"a ConnConfig made by hand": {ConnConfig: &pgx.ConnConfig{Config: pgconn.Config{Host: "127.0.0.1", Port: 1, User: "joe"}}},
+	} {
+		if l, err := pgbackend.New(t.Context(), config); !errors.Is(err, locker.ErrOption) || l != nil {
+			t.Errorf("New with %s = %v, %v, want ErrOption", what, l, err)
 		}
 	}
 }

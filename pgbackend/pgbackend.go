@@ -144,7 +144,8 @@ type Locker struct {
 func (l *Locker) Unwrap() locker.Locker { return l.Locker }
 
 // New makes a Locker with connections of its own. It makes them as a pool with this configuration
-// would, from ConnConfig, BeforeConnect and AfterConnect; it uses no other fields. It connects, and
+// would, from ConnConfig, BeforeConnect and AfterConnect; it uses no other fields. ConnConfig must be
+// made by ParseConfig of pgx or pgxpool, as pgx demands, and may be changed then. New connects, and
 // asks the server whether it fits (see the package comment), for up to 10 s.
 //
 // ctx covers the opening alone, not the Locker's life.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -60,6 +61,54 @@ func TestProtocols(t *testing.T) {
 	if _, err := locker.TryAcquire(t.Context(), l, "a", locker.WithTTL(time.Second)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("TryAcquire on a new connection to a schema of protocol 3 = %v, want ErrUnsupported", err)
 	}
+}
+
+// A table of the epoch that is missing is made again only where no tokens were given out: they would
+// fall. missing is whether there are the schema, the table of the epoch and the table of leases.
+func TestEpochThatIsMissing(t *testing.T) {
+	for name, c := range map[string]struct {
+		last    string // value of the sequence: "" without one, "?" to a role that may not know
+		missing []string
+		says    string
+	}{
+		"all":                                {"", []string{"f", "f", "f"}, ""},
+		"all but the schema":                 {"", []string{"t", "f", "f"}, ""},
+		"the table, before any token":        {"0", []string{"t", "f", "t"}, ""},
+		"the sequence":                       {"", []string{"t", "t", "t"}, ""},
+		"the table, after a token":           {"1", []string{"t", "f", "t"}, "Raising the epoch"},
+		"the tables, after many tokens":      {"65536", []string{"t", "f", "f"}, `"locker".locker_token is at 65536`},
+		"the table, and permissions as well": {"?", []string{"t", "f", "t"}, "USAGE on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			f.change(func(f *fake) { f.missing = append([]string{c.last}, c.missing...) })
+			if c.says == "" {
+				open(t, f)
+			} else {
+				refused(t, f, nil, c.says)
+			}
+			if n := f.statements("CREATE TABLE"); (n == 1) != (c.says == "") {
+				t.Errorf("tables were made %d times", n)
+			}
+		})
+	}
+}
+
+// After a failover the new epoch is written on a synchronous standby as well. If none answers, the
+// error says what is waited for.
+func TestEpochThatNoStandbyHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		f.change(func(f *fake) { f.promoted = 1 })
+		f.silentAbout(".locker_epoch SET epoch = 2, ")
+		began := time.Now()
+		if _, err := pgbackend.New(t.Context(), config); err == nil || !strings.Contains(err.Error(), "synchronous_standby_names") {
+			t.Errorf("New = %v, want an error that names synchronous_standby_names", err)
+		}
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("New took %v, want 10 s at most", took)
+		}
+	})
 }
 
 func TestPoolerIsRefused(t *testing.T) {

@@ -59,18 +59,44 @@ func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTabl
 // waiting, also when it adds nothing.
 func (s schema) missing(ctx context.Context, session *pgsession.Session) (string, error) {
 	sql := Migration(string(s))
-	r, err := session.Exec(ctx, "SELECT to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL")
-	if err == nil && r.Bool(0, 0) {
+	r, err := session.Exec(ctx, "SELECT "+s.givenOut()+", to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL")
+	if err != nil {
+		return "", err
+	}
+	if r.Bool(0, 1) {
 		sql = strings.Replace(sql, "CREATE SCHEMA IF NOT EXISTS "+s.quoted()+";", "", 1)
 	}
-	if err == nil && r.Bool(0, 1) {
+	if r.Bool(0, 2) {
 		sql = strings.Replace(sql, "ALTER TABLE "+s.table()+" ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;", "", 1)
 		sql = strings.Replace(sql, "(protocol) VALUES (2)", "DEFAULT VALUES", 1) // the table may be an old one
+	} else if err := s.checkGivenOut(r.Value(0, 0)); err != nil {
+		return "", err
 	}
-	if err == nil && r.Bool(0, 2) { // an index needs the table's owner as well
+	if r.Bool(0, 3) { // an index needs the table's owner as well
 		sql = strings.Replace(sql, "CREATE INDEX IF NOT EXISTS locker_lease_broken ON "+s.leases()+" (presence) WHERE breach IS NOT NULL;", "", 1)
 	}
-	return sql, err
+	return sql, nil
+}
+
+// givenOut is SQL: the last value that the sequence has given out, 0 if there was none, "?" if this
+// role may not know; NULL if there is no sequence. It comes before a look for the table: another
+// client makes both in one transaction, and takes values only then.
+func (s schema) givenOut() string {
+	return "(SELECT CASE WHEN has_sequence_privilege(seqrelid, 'USAGE, SELECT')" + // one of them
+		" THEN coalesce(pg_sequence_last_value(seqrelid), 0)::text ELSE '?' END FROM pg_sequence WHERE seqrelid = to_regclass(" + pgsession.Literal(s.sequence()) + "))"
+}
+
+// checkGivenOut refuses a sequence that has given values out, and whose table of the epoch is
+// missing: a new one would begin with an early epoch, and tokens would fall.
+func (s schema) checkGivenOut(last string) error {
+	switch last {
+	case "", "0":
+		return nil
+	case "?":
+		return fmt.Errorf("%s is missing, and so is a permission, to see whether tokens were given out: USAGE on %s, which pgbackend.Migration ends with", s.table(), s.sequence())
+	}
+	return fmt.Errorf("%s is missing, and tokens were given out (%s is at %s): a new table would let tokens fall; "+
+		"restore it, or make it with a higher epoch (docs/postgres.md, \"Raising the epoch\")", s.table(), s.sequence(), last)
 }
 
 // check refuses a sequence whose values don't rise from one to the next, or not over a crash, and

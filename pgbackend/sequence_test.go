@@ -3,6 +3,7 @@ package pgbackend_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -108,4 +109,78 @@ func TestConnectionOfAnEpochThatIsOver(t *testing.T) {
 	if token := txToken(t, l); token <= lease.Token() {
 		t.Errorf("token %v after %v, want a larger one", token, lease.Token())
 	}
+}
+
+// The same with a lease on that connection: the lease goes on there, and what is to come gets
+// another connection.
+func TestEpochThatIsOverUnderALease(t *testing.T) {
+	for how, take := range map[string]func(l *pgbackend.Locker) (locker.Token, error){
+		"a lease": func(l *pgbackend.Locker) (locker.Token, error) {
+			lease, err := locker.TryAcquire(t.Context(), l, "c")
+			if err != nil {
+				return 0, err
+			}
+			return lease.Token(), nil
+		},
+		"a transaction": func(l *pgbackend.Locker) (locker.Token, error) {
+			return l.LockTx(t.Context(), &answeringTx{answers: []string{"granted"}}, "c")
+		},
+	} {
+		f := newFake(t)
+		l := open(t, f)
+		old, err := locker.TryAcquire(t.Context(), l, "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.change(func(f *fake) { f.raised++ })
+		seen, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second)) // on another connection
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(f.connections())
+		if token, err := take(l); err != nil || token <= seen.Token() {
+			t.Errorf("%s after token %v: token %v, %v, want a larger one", how, seen.Token(), token, err)
+		}
+		if n := len(f.connections()); n != before+1 {
+			t.Errorf("%s: %d connections, and there were %d, want one more", how, n, before)
+		}
+		if err := old.Renew(t.Context()); err != nil {
+			t.Errorf("%s: the lease from before: %v, want nil", how, err)
+		}
+	}
+}
+
+// Nor does the lease of a waiter whose connection is of the next epoch move to the one from before:
+// it moves to a new one.
+func TestMoveToAnotherEpoch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config, pgbackend.WithDefaultTTL(ttl))
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := locker.TryAcquire(t.Context(), l, "b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared := f.connections()
+		f.change(func(f *fake) { f.raised++ })
+		f.somebodyHas("a")
+		lease, err := l.Acquire(t.Context(), "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * ttl)
+		f.change(func(f *fake) {
+			if has := f.locks[keyOfA]; has == nil || has == f.waited || shared[has] {
+				t.Errorf("the lease has not moved to another connection than those from before")
+			}
+		})
+		for _, err := range []error{old.Err(), lease.Err(), l.Close()} {
+			if err != nil {
+				t.Errorf("%v, want nil", err)
+			}
+		}
+	})
 }

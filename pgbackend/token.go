@@ -34,12 +34,17 @@ import (
 //
 // These are not detected, because the row doesn't show them:
 //
-//   - The data files were restored from a copy.
+//   - The data files were restored from a copy, or pg_resetwal has thrown the end of the log away.
+//   - A standby was made a primary without a promotion (its standby.signal was deleted), or a base
+//     backup or a copy of the disk was started without recovery.signal: no new timeline begins. If
+//     the last write of the row is there, tokens rise all the same, as after a crash (sequence.go).
 //   - The same dump is restored for the second time, or another restore came after the dump was
 //     made.
 //   - There were promotions on a server since its dump was made, and the dump is restored
 //     elsewhere.
-//   - A replica that takes over lags behind one of these events.
+//   - A replica that takes over lags behind one of these events, behind a restore or an upgrade, or
+//     behind an epoch that was raised by hand: its promotion raises the epoch to the same number.
+//   - The database was moved by logical replication, and the row was not.
 //   - A replica takes over from a timeline that another replica has already left, and never
 //     followed that one.
 //

@@ -41,7 +41,12 @@ import (
 // The lock has no TTL. A holder that is stopped or cut off in its transaction excludes all others
 // until the server ends its session, which may take hours, or never happen. Bound that in the
 // transaction by idle_in_transaction_session_timeout and tcp_user_timeout (SET LOCAL), or by
-// transaction_timeout, which Postgres has since 17.
+// transaction_timeout, which Postgres has since 17. PREPARE TRANSACTION keeps the lock, also over
+// restarts of the server, until COMMIT PREPARED or ROLLBACK PREPARED.
+//
+// It is not reentrant either: if ctx comes from the lease of this very lock ([locker.Do],
+// [locker.WithLease]), the transaction would wait for its own caller, and the error matches
+// [locker.ErrHeldByCaller].
 //
 // A wait that ran out of time matches [locker.ErrHeld] and [context.DeadlineExceeded], a bad name
 // [locker.ErrName], and a closed Locker [locker.ErrClosed]. The error is a [*locker.Error].
@@ -57,6 +62,9 @@ func (l *Locker) TryLockTx(ctx context.Context, tx pgx.Tx, name string) (locker.
 
 func (l *Locker) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {
 	token, err := locker.Token(0), locker.ValidName(name)
+	if err == nil && l.heldByCaller(ctx, name) {
+		err = locker.ErrHeldByCaller
+	}
 	if err == nil {
 		token, err = l.d.lockTx(ctx, tx, name, wait)
 	}
@@ -64,6 +72,14 @@ func (l *Locker) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) 
 		return 0, &locker.Error{Op: "acquire", Backend: backend, Name: name, Err: err}
 	}
 	return token, nil
+}
+
+// heldByCaller asks the engine, which has the leases, whether ctx comes from one on name.
+func (l *Locker) heldByCaller(ctx context.Context, name string) bool {
+	engine, ok := l.Locker.(interface {
+		HeldByCaller(ctx context.Context, name string) bool
+	})
+	return ok && engine.HeldByCaller(ctx, name)
 }
 
 func (d *pgDriver) lockTx(ctx context.Context, tx pgx.Tx, name string, wait bool) (locker.Token, error) {

@@ -15,7 +15,11 @@ import (
 // move.go says why.
 
 // await waits for the grant on a waiter's connection. When that ends the wait begins again, with
-// another acquisition.
+// another acquisition. So it does when the server ends the statement because of a deadlock: a
+// transaction that waits at the gate (LockTx) may be in one with a transaction that has the lock.
+// This wait is no part of it from then on, because it begins again at the end of the queue, with
+// nothing that others wait for. The server looks for a deadlock only after deadlock_timeout, and the
+// engine makes a pause, so this doesn't spin.
 func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	var none driver.Grant
 	c, err := l.takeWaiter(ctx)
@@ -38,7 +42,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		return grant, nil
 	case c.Err() != nil:
 		l.notifyLost(asLoss(c.Err()))
-	case errors.Is(err, errResigned):
+	case errors.Is(err, errResigned), pgsession.Says(err, codeDeadlock):
 		l.notifyLost(asLoss(err))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
