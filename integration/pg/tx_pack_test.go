@@ -46,6 +46,9 @@ func (s *Service) txPack() []conformance.Case {
 		{ID: "I67", Name: "transaction-that-has-ended-gets-no-token", Run: s.txGone,
 			Why: "by then another holder may have the lock, and its token would be the smaller " +
 				"one"},
+		{ID: "I68", Name: "waiter-survives-a-deadlock-of-transactions", Run: s.txDeadlock,
+			Why: "two transactions that take a lock and a row in different orders are in a " +
+				"deadlock; the server may end the statement of a waiter in place of theirs"},
 	}
 }
 
