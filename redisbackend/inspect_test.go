@@ -171,6 +171,9 @@ func TestListSeesEachLockOnce(t *testing.T) {
 	if !slices.Equal(names, []string{"a", "{c%"}) || pages != 3 {
 		t.Errorf("List shows %q on %d pages, want a and {c%% on 3", names, pages)
 	}
+	if len(patterns) != pages {
+		t.Errorf("List has sent SCAN %d times for %d pages", len(patterns), pages)
+	}
 	if patterns[0] != "locker:{*" {
 		t.Errorf("the pattern is %q", patterns[0])
 	}

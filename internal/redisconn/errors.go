@@ -58,7 +58,7 @@ func Unsent(err error) bool {
 // nothing is heard is not broken.
 func Broken(err error) bool {
 	var reply redis.Error
-	return !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
+	return err != nil && !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
 }
 
 // Silent reports whether err says only that nothing was heard in time.

@@ -32,6 +32,8 @@ func TestErrors(t *testing.T) {
 		err                 error
 		notExecuted, broken bool
 	}{
+		{nil, false, false},
+
 		// Refused, before anything was executed. The texts are the servers'.
 		{serverError("NOSCRIPT No matching script. Please use EVAL."), true, false},
 		{serverError("MOVED 3999 127.0.0.1:6381"), true, false},
