@@ -129,3 +129,12 @@ func SetUnsentLimit(d time.Duration) (back func()) {
 	unsentLimit = d
 	return func() { unsentLimit = before }
 }
+
+// FormerOwners are the owners of acquisitions that are over.
+type FormerOwners struct{ f formerOwners }
+
+const MostFormer = mostFormer
+
+func (f *FormerOwners) Add(owner string, lingers time.Duration) { f.f.add(owner, lingers) }
+func (f *FormerOwners) Has(owner string) bool                   { return f.f.has(owner) }
+func (f *FormerOwners) Len() int                                { return max(len(f.f.order), len(f.f.until)) }
