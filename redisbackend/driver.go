@@ -22,7 +22,7 @@ type redisDriver struct {
 }
 
 func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
-	d := &redisDriver{config: c, router: newRouter(conn), guarantees: Guarantees(), done: done}
+	d := &redisDriver{config: c, router: newRouter(conn, c.db), guarantees: Guarantees(), done: done}
 	d.grants = newGrantListener(d)
 	return d
 }

@@ -29,9 +29,15 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
 		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "tombstone_one": tombstoneOneScript.Text, "keep_one": keepOneScript.Text,
-		"inspect": inspectScript.Text, "break": breakScript.Text, "break_one": breakOneScript.Text,
+		"select": redisconn.LoadScript(files, "select.lua").Text, "inspect": inspectScript.Text, "break": breakScript.Text, "break_one": breakOneScript.Text,
 	}
 }
+
+// ScanScript is the text of the script that needs a permission of its own.
+var ScanScript = scanScript.Text
+
+// Selecting is the text of a script for a client of a caller's.
+func Selecting(text string) string { return selecting(text).Text }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, cluster, allowEviction bool) error {
@@ -84,7 +90,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a", 0), owner: driver.NewOwner(), ttl: time.Minute}
 	}
 	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), try: 1}
-	newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, &b)
+	newRouter(redisconn.NewConn(client, messageTimeout), nil).exchange(ctx, &b)
 	for _, a := range b.answers {
 		errs = append(errs, a.err)
 	}
@@ -93,7 +99,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 
 // NewDriver is New without the engine and without a look at the server.
 func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
-	d := newDriver(redisconn.NewConn(client, messageTimeout), newConfig(nil), nil)
+	d := newDriver(redisconn.NewConn(client, messageTimeout), configFor(client, nil), nil)
 	if !pushes {
 		d.grants = nil
 	}

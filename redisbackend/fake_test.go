@@ -119,12 +119,16 @@ func (f *fake) called() []string {
 
 func describe(call []string) string {
 	for name, text := range redisbackend.Scripts() {
+		selecting := redisbackend.Selecting(text)
 		switch call[1] {
-		case text:
+		case text, selecting:
 			name = "whole " + name
-		case digest(text):
+		case digest(text), digest(selecting):
 		default:
 			continue
+		}
+		if call[1] == selecting || call[1] == digest(selecting) {
+			call = call[:len(call)-1] // the database
 		}
 		if last := call[len(call)-1]; last != "" {
 			name += " " + last
