@@ -129,12 +129,8 @@ func RecheckOf(notified, left time.Duration, before bool) time.Duration {
 	return l.recheckAt.Sub(driver.Stamp())
 }
 
-// SetUnsentLimit changes unsentLimit until the function that it returns is called.
-func SetUnsentLimit(d time.Duration) (back func()) {
-	before := unsentLimit
-	unsentLimit = d
-	return func() { unsentLimit = before }
-}
+// SetUnsentLimit changes for how long a request may be on its way out of this process.
+func SetUnsentLimit(d driver.Driver, limit time.Duration) { d.(*redisDriver).unsentLimit = limit }
 
 // FormerOwners are the owners of acquisitions that are over.
 type FormerOwners struct{ f formerOwners }

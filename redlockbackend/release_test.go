@@ -1,6 +1,7 @@
 package redlockbackend_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -91,5 +92,31 @@ func TestUnreachableServerHasNothing(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 	if got := c.called("release"); got[2] > 1 {
 		t.Errorf("release was sent %v times", got)
+	}
+}
+
+// A message goes on when a caller has left it, for as long as a server has to answer. The tombstone
+// must not end before that, however short the TTL is.
+func TestTombstoneOutlastsTheRequest(t *testing.T) {
+	const serverTimeout = time.Second
+	c := newCluster(t, 3, serverTimeout)
+	for _, ttl := range []time.Duration{100 * time.Millisecond, 30 * time.Second} {
+		c.answer("acquire", silent, silent, silent)
+		l, err := c.Lock(request(ttl), func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := l.Acquire(ctx); err == nil {
+			t.Fatal("Acquire = nil, and no server has answered")
+		}
+		cancel()
+		eventually(t, func() error { return l.Release(t.Context()) })
+		for i, s := range c.servers {
+			calls := s.list()
+			if last := calls[len(calls)-1]; last.script != "release" || last.ttl < serverTimeout || last.ttl < ttl {
+				t.Errorf("server %d: %s sets a tombstone for %v, want %v at least, and the TTL of %v", i, last.script, last.ttl, serverTimeout, ttl)
+			}
+		}
 	}
 }

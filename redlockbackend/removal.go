@@ -130,15 +130,17 @@ func (a *attempt) newRemoval(which servers) *removal {
 }
 
 // releaseItem returns what releases tell the servers. What a failed attempt has left is removed
-// while the wait goes on, and nobody is notified.
+// while the wait goes on, and nobody is notified. The TTL is the tombstone's, which lasts until this
+// process sends nothing of the attempt any more, however short the lease is.
 func (a *attempt) releaseItem() *item {
+	ttl := max(a.l.ttl, a.l.d.unsentLimit)
 	if !a.l.isReleased() {
-		return newItem(a.l.key, a.owner, 0, a.l.ttl, 0, nothingSaid)
+		return newItem(a.l.key, a.owner, 0, ttl, 0, nothingSaid)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.release == nil {
-		a.release = newItem(a.l.key, a.owner, 1, a.l.ttl, a.l.ticket, a.l.said)
+		a.release = newItem(a.l.key, a.owner, 1, ttl, a.l.ticket, a.l.said)
 	}
 	return a.release
 }
@@ -211,16 +213,17 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 // forget drops the servers on which nothing can exist any more. a.mu is held.
 //
 // What the last request has set or renewed ends a TTL after that request was executed. If its
-// answer was not heard, it was executed within another TTL, or there was nothing left to renew. A
-// request that creates, and is executed even later, was delayed by a server that had stopped. What
-// it sets ends by itself as well, and the removals that failed are executed after it.
+// answer was not heard, it has left this process within unsentLimit, and was executed within another
+// TTL, or there was nothing left to renew. A request that creates, and is executed even later, was
+// delayed by a server that had stopped. What it sets ends by itself as well, and the removals that
+// failed are executed after it.
 func (a *attempt) forget() {
 	which := a.remains &^ a.asked
 	if which == 0 {
 		return
 	}
 	for now := driver.Now(); which != 0; {
-		if i := which.next(); now.Sub(a.on[i].last) > 2*a.l.ttl {
+		if i := which.next(); now.Sub(a.on[i].last) > 2*a.l.ttl+a.l.d.unsentLimit {
 			a.remains = a.remains.minus(i)
 		}
 	}
