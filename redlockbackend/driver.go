@@ -137,7 +137,7 @@ func (d *redlock) removalError(left servers, errs *[mostServers]error) error {
 		i := which.next()
 		why[i] = errs[i]
 	}
-	err := d.failure(fmt.Sprintf("%d of %d servers have confirmed the removal", free, len(d.nodes)), why)
+	err := d.failure(fmt.Sprintf("nothing of it is left on %d of %d servers", free, len(d.nodes)), why)
 	if free >= majority(len(d.nodes)) {
 		return &driver.PartialReleaseError{Err: err}
 	}

@@ -5,16 +5,18 @@ import (
 	"errors"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// errTrailing is the error of a Release that a majority has confirmed, while the answers of others
-// are still to come. Release is called again, and asks those that fail.
+// errTrailing is the error of a Release after which nothing is left on a majority, while the answers of
+// others are still to come. Release is called again, and asks those that fail.
 var errTrailing = &driver.PartialReleaseError{
-	Err: errors.New("a majority of the servers has confirmed the removal, the others are still to answer"),
+	Err: errors.New("nothing of it is left on a majority of the servers, the others are still to answer"),
 }
 
-// Release removes what all attempts have left, from all servers. When a majority has confirmed
-// that, the lock is free, and Release doesn't wait for the rest.
+// Release removes what all attempts have left, from all servers. When nothing is left on a majority,
+// because servers have confirmed that or have never had anything, the lock is free, and Release
+// doesn't wait for the rest.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.released
@@ -160,7 +162,7 @@ func (a *attempt) remove(which servers) *removal {
 // run asks server i.
 func (r *removal) run(i int) {
 	a := r.a
-	answer := a.l.d.nodes[i].ask(r.requests.ctx, releaseScript, r.item)
+	answer := r.ask(i)
 	if answer.err == nil && answer.verdict != released {
 		answer.err = errors.New(answer.text)
 	}
@@ -172,6 +174,24 @@ func (r *removal) run(i int) {
 	}
 	a.l.ended(i)
 }
+
+// ask sends the release to server i, and once more when its connection turns out to be broken, as
+// all of them are after a restart of the server: a release may be repeated. The server counts as busy
+// in the meantime, so the next acquisition doesn't overtake the repetition. A server that is silent
+// or refuses connections is left to the next call of Release.
+func (r *removal) ask(i int) (answer reply) {
+	for range maxReleaseTries {
+		answer = r.a.l.d.nodes[i].ask(r.requests.ctx, releaseScript, r.item)
+		if !redisconn.Broken(answer.err) || r.requests.ctx.Err() != nil {
+			break
+		}
+	}
+	return answer
+}
+
+// maxReleaseTries is how often a release is sent at most. As many connections of a pool may be
+// broken.
+const maxReleaseTries = 4
 
 // removed notes what became of a removal from server i. It reports whether the caller must remove
 // once more: the removal was sent before the acquisition was over, and a place may be left.
