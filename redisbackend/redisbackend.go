@@ -154,10 +154,14 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
 // Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A
 // [redis.Ring], which moves keys to other servers when one fails, and a [redis.AutoPipeliner] are
-// refused with an error that matches [errors.ErrUnsupported].
+// refused with an error that matches [errors.ErrUnsupported], and a nil client with one that matches
+// [locker.ErrOption].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
+	if err := redisconn.CheckClient(client, "the client"); err != nil {
+		return nil, kit.OpenError(backend, err)
+	}
 	switch client.(type) {
 	case *redis.Ring:
 		return nil, kit.OpenError(backend, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported))

@@ -95,6 +95,7 @@ package redlockbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -116,6 +117,11 @@ const backend = "redlock"
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
+	for i, client := range servers {
+		if err := redisconn.CheckClient(client, fmt.Sprintf("client %d", i+1)); err != nil {
+			return nil, kit.OpenError(backend, err)
+		}
+	}
 	l, err := newLocker(ctx, servers, newConfig(opts), nil)
 	return l, kit.OpenError(backend, err)
 }
