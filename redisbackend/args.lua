@@ -23,6 +23,8 @@
 -- ARGV[5]  said     a line feed and the label; '' without a label
 --                   (release doesn't use these three, and is called with others)
 --
+-- If the client is a caller's, a database follows as the last argument: see select.lua.
+--
 -- What a script answers: {GONE}, {HELD, pttl, listeners}, {QUEUED, pttl, listeners, rank},
 -- {GRANTED, token}, or {BROKEN, breach}: the lease has the lock, and is marked. With {GONE, breach} it is
 -- known why nothing exists. pttl: the milliseconds that the holder's lease has left if nobody renews it.

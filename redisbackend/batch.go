@@ -82,7 +82,7 @@ func (s *router) exchange(ctx context.Context, b *batch) {
 	}
 	cmds := make([]redis.Cmder, n)
 	for j := range cmds {
-		cmds[j] = s.conn.NewCommand(ctx, b.reqs[b.nth(j)].words(b.whole))
+		cmds[j] = s.conn.NewCommand(ctx, b.reqs[b.nth(j)].words(b.whole, s.db))
 	}
 	failed := s.conn.SendUntil(ctx, b.end, cmds...)
 	for j, cmd := range cmds {

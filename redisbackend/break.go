@@ -14,8 +14,8 @@ import (
 // renewal that doesn't find its owner there looks for the mark, or for the breach in the tombstone.
 
 var (
-	breakScript    = &script{redisconn.LoadScript(files, "break.lua"), 0}
-	breakOneScript = &script{redisconn.LoadScript(files, "break_one.lua"), 1}
+	breakScript    = loadScript("break.lua", 0)
+	breakOneScript = loadScript("break_one.lua", 1)
 )
 
 var _ driver.Breaker = (*redisDriver)(nil)

@@ -70,7 +70,7 @@ func TestBreak(t *testing.T) {
 			if c.answer == silence || errors.Is(c.err, locker.ErrNoBreaker) {
 				return
 			}
-			if want := []string{"own", "60000", "7", mode, driver.FormatBreach(c.b)}; !slices.Equal(sent[5:], want) || sent[4] != "locker:{a}:tomb:own" {
+			if want := []string{"own", "60000", "7", mode, driver.FormatBreach(c.b)}; !slices.Equal(sent[5:len(sent)-1], want) || sent[4] != "locker:{a}:tomb:own" {
 				t.Errorf("sent was %q, want the holder's tombstone, and %q", sent, want)
 			}
 		})

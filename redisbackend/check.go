@@ -42,7 +42,7 @@ func (d *redisDriver) open(ctx context.Context) error {
 	}
 	nobody := driver.NewOwner()
 	r := request{script: probeScript, key: lockKey(d.prefix, "probe "+nobody, 0), owner: nobody, ttl: time.Second, channel: channel}
-	return conn.Probe(ctx, permissionsFor(d.prefix), r.words)
+	return conn.Probe(ctx, permissionsFor(d.prefix), func(whole bool) []any { return r.words(whole, d.router.db) })
 }
 
 // checkAll checks each server.

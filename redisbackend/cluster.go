@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/internal/redisconn"
 )
 
 // In a Cluster the keys of a slot may be moving to another server for some time. Meanwhile both
@@ -17,10 +16,10 @@ import (
 // To acquire takes several keys at one moment. That is refused until the slot has moved.
 
 var (
-	renewOneScript     = &script{redisconn.LoadScript(files, "renew_one.lua"), 1}
-	keepOneScript      = &script{redisconn.LoadScript(files, "keep_one.lua"), 2}
-	releaseOneScript   = &script{redisconn.LoadScript(files, "release_one.lua"), 1}
-	tombstoneOneScript = &script{redisconn.LoadScript(files, "tombstone_one.lua"), 5}
+	renewOneScript     = loadScript("renew_one.lua", 1)
+	keepOneScript      = loadScript("keep_one.lua", 2)
+	releaseOneScript   = loadScript("release_one.lua", 1)
+	tombstoneOneScript = loadScript("tombstone_one.lua", 5)
 )
 
 // keepEvery is how often the last token of a lease is renewed. Each time it gets a minute more than

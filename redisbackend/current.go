@@ -14,7 +14,12 @@ var _ driver.TokenReader = (*redisDriver)(nil)
 
 // readScript reads a lock's key. It is a script because a client may be set to read from replicas,
 // whose data is older.
-var readScript = redis.NewScript(`return redis.call('GET', KEYS[1])`)
+var readScript = redis.NewScript(readText)
+
+// readSelected is readScript for a client of a caller's.
+var readSelected = redis.NewScript(selecting(readText).Text)
+
+const readText = `return redis.call('GET', KEYS[1])`
 
 // CurrentToken reads the lock's key.
 func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
@@ -24,6 +29,10 @@ func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Tok
 	var value string
 	var err error
 	if left := conn.Call(ctx, func() {
+		if db := d.router.db; db != nil {
+			value, err = readSelected.Run(ctx, conn.Client, []string{key}, db).Text()
+			return
+		}
 		value, err = readScript.Run(ctx, conn.Client, []string{key}).Text()
 	}); left != nil {
 		return 0, conn.NameServer(ctx, left, key)

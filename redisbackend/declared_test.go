@@ -30,7 +30,7 @@ func TestScriptsDeclareTheirKeys(t *testing.T) {
 			for _, m := range keyCommand.FindAllStringSubmatch(code, -1) {
 				inFunction := strings.Contains(code, "'PTTL', key)") || strings.Contains(code, "'PEXPIRE', key,") || strings.Contains(code, "function ")
 				switch command, key := m[1], m[2]+m[4]; {
-				case command == "TIME", command == "PUBSUB", command == "PUBLISH":
+				case command == "TIME", command == "PUBSUB", command == "PUBLISH", command == "SELECT", command == "SCAN":
 				case strings.HasPrefix(key, "KEYS["):
 					commands++
 				case key == "key" && inFunction: // of keep or keep_token, which get one of KEYS

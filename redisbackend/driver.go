@@ -18,11 +18,14 @@ type redisDriver struct {
 	grants     *grantListener // nil: waiters poll
 	inspector  inspector
 	guarantees locker.Guarantees
-	done       func() error // called when the driver is closed; nil: nothing
+
+	unsentLimit time.Duration // see unsentLimitOf
+
+	done func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(conn *redisconn.Conn, c config, done func() error) *redisDriver {
-	d := &redisDriver{config: c, router: newRouter(conn), guarantees: Guarantees(), done: done}
+	d := &redisDriver{config: c, router: newRouter(conn, c.db), guarantees: Guarantees(), unsentLimit: unsentLimitOf(conn), done: done}
 	d.grants = newGrantListener(d)
 	return d
 }

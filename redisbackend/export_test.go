@@ -29,9 +29,15 @@ func Scripts() map[string]string {
 	return map[string]string{
 		"acquire": acquireScript.Text, "renew": renewScript.Text, "release": releaseScript.Text, "probe": probeScript.Text,
 		"renew_one": renewOneScript.Text, "release_one": releaseOneScript.Text, "tombstone_one": tombstoneOneScript.Text, "keep_one": keepOneScript.Text,
-		"inspect": inspectScript.Text, "break": breakScript.Text, "break_one": breakOneScript.Text,
+		"select": redisconn.LoadScript(files, "select.lua").Text, "inspect": inspectScript.Text, "break": breakScript.Text, "break_one": breakOneScript.Text,
 	}
 }
+
+// ScanScript is the text of the script that needs a permission of its own.
+var ScanScript = scanScript.Text
+
+// Selecting is the text of a script for a client of a caller's.
+func Selecting(text string) string { return selecting(text).Text }
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, cluster, allowEviction bool) error {
@@ -84,7 +90,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 		reqs[i] = request{script: acquireScript, key: lockKey("", "a", 0), owner: driver.NewOwner(), ttl: time.Minute}
 	}
 	b := batch{reqs: reqs, answers: make([]answer, n), end: time.Now().Add(messageTimeout), try: 1}
-	newRouter(redisconn.NewConn(client, messageTimeout)).exchange(ctx, &b)
+	newRouter(redisconn.NewConn(client, messageTimeout), nil).exchange(ctx, &b)
 	for _, a := range b.answers {
 		errs = append(errs, a.err)
 	}
@@ -93,7 +99,7 @@ func Exchange(ctx context.Context, client redis.UniversalClient, n int) (errs []
 
 // NewDriver is New without the engine and without a look at the server.
 func NewDriver(client redis.UniversalClient, pushes bool) driver.Driver {
-	d := newDriver(redisconn.NewConn(client, messageTimeout), newConfig(nil), nil)
+	d := newDriver(redisconn.NewConn(client, messageTimeout), configFor(client, nil), nil)
 	if !pushes {
 		d.grants = nil
 	}
@@ -123,9 +129,14 @@ func RecheckOf(notified, left time.Duration, before bool) time.Duration {
 	return l.recheckAt.Sub(driver.Stamp())
 }
 
-// SetUnsentLimit changes unsentLimit until the function that it returns is called.
-func SetUnsentLimit(d time.Duration) (back func()) {
-	before := unsentLimit
-	unsentLimit = d
-	return func() { unsentLimit = before }
-}
+// SetUnsentLimit changes for how long a request may be on its way out of this process.
+func SetUnsentLimit(d driver.Driver, limit time.Duration) { d.(*redisDriver).unsentLimit = limit }
+
+// FormerOwners are the owners of acquisitions that are over.
+type FormerOwners struct{ f formerOwners }
+
+const MostFormer = mostFormer
+
+func (f *FormerOwners) Add(owner string, lingers time.Duration) { f.f.add(owner, lingers) }
+func (f *FormerOwners) Has(owner string) bool                   { return f.f.has(owner) }
+func (f *FormerOwners) Len() int                                { return max(len(f.f.order), len(f.f.until)) }

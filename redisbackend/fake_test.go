@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -25,6 +26,8 @@ type fake struct {
 	mu     sync.Mutex
 	script func(command []string) string // its answer, which may be redistest.Silence or redistest.HangUp
 	calls  [][]string                    // of scripts, in order
+
+	listeners map[net.Conn]string // channels, by connection
 }
 
 const (
@@ -43,12 +46,14 @@ const (
 
 func newFake(t *testing.T) *fake {
 	t.Helper()
-	f := &fake{}
-	f.addr = redistest.Listen(t, func(conn net.Conn) { redistest.Serve(conn, f.reply) })
+	f := &fake{listeners: make(map[net.Conn]string)}
+	f.addr = redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func(command []string) string { return f.reply(conn, command) })
+	})
 	return f
 }
 
-func (f *fake) reply(command []string) string {
+func (f *fake) reply(conn net.Conn, command []string) string {
 	switch strings.ToLower(command[0]) {
 	case "eval", "evalsha", "eval_ro", "evalsha_ro", "scan":
 		f.mu.Lock()
@@ -58,8 +63,25 @@ func (f *fake) reply(command []string) string {
 		return script(command)
 	case "cluster":
 		return f.slots
+	case "subscribe":
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.listeners[conn] = command[1]
+		return redistest.Confirm(command[1])
 	}
 	return redistest.Handshake(command)
+}
+
+// publish sends a message to all that have subscribed.
+func (f *fake) publish(t *testing.T, text string) {
+	t.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for conn, channel := range f.listeners {
+		if _, err := io.WriteString(conn, redistest.Message(channel, text)); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // answers makes the fake give these replies to scripts, and then the last one each time.
@@ -97,12 +119,16 @@ func (f *fake) called() []string {
 
 func describe(call []string) string {
 	for name, text := range redisbackend.Scripts() {
+		selecting := redisbackend.Selecting(text)
 		switch call[1] {
-		case text:
+		case text, selecting:
 			name = "whole " + name
-		case digest(text):
+		case digest(text), digest(selecting):
 		default:
 			continue
+		}
+		if call[1] == selecting || call[1] == digest(selecting) {
+			call = call[:len(call)-1] // the database
 		}
 		if last := call[len(call)-1]; last != "" {
 			name += " " + last

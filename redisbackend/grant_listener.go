@@ -26,6 +26,7 @@ type grantListener struct {
 
 	mu       sync.Mutex
 	expected map[string]*lock // acquisitions that may be granted their lock, by owner
+	former   formerOwners     // of acquisitions that were expected, and are over
 }
 
 func newGrantListener(d *redisDriver) *grantListener {
@@ -53,6 +54,7 @@ func (g *grantListener) forget(l *lock) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.expected, l.owner)
+	g.former.add(l.owner, l.lingers())
 }
 
 func (g *grantListener) isExpecting() bool {
@@ -101,7 +103,7 @@ func (g *grantListener) hear(_ context.Context, text string) {
 		return
 	}
 	g.mu.Lock()
-	l := g.expected[m.owner]
+	l, former := g.expected[m.owner], g.former.has(m.owner)
 	g.mu.Unlock()
 	switch {
 	case l != nil && m.grant:
@@ -110,7 +112,7 @@ func (g *grantListener) hear(_ context.Context, text string) {
 		}
 	case l != nil:
 		l.notifyRecheck(m.recheck)
-	case m.grant: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
+	case m.grant && former: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
 		g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner) })
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 var _ driver.Inspector = (*redisDriver)(nil)
 
-var inspectScript = redisconn.LoadScript(files, "inspect.lua")
+var inspectScript = loadScript("inspect.lua", 0)
 
 // Inspect is one request.
 func (d *redisDriver) Inspect(ctx context.Context, name string, waiters int) (locker.Status, error) {
@@ -55,7 +55,7 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, 
 		readOnly := !i.writes.Load() && (conn.Cluster == nil || !conn.Cluster.Options().ReadOnly)
 		cmds := make([]redis.Cmder, len(keys))
 		for j, key := range keys {
-			cmds[j] = conn.NewCommand(ctx, inspectWords(key, waiters, conn.Cluster != nil, readOnly, whole))
+			cmds[j] = conn.NewCommand(ctx, d.inspectWords(key, waiters, readOnly, whole))
 		}
 		err := conn.Send(ctx, cmds...)
 		all := make([]locker.Status, len(keys))
@@ -84,16 +84,21 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, 
 }
 
 // inspectWords are a request for one lock on the wire.
-func inspectWords(key string, waiters int, cluster, readOnly, whole bool) []any {
-	words := inspectScript.Begin(nil, whole)
+func (d *redisDriver) inspectWords(key string, waiters int, readOnly, whole bool) []any {
+	db := d.router.db
+	words := inspectScript.begin(nil, whole, db)
 	if readOnly {
 		words[0] = words[0].(string) + "_ro"
 	}
-	if cluster {
+	if d.router.conn.Cluster != nil {
 		return append(words, 1, key, waiters)
 	}
 	keys := keysOf(key, "")
-	return append(words, 3, key, keys[2], keys[3], waiters)
+	words = append(words, 3, key, keys[2], keys[3], waiters)
+	if db != nil {
+		words = append(words, db)
+	}
+	return words
 }
 
 // parseStatus reads an answer of inspect.lua.

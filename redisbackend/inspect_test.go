@@ -51,7 +51,7 @@ func TestInspectReadsTheAnswer(t *testing.T) {
 		t.Errorf("Inspect shows the holder %+v", p)
 	}
 	last := f.calls[len(f.calls)-1]
-	if want := []string{"evalsha_ro", "3", "locker:{a}", "locker:{a}:queue", "locker:{a}:waiters", "2"}; !slices.Equal(slices.Delete(slices.Clone(last), 1, 2), want) {
+	if want := []string{"evalsha_ro", "3", "locker:{a}", "locker:{a}:queue", "locker:{a}:waiters", "2", "0"}; !slices.Equal(slices.Delete(slices.Clone(last), 1, 2), want) {
 		t.Errorf("Inspect has sent %q, want %q and the digest", last, want)
 	}
 	f.answers(inspected("", -2, 0))
@@ -125,10 +125,26 @@ func findsTheCommand(t *testing.T, refusal string) {
 	}
 }
 
+// scanOf returns SCAN as a server executes it; nil: the command is another one.
+func scanOf(command []string) []string {
+	if strings.EqualFold(command[0], "scan") {
+		return command
+	}
+	if command[2] != "0" { // the number of keys
+		return nil
+	}
+	return []string{"scan", command[3], "match", command[4]}
+}
+
 // A scan returns keys more than once, and keys that aren't locks.
 func TestListSeesEachLockOnce(t *testing.T) {
 	f := newFake(t)
-	d := f.driver(t, nil)
+	for what, d := range map[string]driver.Driver{"a caller's client": f.driver(t, nil), "its own client": f.ownDriver(t)} {
+		t.Run(what, func(t *testing.T) { seesEachLockOnce(t, f, d) })
+	}
+}
+
+func seesEachLockOnce(t *testing.T, f *fake, d driver.Driver) {
 	steps := map[string]struct {
 		next string
 		keys []string
@@ -139,7 +155,8 @@ func TestListSeesEachLockOnce(t *testing.T) {
 	}
 	var patterns []string
 	f.does(func(command []string) string {
-		if strings.EqualFold(command[0], "scan") {
+		key := command[3]
+		if command = scanOf(command); command != nil {
 			patterns = append(patterns, command[3])
 			step := steps[command[1]]
 			text := "*2\r\n" + redistest.Bulk(step.next) + fmt.Sprintf("*%d\r\n", len(step.keys))
@@ -148,7 +165,7 @@ func TestListSeesEachLockOnce(t *testing.T) {
 			}
 			return text
 		}
-		switch command[3] {
+		switch key {
 		case "locker:{free}":
 			return inspected("", -2, 0)
 		case "locker:{a}":
@@ -170,6 +187,9 @@ func TestListSeesEachLockOnce(t *testing.T) {
 	}
 	if !slices.Equal(names, []string{"a", "{c%"}) || pages != 3 {
 		t.Errorf("List shows %q on %d pages, want a and {c%% on 3", names, pages)
+	}
+	if len(patterns) != pages {
+		t.Errorf("List has sent SCAN %d times for %d pages", len(patterns), pages)
 	}
 	if patterns[0] != "locker:{*" {
 		t.Errorf("the pattern is %q", patterns[0])

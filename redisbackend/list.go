@@ -135,7 +135,7 @@ func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err erro
 		}
 		return keys, cursor, err
 	}
-	cmd := conn.NewCommand(ctx, []any{"scan", strconv.FormatUint(l.cursor, 10), "match", pattern, "count", scanCount})
+	cmd := conn.NewCommand(ctx, scanWords(l.cursor, pattern, l.d.router.db))
 	if err := conn.Send(ctx, cmd); err != nil {
 		return nil, 0, err
 	}
@@ -144,6 +144,18 @@ func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err erro
 		return nil, 0, err
 	}
 	return parseScan(result)
+}
+
+var scanScript = loadScript("scan.lua", 0)
+
+// scanWords are SCAN on the wire. A client of a caller's may have selected another database, so a
+// script is called, with its whole text: a list is rare.
+func scanWords(cursor uint64, pattern string, db any) []any {
+	from := strconv.FormatUint(cursor, 10)
+	if db == nil {
+		return []any{"scan", from, "match", pattern, "count", scanCount}
+	}
+	return append(scanScript.begin(nil, true, db), 0, from, pattern, scanCount, db)
 }
 
 // lockOf is the key of the lock, or slot, whose key, or queue, key is. Other keys of a lock stay when

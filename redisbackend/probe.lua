@@ -2,7 +2,8 @@
 -- commands that fail, each followed by its error. Whichever command is missing, nothing remains:
 -- what is created gets an expiry at once, or isn't created (XX).
 --
--- KEYS as in args.lua, of a name that nobody uses; ARGV[4]: the channel, or ''.
+-- KEYS as in args.lua, of a name that nobody uses; ARGV[4]: the channel, or ''; ARGV[6]: the database that
+-- the other scripts select, if they do.
 local failed = {}
 local function try(name, ...)
   local reply = redis.pcall(name, ...)
@@ -11,6 +12,7 @@ local function try(name, ...)
     failed[#failed + 1] = reply.err
   end
 end
+if ARGV[6] then try('SELECT', ARGV[6]) end
 try('TIME')
 try('EXISTS', KEYS[5])
 try('SET', KEYS[2], '1', 'PX', 1000)

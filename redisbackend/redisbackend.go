@@ -77,7 +77,9 @@
 //
 // A client that New is given keeps its settings, and other parts of a program may use it at the
 // same time. Its retries don't apply here: requests are repeated where the driver knows that it is
-// harmless. Set ContextTimeoutEnabled if you can. Otherwise a request to a server that doesn't
+// harmless. A program may have a connection of the client select another database: the scripts select
+// the one of the client's options first, which needs the permission (+select). Set
+// ContextTimeoutEnabled if you can. Otherwise a request to a server that doesn't
 // answer may keep its connection until the client's own timeouts.
 //
 // go-redis writes lines of its own about connections to standard error. It has one logger for the
@@ -118,6 +120,7 @@ type config struct {
 	prefix        string
 	ttl           time.Duration
 	allowEviction bool
+	db            any // that the scripts select: see script.begin
 }
 
 func newConfig(opts []Option) config {
@@ -125,6 +128,13 @@ func newConfig(opts []Option) config {
 	for _, opt := range opts {
 		opt(&c)
 	}
+	return c
+}
+
+// configFor is newConfig for a client of the caller's.
+func configFor(client redis.UniversalClient, opts []Option) config {
+	c := newConfig(opts)
+	c.db = databaseOf(client)
 	return c
 }
 
@@ -144,10 +154,14 @@ func WithEviction() Option { return func(c *config) { c.allowEviction = true } }
 // New makes a Locker that uses a client of the caller's. The caller closes the client after the
 // Locker. New checks whether the servers fit (see the package comment), for up to 10 s. A
 // [redis.Ring], which moves keys to other servers when one fails, and a [redis.AutoPipeliner] are
-// refused with an error that matches [errors.ErrUnsupported].
+// refused with an error that matches [errors.ErrUnsupported], and a nil client with one that matches
+// [locker.ErrOption].
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (locker.Locker, error) {
+	if err := redisconn.CheckClient(client, "the client"); err != nil {
+		return nil, kit.OpenError(backend, err)
+	}
 	switch client.(type) {
 	case *redis.Ring:
 		return nil, kit.OpenError(backend, fmt.Errorf("%w: a redis.Ring moves locks to other servers when one fails", errors.ErrUnsupported))
@@ -155,7 +169,7 @@ func New(ctx context.Context, client redis.UniversalClient, opts ...Option) (loc
 		return nil, kit.OpenError(backend,
 			fmt.Errorf("%w: a redis.AutoPipeliner delays requests; give the client that it was made from", errors.ErrUnsupported))
 	}
-	l, err := newLocker(ctx, redisconn.NewConn(client, messageTimeout), newConfig(opts), nil)
+	l, err := newLocker(ctx, redisconn.NewConn(client, messageTimeout), configFor(client, opts), nil)
 	return l, kit.OpenError(backend, err)
 }
 

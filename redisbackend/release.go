@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// unsentLimit is for how long a request that was given up may still be on its way out of this
-// process: a message that it is part of (messageTimeout), and the time that go-redis gives itself
-// to write it (3 s unless its options say otherwise).
-var unsentLimit = messageTimeout + 3*time.Second
+// unsentLimitOf is for how long a request that was given up may still be on its way out of this
+// process. The message that it is part of is repeated while its own time lasts, and go-redis may
+// write the last copy later still.
+func unsentLimitOf(conn *redisconn.Conn) time.Duration { return messageTimeout + conn.Overrun() }
 
 // Release sends nothing if the server has said that nothing is there, or, when it is called again,
 // if what may have been there has ended by itself.
@@ -27,6 +28,7 @@ func (l *lock) Release(ctx context.Context) error {
 	if remains != none {
 		for _, s := range l.removal(granted, remains) {
 			r := l.request(s, driver.Stamp())
+			r.ttl = max(r.ttl, l.d.unsentLimit) // of the tombstone
 			r.late, r.deadlineOnly = remains == arriving, true
 			if a := l.d.router.ask(ctx, r); a.err != nil {
 				return a.err
@@ -49,13 +51,16 @@ func (l *lock) Release(ctx context.Context) error {
 // within another TTL. A request that was delayed even longer makes something that ends by itself as
 // well, and the removals that were sent since are executed after it. l.mu is held.
 func (l *lock) hasExpired() bool {
-	return driver.Now().Sub(l.ended) > 2*l.ttl+unsentLimit
+	return driver.Now().Sub(l.ended) > l.lingers()
 }
+
+// lingers is for how long after its last request l may have something on the server.
+func (l *lock) lingers() time.Duration { return 2*l.ttl + l.d.unsentLimit }
 
 // removal lists the scripts that remove what an acquisition has left. A tombstone is needed where a
 // request that acquires may still arrive: none was answered with a grant, or another copy of the
 // one that was is in flight. The tombstone comes before the removal, so that nothing can arrive in
-// between.
+// between. It lasts until this process sends no copy any more, also if the TTL is shorter.
 func (l *lock) removal(granted bool, remains remains) []*script {
 	switch {
 	case l.d.router.conn.Cluster == nil:

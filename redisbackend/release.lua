@@ -1,12 +1,14 @@
 -- release removes whatever exists of an owner, and hands the lock on if the owner had it. It may be
 -- executed any number of times, at any time.
 --
+-- ARGV[2]  ttl      of the tombstone, in milliseconds
 -- ARGV[3]  'late': a request of this owner may still arrive though all that is known was answered
 --
 -- If there is nothing to remove, the request that acquires may still be on its way, and would
 -- create a lock that nobody knows of. So the owner gets a tombstone, which acquire looks for. It
--- lasts for a TTL, and so would the lock of a request that was on its way for longer. (No tombstone
--- lasts for more than a day.)
+-- lasts for the TTL of the lease at least, and for as long as the client may still send a copy. The
+-- lock of a request that was on its way for longer ends after a TTL. (No tombstone lasts for more
+-- than a day.)
 
 -- include args.lua
 

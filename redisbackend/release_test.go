@@ -3,10 +3,13 @@ package redisbackend_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
@@ -55,9 +58,9 @@ func (l *counted) Release(ctx context.Context) error {
 // A server that accepts requests and never answers must not make a Locker keep forever what it has
 // tried: time ends it.
 func TestNothingIsKeptForever(t *testing.T) {
-	defer redisbackend.SetUnsentLimit(10 * time.Millisecond)()
 	f := newFake(t)
 	d := &counting{Driver: f.driver(t, nil)}
+	redisbackend.SetUnsentLimit(d.Driver, 10*time.Millisecond)
 	const tries, ttl = 200, 20 * time.Millisecond
 	l := driver.New(keepOpen{d}, driver.Config{TTL: ttl, Features: locker.FeatureTTL})
 	f.answers(granted)
@@ -97,11 +100,12 @@ func (keepOpen) Close(context.Context) error { return nil }
 
 // Before that time has passed, a removal that is not confirmed is one that may be needed.
 func TestReleaseWaitsForTheTime(t *testing.T) {
-	defer redisbackend.SetUnsentLimit(0)()
 	f := newFake(t)
+	d := f.driver(t, nil)
+	redisbackend.SetUnsentLimit(d, 0)
 	f.answers(granted, "")
 	const ttl = 200 * time.Millisecond
-	l := newLock(t, f.driver(t, nil), ttl)
+	l := newLock(t, d, ttl)
 	if _, err := l.Acquire(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -123,4 +127,50 @@ func TestReleaseWaitsForTheTime(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil || len(f.called()) != sent {
 		t.Errorf("Release once more = %v after %d requests, want nil without any", err, len(f.called())-sent)
 	}
+}
+
+// A message is repeated for some time after a caller has left it, and go-redis may write it later
+// still. The tombstone must not end before that, however short the TTL is.
+func TestTombstoneOutlastsTheLastCopy(t *testing.T) {
+	f := newFake(t)
+	for _, c := range []struct {
+		what     string
+		d        driver.Driver
+		overruns time.Duration // for how long after its time the client may write a message
+	}{
+		{"its own client", f.ownDriver(t), 0},
+		{"a client that minds contexts", f.driver(t, nil), 0},
+		{"a client that doesn't", f.driver(t, func(o *redis.Options) { o.ContextTimeoutEnabled = false }), 3 * redisbackend.MessageTimeout},
+		{"a Cluster", f.clusterDriver(t), 0},
+	} {
+		for _, ttl := range []time.Duration{200 * time.Millisecond, time.Hour} {
+			f.answers(hangUp, granted)
+			l := newLock(t, c.d, ttl)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatalf("%s: Acquire = %v, want nil", c.what, err)
+			}
+			f.answers(":0\r\n")
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("%s: Release = %v, want nil", c.what, err)
+			}
+			lasts := ttlOf(t, f.calls[0])
+			if lastCopy := redisbackend.MessageTimeout + c.overruns; lasts < lastCopy || lasts < ttl {
+				t.Errorf("%s: the tombstone lasts %v, want %v for the last copy, and a TTL of %v", c.what, lasts, lastCopy, ttl)
+			}
+		}
+	}
+}
+
+// ttlOf is the TTL in a call of a script.
+func ttlOf(t *testing.T, call []string) time.Duration {
+	t.Helper()
+	keys, err := strconv.Atoi(call[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	millis, err := strconv.ParseInt(call[4+keys], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(millis) * time.Millisecond
 }

@@ -20,6 +20,7 @@ const (
 // repeated is repeated by the router.
 type router struct {
 	conn *redisconn.Conn
+	db   any // that the scripts select: see script.begin
 
 	mu    sync.Mutex
 	lanes map[string]*lanes // by address; "" without a Cluster
@@ -39,8 +40,8 @@ type answer struct {
 	copyInFlight bool
 }
 
-func newRouter(conn *redisconn.Conn) *router {
-	return &router{conn: conn, lanes: make(map[string]*lanes)}
+func newRouter(conn *redisconn.Conn, db any) *router {
+	return &router{conn: conn, db: db, lanes: make(map[string]*lanes)}
 }
 
 // ask sends one request, together with others if many are being sent. ctx covers all of it. The

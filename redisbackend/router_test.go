@@ -178,6 +178,15 @@ func TestTTL(t *testing.T) {
 	}
 }
 
+// A client that was forgotten is an error, and no panic.
+func TestNilClients(t *testing.T) {
+	for _, c := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil), (*redis.Ring)(nil), (*redis.AutoPipeliner)(nil)} {
+		if l, err := redisbackend.New(t.Context(), c); l != nil || !errors.Is(err, locker.ErrOption) {
+			t.Errorf("New with a %T that is nil = %v, %v, want ErrOption", c, l, err)
+		}
+	}
+}
+
 func TestClientsThatAreRefused(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer ring.Close()

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn"
@@ -21,15 +23,50 @@ var files embed.FS
 // script is one of the protocol's scripts.
 type script struct {
 	*redisconn.Script
-	only int // 0: it gets all keys of a lock; otherwise the one key that it gets, by its number in args.lua
+	selecting *redisconn.Script // the same for a client of a caller's: see select.lua
+	only      int               // 0: it gets all keys of a lock; otherwise the one key that it gets, by its number in args.lua
 }
 
 var (
-	acquireScript = &script{redisconn.LoadScript(files, "acquire.lua"), 0}
-	renewScript   = &script{redisconn.LoadScript(files, "renew.lua"), 0}
-	releaseScript = &script{redisconn.LoadScript(files, "release.lua"), 0}
-	probeScript   = &script{redisconn.LoadScript(files, "probe.lua"), 0}
+	acquireScript = loadScript("acquire.lua", 0)
+	renewScript   = loadScript("renew.lua", 0)
+	releaseScript = loadScript("release.lua", 0)
+	probeScript   = loadProbe()
 )
+
+func loadScript(name string, only int) *script {
+	s := redisconn.LoadScript(files, name)
+	return &script{s, selecting(s.Text), only}
+}
+
+// selecting is a script that selects its database first.
+func selecting(text string) *redisconn.Script {
+	return redisconn.NewScript(redisconn.LoadScript(files, "select.lua").Text + text)
+}
+
+// loadProbe loads the script that tries whether SELECT is permitted.
+func loadProbe() *script {
+	s := redisconn.LoadScript(files, "probe.lua")
+	return &script{s, s, 0}
+}
+
+// begin appends to words what a call begins with. db is the database that the script selects, and
+// goes after all other words; nil: it selects none.
+func (s *script) begin(words []any, whole bool, db any) []any {
+	if db != nil {
+		return s.selecting.Begin(words, whole)
+	}
+	return s.Begin(words, whole)
+}
+
+// databaseOf is the database of a caller's client; nil: the client's servers have but one, or it
+// isn't known.
+func databaseOf(client redis.UniversalClient) any {
+	if c, ok := client.(*redis.Client); ok {
+		return c.Options().DB
+	}
+	return nil
+}
 
 // request is one call of a script.
 type request struct {
@@ -58,7 +95,7 @@ const takeNow = "now"
 // call is a request on the wire. Most of its words are pointers to the fields after them: a pointer
 // in an interface costs nothing, and each value in one would be an allocation.
 type call struct {
-	words [13]any // EVALSHA, the digest, the number of keys, up to five keys, and up to five arguments
+	words [14]any // EVALSHA, the digest, the number of keys, up to five keys, up to five arguments, and the database
 	keys  [5]string
 	ttl   int64
 	sent  int64
@@ -66,10 +103,20 @@ type call struct {
 
 const late = "late"
 
-// words are the request on the wire: by digest, or with the whole text of the script.
-func (r *request) words(whole bool) []any {
+// words are the request on the wire: by digest, or with the whole text of the script. See begin for
+// db.
+func (r *request) words(whole bool, db any) []any {
+	words := r.arguments(whole, db)
+	if db != nil {
+		words = append(words, db)
+	}
+	return words
+}
+
+// arguments are the words without the database.
+func (r *request) arguments(whole bool, db any) []any {
 	c := &call{keys: keysOf(r.key, r.owner), ttl: r.ttl.Milliseconds(), sent: int64(r.sent)}
-	words := r.script.Begin(c.words[:0], whole)
+	words := r.script.begin(c.words[:0], whole, db)
 	if only := r.script.only; only > 0 {
 		words = append(words, 1, &c.keys[only-1])
 	} else {

@@ -15,7 +15,7 @@ import (
 var (
 	comment = regexp.MustCompile(`(?m)--.*$`)
 	call    = regexp.MustCompile(`redis\.(p?call)\('([A-Z]+)'(?:, ([^,)]+))?`)
-	tried   = regexp.MustCompile(`(?m)^\s*try\('([A-Z]+)'`)
+	tried   = regexp.MustCompile(`(?m)^\s*(?:if ARGV\[6\] then )?try\('([A-Z]+)'`)
 	indexed = regexp.MustCompile(`\b(KEYS|ARGV)\[([^\]]*)\]`)
 )
 
@@ -55,7 +55,11 @@ func TestDocsListAllCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range append(commands(t), "EVAL", "EVALSHA", "SUBSCRIBE", "PING", "INFO") {
-		if permission := " +" + strings.ToLower(c); !strings.Contains(string(text), permission) {
+		permission := " +" + strings.ToLower(c)
+		if c == "SELECT" { // for a caller's client alone
+			permission = "`+select`"
+		}
+		if !strings.Contains(string(text), permission) {
 			t.Errorf("docs/redis.md doesn't name the permission%s", permission)
 		}
 	}
@@ -69,7 +73,7 @@ func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 		for _, c := range call.FindAllStringSubmatch(text, -1) {
 			command, first := c[2], c[3]
 			switch {
-			case command == "TIME" || command == "PUBSUB":
+			case command == "TIME" || command == "PUBSUB" || command == "SELECT":
 			case command == "PUBLISH":
 				if c[1] != "pcall" {
 					t.Errorf("%s: a message that can't be sent fails the script", name)
@@ -84,6 +88,9 @@ func TestScriptsUseDeclaredKeysOnly(t *testing.T) {
 			}
 		}
 		for _, c := range indexed.FindAllStringSubmatch(text, -1) {
+			if database := c[0] == "ARGV[#ARGV]" || name == "probe" && c[0] == "ARGV[6]"; database {
+				continue
+			}
 			if n, err := strconv.Atoi(c[2]); err != nil || n < 1 || n > 5 {
 				t.Errorf("%s: %s, and there are five", name, c[0])
 			}

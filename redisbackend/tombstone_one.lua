@@ -1,6 +1,7 @@
 -- tombstone_one makes the tombstone of release.lua, for a Cluster: see cluster.go.
 --
 -- KEYS[1]  tomb
+-- ARGV[2]  ttl      of the tombstone, in milliseconds
 
 -- include args.lua
 -- include kept.lua

@@ -28,6 +28,7 @@ type attempt struct {
 	token    locker.Token   // proposed, or won
 	reported driver.Instant // the base that the engine knows
 	backers  servers        // what the lease is attached to
+	abstain  servers        // have forgotten it, and let nobody in for a while: see base
 	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
 	release  *item          // made for the first release that notifies waiters
 	errs     []error        // by server: why it could not be removed; nil: no removal has failed
@@ -170,10 +171,17 @@ func (a *attempt) confirm(server int, sent driver.Instant) {
 }
 
 // base returns the lease's base; false if no majority has the lease. a.mu is held.
+//
+// A server that has forgotten the lease renews it no more, but what it acknowledged before it forgot
+// still counts for the time. It takes no part for the longest TTL after that, so until a TTL after its
+// last acknowledgement it lets nobody else in, as if it had the lease.
 func (a *attempt) base() (driver.Instant, bool) {
+	if a.backers.size() < majority(len(a.on)) {
+		return 0, false
+	}
 	var room [mostServers]driver.Instant
 	acked := room[:0]
-	for which := a.backers; which != 0; {
+	for which := a.backers | a.abstain; which != 0; {
 		acked = append(acked, a.on[which.next()].acked)
 	}
 	return baseOf(acked, majority(len(a.on)))

@@ -24,8 +24,13 @@ type redlock struct {
 	waitlist *waitlist
 	workers  *workers
 	trailing trailing
-	closing  atomic.Bool
-	done     func() error // called when the driver is closed; nil: nothing
+
+	// unsentLimit is for how long a request that was given up may still be on its way out of this
+	// process: the message that it is part of, and what go-redis may add to that.
+	unsentLimit time.Duration
+
+	closing atomic.Bool
+	done    func() error // called when the driver is closed; nil: nothing
 }
 
 func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
@@ -36,6 +41,7 @@ func newDriver(clients []*redis.Client, c config, done func() error) *redlock {
 		n := newNode(client, memoryKey(c.prefix), c.maxTTL, c.serverTimeout)
 		n.listener, n.channel = d.waitlist.listener(i, client), d.waitlist.channel
 		d.nodes = append(d.nodes, n)
+		d.unsentLimit = max(d.unsentLimit, c.serverTimeout+n.conn.Overrun())
 	}
 	return d
 }
@@ -131,7 +137,7 @@ func (d *redlock) removalError(left servers, errs *[mostServers]error) error {
 		i := which.next()
 		why[i] = errs[i]
 	}
-	err := d.failure(fmt.Sprintf("%d of %d servers have confirmed the removal", free, len(d.nodes)), why)
+	err := d.failure(fmt.Sprintf("nothing of it is left on %d of %d servers", free, len(d.nodes)), why)
 	if free >= majority(len(d.nodes)) {
 		return &driver.PartialReleaseError{Err: err}
 	}

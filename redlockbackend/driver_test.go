@@ -144,7 +144,7 @@ func TestSplitVoteIsRepeated(t *testing.T) {
 	}
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	calls := c.servers[0].list()
-	if len(calls) != 3 || calls[1] != (call{"release", calls[0].owner, 0, false}) || calls[2].script != "acquire" ||
+	if len(calls) != 3 || calls[1] != (call{"release", calls[0].owner, 0, false, ttl}) || calls[2].script != "acquire" ||
 		calls[2].owner == calls[0].owner || calls[2].token <= calls[0].token || calls[2].token != grant.Token {
 		t.Errorf("the server was asked for %+v, want two attempts with owners and tokens of their own, and a release between them", calls)
 	}

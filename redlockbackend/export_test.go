@@ -180,7 +180,10 @@ func Busy(d driver.Driver) int {
 // MarkSilent notes that a server was silent the last time.
 func MarkSilent(d driver.Driver, server int) { d.(*redlock).nodes[server].silent.Store(true) }
 
-const MostUnanswered = mostUnanswered
+const (
+	MostUnanswered  = mostUnanswered
+	MaxReleaseTries = maxReleaseTries
+)
 
 // CheckInfo judges what a server says in INFO.
 func CheckInfo(info string, allowEviction bool) error {

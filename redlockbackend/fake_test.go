@@ -36,6 +36,7 @@ type call struct {
 	script, owner string
 	token         locker.Token
 	waits         bool // with a ticket, and a channel on which it listens
+	ttl           time.Duration
 }
 
 const (
@@ -84,7 +85,8 @@ func (f *fake) execute(command []string) string {
 	args, locks := command[3+keys:], keys-1
 	token, _ := strconv.ParseInt(args[4], 10, 64)
 	f.mu.Lock()
-	f.calls = append(f.calls, call{name, args[3], locker.Token(token), args[1] != "" && args[6] != ""})
+	millis, _ := strconv.ParseInt(args[5], 10, 64)
+	f.calls = append(f.calls, call{name, args[3], locker.Token(token), args[1] != "" && args[6] != "", time.Duration(millis) * time.Millisecond})
 	f.locks[name] += locks
 	say := f.says[strings.TrimPrefix(name, "whole ")]
 	f.mu.Unlock()

@@ -28,8 +28,8 @@ const (
 // errTooSilent is the error of a request that was not sent because of mostUnanswered.
 var errTooSilent = fmt.Errorf("%w to earlier requests; %w", kit.ErrNoAnswer, kit.ErrNotSent)
 
-// node is one of the servers. No request that changes something is sent twice: a server that doesn't
-// answer is one of a minority, or the attempt fails.
+// node is one of the servers. No request that takes or renews a lock is sent twice: a server that
+// doesn't answer is one of a minority, or the attempt fails. A release may be repeated (removal.ask).
 type node struct {
 	client *redis.Client
 	conn   *redisconn.Conn

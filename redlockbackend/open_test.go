@@ -2,6 +2,7 @@ package redlockbackend_test
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -190,5 +191,24 @@ func TestInfo(t *testing.T) {
 	}
 	if err := redlockbackend.CheckInfo(good+"maxmemory_policy:allkeys-lru", true); err != nil {
 		t.Errorf("eviction was accepted: %v, want nil", err)
+	}
+}
+
+// A client that was forgotten is an error, and no panic.
+func TestNilClients(t *testing.T) {
+	var clients []*redis.Client
+	for i := range 3 {
+		client := redis.NewClient(&redis.Options{Addr: fmt.Sprintf("127.0.0.1:%d", i+1)})
+		defer client.Close()
+		clients = append(clients, client)
+	}
+	clients[1] = nil
+	for _, servers := range [][]*redis.Client{nil, {nil}, {nil, nil, nil}, clients} {
+		if l, err := redlockbackend.New(t.Context(), servers); l != nil || !errors.Is(err, locker.ErrOption) {
+			t.Errorf("New with the clients %v = %v, %v, want ErrOption", servers, l, err)
+		}
+	}
+	if _, err := redlockbackend.New(t.Context(), clients); !strings.Contains(err.Error(), "client 2") {
+		t.Errorf("New without the second client = %v, want it to say which is missing", err)
 	}
 }

@@ -20,6 +20,11 @@ import (
 // earliest of its moments. Until then every majority contains a server that has the lock. That
 // earliest moment is the lease's base.
 //
+// A server of this majority may also have forgotten the lease, if it knows that it has forgotten
+// something: it then takes no part for the longest TTL, which no lease's TTL exceeds. So it lets
+// nobody in before the key would have expired that it has lost. It is no server of the lease any more:
+// a majority of others has to renew.
+//
 // # Tokens
 //
 // A token is won when a majority of servers have raised their counter to it for this owner. Two

@@ -95,6 +95,7 @@ package redlockbackend
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/redis/go-redis/v9"
 
@@ -110,12 +111,17 @@ const backend = "redlock"
 // after the Locker. New checks whether the servers fit (see the package comment), for up to 10 s.
 //
 // The clients keep their settings, and other parts of a program may use them at the same time.
-// Their retries don't apply here: no request that changes something is sent twice. Set
-// ContextTimeoutEnabled if you can. Otherwise requests are sent with timeouts of [WithServerTimeout]
+// Their retries don't apply here: no request that takes or renews a lock is sent twice, and a release
+// is repeated after a broken connection. Set ContextTimeoutEnabled if you can. Otherwise requests are sent with timeouts of [WithServerTimeout]
 // if the client's own are longer, and then without the client's hooks.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {
+	for i, client := range servers {
+		if err := redisconn.CheckClient(client, fmt.Sprintf("client %d", i+1)); err != nil {
+			return nil, kit.OpenError(backend, err)
+		}
+	}
 	l, err := newLocker(ctx, servers, newConfig(opts), nil)
 	return l, kit.OpenError(backend, err)
 }

@@ -4,11 +4,13 @@
 -- released       nothing of the owner exists, and nothing that is on its way can make it exist
 -- refused ERROR  the tombstone could not be set, for example because the memory is full
 --
--- The token is 1 if waiters are to be notified. They aren't when an attempt has failed.
+-- The token is 1 if waiters are to be notified. They aren't when an attempt has failed. The ttl is the
+-- tombstone's.
 --
 -- If there is no lock to remove, the request that acquires may still be on its way, and would
 -- create one that nobody knows of. So the owner gets a tombstone, which acquire looks for. It lasts
--- for a TTL, and so would the lock of a request that was on its way for longer.
+-- for the TTL of the lease at least, and for as long as the client may still send the request. The
+-- lock of a request that was on its way for longer ends after a TTL.
 
 -- include begin.lua
 

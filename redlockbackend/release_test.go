@@ -1,7 +1,10 @@
 package redlockbackend_test
 
 import (
+	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -91,5 +94,151 @@ func TestUnreachableServerHasNothing(t *testing.T) {
 	eventually(t, func() error { return l.Release(t.Context()) })
 	if got := c.called("release"); got[2] > 1 {
 		t.Errorf("release was sent %v times", got)
+	}
+}
+
+// A message goes on when a caller has left it, for as long as a server has to answer. The tombstone
+// must not end before that, however short the TTL is.
+func TestTombstoneOutlastsTheRequest(t *testing.T) {
+	const serverTimeout = time.Second
+	c := newCluster(t, 3, serverTimeout)
+	for _, ttl := range []time.Duration{100 * time.Millisecond, 30 * time.Second} {
+		c.answer("acquire", silent, silent, silent)
+		l, err := c.Lock(request(ttl), func(error) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		if _, err := l.Acquire(ctx); err == nil {
+			t.Fatal("Acquire = nil, and no server has answered")
+		}
+		cancel()
+		eventually(t, func() error { return l.Release(t.Context()) })
+		for i, s := range c.servers {
+			calls := s.list()
+			if last := calls[len(calls)-1]; last.script != "release" || last.ttl < serverTimeout || last.ttl < ttl {
+				t.Errorf("server %d: %s sets a tombstone for %v, want %v at least, and the TTL of %v", i, last.script, last.ttl, serverTimeout, ttl)
+			}
+		}
+	}
+}
+
+// Connections that are broken once cost nothing: the lock is free when the first call returns.
+func TestReleaseIsRepeatedOnBrokenConnections(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		answers []string
+		calls   int
+		free    bool
+	}{
+		{"broken once", []string{hangUp, text("released")}, 2, true},
+		{"broken each time", []string{hangUp}, redlockbackend.MaxReleaseTries, false},
+		{"silent", []string{silent}, 1, false},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, 3, time.Second)
+			cl.answer("acquire", raised, raised, raised)
+			for _, s := range cl.servers {
+				s.answers("release", c.answers...)
+			}
+			l := cl.lock(t, false)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+			err := l.Release(t.Context())
+			if free := err == nil || errors.As(err, new(*driver.PartialReleaseError)); free != c.free {
+				t.Errorf("Release = %v, want that the lock is free: %v", err, c.free)
+			}
+			redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+			for i, n := range cl.called("release") {
+				if n != c.calls {
+					t.Errorf("release was sent %d times to server %d, want %d", n, i, c.calls)
+				}
+			}
+			for _, s := range cl.servers {
+				s.answers("release", text("released"))
+			}
+			eventually(t, func() error { return l.Release(t.Context()) })
+		})
+	}
+}
+
+// The next acquisition of the Locker doesn't overtake a release that is repeated: it would find the
+// lease of its own Locker.
+func TestAcquireFollowsRepeatedRelease(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	first := c.lock(t, false)
+	if _, err := first.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	for _, s := range c.servers[:2] {
+		s.answers("release", hangUp, text("released"))
+	}
+	var copies atomic.Int32
+	answer := make(chan struct{})
+	c.servers[2].does("release", func() string {
+		if copies.Add(1) == 1 {
+			return hangUp
+		}
+		<-answer
+		return text("released")
+	})
+	if err := first.Release(t.Context()); !errors.As(err, new(*driver.PartialReleaseError)) {
+		t.Errorf("Release = %v, want that the lock is free", err)
+	}
+	c.asked(t, 2, "release", 2)
+	second := c.lock(t, false)
+	if _, err := second.Acquire(t.Context()); err != nil {
+		t.Errorf("Acquire = %v, want nil", err)
+	}
+	if n := c.servers[2].called("acquire"); n != 1 {
+		t.Errorf("the server was asked for the lock %d times, want once: the release is still to be answered", n)
+	}
+	close(answer)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if n := c.servers[2].called("acquire"); n != 2 {
+		t.Errorf("the server was asked for the lock %d times, want twice", n)
+	}
+	if err := c.released(t, second); err != nil {
+		t.Errorf("Release = %v, want nil", err)
+	}
+	if err := first.Release(t.Context()); err != nil {
+		t.Errorf("Release once more = %v, want nil", err)
+	}
+}
+
+// The lock is free when nothing is left on a majority. A server that has never had anything counts as
+// one that has confirmed the release.
+func TestReleaseCountsServersWithNothing(t *testing.T) {
+	const confirming = 2 // the server that answers first
+	c := newCluster(t, 5, 10*time.Second)
+	c.answer("acquire", raised, raised, raised, "-NOPERM you may not\r\n", "-NOPERM you may not\r\n")
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	var answers []func()
+	for i := range 3 {
+		answers = append(answers, c.servers[i].gated(t, "release", text("released")))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := l.Release(ctx); err == nil || errors.As(err, new(*driver.PartialReleaseError)) {
+		t.Errorf("Release while three servers may have it = %v, want an error: it is held there", err)
+	}
+	answers[confirming]()
+	if err := l.Release(t.Context()); !errors.As(err, new(*driver.PartialReleaseError)) || !strings.Contains(err.Error(), "left on a majority") {
+		t.Errorf("Release when one of them has confirmed = %v, want that the lock is free", err)
+	}
+	for _, answer := range answers {
+		answer()
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
 	}
 }

@@ -5,16 +5,18 @@ import (
 	"errors"
 
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// errTrailing is the error of a Release that a majority has confirmed, while the answers of others
-// are still to come. Release is called again, and asks those that fail.
+// errTrailing is the error of a Release after which nothing is left on a majority, while the answers of
+// others are still to come. Release is called again, and asks those that fail.
 var errTrailing = &driver.PartialReleaseError{
-	Err: errors.New("a majority of the servers has confirmed the removal, the others are still to answer"),
+	Err: errors.New("nothing of it is left on a majority of the servers, the others are still to answer"),
 }
 
-// Release removes what all attempts have left, from all servers. When a majority has confirmed
-// that, the lock is free, and Release doesn't wait for the rest.
+// Release removes what all attempts have left, from all servers. When nothing is left on a majority,
+// because servers have confirmed that or have never had anything, the lock is free, and Release
+// doesn't wait for the rest.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.released
@@ -130,15 +132,17 @@ func (a *attempt) newRemoval(which servers) *removal {
 }
 
 // releaseItem returns what releases tell the servers. What a failed attempt has left is removed
-// while the wait goes on, and nobody is notified.
+// while the wait goes on, and nobody is notified. The TTL is the tombstone's, which lasts until this
+// process sends nothing of the attempt any more, however short the lease is.
 func (a *attempt) releaseItem() *item {
+	ttl := max(a.l.ttl, a.l.d.unsentLimit)
 	if !a.l.isReleased() {
-		return newItem(a.l.key, a.owner, 0, a.l.ttl, 0, nothingSaid)
+		return newItem(a.l.key, a.owner, 0, ttl, 0, nothingSaid)
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.release == nil {
-		a.release = newItem(a.l.key, a.owner, 1, a.l.ttl, a.l.ticket, a.l.said)
+		a.release = newItem(a.l.key, a.owner, 1, ttl, a.l.ticket, a.l.said)
 	}
 	return a.release
 }
@@ -158,7 +162,7 @@ func (a *attempt) remove(which servers) *removal {
 // run asks server i.
 func (r *removal) run(i int) {
 	a := r.a
-	answer := a.l.d.nodes[i].ask(r.requests.ctx, releaseScript, r.item)
+	answer := r.ask(i)
 	if answer.err == nil && answer.verdict != released {
 		answer.err = errors.New(answer.text)
 	}
@@ -170,6 +174,24 @@ func (r *removal) run(i int) {
 	}
 	a.l.ended(i)
 }
+
+// ask sends the release to server i, and once more when its connection turns out to be broken, as
+// all of them are after a restart of the server: a release may be repeated. The server counts as busy
+// in the meantime, so the next acquisition doesn't overtake the repetition. A server that is silent
+// or refuses connections is left to the next call of Release.
+func (r *removal) ask(i int) (answer reply) {
+	for range maxReleaseTries {
+		answer = r.a.l.d.nodes[i].ask(r.requests.ctx, releaseScript, r.item)
+		if !redisconn.Broken(answer.err) || r.requests.ctx.Err() != nil {
+			break
+		}
+	}
+	return answer
+}
+
+// maxReleaseTries is how often a release is sent at most. As many connections of a pool may be
+// broken.
+const maxReleaseTries = 4
 
 // removed notes what became of a removal from server i. It reports whether the caller must remove
 // once more: the removal was sent before the acquisition was over, and a place may be left.
@@ -211,16 +233,17 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 // forget drops the servers on which nothing can exist any more. a.mu is held.
 //
 // What the last request has set or renewed ends a TTL after that request was executed. If its
-// answer was not heard, it was executed within another TTL, or there was nothing left to renew. A
-// request that creates, and is executed even later, was delayed by a server that had stopped. What
-// it sets ends by itself as well, and the removals that failed are executed after it.
+// answer was not heard, it has left this process within unsentLimit, and was executed within another
+// TTL, or there was nothing left to renew. A request that creates, and is executed even later, was
+// delayed by a server that had stopped. What it sets ends by itself as well, and the removals that
+// failed are executed after it.
 func (a *attempt) forget() {
 	which := a.remains &^ a.asked
 	if which == 0 {
 		return
 	}
 	for now := driver.Now(); which != 0; {
-		if i := which.next(); now.Sub(a.on[i].last) > 2*a.l.ttl {
+		if i := which.next(); now.Sub(a.on[i].last) > 2*a.l.ttl+a.l.d.unsentLimit {
 			a.remains = a.remains.minus(i)
 		}
 	}

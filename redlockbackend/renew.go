@@ -162,7 +162,9 @@ func (a *attempt) renewItem() *item {
 
 // renewed processes the answer to a renewal, and returns the lease's base. The lease is not alive
 // if no majority has it, or if its base is older than one that was reported: then a majority may
-// drop it earlier than the engine thinks.
+// drop it earlier than the engine thinks. Nobody waits for other answers of the round that could prove
+// it again: the holder relies on what was reported, and a process that is stopped while it waits would
+// learn of the loss too late.
 func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver.Instant, alive bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -172,6 +174,9 @@ func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver
 	case r.verdict == renewed:
 		a.confirm(server, sent)
 	default: // gone or marked; or the server has lost its memory, and what exists there proves nothing
+		if r.verdict == waits && a.backers.has(server) {
+			a.abstain = a.abstain.with(server)
+		}
 		a.backers = a.backers.minus(server)
 		if r.breach != nil && a.breach == nil {
 			a.breach = r.breach

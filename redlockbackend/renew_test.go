@@ -2,6 +2,7 @@ package redlockbackend_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -55,5 +56,78 @@ func TestRenewals(t *testing.T) {
 				return nil
 			})
 		})
+	}
+}
+
+// A server that has forgotten a lease lets nobody in for the longest TTL, so what it acknowledged
+// before stays true. The lease isn't lost though this answer comes first, and the others prove less
+// until they answer. A server that doesn't have the lease, and hasn't forgotten anything, lets others
+// in: what it acknowledged isn't true any more.
+func TestServerThatForgetsInARound(t *testing.T) {
+	for _, c := range []struct {
+		first string
+		lost  bool
+	}{
+		{waits, false},
+		{gone, true},
+	} {
+		cl := newCluster(t, 5, 10*time.Second)
+		cl.answer("acquire", raised, raised, raised, raised, raised)
+		l := cl.lock(t, false)
+		if _, err := l.Acquire(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		redlockbackend.AwaitIdle(t.Context(), cl.Driver) // all five have it
+		cl.answer("renew", renewed, renewed, renewed, hangUp, hangUp)
+		if _, err := cl.renew(t, l); err != nil {
+			t.Fatalf("Renew by three of five = %v, want nil", err)
+		}
+		redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+
+		cl.servers[2].answers("renew", c.first)
+		var answers []func()
+		for _, i := range []int{0, 1, 3, 4} {
+			answers = append(answers, cl.servers[i].gated(t, "renew", renewed))
+		}
+		before, done := driver.Stamp(), make(chan struct{})
+		go func() {
+			defer close(done)
+			base, err := cl.renew(t, l)
+			if lost := errors.Is(err, locker.ErrLost); lost != c.lost || !lost && (err != nil || base < before) {
+				t.Errorf("Renew, to which a server first answers %q = %d, %v, want lost: %v", c.first, base, err, c.lost)
+			}
+		}()
+		eventually(t, func() error {
+			if n := redlockbackend.Busy(cl.Driver); n != 5 { // the requests to the other four, and what waits for these
+				return fmt.Errorf("%d goroutines wait for servers, want 5", n)
+			}
+			return nil
+		})
+		for _, answer := range answers {
+			answer()
+		}
+		<-done
+		redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+		if err := cl.released(t, l); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+	}
+}
+
+// What a server acknowledged before it forgot the lease doesn't make it one of the majority.
+func TestForgetfulServersAreNoMajority(t *testing.T) {
+	cl := newCluster(t, 3, time.Second)
+	cl.answer("acquire", raised, raised, raised)
+	l := cl.lock(t, false)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+	cl.answer("renew", renewed, waits, waits)
+	if _, err := cl.renew(t, l); !errors.Is(err, locker.ErrLost) {
+		t.Errorf("Renew when two of three have forgotten the lease = %v, want ErrLost", err)
+	}
+	if err := cl.released(t, l); err != nil {
+		t.Errorf("Release = %v, want nil", err)
 	}
 }

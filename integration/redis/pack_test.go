@@ -39,7 +39,7 @@ func (s *Service) pack() []conformance.Case {
 	case s.failover != nil:
 		return slices.Concat(common, s.queuePack(), s.sentinelPack())
 	}
-	return slices.Concat(common, s.troublePack(), s.queuePack(), s.memoryPack())
+	return slices.Concat(common, s.troublePack(), s.queuePack(), s.memoryPack(), s.databasePack())
 }
 
 // all has every node that takes writes carry a command out.

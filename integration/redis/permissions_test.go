@@ -5,12 +5,16 @@ package redis
 import (
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 // documentedACL reads the rules from docs/redis.md, for the default prefix.
@@ -113,4 +117,19 @@ func TestRedisPermissions(t *testing.T) {
 		t.Fatalf("without INFO, and with allow_eviction: %v, want a Locker", err)
 	}
 	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, l), b.Name))
+
+	// A caller's client selects a database in addition.
+	client := redis.NewClient(&redis.Options{Addr: b.Service.Nodes[0].Addr, Username: user, Password: password})
+	t.Cleanup(func() { _ = client.Close() })
+	permit(rules)
+	if _, err := redisbackend.New(t.Context(), client); err == nil || !strings.Contains(err.Error(), "a permission is missing") ||
+		!strings.Contains(err.Error(), "+select") {
+		t.Errorf("New without the right to select a database = %v, want an error that names it", err)
+	}
+	permit(append(slices.Clone(rules), "+select"))
+	shared, err := redisbackend.New(t.Context(), client)
+	if err != nil {
+		t.Fatalf("New with the right to select a database = %v, want a Locker", err)
+	}
+	step.Release(t, step.Acquire(t, step.CloseAtEnd(t, shared), b.Name))
 }

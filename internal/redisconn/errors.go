@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -16,10 +17,10 @@ import (
 // refusals are the first words of errors by which a server says that it has executed nothing. The
 // server refuses the command, or the command's first write, before which nothing was written. (A
 // server executes a script as a whole, so what forbids the script's first write was true from its
-// beginning.)
+// beginning. A missing permission forbids one command of a script and not another: see NotExecuted.)
 var refusals = []string{
 	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY", "OOM",
-	"NOREPLICAS", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "max number of clients",
+	"NOREPLICAS", "MISCONF", "BUSY", "NOAUTH", "WRONGPASS", "max number of clients",
 }
 
 // Says reports whether err is an error reply that begins with one of words. Redis 6 puts the error
@@ -44,7 +45,19 @@ func Says(err error, words ...string) bool {
 // sent, or the server has refused it. After any other error nobody knows. An error reply that is
 // not one of the refusals is such an error, because a script that fails in the middle has done its
 // first half.
-func NotExecuted(err error) bool { return Unsent(err) || Says(err, refusals...) }
+func NotExecuted(err error) bool {
+	return Unsent(err) || Says(err, refusals...) || Says(err, "NOPERM") && !fromScript(err)
+}
+
+// inScript is what errors of commands in scripts contain. Redis itself calls a missing permission
+// there an "ERR ACL failure in script", but servers that are compatible may begin with NOPERM.
+var inScript = []string{"running script", "ACL failure in script", " script: ", ", on @user_"}
+
+// fromScript reports whether err is the error of a command in a script. What the script had done
+// before stays.
+func fromScript(err error) bool {
+	return slices.ContainsFunc(inScript, func(words string) bool { return strings.Contains(err.Error(), words) })
+}
 
 // Unsent reports whether err happened before anything was sent.
 func Unsent(err error) bool {
@@ -58,7 +71,7 @@ func Unsent(err error) bool {
 // nothing is heard is not broken.
 func Broken(err error) bool {
 	var reply redis.Error
-	return !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
+	return err != nil && !errors.As(err, &reply) && !Unsent(err) && !Silent(err)
 }
 
 // Silent reports whether err says only that nothing was heard in time.

@@ -32,6 +32,8 @@ func TestErrors(t *testing.T) {
 		err                 error
 		notExecuted, broken bool
 	}{
+		{nil, false, false},
+
 		// Refused, before anything was executed. The texts are the servers'.
 		{serverError("NOSCRIPT No matching script. Please use EVAL."), true, false},
 		{serverError("MOVED 3999 127.0.0.1:6381"), true, false},
@@ -49,6 +51,7 @@ func TestErrors(t *testing.T) {
 		{serverError("BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."), true, false},
 		{serverError("NOAUTH Authentication required."), true, false},
 		{serverError("NOPERM User joe has no permissions to run the 'evalsha' command"), true, false},
+		{serverError("NOPERM this user has no permissions to access one of the keys used as arguments"), true, false},
 		{serverError("ERR max number of clients reached"), true, false},
 		// Redis 6.2 passes on the error of a command in a script like this.
 		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -OOM command not allowed when used memory > 'maxmemory'. "), true, false},
@@ -65,6 +68,10 @@ func TestErrors(t *testing.T) {
 		{serverError("ERR value is not an integer or out of range script: 3c2f, on @user_script:48."), false, false},
 		{serverError("WRONGTYPE Operation against a key holding the wrong kind of value script: 3c2f, on @user_script:48."), false, false},
 		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: user_script:48: attempt to compare number with nil"), false, false},
+		{serverError("ERR ACL failure in script: User joe has no permissions to run the 'set' command script: 3c2f, on @user_script:48."), false, false},
+		{serverError("NOPERM ACL failure in script: User joe has no permissions to run the 'set' command"), false, false},
+		{serverError("NOPERM User joe has no permissions to run the 'set' command script: 3c2f, on @user_script:48."), false, false},
+		{serverError("ERR Error running script (call to f_3c2f): @user_script:48: @user_script: 48: -NOPERM this user has no permissions to run the 'set' command"), false, false},
 		{serverError("ERR The user executing the script can't run this command or subcommand script: 3c2f, on @user_script:48."), false, false},
 
 		// The connection has ended, and the request may have been executed.

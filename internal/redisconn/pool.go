@@ -62,7 +62,7 @@ func (p *Pool) send(ctx context.Context, end time.Time, cmds []redis.Cmder) erro
 	err = c.process(call, cmds)
 	interrupted = c.finish()
 	reusable = !interrupted && c.keeps(cmds)
-	if !interrupted && slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return cmd.Err() != nil && Broken(cmd.Err()) }) {
+	if !interrupted && slices.ContainsFunc(cmds, func(cmd redis.Cmder) bool { return Broken(cmd.Err()) }) {
 		p.dropIdle()
 	}
 	if interrupted && err != nil && !Unsent(err) {

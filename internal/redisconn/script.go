@@ -21,8 +21,10 @@ type Script struct {
 
 // LoadScript reads a script that is built in. It panics if a file is missing. A line "-- include
 // FILE" is replaced by that file.
-func LoadScript(files fs.FS, name string) *Script {
-	text := include(files, name)
+func LoadScript(files fs.FS, name string) *Script { return NewScript(include(files, name)) }
+
+// NewScript makes a script of its text.
+func NewScript(text string) *Script {
 	sum := sha1.Sum([]byte(text))
 	return &Script{text, [2]any{"eval", text}, [2]any{"evalsha", hex.EncodeToString(sum[:])}}
 }

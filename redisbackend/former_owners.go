@@ -1,0 +1,49 @@
+package redisbackend
+
+import (
+	"time"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+const (
+	mostFormer = 4096 // owners; about half a megabyte
+
+	// ghostDelay is for how long a request may be on its way when it has left this process: Linux
+	// sends what is in a send buffer for up to 100 s.
+	ghostDelay = 5 * time.Minute
+)
+
+// formerOwners are the owners of this Locker's acquisitions that are over. A grant to one of them is
+// a ghost. A grant to an owner that isn't known is not: a running process may be copied, as a virtual
+// machine is cloned, and its copy listens on the same channel. What is granted to the copy is not
+// ours to release.
+//
+// An owner is kept for a limited time, and the number of owners is limited. If one is dropped too
+// early, its ghost has the lock for one TTL.
+type formerOwners struct {
+	until map[string]driver.Instant
+	order []string // the one that came first is the first
+}
+
+// add notes an owner. lingers is for how long its requests may still be under way, or what they have
+// left may exist.
+func (f *formerOwners) add(owner string, lingers time.Duration) {
+	now := driver.Stamp()
+	if f.until == nil {
+		f.until = make(map[string]driver.Instant)
+	}
+	if _, again := f.until[owner]; !again {
+		for len(f.order) > 0 && (len(f.order) >= mostFormer || f.until[f.order[0]] < now) {
+			delete(f.until, f.order[0])
+			f.order = f.order[1:]
+		}
+		f.order = append(f.order, owner)
+	}
+	f.until[owner] = now.Add(lingers + ghostDelay)
+}
+
+func (f *formerOwners) has(owner string) bool {
+	until, known := f.until[owner]
+	return known && driver.Stamp() <= until
+}
