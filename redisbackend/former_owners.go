@@ -14,8 +14,8 @@ const (
 	ghostDelay = 5 * time.Minute
 )
 
-// formerOwners are the owners of this Locker's acquisitions that are over. A grant to one of them is
-// a ghost. A grant to an owner that isn't known is not: a running process may be copied, as a virtual
+// formerOwners are the owners of this Locker's acquisitions that are over, if a copy of a request may
+// still be executed: it may take a place in the queue. A grant to one of them is a ghost. A grant to an owner that isn't known is not: a running process may be copied, as a virtual
 // machine is cloned, and its copy listens on the same channel. What is granted to the copy is not
 // ours to release.
 //

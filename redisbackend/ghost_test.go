@@ -16,7 +16,8 @@ import (
 	"github.com/fencedlock/locker/redisbackend"
 )
 
-// queuedOnce has an acquisition take a place in the queue, gives it up, and returns its owner.
+// queuedOnce has an acquisition take a place in the queue, gives it up, and returns its owner. The first
+// copy of its request is not answered, and may come late.
 func queuedOnce(t *testing.T, f *fake, d driver.Driver) (owner string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -29,7 +30,10 @@ func queuedOnce(t *testing.T, f *fake, d driver.Driver) (owner string) {
 		case command[11] == "": // it doesn't listen yet
 			return held
 		}
-		owner = command[8]
+		if owner != command[8] {
+			owner = command[8]
+			return hangUp
+		}
 		return queued
 	})
 	for end := time.Now().Add(10 * time.Second); ; {

@@ -26,7 +26,7 @@ type grantListener struct {
 
 	mu       sync.Mutex
 	expected map[string]*lock // acquisitions that may be granted their lock, by owner
-	former   formerOwners     // of acquisitions that were expected, and are over
+	former   formerOwners     // of acquisitions that were expected and are over, whose requests may come late
 }
 
 func newGrantListener(d *redisDriver) *grantListener {
@@ -51,10 +51,15 @@ func (g *grantListener) expect(l *lock) bool {
 // forget is called when nothing of l exists any more. Until then its grant must not be mistaken for
 // a ghost's.
 func (g *grantListener) forget(l *lock) {
+	l.mu.Lock()
+	late := l.late
+	l.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.expected, l.owner)
-	g.former.add(l.owner, l.lingers())
+	if late {
+		g.former.add(l.owner, l.lingers())
+	}
 }
 
 func (g *grantListener) isExpecting() bool {

@@ -31,6 +31,7 @@ type lock struct {
 
 	mu           sync.Mutex
 	remains      remains
+	late         bool           // a copy of a request to acquire may be executed late
 	removing     bool           // Release was called
 	ended        driver.Instant // when the last request that creates or renews had ended
 	held         bool           // the server has said that somebody else has the lock
@@ -126,11 +127,13 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	defer l.mu.Unlock()
 	l.ended = driver.Now()
 	if a.copyInFlight {
-		l.remains = arriving
+		l.remains, l.late = arriving, true
 	}
 	if a.err != nil {
 		if redisconn.NotExecuted(a.err) {
 			l.gone()
+		} else {
+			l.late = true
 		}
 		if l.held && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
 			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
