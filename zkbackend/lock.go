@@ -28,7 +28,7 @@ type lock struct {
 	notifyLost func(cause error)
 
 	mu         sync.Mutex
-	owner      string       // in the node's name; a new one after the servers have ended a session
+	owner      string       // in the node's name
 	session    *session     // from the first request on
 	path       string       // of its node, once that is known
 	version    int32        // of its node, as far as it is known
@@ -47,11 +47,11 @@ const (
 	nothing        remains = iota
 	oneNode                // its path is known, unless it is being created
 	unansweredNode         // a request to create a node was sent, and has no answer
-	earlierNode            // under an earlier session, which the servers have not ended
+	earlierNode            // under an earlier session, which is over here, and perhaps not on the servers
 )
 
-// Acquire creates a node, and then waits for its turn. If the session ends in between, the servers
-// have removed all that it created, and a new session creates a new node.
+// Acquire creates a node, and then waits for its turn. If the session ends in between, a new session
+// creates a new node.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if s, path := l.position(); path != "" {
 		return l.wait(ctx, s, path)
@@ -86,10 +86,9 @@ func (l *lock) useSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// leaveOldSession leaves a session that is over. If the servers have ended it, they have removed
-// its nodes. If such a node exists all the same, as after a failover that lost data, it must not
-// count as a node of the next session, so the owner changes. If a session is over for another
-// reason, its nodes remain to be removed.
+// leaveOldSession leaves a session that is over. Its nodes remain to be removed, also if the servers
+// have said that they have ended it: the leader says so as soon as it has decided to end a session,
+// and removes the nodes later, or never if it loses its quorum before.
 func (l *lock) leaveOldSession() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,12 +99,8 @@ func (l *lock) leaveOldSession() {
 	s.untrack(l.path)
 	l.sessions.Leave(s)
 	l.session, l.path = nil, ""
-	switch {
-	case l.remains == nothing:
-	case !errors.Is(s.conn.Cause(), zkconn.ErrExpired):
+	if l.remains != nothing {
 		l.remains = earlierNode
-	case l.remains < earlierNode:
-		l.remains, l.owner = nothing, driver.NewOwner()
 	}
 }
 
