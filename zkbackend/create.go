@@ -82,7 +82,7 @@ func (l *lock) noteFailedCreate(err error) {
 	defer l.mu.Unlock()
 	switch {
 	case zkconn.Broken(err):
-		l.remains = max(l.remains, unansweredNode)
+		l.remains, l.unanswered = max(l.remains, unansweredNode), true
 	case l.remains == oneNode: // it was refused
 		l.remains = nothing
 	}
@@ -94,10 +94,19 @@ func (l *lock) noteDirVersion(version int32) {
 	l.dirVersion = version
 }
 
-func (l *lock) noteCreatedDir() {
+// createDir creates the lock's node. If the answer is lost, the next request finds out.
+func (l *lock) createDir(s *session) error {
+	l.mu.Lock()
+	l.createdDir = true
+	l.mu.Unlock()
+	err := s.lockDir(l.dir).create()
+	if !zkconn.Broken(err) {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.createdDir = true
+	l.unanswered = true
+	return nil
 }
 
 // findOwnNode looks for the node that l has under this session, in the list of a server that knows

@@ -178,6 +178,7 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}
 	return &lock{
 		sessions:   d.sessions,
+		tasks:      d.tasks,
 		freed:      &d.freed,
 		dirVersion: -1,
 		dir:        d.chroot.dir(req.Name, req.Slot),

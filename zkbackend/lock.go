@@ -20,6 +20,7 @@ const acquireLimit = 5 * time.Second
 // lock is one acquisition.
 type lock struct {
 	sessions   *kit.Sessions[*session]
+	tasks      *kit.Tasks
 	freed      *freed
 	dir        string // the path of the lock's node
 	ttl        time.Duration
@@ -36,7 +37,9 @@ type lock struct {
 	dirVersion int32        // that the creation of the node gave the lock's node; -1: not known
 	granted    bool         // nobody is before the node
 	remains    remains
-	createdDir bool // the lock's node was created for this, and may never have had a child
+	createdDir bool       // the lock's node was created for this, and may never have had a child
+	unanswered bool       // a request to create something was sent on the session, and has no answer
+	ungone     []*session // those that are over here, with such a request
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before
@@ -98,7 +101,10 @@ func (l *lock) leaveOldSession() {
 	}
 	s.untrack(l.path)
 	l.sessions.Leave(s)
-	l.session, l.path = nil, ""
+	if l.unanswered {
+		l.ungone = append(l.ungone, s)
+	}
+	l.session, l.path, l.unanswered = nil, "", false
 	if l.remains != nothing {
 		l.remains = earlierNode
 	}
@@ -117,8 +123,7 @@ func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) 
 		switch {
 		case zkconn.Broken(err):
 		case errors.Is(err, zk.ErrNoNode):
-			l.noteCreatedDir()
-			if err := s.lockDir(l.dir).create(); err != nil && !zkconn.Broken(err) {
+			if err := l.createDir(s); err != nil {
 				return driver.Grant{}, explain(err)
 			}
 		case errors.Is(err, zk.ErrBadVersion): // another client came in between: count again

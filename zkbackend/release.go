@@ -24,33 +24,51 @@ func (l *lock) Release(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := l.removeRemains(ctx, s); err == nil {
+		err = l.removeRemains(ctx, s)
+		switch {
+		case err == nil:
 			l.noteRemoved(s)
 			return nil
-		} else if !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil {
+		case !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil:
 			return err
 		}
 	}
 }
 
-// removeRemains removes what may exist on the servers.
-func (l *lock) removeRemains(ctx context.Context, s *session) error {
+// isClear reports whether nothing can exist on the servers.
+func (l *lock) isClear() bool {
 	l.mu.Lock()
-	path, remains, createdDir := l.path, l.remains, l.createdDir
-	l.mu.Unlock()
-	removeNodes := func() error { return s.lockDir(l.dir).removeAll(ctx, l.owner) }
-	if remains == oneNode && path != "" {
-		removeNodes = func() error { return s.conn.Delete(path) }
-	}
-	if remains != nothing {
-		if err := s.remove(ctx, removeNodes); err != nil {
-			return err
+	defer l.mu.Unlock()
+	return l.session == nil && l.remains == nothing && !l.createdDir
+}
+
+// removeRemains removes what may exist on the servers. Where a late request may create something,
+// that comes twice: before the servers have ended the session of that request, so that others don't
+// wait for it, and after it.
+func (l *lock) removeRemains(ctx context.Context, s *session) error {
+	err := l.removeNodes(ctx, s)
+	if err == nil && len(l.ungone) > 0 {
+		if err = l.stopLateRequests(ctx, s); err == nil {
+			err = l.removeNodes(ctx, s)
 		}
 	}
-	if createdDir {
-		return s.remove(ctx, func() error { return s.conn.Delete(l.dir) })
+	if err == nil && l.createdDir {
+		err = s.repeat(ctx, func() error { return s.conn.Delete(l.dir) })
 	}
-	return nil
+	return err
+}
+
+func (l *lock) removeNodes(ctx context.Context, s *session) error {
+	l.mu.Lock()
+	path, remains := l.path, l.remains
+	l.mu.Unlock()
+	switch {
+	case remains == nothing:
+		return nil
+	case remains == oneNode && path != "":
+		return s.repeat(ctx, func() error { return s.conn.Delete(path) })
+	}
+	return s.repeat(ctx, func() error { return s.lockDir(l.dir).removeAll(ctx, l.owner) })
 }
 
 // noteRemoved notes that nothing exists on the servers any more, and leaves the session.
@@ -61,26 +79,20 @@ func (l *lock) noteRemoved(s *session) {
 		l.freed.remember(l.dir, l.dirVersion)
 	}
 	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
+	l.unanswered, l.ungone = false, nil
 	l.mu.Unlock()
 	s.untrack(path)
 	l.sessions.Leave(s)
 }
 
-// isClear reports whether nothing can exist on the servers.
-func (l *lock) isClear() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.session == nil && l.remains == nothing && !l.createdDir
-}
-
-// remove deletes something, and tries again when the connection ends. When the session ends the error
-// is zkconn.ErrOver.
-func (s *session) remove(ctx context.Context, del func() error) error {
+// repeat makes a request of a removal, and makes it again when the connection ends. When the session
+// ends the error is zkconn.ErrOver.
+func (s *session) repeat(ctx context.Context, ask func() error) error {
 	for {
 		if err := s.conn.Ready(ctx); err != nil {
 			return err
 		}
-		err := zkconn.Ignore(del(), zk.ErrNoNode, zk.ErrNotEmpty) // not empty: others use the lock's node
+		err := zkconn.Ignore(ask(), zk.ErrNoNode, zk.ErrNotEmpty) // not empty: others use the lock's node
 		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) {
 			return explain(err)
 		}

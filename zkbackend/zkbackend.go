@@ -31,7 +31,8 @@
 // connection doesn't count. So a client that the servers hear, and that receives nothing from them,
 // or answers to its reads alone, doesn't keep its locks. And a Locker goes on when the ensemble's
 // data was lost or restored from a backup, or when another ensemble answers at the same addresses.
-// Waiters queue again then, once a session can be opened.
+// Waiters queue again then, once a session can be opened. What a session that is over may have left
+// on the servers is removed on the next one.
 //
 // # Waiting
 //
