@@ -132,6 +132,9 @@ func TestRequestThatArrivesBeforeItsSessionEnds(t *testing.T) {
 			if err := locks[0].Release(t.Context()); !contains(err, "confirmed the end of a session") {
 				t.Errorf("Release = %v, want an error: nobody has ended the session", err)
 			}
+			if n := len(s.children("a")); n != 0 {
+				t.Errorf("after a Release that couldn't confirm the end of the session, %d nodes keep others out", n)
+			}
 		}
 		s.scripts(nil)
 		if err := locks[0].Release(t.Context()); err != nil || executed != 1 || len(s.children("a")) != 0 {
@@ -142,6 +145,28 @@ func TestRequestThatArrivesBeforeItsSessionEnds(t *testing.T) {
 			t.Errorf("Release again = %v, want nil", err)
 		}
 		s.wasAsked(t, "Release, where nothing can exist,")
+	})
+}
+
+// A request may arrive when Release has looked for nodes, and the leader may decide to end the session
+// right after that. So Release looks again.
+func TestRequestThatArrivesDuringRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		release(t, acquire(t, open(t, s), "a"))
+		locks, session := stuck(t, s, "multi", "a")
+		looked, executed := false, false
+		s.scripts(func(r request) verdict {
+			if r.op == "multi" && looked && !executed {
+				executed = s.delayed[0]()
+				delete(s.sessions, session) // its nodes exist for now
+			}
+			looked = looked || r.op == "children"
+			return serve
+		})
+		if err := locks[0].Release(t.Context()); err != nil || !executed || len(s.children("a")) != 0 {
+			t.Errorf("Release = %v, the request was executed: %v, and %d nodes exist; want nil, true and none", err, executed, len(s.children("a")))
+		}
 	})
 }
 

@@ -23,13 +23,13 @@ type lock struct {
 	tasks      *kit.Tasks
 	freed      *freed
 	dir        string // the path of the lock's node
+	owner      string // in its own node's name
 	ttl        time.Duration
 	noWait     bool
 	label      string // the data of its node: see driver.Label
 	notifyLost func(cause error)
 
 	mu         sync.Mutex
-	owner      string       // in the node's name
 	session    *session     // from the first request on
 	path       string       // of its node, once that is known
 	version    int32        // of its node, as far as it is known
@@ -39,7 +39,7 @@ type lock struct {
 	remains    remains
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and has no answer
-	ungone     []*session // those that are over here, with such a request
+	ungone     []*session // earlier sessions with such a request
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before

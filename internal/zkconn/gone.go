@@ -74,7 +74,7 @@ func (s *Session) ConfirmGone(ctx context.Context, seen int64) error {
 // the rest is lost. err is of a server that could not be asked.
 func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 	s.mu.Lock()
-	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password}
+	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password, auth: s.ensemble.Auth}
 	s.mu.Unlock()
 	ctx, answered := context.WithCancel(ctx) // openAndEnd has a limit
 	defer answered()

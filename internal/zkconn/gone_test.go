@@ -22,6 +22,7 @@ func TestConfirmGone(t *testing.T) {
 		"expired, perhaps of an old leader":  {server: &ensemble{expired: true}},
 		"a server that knows too little":     {server: &ensemble{expired: true, zxid: 6}, seen: 7},
 		"a server that knows as much":        {server: &ensemble{expired: true, zxid: 7}, seen: 7, gone: true},
+		"a server that wants credentials":    {server: &ensemble{strict: true}, seen: 1, gone: true},
 		"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
 		"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
 	} {
@@ -32,7 +33,10 @@ func TestConfirmGone(t *testing.T) {
 				s := openSession(t, e, new(recorder))
 				s.End(ErrOver) // and no answer to go-zookeeper's own request to end it
 				<-s.Closed()
-				s.ensemble = &Ensemble{Servers: []string{"zk:2181"}, Dial: c.server.dial}
+				s.ensemble = &Ensemble{
+					Servers: []string{"zk:2181"}, Dial: c.server.dial,
+					Auth: []Credentials{{"digest", "joe:secret"}, {"ip", ""}},
+				}
 				err := s.ConfirmGone(t.Context(), c.seen)
 				if (err == nil) != c.gone || s.IsGone() != c.gone || !c.gone && !errors.Is(err, errNotConfirmed) {
 					t.Errorf("ConfirmGone = %v, and IsGone = %v, want %v", err, s.IsGone(), c.gone)

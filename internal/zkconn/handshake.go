@@ -70,6 +70,7 @@ type connect struct {
 	timeout  time.Duration
 	id       int64
 	password [passwordSize]byte
+	auth     []Credentials // servers may demand them before they execute anything (enforce.auth.enabled)
 }
 
 // endAnswer is what a server has answered to a request to connect with a session and to end it.
@@ -79,8 +80,7 @@ type endAnswer struct {
 	closed  bool // the quorum has ended the session now
 }
 
-// openAndEnd asks one server to connect with a session and to end it. Both requests are sent at
-// once, because a server may hear them whose answers are lost. A session that has ended already is
+// openAndEnd asks one server to connect with a session and to end it. All requests are sent at once, because a server may hear them whose answers are lost. A session that has ended already is
 // no error, nor is a server that hangs up after its greeting.
 func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
@@ -93,7 +93,11 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
-	if _, err := conn.Write(append(connectRequest(c), closeRequest()...)); err != nil {
+	requests := connectRequest(c)
+	for _, credentials := range c.auth {
+		requests = append(requests, authRequest(credentials)...)
+	}
+	if _, err := conn.Write(append(requests, closeRequest()...)); err != nil {
 		return a, err
 	}
 	if a.greeting, err = readGreeting(conn); err != nil || a.session == 0 {
@@ -115,7 +119,22 @@ func connectRequest(c connect) []byte {
 	return append(b, c.password[:]...)
 }
 
-const closeXid = 1
+const (
+	closeXid = 1
+	authXid  = -4 // as every client has it
+)
+
+// authRequest gives credentials: number, operation, type, scheme, secret.
+func authRequest(c Credentials) []byte {
+	const setAuth = 100
+	b := binary.BigEndian.AppendUint32(nil, uint32(4+4+4+4+len(c.Scheme)+4+len(c.Secret)))
+	xid := int32(authXid)
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint32(b, setAuth)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = append(binary.BigEndian.AppendUint32(b, uint32(len(c.Scheme))), c.Scheme...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(c.Secret))), c.Secret...)
+}
 
 // closeRequest ends the session of a connection.
 func closeRequest() []byte {
@@ -146,13 +165,19 @@ func readGreeting(conn net.Conn) (greeting, error) {
 	return greeting{}, errForeign
 }
 
-// readClosed reads the answer to a closeRequest. Where the server hangs up without one, nobody knows
-// whether the session has ended. With TLS it may do so without the message that this is no
-// interruption.
+// readClosed reads the answer to a closeRequest, after those to credentials. Where the server hangs
+// up without one, nobody knows whether the session has ended. With TLS it may do so without the
+// message that this is no interruption.
 func readClosed(conn net.Conn) (closed bool, err error) {
-	reply := make([]byte, 4+16)
-	if _, err := io.ReadFull(conn, reply); err != nil {
-		return false, Ignore(err, io.EOF, io.ErrUnexpectedEOF)
+	const headerSize = 16 // these answers have nothing else
+	reply := make([]byte, 4+headerSize)
+	for xidOf(reply[4:]) != closeXid {
+		if _, err := io.ReadFull(conn, reply); err != nil {
+			return false, Ignore(err, io.EOF, io.ErrUnexpectedEOF)
+		}
+		if binary.BigEndian.Uint32(reply) != headerSize {
+			return false, errForeign
+		}
 	}
-	return xidOf(reply[4:]) == closeXid && codeOf(reply[4:]) == 0, nil
+	return codeOf(reply[4:]) == 0, nil
 }

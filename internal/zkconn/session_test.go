@@ -21,6 +21,8 @@ type ensemble struct {
 	silent  bool
 	expired bool            // no session exists
 	rude    bool            // it hangs up in place of an answer to the request to end a session
+	strict  bool            // it ends no session without credentials
+	authed  bool            // it was given credentials
 	zxid    int64           // the newest transaction that it knows; 0: 1
 	granted []time.Duration // to each request to connect
 	ended   []int64         // sessions
@@ -70,15 +72,19 @@ func (e *ensemble) serve(c net.Conn) bool {
 	}
 	xid, op := r.Int32(), r.Int32()
 	if op == -11 {
+		if e.strict && !e.authed {
+			return false
+		}
 		e.ended = append(e.ended, sessionID)
 		if !e.rude {
-			w := new(zktest.Writer)
-			w.Int32(xid)
-			w.Int64(max(e.zxid, 1))
-			w.Int32(0)
-			_, _ = c.Write(zktest.Packet(w.Data))
+			e.confirm(c, xid)
 		}
 		return false
+	}
+	if op == 100 {
+		e.authed = true
+		e.confirm(c, xid)
+		return true
 	}
 	if !e.silent {
 		w := new(zktest.Writer)
@@ -88,6 +94,15 @@ func (e *ensemble) serve(c net.Conn) bool {
 		_, _ = c.Write(zktest.Packet(w.Data))
 	}
 	return true
+}
+
+// confirm answers a request that has succeeded.
+func (e *ensemble) confirm(c net.Conn, xid int32) {
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(max(e.zxid, 1))
+	w.Int32(0)
+	_, _ = c.Write(zktest.Packet(w.Data))
 }
 
 func (e *ensemble) be(silent bool) {

@@ -1,8 +1,6 @@
 package zkconn
 
-import (
-	"github.com/fencedlock/locker/driver"
-)
+import "github.com/fencedlock/locker/driver"
 
 // When is a session over, if the servers don't say that it is?
 //
