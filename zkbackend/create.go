@@ -43,12 +43,12 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 // not deleted yet: it would look like another holder's.
 func (l *lock) removeEarlierNodes(ctx context.Context, s *session) error {
 	l.mu.Lock()
-	owner, remains := l.owner, l.remains
+	remains := l.remains
 	l.mu.Unlock()
 	if remains != earlierNode {
 		return nil
 	}
-	return s.lockDir(l.dir).removeAll(ctx, owner)
+	return s.lockDir(l.dir).removeAll(ctx, l.owner)
 }
 
 // createNode creates a node, in one transaction with a write to the lock's node. The write's answer
@@ -58,8 +58,8 @@ func (l *lock) removeEarlierNodes(ctx context.Context, s *session) error {
 func (l *lock) createNode(s *session, version int32) (alone bool, err error) {
 	l.mu.Lock()
 	l.remains = max(l.remains, oneNode)
-	name := l.dir + "/" + l.owner + "-"
 	l.mu.Unlock()
+	name := l.dir + "/" + l.owner + "-"
 	results, sent, err := s.conn.Transaction(
 		&zk.CreateRequest{Path: name, Data: append([]byte(nil), l.label...), Acl: s.chroot.acl, Flags: zk.FlagEphemeralSequential},
 		&zk.SetDataRequest{Path: l.dir, Version: version},
@@ -82,7 +82,7 @@ func (l *lock) noteFailedCreate(err error) {
 	defer l.mu.Unlock()
 	switch {
 	case zkconn.Broken(err):
-		l.remains = max(l.remains, unansweredNode)
+		l.remains, l.unanswered = max(l.remains, unansweredNode), true
 	case l.remains == oneNode: // it was refused
 		l.remains = nothing
 	}
@@ -94,10 +94,19 @@ func (l *lock) noteDirVersion(version int32) {
 	l.dirVersion = version
 }
 
-func (l *lock) noteCreatedDir() {
+// createDir creates the lock's node. If the answer is lost, the next request finds out.
+func (l *lock) createDir(s *session) error {
+	l.mu.Lock()
+	l.createdDir = true
+	l.mu.Unlock()
+	err := s.lockDir(l.dir).create()
+	if !zkconn.Broken(err) {
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.createdDir = true
+	l.unanswered = true
+	return nil
 }
 
 // findOwnNode looks for the node that l has under this session, in the list of a server that knows
@@ -107,15 +116,12 @@ func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, 
 	if err := dir.catchUp(ctx); err != nil {
 		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
-	l.mu.Lock()
-	owner := l.owner
-	l.mu.Unlock()
 	queue, _, err := dir.queue()
 	if err != nil {
 		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
 	for i, n := range queue {
-		if n.owner != owner {
+		if n.owner != l.owner {
 			continue
 		}
 		path := l.dir + "/" + n.name

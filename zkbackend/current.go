@@ -12,7 +12,7 @@ import (
 
 var _ driver.TokenReader = (*zkDriver)(nil)
 
-// CurrentToken looks for the first of the lock's nodes. It uses the session of the default TTL.
+// CurrentToken looks for the first of the lock's nodes.
 func (d *zkDriver) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
 	return asking(ctx, d, func(s *session) (locker.Token, error) {
 		return s.lockDir(d.chroot.dir(name, 0)).currentToken(ctx)

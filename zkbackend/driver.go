@@ -20,6 +20,10 @@ const (
 	closeLimit  = 2 * time.Second  // of ending what a failed opening has opened
 	maxSessions = 8                // each costs a connection and a few goroutines
 	minTTL      = 100 * time.Millisecond
+
+	// minTick is the shortest tick that may be given: something is read on each session every 3/8 of a
+	// tick. A tick that is found out is longer, because a twentieth of a session for any TTL is.
+	minTick = 10 * time.Millisecond
 )
 
 // zkDriver is one Locker's access to ZooKeeper.
@@ -46,7 +50,7 @@ var (
 // TTL.
 func newDriver(ctx context.Context, c config) (*zkDriver, error) {
 	servers, err := zkconn.WithPorts(c.servers)
-	if err = errors.Join(err, checkChroot(c.chroot.path), checkPositive("tick", c.tick), checkPositive("TTL", c.ttl)); err != nil {
+	if err = errors.Join(err, c.check()); err != nil {
 		return nil, err
 	}
 	d := &zkDriver{
@@ -72,14 +76,6 @@ func newDriver(ctx context.Context, c config) (*zkDriver, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-// checkPositive accepts zero, which means that it was not given.
-func checkPositive(what string, d time.Duration) error {
-	if d < 0 {
-		return fmt.Errorf("%w: invalid %s: want more than zero, for example 2s", locker.ErrOption, what)
-	}
-	return nil
 }
 
 // open finds out what the servers allow (tick 0: the tick, too), and tries what acquisitions need.
@@ -182,6 +178,7 @@ func (d *zkDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 	}
 	return &lock{
 		sessions:   d.sessions,
+		tasks:      d.tasks,
 		freed:      &d.freed,
 		dirVersion: -1,
 		dir:        d.chroot.dir(req.Name, req.Slot),

@@ -36,12 +36,12 @@ func (d *zkDriver) Inspect(ctx context.Context, name string, waiters int) (locke
 	})
 }
 
-// asking calls ask with the session of the default TTL, and with the next one when that has ended,
-// or its connection has. ask may be called again while an earlier call, which nobody waits for any
-// more, goes on.
+// asking calls ask with a session, and with another one when that has ended, or its connection has.
+// Any session serves, because ask makes the server of that session catch up itself. ask may be called
+// again while an earlier call, which nobody waits for any more, goes on.
 func asking[T any](ctx context.Context, d *zkDriver, ask func(s *session) (T, error)) (T, error) {
 	for {
-		s, err := d.sessions.Join(ctx, d.ttl)
+		s, err := d.anySession(ctx)
 		if err != nil {
 			return *new(T), err
 		}
@@ -53,6 +53,15 @@ func asking[T any](ctx context.Context, d *zkDriver, ask func(s *session) (T, er
 			return answer, err
 		}
 	}
+}
+
+// anySession joins a session that is open, or opens the one of the default TTL. To look needs no
+// session of its own, also where as many TTLs as possible are in use.
+func (d *zkDriver) anySession(ctx context.Context) (*session, error) {
+	if s, open := d.sessions.Any(); open {
+		return s, nil
+	}
+	return d.sessions.Join(ctx, d.ttl)
 }
 
 // status describes a lock. The first of its nodes is the holder's.

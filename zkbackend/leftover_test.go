@@ -1,9 +1,14 @@
 package zkbackend_test
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/zkbackend"
 )
 
 // forget makes the servers say that a session has ended, while its nodes exist, as may happen after
@@ -15,7 +20,7 @@ func (s *server) forget(session int64) {
 }
 
 // A node that an acquisition has left under a session that was said to have ended isn't the one
-// that it has now.
+// that it has now. It is deleted, because it would keep its own acquisition waiting.
 func TestNodeOfAnEarlierSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
@@ -38,24 +43,66 @@ func TestNodeOfAnEarlierSession(t *testing.T) {
 		})
 		w := wait(t, l, "a")
 		s.nodesAre(t, "a", 1)
+		first := s.children("a")[0]
 		s.forget(session)
 		s.sever()
-		s.nodesAre(t, "a", 3)
+		eventually(t, "it queues again", func() bool {
+			nodes := s.children("a")
+			return len(nodes) == 2 && !slices.Contains(nodes, first)
+		})
 		time.Sleep(time.Second) // longer than it takes to look at the queue
 		w.pending(t)
-		nodes := s.children("a")
-		if nodes[0][:32] == nodes[2][:32] {
-			t.Errorf("nodes of two sessions have the same owner")
-		}
 		s.mu.Lock()
-		s.remove("/locker/a/" + nodes[0])
-		s.remove("/locker/a/" + nodes[1])
+		s.remove("/locker/a/" + s.tree.nodes["/locker/a"].children[0])
 		s.mu.Unlock()
-		lease := w.granted(t)
-		release(t, lease)
+		release(t, w.granted(t))
 		s.nodesAre(t, "a", 0)
 		release(t, acquire(t, other, "a"))
 	})
+}
+
+// A server says that a session has ended before its nodes are removed, and they may never be. The
+// holder's node is removed on the next session then.
+func TestNodeThatOutlastsItsSession(t *testing.T) {
+	for what, meanwhile := range map[string]func(*server, int64){
+		"known before the release": func(s *server, session int64) { s.forget(session); s.sever() },
+		"found by the release":     func(s *server, session int64) { s.forget(session) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newServer(t)
+				d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl), zkbackend.WithDialer(s.dial))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer func() { _ = d.Close(context.Background()) }()
+				l, err := d.Lock(locker.Request{Name: "a", TTL: ttl}, func(error) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := l.Acquire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				meanwhile(s, s.lastSession())
+				synctest.Wait()
+				if n := len(s.children("a")); n != 1 {
+					t.Fatalf("%d nodes before Release, want the one of the session that has ended", n)
+				}
+				s.asked()
+				if err := l.Release(t.Context()); err != nil || len(s.children("a")) != 0 {
+					t.Errorf("Release = %v, and %d nodes exist, want nil and none", err, len(s.children("a")))
+				}
+				if what == "known before the release" {
+					s.wasAsked(t, "Release", "multi", "children", "delete")
+				}
+				s.asked()
+				if err := l.Release(t.Context()); err != nil {
+					t.Errorf("Release again = %v, want nil", err)
+				}
+				s.wasAsked(t, "Release, where nothing can exist,")
+			})
+		})
+	}
 }
 
 // A waiter's node is known by its name, and not by whose it seems to be. Another one of the same

@@ -20,15 +20,16 @@ const acquireLimit = 5 * time.Second
 // lock is one acquisition.
 type lock struct {
 	sessions   *kit.Sessions[*session]
+	tasks      *kit.Tasks
 	freed      *freed
 	dir        string // the path of the lock's node
+	owner      string // in its own node's name
 	ttl        time.Duration
 	noWait     bool
 	label      string // the data of its node: see driver.Label
 	notifyLost func(cause error)
 
 	mu         sync.Mutex
-	owner      string       // in the node's name; a new one after the servers have ended a session
 	session    *session     // from the first request on
 	path       string       // of its node, once that is known
 	version    int32        // of its node, as far as it is known
@@ -36,7 +37,9 @@ type lock struct {
 	dirVersion int32        // that the creation of the node gave the lock's node; -1: not known
 	granted    bool         // nobody is before the node
 	remains    remains
-	createdDir bool // the lock's node was created for this, and may never have had a child
+	createdDir bool       // the lock's node was created for this, and may never have had a child
+	unanswered bool       // a request to create something was sent on the session, and has no answer
+	ungone     []*session // earlier sessions with such a request
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before
@@ -47,11 +50,11 @@ const (
 	nothing        remains = iota
 	oneNode                // its path is known, unless it is being created
 	unansweredNode         // a request to create a node was sent, and has no answer
-	earlierNode            // under an earlier session, which the servers have not ended
+	earlierNode            // under an earlier session, which is over here, and perhaps not on the servers
 )
 
-// Acquire creates a node, and then waits for its turn. If the session ends in between, the servers
-// have removed all that it created, and a new session creates a new node.
+// Acquire creates a node, and then waits for its turn. If the session ends in between, a new session
+// creates a new node.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if s, path := l.position(); path != "" {
 		return l.wait(ctx, s, path)
@@ -86,10 +89,9 @@ func (l *lock) useSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// leaveOldSession leaves a session that is over. If the servers have ended it, they have removed
-// its nodes. If such a node exists all the same, as after a failover that lost data, it must not
-// count as a node of the next session, so the owner changes. If a session is over for another
-// reason, its nodes remain to be removed.
+// leaveOldSession leaves a session that is over. Its nodes remain to be removed, also if the servers
+// have said that they have ended it: the leader says so as soon as it has decided to end a session,
+// and removes the nodes later, or never if it loses its quorum before.
 func (l *lock) leaveOldSession() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,13 +101,12 @@ func (l *lock) leaveOldSession() {
 	}
 	s.untrack(l.path)
 	l.sessions.Leave(s)
-	l.session, l.path = nil, ""
-	switch {
-	case l.remains == nothing:
-	case !errors.Is(s.conn.Cause(), zkconn.ErrExpired):
+	if l.unanswered {
+		l.ungone = append(l.ungone, s)
+	}
+	l.session, l.path, l.unanswered = nil, "", false
+	if l.remains != nothing {
 		l.remains = earlierNode
-	case l.remains < earlierNode:
-		l.remains, l.owner = nothing, driver.NewOwner()
 	}
 }
 
@@ -122,8 +123,7 @@ func (l *lock) joinQueue(ctx context.Context, s *session) (driver.Grant, error) 
 		switch {
 		case zkconn.Broken(err):
 		case errors.Is(err, zk.ErrNoNode):
-			l.noteCreatedDir()
-			if err := s.lockDir(l.dir).create(); err != nil && !zkconn.Broken(err) {
+			if err := l.createDir(s); err != nil {
 				return driver.Grant{}, explain(err)
 			}
 		case errors.Is(err, zk.ErrBadVersion): // another client came in between: count again

@@ -49,6 +49,12 @@ import (
 //     they order this client's writes; and connections between servers keep what is sent in order,
 //     as TCP does. A leader that stops for longer, continues, acknowledges, and whose follower is
 //     cut off at once, breaks this.
+//   - A sign of life that a server has noted is in its next answer to the leader's pings. There is an
+//     exception: the server replaces its table of signs of life by an empty one (getAndSet in
+//     ZooKeeper's LearnerSessionTracker) while other threads write to it. A sign of life that goes
+//     into the old table just after that was serialised never reaches the leader. The next read,
+//     readInterval later, gives another one, which is in the new table. So if the server is cut off
+//     in between, the base may be later than what is true, by one readInterval.
 //   - Clients are connected with servers that follow the leader itself. An observer that follows a
 //     follower (observerMasterPort) is pinged by that follower, and its signs of life reach the
 //     leader one hop later: with a tick of 2 s or more, nothing of jitter is left then. Observers

@@ -12,47 +12,27 @@ import (
 // Release deletes the node. If there may be another one, whose path isn't known, it deletes all
 // nodes of this owner, once the quorum has answered: a server that is cut off may not know a node
 // that exists. The servers remove the lock's node, but only if it ever had a child. What outlives a
-// session is removed on the next one: the lock's node, and nodes of a session that the servers have
-// not ended.
+// session is removed on the next one: the lock's node, and the nodes that the servers have not
+// removed yet.
 func (l *lock) Release(ctx context.Context) error {
-	l.leaveOldSession()
-	if l.isClear() {
-		return nil
-	}
-	s, err := l.useSession(ctx)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	path, owner, remains, createdDir := l.path, l.owner, l.remains, l.createdDir
-	l.mu.Unlock()
-	dir := s.lockDir(l.dir)
-	removeNodes := func() error {
-		if remains == oneNode && path != "" {
-			return s.conn.Delete(path)
+	for {
+		l.leaveOldSession()
+		if l.isClear() {
+			return nil
 		}
-		return dir.removeAll(ctx, owner)
-	}
-	if remains != nothing {
-		if err := s.remove(ctx, removeNodes, remains != earlierNode); err != nil {
+		s, err := l.useSession(ctx)
+		if err != nil {
+			return err
+		}
+		err = l.removeRemains(ctx, s)
+		switch {
+		case err == nil:
+			l.noteRemoved(s)
+			return nil
+		case !errors.Is(err, zkconn.ErrOver) || ctx.Err() != nil:
 			return err
 		}
 	}
-	if createdDir {
-		if err := s.remove(ctx, func() error { return s.conn.Delete(l.dir) }, false); err != nil {
-			return err
-		}
-	}
-	l.mu.Lock()
-	path = l.path
-	if remains == oneNode && l.granted && l.dirVersion >= 0 {
-		l.freed.remember(l.dir, l.dirVersion)
-	}
-	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
-	l.mu.Unlock()
-	s.untrack(path)
-	l.sessions.Leave(s)
-	return nil
 }
 
 // isClear reports whether nothing can exist on the servers.
@@ -62,18 +42,57 @@ func (l *lock) isClear() bool {
 	return l.session == nil && l.remains == nothing && !l.createdDir
 }
 
-// remove deletes something, and tries again when the connection ends. If ephemeral, what is deleted
-// ends with the session.
-func (s *session) remove(ctx context.Context, del func() error, ephemeral bool) error {
+// removeRemains removes what may exist on the servers. Where a late request may create something,
+// that comes twice: before the servers have ended the session of that request, so that others don't
+// wait for it, and after it.
+func (l *lock) removeRemains(ctx context.Context, s *session) error {
+	err := l.removeNodes(ctx, s)
+	if err == nil && len(l.ungone) > 0 {
+		if err = l.stopLateRequests(ctx, s); err == nil {
+			err = l.removeNodes(ctx, s)
+		}
+	}
+	if err == nil && l.createdDir {
+		err = s.repeat(ctx, func() error { return s.conn.Delete(l.dir) })
+	}
+	return err
+}
+
+func (l *lock) removeNodes(ctx context.Context, s *session) error {
+	l.mu.Lock()
+	path, remains := l.path, l.remains
+	l.mu.Unlock()
+	switch {
+	case remains == nothing:
+		return nil
+	case remains == oneNode && path != "":
+		return s.repeat(ctx, func() error { return s.conn.Delete(path) })
+	}
+	return s.repeat(ctx, func() error { return s.lockDir(l.dir).removeAll(ctx, l.owner) })
+}
+
+// noteRemoved notes that nothing exists on the servers any more, and leaves the session.
+func (l *lock) noteRemoved(s *session) {
+	l.mu.Lock()
+	path := l.path
+	if l.remains == oneNode && l.granted && l.dirVersion >= 0 {
+		l.freed.remember(l.dir, l.dirVersion)
+	}
+	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
+	l.unanswered, l.ungone = false, nil
+	l.mu.Unlock()
+	s.untrack(path)
+	l.sessions.Leave(s)
+}
+
+// repeat makes a request of a removal, and makes it again when the connection ends. When the session
+// ends the error is zkconn.ErrOver.
+func (s *session) repeat(ctx context.Context, ask func() error) error {
 	for {
-		err := s.conn.Ready(ctx)
-		switch {
-		case errors.Is(err, zkconn.ErrExpired) && ephemeral:
-			return nil
-		case err != nil:
+		if err := s.conn.Ready(ctx); err != nil {
 			return err
 		}
-		err = zkconn.Ignore(del(), zk.ErrNoNode, zk.ErrNotEmpty) // not empty: others use the lock's node
+		err := zkconn.Ignore(ask(), zk.ErrNoNode, zk.ErrNotEmpty) // not empty: others use the lock's node
 		if !zkconn.Broken(err) && !errors.Is(err, zkconn.ErrOver) {
 			return explain(err)
 		}

@@ -20,7 +20,9 @@ func (s *server) do(c *conn, op string, r *zktest.Reader, w *zktest.Writer) code
 	case "ping", "auth":
 		return ok
 	case "close":
-		s.endSession(c.session)
+		session := c.session
+		delete(s.sessions, session) // so that the answer is sent before the connection ends
+		s.endSession(session)
 		return ok
 	case "multi":
 		return s.multi(c, r, w)

@@ -34,6 +34,7 @@ type server struct {
 	parting  bool                    // that one ends the connection when it has listed nodes
 	down     bool                    // nobody listens
 	muted    bool                    // nothing is answered, not even a request to connect
+	delayed  []func() bool           // requests that the network has: see arrive
 	all      sync.WaitGroup          // its goroutines
 }
 
@@ -56,6 +57,7 @@ const (
 	hangUp            // it isn't executed, and its connection ends
 	hangUpAfter
 	ignore // it isn't executed, and nothing more is sent on that connection
+	delay  // the same, until arrive is called: the network has it
 	refuse // with noAuth
 	reject // with authFailed, and its connection ends
 )

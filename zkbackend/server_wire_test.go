@@ -138,6 +138,12 @@ func (s *server) take(c *conn, r *zktest.Reader) bool {
 	case ignore:
 		c.mute = true
 		return true
+	case delay:
+		c.mute = true
+		s.delayed = append(s.delayed, func() bool {
+			return s.sessions[c.session] == c && s.do(c, q.op, r, new(zktest.Writer)) == ok
+		})
+		return true
 	}
 	w := new(zktest.Writer)
 	code := noAuth

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/zkconn"
 )
 
@@ -25,6 +26,7 @@ type session struct {
 	chroot  *chroot
 
 	catchUps *catchUps
+	farewell kit.Flight[struct{}] // asks the servers to end the session, when it is over here
 
 	mu        sync.Mutex
 	proof     *proof            // nil until the session was confirmed

@@ -2,6 +2,7 @@ package zkbackend_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,6 +50,34 @@ func TestSessionsOfALocker(t *testing.T) {
 		release(t, acquire(t, l, "c", locker.WithTTL(ttl+time.Microsecond))) // rounded up to a millisecond
 		release(t, acquire(t, l, "c", locker.WithTTL(ttl+time.Millisecond))) // the same
 		eventually(t, "no session more for the same TTL", func() bool { return s.sessionCount() == zkbackend.MaxSessions })
+	})
+}
+
+// To look at locks, and to take one away, works on any session, also when so many TTLs are in use that
+// none can be opened.
+func TestLookingNeedsNoSessionOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		var leases []locker.Lease
+		for i := range zkbackend.MaxSessions { // for the last one the idle session of the default TTL ends
+			leases = append(leases, acquire(t, l, fmt.Sprint(i), locker.WithTTL(ttl+time.Duration(i+1)*time.Second)))
+		}
+		eventually(t, "the idle session is gone", func() bool { return s.sessionCount() == zkbackend.MaxSessions })
+		for range 20 { // so that several sessions are used
+			if got, err := locker.Inspect(t.Context(), l, "0", 0); err != nil || got.Holder == nil || got.Holder.Token != leases[0].Token() {
+				t.Fatalf("Inspect = %+v, %v, want the holder", got, err)
+			}
+		}
+		if token, err := locker.CurrentToken(t.Context(), l, "1"); err != nil || token != leases[1].Token() {
+			t.Errorf("CurrentToken = %v, %v, want %v", token, err, leases[1].Token())
+		}
+		if names := listNames(t, l, ""); len(names) != len(leases) {
+			t.Errorf("List shows %q, want %d locks", names, len(leases))
+		}
+		if _, err := locker.Break(t.Context(), l, "2", leases[2].Token(), locker.Breach{By: "bob", AtOnce: true}); err != nil {
+			t.Errorf("Break = %v", err)
+		}
 	})
 }
 

@@ -222,6 +222,10 @@ func TestLeftoverOfItsOwn(t *testing.T) {
 			t.Errorf("Acquire = %v, want a grant: the node before its own is one of its own", err)
 		}
 		s.nodesAre(t, "a", 1)
+		if err := l.Release(t.Context()); !contains(err, "confirmed the end of a session") {
+			t.Errorf("Release = %v, want an error while the first session has not ended", err)
+		}
+		s.scripts(nil)
 		if err := l.Release(t.Context()); err != nil {
 			t.Errorf("Release = %v", err)
 		}

@@ -31,7 +31,8 @@
 // connection doesn't count. So a client that the servers hear, and that receives nothing from them,
 // or answers to its reads alone, doesn't keep its locks. And a Locker goes on when the ensemble's
 // data was lost or restored from a backup, or when another ensemble answers at the same addresses.
-// Waiters queue again then, once a session can be opened.
+// Waiters queue again then, once a session can be opened. What a session that is over may have left
+// on the servers is removed on the next one.
 //
 // # Waiting
 //
@@ -58,7 +59,7 @@
 //
 //	ttl      of leases that don't ask for one: 30s, or the longest that the servers allow
 //	addr     HOST:PORT of a further server; may be repeated
-//	tick     the servers' tickTime: see WithTick
+//	tick     the servers' tickTime, at least 10ms: see WithTick
 //	acl      who may do what with the nodes, SCHEME:ID:PERMISSIONS[,…] as in zkCli: see WithACL
 //	ca_file  authorities for the servers' certificates, PEM: the system's
 //	cert_file, key_file   the client's own certificate, PEM
@@ -86,6 +87,8 @@ package zkbackend
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -130,6 +133,27 @@ func newConfig(servers []string, opts []Option) config {
 	return c
 }
 
+// check refuses what can't work, without I/O.
+func (c config) check() error {
+	invalid := func(what, want string) error {
+		return fmt.Errorf("%w: invalid %s: want %s", locker.ErrOption, what, want)
+	}
+	errs := []error{checkChroot(c.chroot.path)}
+	if c.tick != 0 && c.tick < minTick { // 0: it was not given
+		errs = append(errs, invalid("tick", fmt.Sprintf("at least %v, for example 2s", minTick)))
+	}
+	if c.ttl < 0 {
+		errs = append(errs, invalid("TTL", "more than zero, for example 20s"))
+	}
+	if c.dial == nil {
+		errs = append(errs, invalid("dialer", "a function, for example new(net.Dialer).DialContext"))
+	}
+	if len(c.chroot.acl) == 0 {
+		errs = append(errs, invalid("ACL", "at least one entry, for example zk.AuthACL(zk.PermAll)"))
+	}
+	return errors.Join(errs...)
+}
+
 // WithChroot sets the node below which the locks are; without it, "/locker". Every Locker that
 // shares these locks must use the same chroot. It is created if it isn't there.
 func WithChroot(path string) Option { return func(c *config) { c.chroot.path = path } }
@@ -141,13 +165,14 @@ func WithDefaultTTL(d time.Duration) Option { return func(c *config) { c.ttl = d
 
 // WithTick sets the servers' tickTime. Without it, the tick is found out, which works unless the
 // operator has set both the shortest and the longest session, to less than two and twenty ticks.
-// Too small a tick makes leases that may not be safe. It must not be negative. If the servers'
-// shortest session (minSessionTimeout) is longer than two of these ticks, a dead holder's lock is
-// free later, and the Locker's Guarantees say by how much.
+// Too small a tick makes leases that may not be safe. A tick below 10 ms is refused, because
+// something is read on each session every 3/8 of a tick. If the servers' shortest session
+// (minSessionTimeout) is longer than two of these ticks, a dead holder's lock is free later, and the
+// Locker's Guarantees say by how much.
 func WithTick(d time.Duration) Option { return func(c *config) { c.tick = d } }
 
 // WithDialer sets what connects with a server, for TLS or a special network. Its context covers the
-// dialling alone.
+// dialling alone. It must not be nil.
 func WithDialer(dial func(ctx context.Context, network, addr string) (net.Conn, error)) Option {
 	return func(c *config) { c.dial = dial }
 }
@@ -165,8 +190,11 @@ func WithAuth(scheme, credentials string) Option {
 }
 
 // WithACL sets who may do what with the nodes that are created. Without it everybody may do
-// everything, or, if there are credentials, every client with the same credentials.
-func WithACL(acl []zk.ACL) Option { return func(c *config) { c.chroot.acl = acl } }
+// everything, or, if there are credentials, every client with the same credentials. An ACL without
+// an entry is refused.
+func WithACL(acl []zk.ACL) Option {
+	return func(c *config) { c.chroot.acl = append(make([]zk.ACL, 0, len(acl)), acl...) } // nil only without WithACL
+}
 
 // New makes a Locker on the ensemble that has these servers, each HOST or HOST:PORT. It opens
 // sessions of its own, and ends them when it is closed. It asks the servers whether they fit (see

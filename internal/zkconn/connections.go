@@ -31,8 +31,12 @@ func (s *Session) dial(network, addr string, _ time.Duration) (net.Conn, error) 
 		s.lastConnErr = overdueAt(addr, err)
 		return nil, err
 	}
-	s.wire = newWire(conn, addr, s.config.AnswerTimeout, s.config.HoldAfter, s.hosts.answered)
-	return s.wire, nil
+	w := newWire(conn, addr, s.config.AnswerTimeout, s.config.HoldAfter, s.hosts.answered)
+	if s.wire != nil {
+		w.seen = s.wire.lastSeen()
+	}
+	s.wire = w
+	return w, nil
 }
 
 // event is called in go-zookeeper's goroutines, in order.

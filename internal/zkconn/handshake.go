@@ -35,14 +35,14 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 	for {
 		var refused, silent error
 		for _, addr := range e.Servers {
-			g, dialled, err := e.openAndEnd(ctx, addr, ask, 0, [passwordSize]byte{})
-			if err == nil && (g.session == 0 || g.timeout <= 0) {
+			a, err := e.openAndEnd(ctx, addr, connect{timeout: ask})
+			if err == nil && (a.session == 0 || a.timeout <= 0) {
 				err = errForeign
 			}
 			switch {
 			case err == nil:
-				return time.Duration(g.timeout) * time.Millisecond, nil
-			case !dialled:
+				return time.Duration(a.timeout) * time.Millisecond, nil
+			case !a.dialled:
 				refused = overdueAt(addr, err)
 			case errors.Is(err, errForeign):
 				refused = fmt.Errorf("%w, from %s", errForeign, addr)
@@ -64,50 +64,84 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 	}
 }
 
-// openAndEnd asks one server to connect with a session (id 0: a new one) and to end it, and returns
-// its answer to the former. Both requests are sent at once, because a server may hear them whose
-// answers are lost. A session that has ended already is no error.
-func (e *Ensemble) openAndEnd(
-	ctx context.Context, addr string, timeout time.Duration, id int64,
-	password [passwordSize]byte,
-) (g greeting, dialled bool, err error) {
+// connect is a request to connect with a session; id 0: with a new one.
+type connect struct {
+	seen     int64 // a server that doesn't know this transaction yet hangs up
+	timeout  time.Duration
+	id       int64
+	password [passwordSize]byte
+	auth     []Credentials // servers may demand them before they execute anything (enforce.auth.enabled)
+}
+
+// endAnswer is what a server has answered to a request to connect with a session and to end it.
+type endAnswer struct {
+	greeting
+	dialled bool
+	closed  bool // the quorum has ended the session now
+}
+
+// openAndEnd asks one server to connect with a session and to end it. All requests are sent at once, because a server may hear them whose answers are lost. A session that has ended already is
+// no error, nor is a server that hangs up after its greeting.
+func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {
-		return g, false, err
+		return a, err
 	}
+	a.dialled = true
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
-	if _, err := conn.Write(append(connectRequest(timeout, id, password), closeRequest()...)); err != nil {
-		return g, true, err
+	requests := connectRequest(c)
+	for _, credentials := range c.auth {
+		requests = append(requests, authRequest(credentials)...)
 	}
-	if g, err = readGreeting(conn); err != nil {
-		return g, true, err
+	if _, err := conn.Write(append(requests, closeRequest()...)); err != nil {
+		return a, err
 	}
-	return g, true, waitForClose(conn)
+	if a.greeting, err = readGreeting(conn); err != nil || a.session == 0 {
+		return a, err
+	}
+	a.closed, err = readClosed(conn)
+	return a, err
 }
 
-// connectRequest is what a client sends first: version, last zxid, timeout, session, password. The
-// zxid is zero, so that a server which knows less than the client has seen answers as well. Session
-// zero, with a password of zeros, asks for a new one.
-func connectRequest(timeout time.Duration, session int64, password [passwordSize]byte) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(4+8+4+8+4+len(password)))
+// connectRequest is what a client sends first: version, last zxid, timeout, session, password.
+// Session zero, with a password of zeros, asks for a new one.
+func connectRequest(c connect) []byte {
+	b := binary.BigEndian.AppendUint32(nil, uint32(4+8+4+8+4+len(c.password)))
 	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint64(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(timeout.Milliseconds()))
-	b = binary.BigEndian.AppendUint64(b, uint64(session))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(password)))
-	return append(b, password[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(c.seen))
+	b = binary.BigEndian.AppendUint32(b, uint32(c.timeout.Milliseconds()))
+	b = binary.BigEndian.AppendUint64(b, uint64(c.id))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(c.password)))
+	return append(b, c.password[:]...)
+}
+
+const (
+	closeXid = 1
+	authXid  = -4 // as every client has it
+)
+
+// authRequest gives credentials: number, operation, type, scheme, secret.
+func authRequest(c Credentials) []byte {
+	const setAuth = 100
+	b := binary.BigEndian.AppendUint32(nil, uint32(4+4+4+4+len(c.Scheme)+4+len(c.Secret)))
+	xid := int32(authXid)
+	b = binary.BigEndian.AppendUint32(b, uint32(xid))
+	b = binary.BigEndian.AppendUint32(b, setAuth)
+	b = binary.BigEndian.AppendUint32(b, 0)
+	b = append(binary.BigEndian.AppendUint32(b, uint32(len(c.Scheme))), c.Scheme...)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(c.Secret))), c.Secret...)
 }
 
 // closeRequest ends the session of a connection.
 func closeRequest() []byte {
-	const xid, closeSession = 1, -11
+	const closeSession = -11
 	op := int32(closeSession)
 	b := binary.BigEndian.AppendUint32(nil, 8)
-	b = binary.BigEndian.AppendUint32(b, xid)
+	b = binary.BigEndian.AppendUint32(b, closeXid)
 	return binary.BigEndian.AppendUint32(b, uint32(op))
 }
 
@@ -131,9 +165,19 @@ func readGreeting(conn net.Conn) (greeting, error) {
 	return greeting{}, errForeign
 }
 
-// waitForClose waits until a server has ended a session as it was asked. The server then closes the
-// connection; with TLS perhaps without the message that this is no interruption.
-func waitForClose(conn net.Conn) error {
-	_, err := io.Copy(io.Discard, conn)
-	return Ignore(err, io.ErrUnexpectedEOF)
+// readClosed reads the answer to a closeRequest, after those to credentials. Where the server hangs
+// up without one, nobody knows whether the session has ended. With TLS it may do so without the
+// message that this is no interruption.
+func readClosed(conn net.Conn) (closed bool, err error) {
+	const headerSize = 16 // these answers have nothing else
+	reply := make([]byte, 4+headerSize)
+	for xidOf(reply[4:]) != closeXid {
+		if _, err := io.ReadFull(conn, reply); err != nil {
+			return false, Ignore(err, io.EOF, io.ErrUnexpectedEOF)
+		}
+		if binary.BigEndian.Uint32(reply) != headerSize {
+			return false, errForeign
+		}
+	}
+	return codeOf(reply[4:]) == 0, nil
 }

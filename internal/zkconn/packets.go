@@ -81,6 +81,14 @@ func xidOf(head []byte) int32 {
 	return int32(binary.BigEndian.Uint32(head))
 }
 
+// zxidOf is the transaction in a reply's header: the newest that the server knew. 0: there is none.
+func zxidOf(head []byte) int64 {
+	if len(head) < 12 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(head[4:]))
+}
+
 // isOfNoSession reports whether a reply says that this connection has no session any more: it has
 // ended, or moved to another connection. A reply to several operations doesn't say so in its
 // header, but in the result of the first one: -1 for an error, a byte that is 0, and the error.

@@ -77,6 +77,7 @@ type Session struct {
 	silence     *time.Timer    // calls checkSilence; nil until the session was confirmed
 	id          int64          // id and password attach a connection to the session
 	password    [passwordSize]byte
+	gone        bool // no request of the session can be executed any more: see gone.go
 }
 
 // sendBuffer is the longest message. go-zookeeper keeps a buffer of this size for each session.
@@ -196,7 +197,7 @@ func (s *Session) closeAll() {
 	var leaving sync.WaitGroup
 	if errors.Is(s.Cause(), ErrSilent) {
 		s.closeConn()
-		leaving.Go(s.endOnServers)
+		leaving.Go(func() { _ = s.endOnServers(context.Background(), 0) })
 	}
 	s.client.Close() // waits for an answer, for up to a second
 	s.closeConn()    // Close doesn't reach the client's reader, and leaves the connection of an expired session open

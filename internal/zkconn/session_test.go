@@ -19,6 +19,11 @@ import (
 type ensemble struct {
 	mu      sync.Mutex
 	silent  bool
+	expired bool            // no session exists
+	rude    bool            // it hangs up in place of an answer to the request to end a session
+	strict  bool            // it ends no session without credentials
+	authed  bool            // it was given credentials
+	zxid    int64           // the newest transaction that it knows; 0: 1
 	granted []time.Duration // to each request to connect
 	ended   []int64         // sessions
 }
@@ -52,8 +57,14 @@ func (e *ensemble) serve(c net.Conn) bool {
 	defer e.mu.Unlock()
 	if len(r.Data) >= greetingSize+8 { // a request to connect; other requests of these tests are shorter
 		r.Int32()
-		r.Int64()
+		if r.Int64() > max(e.zxid, 1) {
+			return false
+		}
 		asked := time.Duration(r.Int32()) * time.Millisecond
+		if e.expired {
+			_, _ = c.Write(greetingPacket(0, 0))
+			return false
+		}
 		granted := min(max(asked, shortest), longest)
 		e.granted = append(e.granted, granted)
 		_, _ = c.Write(greetingPacket(int32(granted.Milliseconds()), sessionID))
@@ -61,17 +72,37 @@ func (e *ensemble) serve(c net.Conn) bool {
 	}
 	xid, op := r.Int32(), r.Int32()
 	if op == -11 {
+		if e.strict && !e.authed {
+			return false
+		}
 		e.ended = append(e.ended, sessionID)
+		if !e.rude {
+			e.confirm(c, xid)
+		}
 		return false
+	}
+	if op == 100 {
+		e.authed = true
+		e.confirm(c, xid)
+		return true
 	}
 	if !e.silent {
 		w := new(zktest.Writer)
 		w.Int32(xid)
-		w.Int64(1)
+		w.Int64(max(e.zxid, 1))
 		w.Int32(-101) // no such node: an answer all the same
 		_, _ = c.Write(zktest.Packet(w.Data))
 	}
 	return true
+}
+
+// confirm answers a request that has succeeded.
+func (e *ensemble) confirm(c net.Conn, xid int32) {
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(max(e.zxid, 1))
+	w.Int32(0)
+	_, _ = c.Write(zktest.Packet(w.Data))
 }
 
 func (e *ensemble) be(silent bool) {

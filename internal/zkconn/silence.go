@@ -1,12 +1,6 @@
 package zkconn
 
-import (
-	"context"
-	"sync"
-	"time"
-
-	"github.com/fencedlock/locker/driver"
-)
+import "github.com/fencedlock/locker/driver"
 
 // When is a session over, if the servers don't say that it is?
 //
@@ -31,7 +25,7 @@ import (
 // ending the session.
 //
 // After that, nothing asks the servers for the session again, with one exception: they are asked to
-// end it, in case they receive that.
+// end it (gone.go), in case they receive that.
 
 // checkSilence is called when the session may have been silent for its timeout.
 func (s *Session) checkSilence() {
@@ -100,24 +94,4 @@ func (s *Session) noteWrite(sent driver.Instant, answered bool) {
 	if s.unsure <= sent {
 		s.unsure = driver.Never
 	}
-}
-
-// endOnServers asks all servers at once to end the session, until one of them has confirmed it. It
-// asks for the shortest timeout as it connects, so that the session ends soon even if the rest is
-// lost.
-func (s *Session) endOnServers() {
-	s.mu.Lock()
-	id, password := s.id, s.password
-	s.mu.Unlock()
-	ctx, confirmed := context.WithCancel(context.Background()) // openAndEnd has a limit
-	defer confirmed()
-	var all sync.WaitGroup
-	for _, addr := range s.ensemble.Servers {
-		all.Go(func() {
-			if _, _, err := s.ensemble.openAndEnd(ctx, addr, time.Millisecond, id, password); err == nil {
-				confirmed()
-			}
-		})
-	}
-	all.Wait()
 }

@@ -34,6 +34,7 @@ type wire struct {
 	since    time.Time // while there are any: when the first one was sent, or something has arrived later
 	deadline time.Time // for reads, as go-zookeeper has set it
 	sent     driver.Instant
+	seen     int64          // the newest transaction in an answer
 	greeting *timedGreeting // nil: not yet
 	auth     int32          // the number of the last request that gives credentials
 	refused  bool           // the credentials were refused
@@ -127,6 +128,7 @@ func (w *wire) received(head []byte) {
 		return
 	}
 	w.waiting--
+	w.seen = max(w.seen, zxidOf(head))
 	switch {
 	case isOfNoSession(head):
 		// go-zookeeper would stay, though each request is refused. After the next connect it learns
@@ -149,6 +151,13 @@ func (w *wire) receiveGreeting(head []byte) {
 		return
 	}
 	w.greeting = &timedGreeting{g, w.sent, driver.Now()}
+}
+
+// lastSeen is the newest transaction in an answer on this connection, or on an earlier one.
+func (w *wire) lastSeen() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
 }
 
 // receivedGreeting returns the answer to the request to connect, nil if there is none yet.
