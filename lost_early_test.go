@@ -3,6 +3,7 @@ package locker_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -79,16 +80,25 @@ func (l *slowSlot) Acquire(ctx context.Context, name string, opts ...locker.Opti
 
 var forASecond = []locker.Option{locker.WithTTL(time.Second), locker.WithoutRenewal()}
 
-// A permit is held when it is handed out, however late the answer of another slot is.
+// A permit is held when it is handed out, however late the answer of another slot is. If that one is
+// granted, it is the permit.
 func TestTryAcquirePermitOfASlowSlot(t *testing.T) {
+	const n = 9
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		ended := 0
-		for slow := range int32(9) {
-			l := &slowSlot{Locker: openMem(t, s)}
-			l.slow.Store(slow + 1)
-			lease, err := locker.TryAcquirePermit(t.Context(), l, "job", 9, forASecond...)
+		for slow := range 2 * n {
+			l, other := &slowSlot{Locker: openMem(t, s)}, openMem(t, s)
+			l.slow.Store(int32(slow%n + 1)) //nolint:gosec // small
+			var held []locker.Lease
+			if slow >= n { // the slow slot is held
+				held = tryPermits(t, other, n)
+				i := slices.IndexFunc(held, func(l locker.Lease) bool { return locker.Slot(l) == slow%n+1 })
+				release(t, slices.Delete(slices.Clone(held), i, i+1)...)
+				held = held[i : i+1]
+			}
+			lease, err := locker.TryAcquirePermit(t.Context(), l, "job", n, forASecond...)
 			switch {
-			case errors.Is(err, locker.ErrHeld), errors.Is(err, locker.ErrLost):
+			case errors.Is(err, locker.ErrHeld), errors.Is(err, locker.ErrLost), err != nil && held == nil:
 				t.Errorf("TryAcquirePermit = %v", err)
 			case err != nil:
 				ended++
@@ -97,6 +107,8 @@ func TestTryAcquirePermitOfASlowSlot(t *testing.T) {
 			default:
 				release(t, lease)
 			}
+			release(t, held...)
+			time.Sleep(time.Second) // what nobody wants is given back
 		}
 		if ended == 0 {
 			t.Error("no lease has ended before the last answer came")
@@ -127,6 +139,42 @@ func TestAcquirePermitOfASlowSlot(t *testing.T) {
 				t.Fatalf("AcquirePermit = %v, %v, want a permit that is held", r.lease, r.err)
 			}
 			release(t, append(held, r.lease)...)
+			time.Sleep(time.Second) // what nobody wants is given back
+		}
+	})
+}
+
+// diesOnce answers the second request for a slot without waiting as if its grant had been lost.
+type diesOnce struct {
+	locker.Locker
+	slot, asked atomic.Int32
+}
+
+func (l *diesOnce) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	req, err := locker.Resolve(name, opts...)
+	if err == nil && req.NoWait && req.Slot == int(l.slot.Load()) && l.asked.Add(1) == 2 {
+		return nil, &locker.Error{Op: "acquire", Name: name, Err: &verdict.Died{Err: errors.New("lost again")}}
+	}
+	return l.Locker.Acquire(ctx, name, opts...)
+}
+
+// The same for a caller that has all slots in whose queues it could wait: it goes on looking at the others.
+func TestGrantThatIsLostWhileLooking(t *testing.T) {
+	const n = queuesOfTheFirst + 1
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		for range 20 {
+			l, other := &diesOnce{Locker: openMem(t, s)}, openMem(t, s)
+			theirs := tryPermit(t, other, n)
+			ctx, mine := withPermits(t, l, n, n-1)
+			l.slot.Store(int32(locker.Slot(theirs))) //nolint:gosec // small
+			time.AfterFunc(10*time.Second, func() { release(t, theirs) })
+			limited, cancel := context.WithTimeout(ctx, time.Minute)
+			lease, err := locker.AcquirePermit(limited, l, "job", n)
+			cancel()
+			if err != nil {
+				t.Fatalf("AcquirePermit = %v", err)
+			}
+			release(t, append(mine, lease)...)
 			time.Sleep(time.Second) // what nobody wants is given back
 		}
 	})

@@ -201,7 +201,7 @@ func (w *slotWait) look() {
 		if w.own += k; w.own < len(w.others) {
 			w.next.Reset(0) // this look has cost no request
 		}
-	case errors.Is(err, ErrHeld):
+	case mayWait(err):
 		w.own = 0
 	case w.waiting.Err() != nil: // those that wait know what that means: a look without an answer doesn't match ErrHeld
 	case len(w.noted) < w.queues: // the calls in the queues outlive a short failure, or say that the wait has failed

@@ -90,7 +90,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	var spare []Lease
 	for _, a := range answers {
 		switch {
-		case a.err == nil && got == nil:
+		case a.err == nil && got == nil && a.lease.Err() == nil:
 			got = a.lease
 		case a.err == nil:
 			spare = append(spare, a.lease)
@@ -104,11 +104,11 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 		releaseAll(ctx, spare)
 	}
 	switch {
-	case got != nil && got.Err() != nil: // another answer took longer
+	case got != nil && got.Err() == nil:
+		return got, nil
+	case got != nil || len(spare) > 0: // another answer, or the release of others, took longer
 		startRelease(ctx, []Lease{got})
 		return nil, &Error{Op: "acquire", Backend: p.l.Guarantees().Backend, Name: p.name, Err: errEndedOnTheWay}
-	case got != nil:
-		return got, nil
 	case failed != nil:
 		return nil, failed
 	}

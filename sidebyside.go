@@ -46,8 +46,8 @@ func ask(acquire func() (Lease, error)) (a answer) {
 	return a
 }
 
-// askSideBySide makes n calls at the same time, with a context for them. If one of them panics, what the others got is
-// released, and the panic is repeated.
+// askSideBySide makes n calls at the same time, with a context for them. If one of them panics, what
+// the others got is released, and the panic is repeated.
 func askSideBySide(ctx context.Context, n int, acquire func(ctx context.Context, i int) (Lease, error)) []answer {
 	answers := make([]answer, n)
 	if n == 1 {

@@ -69,9 +69,11 @@ func Leaks(l locker.Locker, heldFor, waitedFor time.Duration, report func(Leak))
 	if err != nil {
 		return nil, err
 	}
+	unwant := sync.OnceFunc(callsite.Want())
 	f.begun()
 	return func() {
 		detach()
+		unwant()
 		f.end()
 	}, nil
 }

@@ -74,7 +74,8 @@ func withinOf(left time.Duration) time.Duration {
 	return left + time.Millisecond
 }
 
-// noBreaker explains the error of a request to break. Without a permission nothing was executed.
+// noBreaker explains the error of a request to break. Without a permission nothing was executed, unless
+// it was taken away after the Locker was opened, which has tried them all.
 func (d *redisDriver) noBreaker(err error) error {
 	if redisconn.Denied(err) {
 		return fmt.Errorf("%w: %w", locker.ErrNoBreaker, permissionsFor(d.prefix).Explain(err))

@@ -173,7 +173,7 @@ func TestClusterKeepsTheLastToken(t *testing.T) {
 func TestClusterWaiterOutlastsMove(t *testing.T) {
 	f := newFake(t)
 	d := f.clusterDriver(t)
-	const ttl = 100 * time.Millisecond
+	const ttl = 2 * time.Second
 	waiter, fresh := newLock(t, d, ttl), newLock(t, d, ttl)
 	f.answers(held)
 	if _, err := waiter.Acquire(t.Context()); !errors.Is(err, locker.ErrHeld) {

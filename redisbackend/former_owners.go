@@ -14,10 +14,14 @@ const (
 	ghostDelay = 5 * time.Minute
 )
 
-// formerOwners are the owners of this Locker's acquisitions that are over, if a copy of a request may
-// still be executed: it may take a place in the queue. A grant to one of them is a ghost. A grant to an owner that isn't known is not: a running process may be copied, as a virtual
-// machine is cloned, and its copy listens on the same channel. What is granted to the copy is not
-// ours to release.
+// formerOwners are the owners of this Locker's acquisitions that are over, if they may be granted
+// their lock all the same: they had a place in the queue, which a server may have again that missed
+// the release (a failover, a crash), or a copy of their request may still be executed, and take a
+// place. Such a grant is a ghost.
+//
+// A grant to an owner that isn't known is not: a running process may be copied, as a virtual machine
+// is cloned, and its copy listens on the same channel. What is granted to the copy is not ours to
+// release.
 //
 // An owner is kept for a limited time, and the number of owners is limited. If one is dropped too
 // early, its ghost has the lock for one TTL.

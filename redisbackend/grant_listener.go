@@ -26,7 +26,7 @@ type grantListener struct {
 
 	mu       sync.Mutex
 	expected map[string]*lock // acquisitions that may be granted their lock, by owner
-	former   formerOwners     // of acquisitions that were expected and are over, whose requests may come late
+	former   formerOwners     // of acquisitions that are over, and may be granted their lock all the same
 }
 
 func newGrantListener(d *redisDriver) *grantListener {
@@ -52,13 +52,13 @@ func (g *grantListener) expect(l *lock) bool {
 // a ghost's.
 func (g *grantListener) forget(l *lock) {
 	l.mu.Lock()
-	late := l.late
+	lingers := l.lingers
 	l.mu.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.expected, l.owner)
-	if late {
-		g.former.add(l.owner, l.lingers())
+	if lingers {
+		g.former.add(l.owner, l.lingersFor())
 	}
 }
 

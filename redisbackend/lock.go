@@ -31,7 +31,7 @@ type lock struct {
 
 	mu           sync.Mutex
 	remains      remains
-	late         bool           // a copy of a request to acquire may be executed late
+	lingers      bool           // it may be granted the lock when it is over: see formerOwners
 	removing     bool           // Release was called
 	ended        driver.Instant // when the last request that creates or renews had ended
 	held         bool           // the server has said that somebody else has the lock
@@ -127,13 +127,13 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 	defer l.mu.Unlock()
 	l.ended = driver.Now()
 	if a.copyInFlight {
-		l.remains, l.late = arriving, true
+		l.remains, l.lingers = arriving, true
 	}
 	if a.err != nil {
 		if redisconn.NotExecuted(a.err) {
 			l.gone()
 		} else {
-			l.late = true
+			l.lingers = true
 		}
 		if l.held && redisconn.Says(a.err, "TRYAGAIN") { // a waiter goes on waiting until the slot has moved
 			return driver.Grant{}, &driver.HeldError{RetryAfter: movingPause}
@@ -145,7 +145,7 @@ func (l *lock) acquired(a answer, sent driver.Instant) (driver.Grant, error) {
 		l.token, l.grantHeardAt, l.tokenKept = a.token, driver.Stamp(), sent.Add(-keepEvery)
 		return driver.Grant{Token: a.token, Base: sent, TTL: l.ttl}, nil
 	case queued:
-		l.queued = true
+		l.queued, l.lingers = true, true
 		return driver.Grant{}, driver.ErrQueued
 	case held:
 		l.held = true

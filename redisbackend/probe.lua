@@ -12,10 +12,15 @@ local function try(name, ...)
     failed[#failed + 1] = reply.err
   end
 end
-if ARGV[6] then try('SELECT', ARGV[6]) end
 try('TIME')
 try('EXISTS', KEYS[5])
 try('SET', KEYS[2], '1', 'PX', 1000)
+if ARGV[6] then
+  try('SELECT', ARGV[6])
+  if #failed == 0 and redis.call('EXISTS', KEYS[2]) == 0 then
+    return {'', "the client's options say database " .. ARGV[6] .. ', and its connections use another'}
+  end
+end
 try('SET', KEYS[2], '1', 'KEEPTTL')
 try('GET', KEYS[2])
 try('INCR', KEYS[2])

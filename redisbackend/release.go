@@ -51,11 +51,11 @@ func (l *lock) Release(ctx context.Context) error {
 // within another TTL. A request that was delayed even longer makes something that ends by itself as
 // well, and the removals that were sent since are executed after it. l.mu is held.
 func (l *lock) hasExpired() bool {
-	return driver.Now().Sub(l.ended) > l.lingers()
+	return driver.Now().Sub(l.ended) > l.lingersFor()
 }
 
-// lingers is for how long after its last request l may have something on the server.
-func (l *lock) lingers() time.Duration { return 2*l.ttl + l.d.unsentLimit }
+// lingersFor is how long after its last request l may have something on the server.
+func (l *lock) lingersFor() time.Duration { return 2*l.ttl + l.d.unsentLimit }
 
 // removal lists the scripts that remove what an acquisition has left. A tombstone is needed where a
 // request that acquires may still arrive: none was answered with a grant, or another copy of the

@@ -59,8 +59,8 @@ func (s *script) begin(words []any, whole bool, db any) []any {
 	return s.Begin(words, whole)
 }
 
-// databaseOf is the database of a caller's client; nil: the client's servers have but one, or it
-// isn't known.
+// databaseOf is the database of a caller's client; nil: a Cluster has one as a rule, and of other
+// clients it isn't known.
 func databaseOf(client redis.UniversalClient) any {
 	if c, ok := client.(*redis.Client); ok {
 		return c.Options().DB

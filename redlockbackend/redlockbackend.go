@@ -112,8 +112,9 @@ const backend = "redlock"
 //
 // The clients keep their settings, and other parts of a program may use them at the same time.
 // Their retries don't apply here: no request that takes or renews a lock is sent twice, and a release
-// is repeated after a broken connection. Set ContextTimeoutEnabled if you can. Otherwise requests are sent with timeouts of [WithServerTimeout]
-// if the client's own are longer, and then without the client's hooks.
+// is repeated after a broken connection. Set ContextTimeoutEnabled if you can. Otherwise requests are
+// sent with timeouts of [WithServerTimeout] if the client's own are longer, and then without the
+// client's hooks.
 //
 // ctx covers the opening alone, not the Locker's life.
 func New(ctx context.Context, servers []*redis.Client, opts ...Option) (locker.Locker, error) {

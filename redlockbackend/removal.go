@@ -175,8 +175,8 @@ func (r *removal) run(i int) {
 	a.l.ended(i)
 }
 
-// ask sends the release to server i, and once more when its connection turns out to be broken, as
-// all of them are after a restart of the server: a release may be repeated. The server counts as busy
+// ask sends the release to server i, and again when its connection turns out to be broken, as all of
+// them are after a restart of the server: a release may be repeated. The server counts as busy
 // in the meantime, so the next acquisition doesn't overtake the repetition. A server that is silent
 // or refuses connections is left to the next call of Release.
 func (r *removal) ask(i int) (answer reply) {

@@ -5,6 +5,7 @@ package callsite
 import (
 	"context"
 	"runtime"
+	"sync/atomic"
 )
 
 // Most is how many callers are noted at most.
@@ -12,10 +13,18 @@ const Most = 32
 
 type key struct{}
 
-// Note returns a context that has the callers of its caller.
+var wanted atomic.Int32 // how many want to know
+
+// Want has callers noted from now on, until end is called, once.
+func Want() (end func()) {
+	wanted.Add(1)
+	return func() { wanted.Add(-1) }
+}
+
+// Note returns a context that has the callers of its caller, if somebody wants to know.
 func Note(ctx context.Context) context.Context {
-	if Of(ctx) != nil {
-		return ctx // an outer call has noted more
+	if wanted.Load() == 0 || Of(ctx) != nil { // an outer call has noted more
+		return ctx
 	}
 	pcs := make([]uintptr, Most)
 	return context.WithValue(ctx, key{}, pcs[:runtime.Callers(2, pcs)])

@@ -56,7 +56,7 @@ func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (f Facts, err
 func askFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
 	var f Facts
 	if err := client.Ping(ctx).Err(); err != nil {
-		return f, permitted(err, "+ping")
+		return f, permitted(err, "ping")
 	}
 	for _, section := range []string{"server", "memory", "replication"} { // some of them may be permitted
 		info, err := client.Info(ctx, section).Result()

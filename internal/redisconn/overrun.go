@@ -7,9 +7,14 @@ import (
 )
 
 const (
-	lateness       = time.Second      // of a busy machine, where a time limit bounds a call
-	unknownOverrun = 13 * time.Second // of a client about whose timeouts nothing is known
+	lateness       = time.Second // of a busy machine, where a time limit bounds a call
+	unknownOverrun = time.Minute // of a client about whose timeouts nothing is known
 )
+
+// greetings is how many requests go-redis v9.22 makes at most on a new connection, one after the
+// other: HELLO, AUTH if that is refused, the database with others, and two about the client. OnConnect
+// of the client's options may make more.
+const greetings = 5
 
 // Overrun is for how long after the end of its context a call may still write its commands. A call
 // that nothing bounds but the client's timeouts goes on in a goroutine. At the end of its context it
@@ -28,5 +33,5 @@ func (c *Conn) Overrun() time.Duration {
 	if read <= 0 || write <= 0 {
 		return unknownOverrun
 	}
-	return write + read + write
+	return greetings*(write+read) + write
 }

@@ -18,12 +18,12 @@ func TestOverrun(t *testing.T) {
 		want   time.Duration
 	}{
 		{"contexts", redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ContextTimeoutEnabled: true}), time.Second},
-		{"shorter timeouts of the client's copy", redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), 3 * limit},
+		{"shorter timeouts of the client's copy", redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}), 11 * limit},
 		{"the client's own timeouts",
-			redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: time.Second, WriteTimeout: 500 * time.Millisecond}), 2 * time.Second},
+			redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: time.Second, WriteTimeout: 500 * time.Millisecond}), 8 * time.Second},
 		{"contexts, for a Cluster", redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ContextTimeoutEnabled: true}), time.Second},
-		{"the default of go-redis", redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}), 15 * time.Second},
-		{"nothing", redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: -1, WriteTimeout: -1}), 13 * time.Second},
+		{"the default of go-redis", redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}}), 55 * time.Second},
+		{"nothing", redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, ReadTimeout: -1, WriteTimeout: -1}), time.Minute},
 	} {
 		if got := redisconn.NewConn(c.client, limit).Overrun(); got != c.want {
 			t.Errorf("a call that is bounded by %s may write %v after its time, want %v", c.what, got, c.want)

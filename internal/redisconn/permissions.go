@@ -111,10 +111,10 @@ func (p Permissions) Explain(err error, commands ...string) error {
 	return err
 }
 
-// permitted adds what is missing to the error of a missing permission.
-func permitted(err error, missing string) error {
-	if Says(err, "NOPERM") {
-		return denied(err, missing)
+// permitted adds what is missing to the error of a missing permission for a command.
+func permitted(err error, command string) error {
+	if Says(err, "NOPERM") && strings.Contains(err.Error(), "'"+command+"'") {
+		return denied(err, "+"+command)
 	}
 	return err
 }
