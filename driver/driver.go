@@ -27,12 +27,12 @@
 //  1. Lock does no I/O. It refuses what it knows the service can't do, so that invalid arguments
 //     fail before anything is queued or sent. Its errors match [locker.ErrOption] if another value
 //     would do (a TTL out of bounds), and [errors.ErrUnsupported] if none would. What only the
-//     service knows is refused by the first Acquire, with the same kind of error. Lock draws the owner, a new random
-//     id of 128 bits ([NewOwner]). Every later operation on the service checks the owner, because a
-//     name alone can't distinguish a holder from its successor. (etcdbackend checks the create
-//     revision of its key instead, which no other key of a cluster has.) From the grant or from
-//     [ErrQueued] on, the owner stays the same; a driver that is polled may draw a new one for each
-//     attempt.
+//     service knows is refused by the first Acquire, with the same kind of error. Lock draws the
+//     owner, a new random id of 128 bits ([NewOwner]). Every later operation on the service checks
+//     the owner, because a name alone can't distinguish a holder from its successor. (etcdbackend
+//     checks the create revision of its key instead, which no other key of a cluster has.) From the
+//     grant or from [ErrQueued] on, the owner stays the same; a driver that is polled may draw a new
+//     one for each attempt.
 //     A request may be for a slot of the name in place of its lock ([locker.Request], Slot). A
 //     driver that declares [locker.FeatureSlots] gives each slot a key that no name and no other
 //     slot has, and knows nothing else of permits; kit.SlotText writes a slot.

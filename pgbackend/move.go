@@ -89,7 +89,7 @@ func (l *lock) moveLocked(ctx context.Context) (driver.Instant, error) {
 
 // target reserves the key on the shared connection, if that leads where the waiter's connection
 // leads. Otherwise, or while the shared connection is being made, target is nil. A shared connection
-// of an epoch that is over gives no more tokens, and is replaced. earlier is the one on which the
+// of an epoch that is over is replaced. earlier is the one on which the
 // lock may be held since an earlier try.
 func (l *lock) target(ctx context.Context, waiter, earlier *conn) *conn {
 	c := l.pool.sharedWithoutWaiting(ctx)

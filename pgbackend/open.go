@@ -101,7 +101,8 @@ func newLocker(ctx context.Context, config *pgxpool.Config, o options) (*Locker,
 	return &Locker{driver.New(d, driver.Config{TTL: d.ttl, Features: locker.FeatureTTL | locker.FeatureSlots, ObeysContext: true}), d}, nil
 }
 
-// checkConfig refuses a configuration with which pgx would panic.
+// checkConfig refuses a configuration with which pgx would panic, as far as it can be seen: not one
+// whose Config alone was made by ParseConfig of pgconn.
 func checkConfig(config *pgxpool.Config) error {
 	switch {
 	case config == nil || config.ConnConfig == nil:

@@ -17,7 +17,7 @@ import (
 // await waits for the grant on a waiter's connection. When that ends the wait begins again, with
 // another acquisition. So it does when the server ends the statement because of a deadlock: a
 // transaction that waits at the gate (LockTx) may be in one with a transaction that has the lock.
-// This wait is no part of it from then on, because it begins again at the end of the queue, with
+// This wait is no part of it once it is removed, because it begins again at the end of the queue, with
 // nothing that others wait for. The server looks for a deadlock only after deadlock_timeout, and the
 // engine makes a pause, so this doesn't spin.
 func (l *lock) await(ctx context.Context) (driver.Grant, error) {

@@ -143,6 +143,7 @@ func (l *lock) noteNode(s *session, path string, czxid int64) {
 	l.mu.Lock()
 	before := l.path
 	l.path, l.token, l.createdDir = path, locker.Token(czxid), false
+	l.unanswered = false // the session has another connection by now
 	l.dirVersion, l.granted = -1, false
 	if path != before {
 		l.version = 0 // a node that somebody has written to already is found to have another one

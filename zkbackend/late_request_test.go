@@ -198,3 +198,24 @@ func TestManyRequestsOnTheirWay(t *testing.T) {
 		}
 	})
 }
+
+// A request without an answer isn't late any more when something that came after it is answered: its session
+// isn't asked for when it has ended.
+func TestRequestThatIsNotLateAnyMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		l := open(t, s)
+		release(t, acquire(t, l, "a"))
+		s.once("multi", hangUpAfter)
+		lease := acquire(t, l, "a", locker.WithoutRenewal())
+		session := s.lastSession()
+		attempts := s.attempts(session)
+		s.forget(session)
+		s.sever()
+		lost(t, ttl, lease, "ended the session")
+		eventually(t, "the node is removed", func() bool { return len(s.children("a")) == 0 })
+		if n := s.attempts(session) - attempts; n > 1 { // the client's own
+			t.Errorf("the session was asked for %d times, want once at most", n)
+		}
+	})
+}

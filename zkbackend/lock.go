@@ -38,7 +38,7 @@ type lock struct {
 	granted    bool         // nobody is before the node
 	remains    remains
 	createdDir bool       // the lock's node was created for this, and may never have had a child
-	unanswered bool       // a request to create something was sent on the session, and has no answer
+	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
 	ungone     []*session // earlier sessions with such a request
 }
 
@@ -75,11 +75,26 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 
 // useSession returns the session of this acquisition, or makes it use one.
 func (l *lock) useSession(ctx context.Context) (*session, error) {
+	return l.useOr(func() (*session, error) { return l.sessions.Join(ctx, l.ttl) })
+}
+
+// useAnySession is useSession for a removal: what is left is found by its owner on any session. As many
+// TTLs as possible may be in use by now.
+func (l *lock) useAnySession(ctx context.Context) (*session, error) {
+	return l.useOr(func() (*session, error) {
+		if s, open := l.sessions.Any(); open {
+			return s, nil
+		}
+		return l.sessions.Join(ctx, l.ttl)
+	})
+}
+
+func (l *lock) useOr(join func() (*session, error)) (*session, error) {
 	l.leaveOldSession()
 	if s, _ := l.position(); s != nil {
 		return s, nil
 	}
-	s, err := l.sessions.Join(ctx, l.ttl)
+	s, err := join()
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package zkbackend
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -20,7 +21,7 @@ func (l *lock) Release(ctx context.Context) error {
 		if l.isClear() {
 			return nil
 		}
-		s, err := l.useSession(ctx)
+		s, err := l.useAnySession(ctx)
 		if err != nil {
 			return err
 		}
@@ -46,8 +47,9 @@ func (l *lock) isClear() bool {
 // that comes twice: before the servers have ended the session of that request, so that others don't
 // wait for it, and after it.
 func (l *lock) removeRemains(ctx context.Context, s *session) error {
+	late := slices.ContainsFunc(l.ungone, func(earlier *session) bool { return !earlier.conn.IsGone() })
 	err := l.removeNodes(ctx, s)
-	if err == nil && len(l.ungone) > 0 {
+	if err == nil && late {
 		if err = l.stopLateRequests(ctx, s); err == nil {
 			err = l.removeNodes(ctx, s)
 		}

@@ -1,6 +1,7 @@
 package zkbackend_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/zkbackend"
 )
 
@@ -77,6 +79,45 @@ func TestLookingNeedsNoSessionOfItsOwn(t *testing.T) {
 		}
 		if _, err := locker.Break(t.Context(), l, "2", leases[2].Token(), locker.Breach{By: "bob", AtOnce: true}); err != nil {
 			t.Errorf("Break = %v", err)
+		}
+	})
+}
+
+// What a session has left is removed on any other one, also when so many TTLs are in use that none can be
+// opened.
+func TestRemovalNeedsNoSessionOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl),
+			zkbackend.WithDialer(s.dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = d.Close(context.Background()) }()
+		granted := func(name string, d driver.Driver, ttl time.Duration) driver.Lock {
+			l, err := d.Lock(locker.Request{Name: name, TTL: ttl}, func(error) {})
+			if err == nil {
+				_, err = l.Acquire(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return l
+		}
+		left := granted("a", d, ttl+time.Minute)
+		s.forget(s.lastSession()) // its node stays
+		s.scripts(func(request) verdict { return hangUp })
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := left.Release(ctx); err == nil {
+			t.Fatal("Release = nil, though nothing was answered")
+		}
+		s.scripts(nil)
+		for i := range zkbackend.MaxSessions {
+			granted(fmt.Sprint(i), d, ttl+time.Duration(i)*time.Second)
+		}
+		if err := left.Release(t.Context()); err != nil || len(s.children("a")) != 0 {
+			t.Errorf("Release = %v, and %d nodes are left, want none", err, len(s.children("a")))
 		}
 	})
 }

@@ -29,7 +29,12 @@ func TestPostgresDroppedEpoch(t *testing.T) {
 	itest.RefusedAtOpen(t, s.URL, "locker_epoch", "let tokens fall")
 	itest.RefusedAtOpen(t, itest.Changed(s.URL, func(u *url.URL) { u.User = url.UserPassword(role, password) }), "locker_epoch", "permission")
 
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s.exec(t, pgbackend.Migration("locker"))
+	s.exec(t, documentedGrants(t, u.User.Username())...)
 	s.exec(t, "update locker.locker_epoch set epoch = ("+before.String()+"::bigint >> 48) + 1")
 	later(t, before, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }

@@ -34,6 +34,9 @@ import (
 // With local sessions (localSessionsEnabled) a session that never had a node is known to one server
 // only, and "expired" from another one proves nothing.
 
+// expiredGrace is how long the other servers have after "expired".
+const expiredGrace = 250 * time.Millisecond
+
 var errNotConfirmed = errors.New("no server has confirmed the end of a session")
 
 // Seen is the newest transaction that the servers have shown on the session. After the answer to a
@@ -69,9 +72,10 @@ func (s *Session) ConfirmGone(ctx context.Context, seen int64) error {
 	return errNotConfirmed
 }
 
-// endOnServers asks all servers at once to end the session, until one of them has answered "closed"
-// or "expired". It asks for the shortest timeout as it connects, so that the session ends soon even if
-// the rest is lost. err is of a server that could not be asked.
+// endOnServers asks all servers at once to end the session, until one of them has answered "closed",
+// or for a moment longer after "expired": another one may know a local session. It asks for the
+// shortest timeout as it connects, so that the session ends soon even if the rest is lost. err is of a
+// server that could not be asked.
 func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 	s.mu.Lock()
 	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password, auth: s.ensemble.Auth}
@@ -86,9 +90,12 @@ func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 			defer s.mu.Unlock()
 			expired := failure == nil && a.session == 0
 			switch {
-			case a.closed || expired:
-				s.gone = s.gone || a.closed || seen > 0
+			case a.closed:
+				s.gone = true
 				answered()
+			case expired:
+				s.gone = s.gone || seen > 0
+				time.AfterFunc(expiredGrace, answered)
 			case failure != nil && ctx.Err() == nil:
 				err = overdueAt(addr, failure)
 			}

@@ -35,7 +35,7 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 	for {
 		var refused, silent error
 		for _, addr := range e.Servers {
-			a, err := e.openAndEnd(ctx, addr, connect{timeout: ask})
+			a, err := e.openAndEnd(ctx, addr, connect{timeout: ask, auth: e.Auth})
 			if err == nil && (a.session == 0 || a.timeout <= 0) {
 				err = errForeign
 			}
@@ -66,7 +66,7 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 
 // connect is a request to connect with a session; id 0: with a new one.
 type connect struct {
-	seen     int64 // a server that doesn't know this transaction yet hangs up
+	seen     int64 // a server that doesn't know this transaction yet hangs up; 0: each one answers
 	timeout  time.Duration
 	id       int64
 	password [passwordSize]byte
@@ -80,8 +80,10 @@ type endAnswer struct {
 	closed  bool // the quorum has ended the session now
 }
 
-// openAndEnd asks one server to connect with a session and to end it. All requests are sent at once, because a server may hear them whose answers are lost. A session that has ended already is
-// no error, nor is a server that hangs up after its greeting.
+// openAndEnd asks one server to connect with a session and to end it. All requests are sent at once,
+// because a server may hear them whose answers are lost. (One that refuses the credentials hangs up
+// before it reads the rest.) A session that has ended already is no error, nor is a server that hangs
+// up after its greeting.
 func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
