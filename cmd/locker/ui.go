@@ -77,6 +77,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	if err != nil {
 		return err
 	}
+	surviveBrokenPipe() // a page that takes locks away writes lines of JSON on stderr
 	ctx, stop := untilInterrupted()
 	defer stop()
 	var more []locker.Requirement

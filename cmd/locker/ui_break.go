@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/cmd/locker/internal/ui"
@@ -69,7 +68,7 @@ func (b uiBreaker) victim(ctx context.Context, r ui.Request, reason string) (vic
 	if err != nil {
 		return victim{}, locker.Breach{}, &ui.Refusal{Code: http.StatusBadRequest, Err: err}
 	}
-	breach, err := locker.ResolveBreach(r.Name, locker.Token(token), locker.Breach{By: b.by, Reason: reason, At: time.Now(), AtOnce: r.AtOnce, Slot: r.Slot})
+	breach, err := locker.ResolveBreach(r.Name, locker.Token(token), locker.Breach{By: b.by, Reason: reason, AtOnce: r.AtOnce, Slot: r.Slot})
 	if err != nil {
 		return victim{}, breach, uiRefusal(lockFailure(err))
 	}
