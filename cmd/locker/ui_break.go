@@ -63,7 +63,7 @@ func (b uiBreaker) victim(ctx context.Context, r ui.Request, reason string) (vic
 	case strings.TrimSpace(reason) == "":
 		err = errors.New("a reason is required: the holder's error and the audit have it")
 	case !strings.HasPrefix(r.Name, b.prefix):
-		err = errors.New("this page shows no lock of that name")
+		err = errNotShown
 	}
 	if err != nil {
 		return victim{}, locker.Breach{}, &ui.Refusal{Code: http.StatusBadRequest, Err: err}
