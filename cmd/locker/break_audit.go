@@ -58,7 +58,7 @@ func openAudit(stderr io.Writer, path string) (*auditLog, error) {
 	if path != "" {
 		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("--audit: %w", err)
+			return nil, fmt.Errorf("--audit: %w", withoutPath(err))
 		}
 		a.file = file
 	}

@@ -127,9 +127,9 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 
 // run gets the lock, runs CMD and gives the lock back.
 func (r *runner) run() error {
-	path, err := exec.LookPath(r.argv[0]) // before the lock is asked for
+	path, err := lookPath(r.argv[0]) // before the lock is asked for
 	if err != nil {
-		return startFailure(err)
+		return err
 	}
 	surviveBrokenPipe()
 	l, lease, err := r.obtain()
