@@ -24,6 +24,9 @@ func takeCommon(u *url.URL) (*url.URL, common, error) {
 		if err != nil || len(values) > 1 {
 			return nil, c, wrongURL("token_base: want one whole number, such as 1000000")
 		}
+		if wrong := wrongBase(Token(base)); wrong != "" {
+			return nil, c, wrongURL("token_base: " + wrong)
+		}
 		c.base = Token(base)
 		query.Del("token_base")
 	}

@@ -20,10 +20,18 @@ const maxTokenBase Token = 1 << 62
 // refuses in the same way a lease whose token would be above the largest int64, and releases it.
 // Everything else is as with l. Closing the result closes l.
 func TokenBase(l Locker, base Token) (Locker, error) {
-	if base < 0 || base > maxTokenBase {
-		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: fmt.Errorf("%w: token base %d: want from 0 to 2^62", ErrOption, base)}
+	if wrong := wrongBase(base); wrong != "" {
+		return nil, &Error{Op: "open", Backend: l.Guarantees().Backend, Err: fmt.Errorf("%w: token base %s", ErrOption, wrong)}
 	}
 	return based{l, base}, nil
+}
+
+// wrongBase says what is wrong with a base, or nothing.
+func wrongBase(base Token) string {
+	if base < 0 || base > maxTokenBase {
+		return fmt.Sprintf("%d: want from 0 to 2^62", base)
+	}
+	return ""
 }
 
 // based has no method Unwrap: what is found below it would give out tokens without the base; see [AsLocker].

@@ -23,7 +23,9 @@ import (
 // error that matches [fence.ErrStale], and "error" for any other. A stale claim is one that the
 // storage has refused because a newer holder was there: the fence has saved the data.
 //
-// It is recorded with OpenTelemetry's global meter provider, whatever [Instrument] uses.
+// It is recorded with OpenTelemetry's global meter provider, whatever [Instrument] uses. [Instrument] makes the
+// counter begin with zero, so that the first stale claim is an increase: call it after
+// [otel.SetMeterProvider].
 func Claim(ctx context.Context, err error) error {
 	option := claimed
 	switch {
@@ -32,8 +34,19 @@ func Claim(ctx context.Context, err error) error {
 	case err != nil:
 		option = claimFailed
 	}
+	firstClaim.Do(beginClaims) // also where nothing was instrumented, or before the global provider was set
 	claims().Add(ctx, 1, option...)
 	return err
+}
+
+var firstClaim sync.Once
+
+// beginClaims makes the counter begin with zero. A series that appears with the first stale claim doesn't
+// increase, as Prometheus sees it; so Instrument calls this long before there is a claim.
+func beginClaims() {
+	for _, option := range [][]metric.AddOption{claimed, claimedStale, claimFailed} {
+		claims().Add(context.Background(), 0, option...)
+	}
 }
 
 // claims is made when it is first needed. The global provider passes it on to a provider that is set
@@ -43,9 +56,6 @@ var claims = sync.OnceValue(func() metric.Int64Counter {
 		metric.WithDescription("Claims at fenced storages, by what became of them."))
 	if err != nil {
 		otel.Handle(err)
-	}
-	for _, option := range [][]metric.AddOption{claimed, claimedStale, claimFailed} {
-		c.Add(context.Background(), 0, option...) // so that the first one is an increase
 	}
 	return c
 })

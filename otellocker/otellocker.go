@@ -74,6 +74,7 @@ func Instrument(l locker.Locker, opts ...Option) (stop func(), err error) {
 		detach()
 		return nil, fmt.Errorf("otellocker: %w", err)
 	}
+	beginClaims()
 	return func() {
 		detach()
 		unregister()

@@ -75,8 +75,8 @@ func (o *leaseOptions) acquirer(cmd *cobra.Command, name, program string, opts .
 	a := &acquirer{name: name, opts: opts, stderr: cmd.ErrOrStderr(), wait: o.wait, noWait: o.noWait, quiet: o.quiet, held: exitHeld}
 	given := cmd.Flags().Changed
 	switch {
-	case strings.Contains(name, "://") && strings.Contains(name, "@"): // its password would be shown in every message
-		return nil, errors.New("NAME looks like a URL with a user; a URL belongs to --backend or LOCKER_URL")
+	case isURL(name): // its password would be shown in every message
+		return nil, looksLikeURL("NAME")
 	case o.noWait && given("wait"):
 		return nil, errors.New("--wait and --no-wait exclude each other")
 	case given("wait") && o.wait <= 0:

@@ -69,6 +69,7 @@ func newBreak() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			surviveBrokenPipe() // nobody may read the question, or the line of JSON on stderr
 			ctx, stop := untilInterrupted()
 			defer stop()
 			l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -57,7 +58,7 @@ func openAudit(stderr io.Writer, path string) (*auditLog, error) {
 	if path != "" {
 		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
-			return nil, fmt.Errorf("--audit: %w", err)
+			return nil, fmt.Errorf("--audit: %w", withoutPath(err))
 		}
 		a.file = file
 	}
@@ -70,6 +71,8 @@ func (a *auditLog) close() {
 	}
 }
 
+// write writes a line to the file first: nobody may read stderr any more, and then the file has the line all
+// the same. That is enough; without a file it is an error.
 func (a *auditLog) write(line auditLine) error {
 	text, err := json.Marshal(line)
 	if err != nil {
@@ -78,14 +81,29 @@ func (a *auditLog) write(line auditLine) error {
 	text = append(text, '\n')
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, err = a.stderr.Write(text)
 	if a.file != nil {
-		if _, fileErr := a.file.Write(text); fileErr != nil {
-			err = fileErr
-		}
+		_, err = a.file.Write(text)
+	}
+	if shown := a.show(text); a.file == nil {
+		err = shown
 	}
 	if err != nil {
 		return &exitError{code: exitService, err: fmt.Errorf("the lease is taken away, and the audit could not be written: %w", err)}
 	}
 	return nil
+}
+
+// show writes to stderr, and waits for a limited time: its reader may have stalled.
+func (a *auditLog) show(text []byte) error {
+	written := make(chan error, 1)
+	go func() {
+		_, err := a.stderr.Write(text)
+		written <- err
+	}()
+	select {
+	case err := <-written:
+		return err
+	case <-time.After(stderrLimit):
+		return errors.New("nobody reads the error output")
+	}
 }

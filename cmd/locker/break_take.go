@@ -75,9 +75,10 @@ func (v victim) question(g locker.Guarantees, atOnce bool) string {
 	return text.String()
 }
 
-// take takes the lock away from v, from no other lease, and writes that to the audit.
+// take takes the lock away from v, from no other lease, and writes that to the audit. The time of both is now,
+// however long somebody has thought about the question.
 func (v victim) take(ctx context.Context, l locker.Locker, b locker.Breach, to *auditLog) (locker.Effect, error) {
-	b.Slot = v.slot
+	b.Slot, b.At = v.slot, time.Now().Truncate(time.Millisecond).UTC()
 	effect, err := locker.Break(ctx, l, v.name, v.token, b)
 	if auditErr := to.write(v.audit(l, b, effect, err)); err == nil {
 		return effect, auditErr

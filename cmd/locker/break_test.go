@@ -194,6 +194,70 @@ func TestBreakOfAFile(t *testing.T) {
 	}
 }
 
+// The time of a break is when the lock was taken away, and not when somebody began to think about it.
+func TestTimeOfABreak(t *testing.T) {
+	held(t, func(t *testing.T, _ *membackend.Server, l locker.Locker, lease locker.Lease) {
+		b := breakOf(t, breakOptions{reason: "hangs"}, "deploy", "")
+		b.in = slowAnswer{strings.NewReader("y\n")}
+		want := time.Now().Add(slowness)
+		if err := b.run(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+		var breach *locker.Breach
+		if err := lease.Err(); !errors.As(err, &breach) || !breach.At.Equal(want) {
+			t.Errorf("the lease's Err is %v, want the time %v", err, want)
+		}
+		if line := b.audit(t); !line.Time.Equal(want) {
+			t.Errorf("audit %+v, want the time %v", line, want)
+		}
+	})
+}
+
+const slowness = time.Minute
+
+type slowAnswer struct{ io.Reader }
+
+func (s slowAnswer) Read(p []byte) (int, error) {
+	time.Sleep(slowness)
+	return s.Reader.Read(p)
+}
+
+// Under cron the input is /dev/null, and nobody can be asked.
+func TestBreakAsksNobodyWithoutATerminal(t *testing.T) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	cmd := newBreak()
+	cmd.SetIn(null)
+	_, err = (&breakOptions{reason: "hangs"}).breaking(cmd, "deploy")
+	wantCode(t, err, exitUsage)
+	if !strings.Contains(err.Error(), "--yes is required") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A reader of stderr that has stalled holds nothing up: the file has the line.
+func TestAuditWithAStalledReader(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit")
+	stalled := make(stalledReader)
+	defer close(stalled)
+	for path, wrong := range map[string]bool{file: false, "": true} {
+		audit, err := openAudit(stalled, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := audit.write(auditLine{Name: "deploy"}); (err != nil) != wrong {
+			t.Errorf("with the file %q: %v", path, err)
+		}
+		audit.close()
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"deploy"`) {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
+
 func newBreakCommandOn(t *testing.T, url string, args ...string) (string, error) {
 	t.Helper()
 	root := newRoot()

@@ -18,7 +18,7 @@ var (
 	passedSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGTSTP}
 )
 
-// surviveBrokenPipe keeps this program, and CMD with it, from ending when nobody reads stderr any
+// surviveBrokenPipe keeps this program, and CMD with it, from ending when nobody reads its output any
 // more. CMD doesn't inherit this. It would inherit it if the signal were ignored.
 func surviveBrokenPipe() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"github.com/fencedlock/locker/cmd/locker/internal/choice"
 )
@@ -118,15 +119,20 @@ func askOne(w io.Writer, in *bufio.Scanner, q choice.Question) ([]string, error)
 	}
 }
 
-// isTerminal is also true of other devices, such as /dev/null, which answer with the end of the
-// input.
+// isTerminal reports whether somebody can answer there. Other devices, such as the /dev/null of a job of cron,
+// are none.
 func isTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	if !ok {
 		return false
 	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	raw, err := f.SyscallConn() // Fd would change how the input is read
+	if err != nil {
+		return false
+	}
+	is := false
+	err = raw.Control(func(fd uintptr) { is = term.IsTerminal(int(fd)) })
+	return is && err == nil
 }
 
 const adviceWidth = 90

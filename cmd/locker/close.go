@@ -10,60 +10,75 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// impatience is how long a Close must have lasted before a signal ends the wait for it. As a rule it takes
-// milliseconds, and a second Ctrl-C must not leave a lock to its TTL for that.
+// impatience is for how long the lock must have been given back before a signal ends the wait for that. As a
+// rule it takes milliseconds, and a second Ctrl-C must not leave a lock to its TTL for that.
 const impatience = time.Second
 
-// close closes what obtain has returned, which gives the lock back. l is nil if nothing was opened.
-//
-// A signal that ends this program ends the wait for Close, at once while the lock is only kept for its minimum
-// hold, and otherwise when it has lasted for a while: a service that doesn't answer makes it last for 10 s and
-// more. The lock is left to its TTL then or, on files, to the end of the process. notice is printed if Close
-// keeps the lock; "" prints nothing.
-func (a *acquirer) close(l locker.Locker, notice string) {
-	defer a.tty.close()
-	if l == nil {
-		return
+// ending gives back what obtain has returned, and looks at signals meanwhile.
+type ending struct {
+	*acquirer
+	l      locker.Locker // nil: nothing was opened
+	began  time.Time
+	why    string           // nobody waits any more, because of a signal
+	enough <-chan time.Time // nil: there was none
+	left   bool             // the wait has ended
+}
+
+// errLeft says that a signal has ended the wait, and what was asked for may be done or not.
+var errLeft = errors.New("not confirmed by the service; a signal has ended the wait for that")
+
+// end is called when what the lock was for has ended. The caller closes the result.
+func (a *acquirer) end(l locker.Locker) *ending {
+	return &ending{acquirer: a, l: l, began: time.Now()}
+}
+
+// call calls f, which asks the service, and returns its error. A signal that ends this program ends the wait
+// for f, and all later ones: then the error is errLeft.
+func (e *ending) call(f func() error) error {
+	if e.left {
+		return errLeft
 	}
-	began := time.Now()
-	closed := make(chan error, 1)
-	go func() { closed <- l.Close() }()
-	var announce, enough <-chan time.Time
-	if notice != "" {
-		announce = time.After(noticeAfter)
-	}
-	var sig os.Signal
+	returned := make(chan error, 1)
+	go func() { returned <- f() }()
 	for {
 		select {
-		case err := <-closed:
-			if err != nil {
-				flush(sayAside(a.stderr, err.Error()))
+		case err := <-returned:
+			return err
+		case sig := <-e.signals:
+			e.heed(sig)
+		case <-e.enough:
+			e.left = true
+			if !e.quiet {
+				flush(sayAside(e.stderr, e.why))
 			}
-			return
-		case <-announce:
-			if keeps(l) {
-				sayAside(a.stderr, notice)
-			}
-		case sig = <-a.signals:
-			switch {
-			case !slices.Contains(endingSignals, sig):
-			case keeps(l):
-				a.leave(fmt.Sprintf("no longer keeping %s: %v", a.name, sig))
-				return
-			case enough == nil:
-				enough = time.After(time.Until(began.Add(impatience)))
-			}
-		case <-enough:
-			a.leave(fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", a.name, sig))
-			return
+			return errLeft
 		}
 	}
 }
 
-// leave says why the lock is left to its TTL.
-func (a *acquirer) leave(message string) {
-	if !a.quiet {
-		flush(sayAside(a.stderr, message))
+// heed has a signal end the wait: at once while the lock is only kept for its minimum hold, and otherwise when
+// the end has lasted for a while, because without an answer of the service it lasts for 10 s and more. The lock
+// is left to its TTL then or, on files, to the end of the process.
+func (e *ending) heed(sig os.Signal) {
+	switch {
+	case !slices.Contains(endingSignals, sig):
+	case keeps(e.l):
+		e.why = fmt.Sprintf("no longer keeping %s: %v", e.name, sig)
+		e.enough = time.After(0)
+	case e.enough == nil:
+		e.why = fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", e.name, sig)
+		e.enough = time.After(time.Until(e.began.Add(impatience)))
+	}
+}
+
+// close closes the Locker. That tries a removal again that isn't confirmed yet.
+func (e *ending) close() {
+	defer e.tty.close()
+	if e.l == nil {
+		return
+	}
+	if err := e.call(e.l.Close); err != nil && !e.left {
+		flush(sayAside(e.stderr, err.Error()))
 	}
 }
 
@@ -71,19 +86,4 @@ func (a *acquirer) leave(message string) {
 func keeps(l locker.Locker) bool {
 	stats, _ := locker.StatsOf(l)
 	return stats.Kept > 0
-}
-
-// close gives the lock back. err is the outcome of CMD. If CMD could not be started, that is printed before
-// the wait for --at-least.
-func (r *runner) close(l locker.Locker, err error) {
-	what, notice := "CMD has ended", ""
-	var failed *exitError
-	if errors.As(err, &failed) && failed.code == exitNotStarted && failed.err != nil {
-		flush(sayAside(r.stderr, failed.err.Error()))
-		failed.err, what = nil, "CMD was not started"
-	}
-	if r.atLeast > 0 && !r.quiet {
-		notice = fmt.Sprintf("%s; keeping %s until it was held for %v", what, r.name, r.atLeast)
-	}
-	r.acquirer.close(l, notice)
 }

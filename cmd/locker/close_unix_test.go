@@ -8,11 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/membackend"
 )
 
 // A short job that is started in several places at about the same time is done once.
@@ -99,52 +95,25 @@ func TestHeldCode(t *testing.T) {
 
 // A CMD that the system refuses to start is reported at once, and not when the lock is given back.
 func TestAtLeastOfACommandThatDoesNotStart(t *testing.T) {
-	garbage := filepath.Join(t.TempDir(), "garbage")
-	if err := os.WriteFile(garbage, []byte("\x7fELF"), 0o755); err != nil { //nolint:gosec // it must be executable
-		t.Fatal(err)
-	}
-	p := startLocker(t, fileEnv(t), "run", "--at-least", "1h", "x", "--", garbage)
-	if line := <-p.errOut; !strings.Contains(line, "exec format error") {
-		t.Errorf("stderr begins with %q, want the reason", line)
-	}
-	want(t, p.errOut, "locker: CMD was not started; keeping x until it was held for 1h0m0s")
-	_ = p.Process.Signal(syscall.SIGTERM)
-	want(t, p.errOut, "locker: no longer keeping x: terminated")
-	wantEnd(t, p.errOut)
-	p.wantCode(t, exitNotStarted)
-}
-
-// hangs is a Locker whose Close waits for a service that doesn't answer.
-type hangs struct {
-	locker.Locker
-	gate chan struct{}
-}
-
-func (h hangs) Close() error {
-	<-h.gate
-	return nil
-}
-
-// A signal ends the wait for a Close that lasts, and not for one that has just begun.
-func TestSignalEndsALongClose(t *testing.T) {
-	for _, at := range []time.Duration{0, impatience / 2, 5 * impatience} {
-		synctest.Test(t, func(t *testing.T) {
-			var stderr strings.Builder
-			a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}}
-			l := hangs{membackend.New(), make(chan struct{})}
-			defer close(l.gate)
-			time.AfterFunc(at, func() {
-				a.signals <- syscall.SIGWINCH
-				a.signals <- syscall.SIGTERM
-			})
-			began := time.Now()
-			a.close(l, "")
-			if took := time.Since(began); took != max(at, impatience) {
-				t.Errorf("a signal after %v ends the wait after %v, want %v", at, took, max(at, impatience))
-			}
-			if !strings.Contains(stderr.String(), "has not confirmed that x is free") {
-				t.Errorf("stderr is %q", stderr.String())
-			}
-		})
+	for text, test := range map[string]struct {
+		says string
+		code int
+	}{
+		"\x7fELF":             {"exec format error", exitNotStarted},
+		"#!/nowhere/at/all\n": {"no such file", exitNotFound}, // its interpreter is missing
+	} {
+		cmd := filepath.Join(t.TempDir(), "cmd")
+		if err := os.WriteFile(cmd, []byte(text), 0o755); err != nil { //nolint:gosec // it must be executable
+			t.Fatal(err)
+		}
+		p := startLocker(t, fileEnv(t), "run", "--at-least", "1h", "x", "--", cmd)
+		if line := next(t, p.errOut); !strings.Contains(line, test.says) {
+			t.Errorf("stderr begins with %q, want the reason, %s", line, test.says)
+		}
+		want(t, p.errOut, "locker: CMD was not started; keeping x until it was held for 1h0m0s")
+		_ = p.Process.Signal(syscall.SIGTERM)
+		want(t, p.errOut, "locker: no longer keeping x: terminated")
+		wantEnd(t, p.errOut)
+		p.wantCode(t, test.code)
 	}
 }

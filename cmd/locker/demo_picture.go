@@ -19,7 +19,7 @@ type picture struct {
 func openPicture(path string) (*picture, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644) //nolint:gosec // a picture for everybody, and the user's own path
 	if err != nil {
-		return nil, fmt.Errorf("--svg: %w", errors.Unwrap(err)) // without the path, which may be a URL by mistake
+		return nil, fmt.Errorf("--svg: %w", withoutPath(err))
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {

@@ -122,6 +122,23 @@ func lockFailure(err error) *exitError {
 	return &exitError{code: code, err: err}
 }
 
+// lookPath finds CMD. The error doesn't repeat what may be a URL that was put in the place of CMD.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path, nil
+	}
+	var of *exec.Error
+	if errors.As(err, &of) {
+		err = withoutPath(of.Err)
+	}
+	what := "CMD"
+	if !strings.ContainsAny(name, ":@?") {
+		what = strconv.Quote(name)
+	}
+	return "", startFailure(fmt.Errorf("%s: %w", what, err))
+}
+
 // startFailure gives an error of finding or starting CMD the code that shells use for it.
 func startFailure(err error) *exitError {
 	code := exitNotStarted

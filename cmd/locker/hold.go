@@ -95,18 +95,17 @@ func (k *keeper) run() error {
 	k.dialog = dialog.Start(k.name, k.in, k.out)
 	k.gone = untilGone(ctx, k.dialog.Ended())
 	l, lease, err := k.obtain()
-	defer k.close(l, "")
-	if err != nil {
-		return err
-	}
-	if k.verbose {
-		if err := k.announceRenewals(l); err != nil {
-			return lockFailure(err)
+	if err == nil && k.verbose {
+		if wrong := k.announceRenewals(l); wrong != nil {
+			err = lockFailure(wrong)
 		}
 	}
-	go k.cancel(ctx, cancel)
-	untold := k.dialog.Keep(ctx, lease)
-	if exit := k.release(l, lease); exit != nil {
+	if err != nil {
+		k.end(l).close()
+		return err
+	}
+	untold := k.keep(ctx, cancel, lease)
+	if exit := k.giveBack(l, lease); exit != nil {
 		return exit
 	}
 	if untold != nil {
@@ -149,6 +148,20 @@ func (k *keeper) announceRenewals(l locker.Locker) error {
 	return err
 }
 
+// keep keeps the lease until it is lost, or the program doesn't want it any more. From then on signals are
+// about the end, so nobody else may get them.
+func (k *keeper) keep(ctx context.Context, cancel context.CancelCauseFunc, lease locker.Lease) (untold error) {
+	deaf := make(chan struct{})
+	go func() {
+		defer close(deaf)
+		k.cancel(ctx, cancel)
+	}()
+	untold = k.dialog.Keep(ctx, lease)
+	cancel(nil)
+	<-deaf
+	return untold
+}
+
 // cancel ends ctx when the lease is not wanted any more.
 func (k *keeper) cancel(ctx context.Context, cancel context.CancelCauseFunc) {
 	byHand := isTerminal(k.in)
@@ -167,17 +180,16 @@ func (k *keeper) cancel(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// release releases the lease, and says what became of it as the last line.
-func (k *keeper) release(l locker.Locker, lease locker.Lease) error {
-	err := lease.Release(context.Background())
+// giveBack releases the lease, and says what became of it as the last line.
+func (k *keeper) giveBack(l locker.Locker, lease locker.Lease) error {
+	e := k.end(l)
+	defer e.close()
+	err := e.call(func() error { return lease.Release(context.Background()) })
 	if errors.Is(err, locker.ErrLost) {
 		_ = k.dialog.Lost(err) // the exit code says it as well
 		return &exitError{code: exitLost, err: err}
 	}
-	if err != nil {
-		err = l.Close() // it tries again, and close prints why that failed
-	}
-	if err := k.dialog.Released(err); err != nil {
+	if err := k.dialog.Released(err); err != nil { // close tries again what isn't confirmed, and says why that failed
 		return &exitError{code: exitOutput, err: err}
 	}
 	return nil

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -42,8 +41,10 @@ func oneName(what string, required bool) cobra.PositionalArgs {
 		switch {
 		case len(args) > 1 || required && len(args) == 0:
 			return errors.New(cmd.Name() + " wants one " + what + "; see locker " + cmd.Name() + " --help")
-		case len(args) == 1 && strings.Contains(args[0], "://") && strings.Contains(args[0], "@"):
-			return errors.New(what + " looks like a URL with a user; a URL belongs to --backend or LOCKER_URL")
+		case len(args) == 1 && isURL(args[0]):
+			return looksLikeURL(what)
+		case len(args) == 1 && (required || args[0] != ""):
+			return locker.ValidName(args[0]) // before the service is asked; a prefix is a name or empty
 		}
 		return nil
 	}

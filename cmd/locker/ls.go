@@ -92,6 +92,8 @@ func (o *lsOptions) run(cmd *cobra.Command, prefix string) (err error) {
 		return fmt.Errorf("--sort: %s is unknown (known: %s)", plain.Quote(o.sort), strings.Join(lsSorts, ", "))
 	case o.heldLonger < 0:
 		return errors.New("--held-longer must not be negative: want a time such as 1h")
+	case o.waiters < 0:
+		return errors.New("--waiters must not be negative")
 	}
 	ctx := contextOf(cmd)
 	l, err := openInspector(ctx, o.backend, cmd.Flags().Changed("backend"))

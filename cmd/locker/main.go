@@ -60,6 +60,7 @@ func main() {
 const helpWidth = 100
 
 func newRoot() *cobra.Command {
+	printVersion := false
 	root := &cobra.Command{
 		Use:           "locker",
 		Short:         "Run commands under a lock",
@@ -67,19 +68,22 @@ func newRoot() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case printVersion:
+				return output(cmd, buildVersion()+"\n")
+			case len(args) == 0:
 				return errors.New("a command is missing; see locker --help")
 			}
 			return errors.New("unknown command; see locker --help")
 		},
 	}
+	root.Flags().BoolVarP(&printVersion, "version", "v", false, "version for locker") // cobra's own hides that it can't be written
 	root.SetFlagErrorFunc(flagError)
 	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", helpWidth)))
-	root.Version = buildVersion()
-	root.SetVersionTemplate("{{.Version}}\n")
 	root.AddCommand(newRun(), newHold(), newLs(), newShow(), newBreak(), newTop(), newUI(), newChoose(), newConformance(), newHolder(), newBench(), newDemo(), newMatrix(), newVersion())
 	root.SetHelpCommand(newHelp())
+	printHelp(root)
 	checkCompletion(root)
 	return root
 }

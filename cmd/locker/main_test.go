@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -188,6 +189,10 @@ func TestEmptyLockerURLIsRefused(t *testing.T) {
 
 func TestPasswordIsNeverShown(t *testing.T) {
 	const secret = "s3cr3t"
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("0123456789abcdef"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var urls []string
 	for _, url := range []string{
 		"redis://user:%@host:6379/0", "redis://:%@host", "mem://user:%@", "file://user:%@/tmp/x", "file://%/tmp",
@@ -208,6 +213,30 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		check(t, environ(t), "run", "--backend", url, "x", "--", "true")
 	}
 	url := urls[0]
+	for _, url := range []string{url, "postgres://h/d?user=u&password=" + secret} {
+		for _, args := range [][]string{
+			{"run", "%", "--", "true"},
+			{"run", "x", "--", "%"},
+			{"run", "x", "--", "./%"},
+			{"hold", "%"},
+			{"show", "%"},
+			{"ls", "%"},
+			{"break", "--yes", "--token", "7", "--reason", "x", "%"},
+			{"break", "--yes", "--token", "7", "--reason", "x", "--audit", "%", "x"},
+			{"top", "%"},
+			{"ui", "%"},
+			{"ui", "--token-file", "%"},
+			{"ui", "--cert", "%", "--key", "%"},
+			{"ui", "--allow-break", "--token-file", token, "--audit", "%"},
+			{"ui", "--listen", "%"},
+			{"demo", "--svg", "%"},
+		} {
+			for i := range args {
+				args[i] = strings.Replace(args[i], "%", url, 1)
+			}
+			check(t, environ(t, "LOCKER_URL=file://"+locksDir(t)), args...)
+		}
+	}
 	check(t, environ(t), url)
 	check(t, environ(t), "run", url, "x", "--", "true")
 	check(t, environ(t), "ls", url)
@@ -252,6 +281,32 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		}
 		check(t, environ(t), args...)
 		check(t, environ(t), append([]string{args[0]}, append(args[1:], "--help=maybe")...)...)
+	}
+}
+
+// Bad input is found before the service is asked, which may be away.
+func TestBadInputNeedsNoService(t *testing.T) {
+	for _, test := range []struct {
+		url  string // what follows the address
+		args []string
+		says string
+	}{
+		{"", []string{"show", ""}, "invalid lock name: empty"},
+		{"", []string{"show", "a\tb"}, "control character"},
+		{"", []string{"ls", "a\tb"}, "control character"},
+		{"", []string{"ls", "--waiters", "-1"}, "--waiters must not be negative"},
+		{"", []string{"top", "a\tb"}, "control character"},
+		{"", []string{"ui", strings.Repeat("a", locker.MaxName+1)}, "want at most"},
+		{"?token_base=-5", []string{"ls"}, "token_base: -5: want from 0 to 2^62"},
+	} {
+		code, stdout, stderr := runToEnd(t, environ(t, "LOCKER_URL=redis://127.0.0.1:1"+test.url), test.args...)
+		if code != exitUsage || stdout != "" || !strings.Contains(stderr, test.says) {
+			t.Errorf("%q: code %d, stderr %q, want code %d and %q", test.args, code, stderr, exitUsage, test.says)
+		}
+	}
+	code, _, stderr := runToEnd(t, environ(t, "LOCKER_URL=redis://127.0.0.1:1"), "ls", "")
+	if code != exitService {
+		t.Errorf("ls of all locks: code %d, stderr %q, want code %d: the service is away", code, stderr, exitService)
 	}
 }
 

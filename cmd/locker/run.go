@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -127,18 +126,23 @@ func (o *runOptions) runner(cmd *cobra.Command, name string, argv []string) (*ru
 }
 
 // run gets the lock, runs CMD and gives the lock back.
-func (r *runner) run() (err error) {
-	path, err := exec.LookPath(r.argv[0]) // before the lock is asked for
-	if err != nil {
-		return startFailure(err)
-	}
-	surviveBrokenPipe()
-	l, lease, err := r.obtain()
-	defer func() { r.close(l, err) }()
+func (r *runner) run() error {
+	path, err := lookPath(r.argv[0]) // before the lock is asked for
 	if err != nil {
 		return err
 	}
+	surviveBrokenPipe()
+	l, lease, err := r.obtain()
+	if err != nil {
+		r.end(l).close()
+		return err
+	}
+	reported, err := r.supervise(r.command(path, lease), lease)
+	return r.giveBack(l, lease, reported, err)
+}
 
+// command is CMD, which is found at path.
+func (r *runner) command(path string, lease locker.Lease) *exec.Cmd {
 	cmd := exec.Command(path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -146,17 +150,7 @@ func (r *runner) run() (err error) {
 	if r.permits > 0 {
 		cmd.Env = append(cmd.Env, envSlot+strconv.Itoa(locker.Slot(lease)))
 	}
-	reported, err := r.supervise(cmd, lease)
-	// Close tries a removal again that isn't confirmed yet, and returns an error when that fails as
-	// well.
-	if releaseErr := lease.Release(context.Background()); errors.Is(releaseErr, locker.ErrLost) {
-		exit := &exitError{code: exitLost}
-		if !reported {
-			exit.err = releaseErr
-		}
-		return exit
-	}
-	return err
+	return cmd
 }
 
 const envSlot = "LOCKER_SLOT="

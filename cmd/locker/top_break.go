@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/cmd/locker/internal/top"
@@ -35,7 +34,7 @@ func (b topBreaker) take(ctx context.Context, row top.Row, atOnce bool, reason s
 	if err != nil {
 		return "", plainError(err)
 	}
-	breach, err := locker.ResolveBreach(v.name, v.token, locker.Breach{By: operator(), Reason: reason, At: time.Now(), AtOnce: atOnce, Slot: v.slot})
+	breach, err := locker.ResolveBreach(v.name, v.token, locker.Breach{By: operator(), Reason: reason, AtOnce: atOnce, Slot: v.slot})
 	if err != nil {
 		return "", plainError(err)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,6 +78,7 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	if err != nil {
 		return err
 	}
+	surviveBrokenPipe() // a page that takes locks away writes lines of JSON on stderr
 	ctx, stop := untilInterrupted()
 	defer stop()
 	var more []locker.Requirement
@@ -97,28 +99,42 @@ func (o *uiOptions) run(cmd *cobra.Command, prefix string) error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
+	server := o.server(ctx, ui.Handler(o.page(l, prefix, token, audit)))
+	flush(sayAside(cmd.ErrOrStderr(), fmt.Sprintf("the locks of %s are on %s", l.Guarantees().Backend, o.url(listener.Addr()))))
+	return serve(ctx, server, func() error { return listenAt(server, listener) })
+}
+
+// server serves until ctx ends.
+func (o *uiOptions) server(ctx context.Context, handler http.Handler) *http.Server {
 	server := &http.Server{
-		Handler:           ui.Handler(o.page(l, prefix, token, audit)),
+		Handler:           handler,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // ends the events
 		ReadHeaderTimeout: 5 * time.Second,
 		IdleTimeout:       time.Minute,
 		ErrorLog:          log.New(discard{}, "", 0), // what strangers send is no news
 	}
-	flush(sayAside(cmd.ErrOrStderr(), fmt.Sprintf("the locks of %s are on %s", l.Guarantees().Backend, o.url(listener.Addr()))))
-	return serve(ctx, server, func() error {
-		if o.cert != "" {
-			return server.ServeTLS(listener, o.cert, o.key)
-		}
-		return server.Serve(listener)
-	})
+	if o.cert != "" {
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{o.pair}, MinVersion: tls.VersionTLS12}
+	}
+	return server
+}
+
+// listenAt returns when server is closed.
+func listenAt(server *http.Server, listener net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(listener, "", "")
+	}
+	return server.Serve(listener)
 }
 
 // page is what the page shows and does.
 func (o *uiOptions) page(l locker.Locker, prefix, token string, audit *auditLog) ui.Config {
 	c := ui.Config{
 		Backend: l.Guarantees().Backend, Prefix: prefix, Every: o.every, Token: token, Hosts: o.hosts(),
-		List:    func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
-		Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) { return uiLock(ctx, l, name) },
+		List: func(ctx context.Context) ([]ui.Lock, error) { return uiLocks(ctx, l, prefix) },
+		Inspect: func(ctx context.Context, name string) (json.RawMessage, bool, error) {
+			return uiLock(ctx, l, prefix, name)
+		},
 	}
 	if o.allowBreak {
 		c.Breaker = uiBreaker{l: l, prefix: prefix, by: o.operator(), audit: audit}
@@ -130,16 +146,20 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
+// lastAnswers is how long the end of ui waits for what is under way. A look and a break have 5 s each, and then
+// the audit gets its line.
+const lastAnswers = 12 * time.Second
+
 // serve returns when ctx has ended and no answer is under way, or when the server has failed.
 func serve(ctx context.Context, server *http.Server, run func() error) error {
 	failed := make(chan error, 1)
 	go func() { failed <- run() }()
 	select {
 	case err := <-failed:
-		return err // of --cert and --key
+		return err
 	case <-ctx.Done():
 	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)
 	defer cancel()
 	_ = server.Shutdown(late)
 	<-failed //nolint:errcheck // it says that the server is closed
@@ -165,7 +185,13 @@ func uiLocks(ctx context.Context, l locker.Locker, prefix string) ([]ui.Lock, er
 	return locks, nil
 }
 
-func uiLock(ctx context.Context, l locker.Locker, name string) (json.RawMessage, bool, error) {
+// errNotShown is for a name that doesn't begin with PREFIX.
+var errNotShown = errors.New("this page shows no lock of that name")
+
+func uiLock(ctx context.Context, l locker.Locker, prefix, name string) (json.RawMessage, bool, error) {
+	if !strings.HasPrefix(name, prefix) {
+		return nil, false, errNotShown
+	}
 	s, err := locker.Inspect(ctx, l, name, uiWaiters)
 	if err != nil {
 		return nil, !errors.Is(err, locker.ErrName), err

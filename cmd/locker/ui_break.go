@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/cmd/locker/internal/ui"
@@ -64,12 +63,12 @@ func (b uiBreaker) victim(ctx context.Context, r ui.Request, reason string) (vic
 	case strings.TrimSpace(reason) == "":
 		err = errors.New("a reason is required: the holder's error and the audit have it")
 	case !strings.HasPrefix(r.Name, b.prefix):
-		err = errors.New("this page shows no lock of that name")
+		err = errNotShown
 	}
 	if err != nil {
 		return victim{}, locker.Breach{}, &ui.Refusal{Code: http.StatusBadRequest, Err: err}
 	}
-	breach, err := locker.ResolveBreach(r.Name, locker.Token(token), locker.Breach{By: b.by, Reason: reason, At: time.Now(), AtOnce: r.AtOnce, Slot: r.Slot})
+	breach, err := locker.ResolveBreach(r.Name, locker.Token(token), locker.Breach{By: b.by, Reason: reason, AtOnce: r.AtOnce, Slot: r.Slot})
 	if err != nil {
 		return victim{}, breach, uiRefusal(lockFailure(err))
 	}

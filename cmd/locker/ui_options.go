@@ -1,6 +1,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,6 +17,7 @@ type uiOptions struct {
 	every     time.Duration
 	tokenFile string
 	cert, key string
+	pair      tls.Certificate // what is in these files
 	insecure  bool
 
 	allowBreak bool
@@ -27,7 +29,7 @@ const minToken = 16
 
 // check returns the token, if there is one. What other machines can see needs a token, and TLS.
 func (o *uiOptions) check() (token string, err error) {
-	if _, _, err := net.SplitHostPort(o.listen); err != nil {
+	if _, _, err := net.SplitHostPort(o.listen); err != nil || strings.ContainsAny(o.listen, "/?@") { // part of a URL
 		return "", errors.New("--listen is invalid: want HOST:PORT, such as 127.0.0.1:8321")
 	}
 	switch {
@@ -43,12 +45,18 @@ func (o *uiOptions) check() (token string, err error) {
 		return "", fmt.Errorf("--allow-break: every user of this machine can reach %s, so --token-file is needed", o.listen)
 	case o.audit != "" && !o.allowBreak:
 		return "", errors.New("--audit needs --allow-break")
-	case o.tokenFile == "":
+	}
+	if o.cert != "" {
+		if o.pair, err = tls.LoadX509KeyPair(o.cert, o.key); err != nil {
+			return "", fmt.Errorf("--cert, --key: %w", withoutPath(err))
+		}
+	}
+	if o.tokenFile == "" {
 		return "", nil
 	}
 	text, err := os.ReadFile(o.tokenFile)
 	if err != nil {
-		return "", fmt.Errorf("--token-file: %w", err)
+		return "", fmt.Errorf("--token-file: %w", withoutPath(err))
 	}
 	token = strings.TrimSpace(string(text))
 	if len(token) < minToken || strings.ContainsAny(token, " \t\r\n") {

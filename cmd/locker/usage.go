@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +27,23 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("%s has no arguments; the URL belongs to --backend", cmd.Name())
 	}
 	return fmt.Errorf("%s has no arguments; see %s --help", cmd.Name(), cmd.CommandPath())
+}
+
+// withoutPath is an error of a file without its name, which may be a URL by mistake.
+func withoutPath(err error) error {
+	var of *fs.PathError
+	if errors.As(err, &of) {
+		return of.Err
+	}
+	return err
+}
+
+// isURL reports whether the name of a lock, or how names begin, may be a URL, which messages must not repeat.
+func isURL(name string) bool { return strings.Contains(name, "://") }
+
+// looksLikeURL is the error for such a name. what is NAME or PREFIX.
+func looksLikeURL(what string) error {
+	return errors.New(what + " looks like a URL; a URL belongs to --backend or LOCKER_URL")
 }
 
 func unknownFormat(given, known string) error {
@@ -92,6 +113,22 @@ func newHelp() *cobra.Command {
 	}
 }
 
+// printHelp makes help that can't be written a failure, as all other output. cobra's function for help returns
+// no error, and its caller succeeds.
+func printHelp(root *cobra.Command) {
+	usual := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		out := cmd.OutOrStdout()
+		var text bytes.Buffer
+		cmd.SetOut(&text)
+		usual(cmd, args)
+		cmd.SetOut(out)
+		if err := output(cmd, text.String()); err != nil {
+			os.Exit(report(cmd.ErrOrStderr(), err))
+		}
+	})
+}
+
 // checkCompletion makes cobra's completion command refuse a shell that it doesn't know; it would
 // print its help, and succeed.
 func checkCompletion(root *cobra.Command) {
@@ -110,5 +147,12 @@ func checkCompletion(root *cobra.Command) {
 	}
 	for _, shell := range completion.Commands() {
 		shell.Args = noArgs
+		script := shell.RunE
+		shell.RunE = func(cmd *cobra.Command, args []string) error {
+			if err := script(cmd, args); err != nil {
+				return &exitError{code: exitOutput, err: err}
+			}
+			return nil
+		}
 	}
 }

@@ -144,18 +144,25 @@ func (s Screen) show(ctx context.Context, keys <-chan key, c calls) error {
 			before := v.open
 			v.press(k)
 			if v.open.Key != before.Key {
-				select { // of several that were opened before the next look, the last one counts
-				case <-c.opened:
-				default:
-				}
-				c.opened <- v.open
+				replace(c.opened, v.open)
 			}
 			if next, ready := v.next(); ready {
-				c.steps <- next
+				replace(c.steps, next)
 			}
 		case <-time.After(redraw):
 		}
 	}
+}
+
+// replace sends v to a channel that has room for one, and doesn't wait. What is still there counts no more:
+// a lock that was opened before, or the question about one that was dropped. A call of Break is never there,
+// because no key has an effect until it is answered.
+func replace[T any](ch chan T, v T) {
+	select {
+	case <-ch:
+	default:
+	}
+	ch <- v
 }
 
 func (s Screen) draw(lines []string) error {

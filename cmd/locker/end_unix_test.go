@@ -1,0 +1,127 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
+)
+
+// hangs is a service that doesn't answer: calls that give a lock back last until gate is closed.
+type hangs struct {
+	locker.Locker
+	locker.Lease
+	gate             chan struct{}
+	releases, closes bool // these calls last
+}
+
+func (h hangs) Release(context.Context) error {
+	if h.releases {
+		<-h.gate
+	}
+	return nil
+}
+
+func (h hangs) Close() error {
+	if h.closes {
+		<-h.gate
+	}
+	return nil
+}
+
+// A signal ends the wait for a service that doesn't answer, and not when it has just begun. The wait is that for
+// Release and Close together.
+func TestSignalEndsALongEnd(t *testing.T) {
+	for _, at := range []time.Duration{0, impatience / 2, 5 * impatience} {
+		for _, h := range []hangs{{releases: true}, {closes: true}, {releases: true, closes: true}} {
+			synctest.Test(t, func(t *testing.T) {
+				var stderr strings.Builder
+				a := &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}}
+				h.Locker, h.gate = membackend.New(), make(chan struct{})
+				defer close(h.gate)
+				time.AfterFunc(at, func() {
+					a.signals <- syscall.SIGWINCH
+					a.signals <- syscall.SIGTERM
+				})
+				began := time.Now()
+				cmd := &exitError{code: 7}
+				if err := (&runner{acquirer: a}).giveBack(h, h, false, cmd); err != cmd { //nolint:errorlint // the same one
+					t.Errorf("the result is %v, want that of CMD", err)
+				}
+				if took := time.Since(began); took != max(at, impatience) {
+					t.Errorf("%+v: a signal after %v ends the wait after %v, want %v", h, at, took, max(at, impatience))
+				}
+				if strings.Count(stderr.String(), "has not confirmed that x is free") != 1 {
+					t.Errorf("stderr is %q", stderr.String())
+				}
+			})
+		}
+	}
+}
+
+// cut is what locker hold opens in a test, and the network between it and the service.
+var cut struct {
+	locker.Locker
+	link *membackend.Link
+}
+
+func init() {
+	locker.Register("cut", func(context.Context, *url.URL) (locker.Locker, error) { return cut, nil })
+}
+
+// While the service doesn't answer, one signal ends locker hold within a second, whatever has ended the lease; the
+// last line says what is known.
+func TestSignalEndsALongEndOfHold(t *testing.T) {
+	for last, ends := range map[string]func(keys io.Closer){
+		`{"event":"released","error":"not confirmed`: func(keys io.Closer) { _ = keys.Close() },
+		`{"event":"lost"`: func(io.Closer) { time.Sleep(time.Minute) }, // the TTL is over
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cut.link = membackend.NewLink()
+			cut.Locker = lonely{membackend.New(membackend.WithLink(cut.link))}
+			defer func() { // what the program leaves to its end
+				cut.link.Heal()
+				_ = cut.Close()
+				time.Sleep(time.Minute)
+			}()
+			in, keys := io.Pipe()
+			defer keys.Close()
+			var out, stderr bytes.Buffer
+			a := &acquirer{name: "x", url: "cut://", stderr: &stderr, held: exitHeld, opts: []locker.Option{locker.WithTTL(time.Minute)}}
+			k := &keeper{acquirer: a, in: in, out: &out}
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_ = k.run()
+			}()
+			synctest.Wait()
+			cut.link.Cut()
+			ends(keys)
+			synctest.Wait()
+			began := time.Now()
+			a.signals <- syscall.SIGTERM
+			<-ended
+			if took := time.Since(began); took > impatience {
+				t.Errorf("%s: locker ends %v after the signal, want %v at most", last, took, impatience)
+			}
+			lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+			if !strings.HasPrefix(lines[len(lines)-1], last) {
+				t.Errorf("the last line is %s, want %s", lines[len(lines)-1], last)
+			}
+			if !strings.Contains(stderr.String(), "has not confirmed that x is free") {
+				t.Errorf("stderr is %q", stderr.String())
+			}
+		})
+	}
+}
