@@ -57,8 +57,9 @@ type Hooks struct {
 	// Lockers' connections are broken and their dialers fail.
 	Down, Up func(t T)
 
-	// Restart stops the service and starts it again on its data, as an operator does. It returns
-	// when the service answers. A service that stores nothing loses all its data, as by Wipe.
+	// Restart kills the service (kill -9) and starts it again on its data. A service that is asked
+	// to stop may save then what a crash loses, such as a counter of tokens. Restart returns when
+	// the service answers. A service that stores nothing loses all its data, as by Wipe.
 	Restart func(t T)
 
 	// Wipe makes the service lose all its data, tokens included. The service's clocks stay right.
