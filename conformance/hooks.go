@@ -74,7 +74,9 @@ type Hooks struct {
 	Remove func(t T, name string)
 
 	// Requests is the number of requests that the service has got from all Lockers together,
-	// without the hooks' own.
+	// without the hooks' own: those about locks, and those that keep alive what locks are attached
+	// to. What a client sends by itself over a connection that nobody uses, such as a ping, doesn't
+	// count.
 	Requests func(t T) int64
 
 	// Waiters is the number of acquisitions that wait for the lock in the service's queue. Without
