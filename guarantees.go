@@ -64,7 +64,7 @@ const (
 type Fencing int
 
 const (
-	FencingNone          Fencing = iota + 1 // there is no token that can fence; a lease has one all the same, above 0
+	FencingNone          Fencing = iota + 1 // there is no token that can fence; a lease has one all the same, unique and above 0, in any order
 	FencingUntilDataLoss                    // until the service loses data while its clock has stepped back or is behind
 	FencingDurable                          // over restarts and failovers, without any clock; not when data is lost, or set back as from a backup
 )

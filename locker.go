@@ -161,8 +161,9 @@ type Lease interface {
 }
 
 // Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that
-// was returned before this lease's acquisition began. It uses the whole range of an int64, which is more than
-// the numbers of JavaScript, Lua or JSON hold exactly (2^53).
+// was granted before. ([Guarantees].Fencing says for how long. On redlock, as against leases that were granted
+// while this one was being acquired, it rests on the clocks on which exclusion rests there.) It uses the whole
+// range of an int64, which is more than the numbers of JavaScript, Lua or JSON hold exactly (2^53).
 type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }

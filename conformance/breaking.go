@@ -75,7 +75,7 @@ func brokenIsLostFirst(t T, h *Harness) {
 			late++
 			t.Logf("%v", err)
 		}
-		step.WantRising(t, victim.Token(), next.Token())
+		h.wantNext(t, victim.Token(), next.Token())
 		step.Release(t, next)
 		if t.Failed() {
 			return

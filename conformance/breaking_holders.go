@@ -81,7 +81,7 @@ func breakAtOnce(t T, h *Harness) {
 	b := someBreach(true)
 	takeAway(t, h, operator, victim, b)
 	next := waiter.Granted(t, h.HandOffLimit())
-	step.WantRising(t, victim.Token(), next.Token())
+	h.wantNext(t, victim.Token(), next.Token())
 	limit := h.Slack
 	if locker.RevocationAtOnce.Check(h.guarantees) != nil {
 		limit += left / 2

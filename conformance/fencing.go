@@ -34,8 +34,8 @@ var fencingCases = []Case{
 			"though it holds the lock"},
 	{ID: "E45", Name: "fence-accepts-tokens-exactly", Run: fenceExact,
 		Needs: locker.FencingUntilDataLoss,
-		Why: "a fence that rounds tokens, or that checks and writes in two steps, accepts a stale " +
-			"write"},
+		Why: "the cases that judge tokens use a fence of the suite's: if it rounded them, or checked " +
+			"and wrote in two steps, a stale write would pass there"},
 	{ID: "E46", Name: "paused-holder-is-fenced", Run: pausedHolder,
 		Needs: all(locker.FencingUntilDataLoss, locker.RequireTTL), Hooks: []Hook{HookProcess},
 		Why: "this is the purpose of it all: a holder that resumes after the end of its lease " +
@@ -149,6 +149,9 @@ func tokensInOrder(t T, h *Harness) {
 	}
 }
 
+// fenceExact shows that the suite's own fence is exact, where the backend's tokens are and far above. Of
+// the backend it needs two tokens that rise. A service can't be made to count up to 2^53, so what its
+// driver does with such tokens is for the driver's own tests.
 func fenceExact(t T, h *Harness) {
 	l, name := h.OpenLocker(t), step.LockName(t)
 	old, recent := step.WantFree(t, l, name), step.WantFree(t, h.OpenLocker(t), name)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -41,6 +42,31 @@ func (h *Harness) WaitQueued(t T, name string, n int) {
 		}
 		return nil
 	})
+}
+
+// waitInLine waits until n callers are in the line for permits, where the service shows its queues.
+// Elsewhere, and when it doesn't show them, the callers get some time.
+func (h *Harness) waitInLine(t T, looker locker.Locker, name string, n int) {
+	t.Helper()
+	if locker.InspectionQueue.Check(h.guarantees) != nil {
+		step.Pass(t, 2*h.Settle)
+		return
+	}
+	for end := time.Now().Add(step.Limit); inLine(t, looker, name) != n && time.Now().Before(end); {
+		step.Pass(t, h.Settle/10)
+	}
+}
+
+// inLine counts the first in the line, who has its lock, and those who wait for it.
+func inLine(t T, looker locker.Locker, name string) (n int) {
+	ctx, cancel := context.WithTimeout(t.Context(), step.Limit/2)
+	defer cancel()
+	for s, err := range locker.List(ctx, looker, name, 0) {
+		if err == nil && s.Name == name && s.Slot == locker.LineSlot && s.Holder != nil {
+			n = 1 + s.Waiting
+		}
+	}
+	return n
 }
 
 // WaitNoResidue waits until nothing is left on the service. Without the hook Residue it does
@@ -133,6 +159,27 @@ func (h *Harness) longTTL(opts ...locker.Option) []locker.Option {
 		opts = append(opts, locker.WithTTL(min(8*h.TTL, 30*time.Second)))
 	}
 	return opts
+}
+
+// follows compares the token of a lease with the one before. Tokens that can't fence need only be
+// unique, which Break rests on.
+func (h *Harness) follows(earlier, later locker.Token) error {
+	fences := h.guarantees.Fencing >= locker.FencingUntilDataLoss
+	switch {
+	case fences && later <= earlier:
+		return fmt.Errorf("token %v after %v: a later lease must have a larger one", later, earlier)
+	case later <= 0 || later == earlier:
+		return fmt.Errorf("token %v after %v: a lease must have one of its own, above 0", later, earlier)
+	}
+	return nil
+}
+
+// wantNext fails the case unless the token may follow the other one.
+func (h *Harness) wantNext(t T, earlier, later locker.Token) {
+	t.Helper()
+	if err := h.follows(earlier, later); err != nil {
+		t.Fatalf("%v", err)
+	}
 }
 
 // short is the length of a wait that is going to fail.

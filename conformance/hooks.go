@@ -57,8 +57,9 @@ type Hooks struct {
 	// Lockers' connections are broken and their dialers fail.
 	Down, Up func(t T)
 
-	// Restart stops the service and starts it again on its data, as an operator does. It returns
-	// when the service answers. A service that stores nothing loses all its data, as by Wipe.
+	// Restart kills the service (kill -9) and starts it again on its data. A service that is asked
+	// to stop may save then what a crash loses, such as a counter of tokens. Restart returns when
+	// the service answers. A service that stores nothing loses all its data, as by Wipe.
 	Restart func(t T)
 
 	// Wipe makes the service lose all its data, tokens included. The service's clocks stay right.
@@ -73,7 +74,9 @@ type Hooks struct {
 	Remove func(t T, name string)
 
 	// Requests is the number of requests that the service has got from all Lockers together,
-	// without the hooks' own.
+	// without the hooks' own: those about locks, and those that keep alive what locks are attached
+	// to. What a client sends by itself over a connection that nobody uses, such as a ping, doesn't
+	// count.
 	Requests func(t T) int64
 
 	// Waiters is the number of acquisitions that wait for the lock in the service's queue. Without

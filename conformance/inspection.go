@@ -210,8 +210,8 @@ func lookingChangesNothing(t T, h *Harness) {
 				if err != nil {
 					return fmt.Errorf("TryAcquire of a free lock that is looked at = %w", err)
 				}
-				if lease.Token() <= last {
-					return fmt.Errorf("token %v after %v", lease.Token(), last)
+				if err := h.follows(last, lease.Token()); err != nil {
+					return err
 				}
 				last = lease.Token()
 				if err := lease.Release(ctx); err != nil {
@@ -223,25 +223,35 @@ func lookingChangesNothing(t T, h *Harness) {
 	h.WaitNoResidue(t)
 }
 
-// lookingKeepsNobody looks without a pause at a holder and a waiter that are cut off.
+// lookingKeepsNobody looks without a pause at a holder that is cut off.
 func lookingKeepsNobody(t T, h *Harness) {
 	l, link := h.OpenLinked(t)
 	looker, name := h.OpenLocker(t), step.LockName(t)
 	step.Acquire(t, l, name, h.ttl(locker.WithoutRenewal())...)
 	link.Cut()
 	step.Eventually(t, h.ExpiryLimit(), func() error {
+		listed := listedAs(t, looker, inspect(t, looker, name, 0).Key) // a list must not renew anything either
 		if s := inspect(t, looker, name, 1); s.Holder != nil {
 			return fmt.Errorf("what Inspect shows is %s, want a free lock", inWords(s))
 		}
+		if listed != "" {
+			return fmt.Errorf("what List shows is %s, want nothing of a lock whose holder is dead", listed)
+		}
 		return nil
 	})
-	for s, err := range locker.List(t.Context(), looker, "", 0) {
+	step.WantFree(t, looker, name)
+}
+
+// listedAs is what List shows of one lock, in words; "": nothing.
+func listedAs(t T, l locker.Locker, key string) (words string) {
+	t.Helper()
+	for s, err := range locker.List(t.Context(), l, "", 0) {
 		if err != nil {
 			t.Fatalf("List = %v", err)
 		}
-		if s.Key == inspect(t, looker, name, 0).Key {
-			t.Errorf("List shows the lock of a dead holder: %s", inWords(s))
+		if s.Key == key {
+			words = inWords(s)
 		}
 	}
-	step.WantFree(t, looker, name)
+	return words
 }

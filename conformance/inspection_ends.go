@@ -27,8 +27,34 @@ var looks = map[string]func(ctx context.Context, l locker.Locker, name string, w
 }
 
 func inspectionEnds(t T, h *Harness) {
-	l, looker, name := h.OpenLocker(t), h.OpenLocker(t), step.LockName(t)
+	looker, name := h.OpenLocker(t), step.LockName(t)
+	wantUnheld(t, looker, name, "before all") // and connects
+	before := h.requestsAtRest(t)
+	refusedLooks(t, h, looker, name)
+	if n := h.requests(t) - before; n != 0 {
+		t.Errorf("looks that are refused have cost the service %d requests, want none", n)
+	}
+	l := h.OpenLocker(t)
 	lease, second := step.Acquire(t, l, name), step.Acquire(t, l, name+"2")
+	for _, err := range locker.List(t.Context(), looker, "", 0) {
+		if err != nil {
+			t.Errorf("List = %v", err)
+		}
+		break // a list that is left has nothing to free
+	}
+	step.Close(t, looker)
+	for what, call := range looks {
+		if err := call(t.Context(), looker, name, 0); !errors.Is(err, locker.ErrClosed) {
+			t.Errorf("%s of a Locker that is closed = %v, want ErrClosed", what, err)
+		}
+	}
+	step.Release(t, lease)
+	step.Release(t, second)
+}
+
+// refusedLooks are looks of callers that have gone, or that ask for nonsense.
+func refusedLooks(t T, h *Harness, looker locker.Locker, name string) {
+	t.Helper()
 	cause := errors.New("nobody looks any more")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
@@ -45,26 +71,15 @@ func inspectionEnds(t T, h *Harness) {
 		if _, err := locker.Inspect(t.Context(), looker, bad, 0); !errors.Is(err, locker.ErrName) {
 			t.Errorf("Inspect(%q) = %v, want ErrName", bad, err)
 		}
+		if bad == "" { // the prefix of all names
+			continue
+		}
 		for _, err := range locker.List(t.Context(), looker, bad, 0) {
-			if bad != "" && !errors.Is(err, locker.ErrName) {
+			if !errors.Is(err, locker.ErrName) {
 				t.Errorf("List(%q) = %v, want ErrName", bad, err)
 			}
 		}
 	}
-	for _, err := range locker.List(t.Context(), looker, "", 0) {
-		if err != nil {
-			t.Errorf("List = %v", err)
-		}
-		break // a list that is left has nothing to free
-	}
-	step.Close(t, looker)
-	for what, call := range looks {
-		if err := call(t.Context(), looker, name, 0); !errors.Is(err, locker.ErrClosed) {
-			t.Errorf("%s of a Locker that is closed = %v, want ErrClosed", what, err)
-		}
-	}
-	step.Release(t, lease)
-	step.Release(t, second)
 }
 
 func inspectionOfSilence(t T, h *Harness) {

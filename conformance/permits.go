@@ -165,7 +165,7 @@ func permitLetsOneIn(t T, h *Harness) {
 	var waiters []*step.Attempt
 	for range waiting {
 		waiters = append(waiters, step.StartAcquire(t, permitOf{h.OpenLocker(t), n}, name))
-		step.Pass(t, 2*h.Settle) // it must be in the line before the next one
+		h.waitInLine(t, l, name, len(waiters)) // before the next one comes
 	}
 	for range waiting {
 		for _, w := range waiters {

@@ -40,8 +40,11 @@
 //     can distinguish "held" from "no answer" for all waiters after this one, and a request with
 //     NoWait is the same request.
 //  3. The token of a grant is unique, and larger than the token of every lease on the name that was
-//     returned before this acquisition began. It is read once, with the grant: a token that is read
-//     again later may be the successor's.
+//     granted before (case E44 of the suite). So it is drawn when the lock is the acquisition's, or
+//     in an order in which locks are granted, such as a queue's. One that a polled acquisition draws
+//     before it asks for the lock is too small when others have been granted it in the meantime: the
+//     storage then refuses the holder. It is read once, with the grant: a token that is read again
+//     later may be the successor's. (With [locker.FencingNone] it need only be unique.)
 //  4. Base is a [Stamp] that was taken before a request was sent: the last acknowledged request
 //     that restarted the expiry of what the lock is attached to now (its key, its session or its
 //     connection). Base is never the time of a reply, because the service began to count before it
@@ -86,7 +89,9 @@
 //     Two renewals in the background never overlap.
 //
 // For different Locks all calls may overlap, also for Locks with the same name: a holder and the
-// next waiter, a request with NoWait, a removal.
+// next waiter, a request with NoWait, a removal. A request for one Lock isn't held back until another
+// has its answer: [locker.AcquireAll] asks for five free locks in about the time that one takes (case
+// L5 of the suite). A client with one request at a time needs several connections.
 //
 // Driver.Close is called once, and no call begins after it. When the time for closing is up, calls
 // may still be under way: then Close makes them return. The engine calls no method of a driver

@@ -32,9 +32,10 @@ var (
 //
 //  1. the lease whose Name is resource. A permit ([locker.AcquirePermit]) is the lease for its name
 //     with its slot, such as worker/3. A resource that is called otherwise must have the slot in its
-//     name too, because the tokens of two slots don't compare;
+//     name too, because the tokens of two slots don't compare: worker/3/data is slot 3's;
 //  2. where there is no such lease, the lease of ctx, if it is the only one. But a permit is taken
-//     neither for its name without a slot, which others have permits of, nor for another slot;
+//     neither for its name without a slot, which others have permits of, nor for another slot
+//     and what is below it, such as worker/2/data;
 //  3. otherwise the error matches [ErrAmbiguousLease]. It does too when several leases have the
 //     name of the resource and different tokens: they are leases of different lockers.
 //
@@ -86,15 +87,20 @@ func nameOf(l locker.Lease) string {
 	return l.Name()
 }
 
-// isOfOthers reports whether l is a permit, and resource the name of its lock or of another slot.
+// isOfOthers reports whether l is a permit, and resource the name of its lock, of another slot, or of
+// something below that slot.
 func isOfOthers(l locker.Lease, resource string) bool {
 	rest, below := strings.CutPrefix(resource, l.Name())
 	if locker.Slot(l) == 0 || !below {
 		return false
 	}
-	number, below := strings.CutPrefix(rest, "/")
+	rest, below = strings.CutPrefix(rest, "/")
+	if !below {
+		return rest == ""
+	}
+	number, _, _ := strings.Cut(rest, "/")
 	_, err := strconv.Atoi(number)
-	return rest == "" || below && err == nil
+	return err == nil && number != strconv.Itoa(locker.Slot(l))
 }
 
 // same tells whether leases are one and the same: a context may have a lease twice. Leases need not

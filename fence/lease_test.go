@@ -154,9 +154,13 @@ func TestTokenFromPermits(t *testing.T) {
 		own, others := fmt.Sprintf("job/%d", slot), fmt.Sprintf("job/%d", 3-slot)
 		wantToken(t, only[slot], own, lease.Token())
 		wantToken(t, only[slot], "tape", lease.Token())
-		wantToken(t, only[slot], "job/17/tape", lease.Token())
+		wantToken(t, only[slot], "job/tape", lease.Token())
+		wantToken(t, only[slot], own+"/tape", lease.Token())
 		wantNoToken(t, only[slot], "job", fence.ErrNoLease, own)
 		wantNoToken(t, only[slot], others, fence.ErrNoLease, own)
+		wantNoToken(t, only[slot], others+"/tape", fence.ErrNoLease, own)
+		wantNoToken(t, only[slot], "job/17/tape", fence.ErrNoLease, own)
+		wantNoToken(t, only[slot], fmt.Sprintf("job/0%d", slot), fence.ErrNoLease, own) // others may read it as a slot
 		wantToken(t, all, own, lease.Token())
 	}
 	wantToken(t, all, "job", lock.Token())

@@ -20,15 +20,11 @@ func (d *memDriver) CurrentToken(ctx context.Context, name string) (locker.Token
 	return token, nil
 }
 
-// current is the token of the holder; 0: nobody holds the lock.
+// current is the token of the holder; 0: nobody holds the lock. It doesn't advance the queue, as inspect
+// doesn't.
 func (s *Server) current(name string, now driver.Instant) locker.Token {
 	e := s.locks[name]
-	if e == nil {
-		return 0
-	}
-	defer s.tidy(e)
-	s.advance(e, now)
-	if e.holder == nil {
+	if e == nil || e.holder == nil || now >= e.expires {
 		return 0
 	}
 	return e.token

@@ -10,11 +10,15 @@ import (
 
 // Expire ends the lease on a lock now, as if an operator had removed the lock: its holder is
 // notified, and the first waiter gets the lock. It returns false when nobody holds the lock, or
-// when the service is paused and so does nothing.
-func (s *Server) Expire(name string) bool {
+// when the service is paused and so does nothing. A permit of that name stays; see ExpireSlot.
+func (s *Server) Expire(name string) bool { return s.ExpireSlot(name, 0) }
+
+// ExpireSlot is Expire for the permit on a slot ([locker.Slot] of its lease), or for the line
+// ([locker.LineSlot]). Slot 0 is the lock of the name.
+func (s *Server) ExpireSlot(name string, slot int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.locks[name]
+	e := s.locks[keyOf(name, slot)]
 	if e == nil || s.paused {
 		return false
 	}

@@ -42,6 +42,27 @@ func TestExpire(t *testing.T) {
 	})
 }
 
+// A permit is a lease on a slot, and the lock of its name is another.
+func TestExpireSlot(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		permit, err := locker.TryAcquirePermit(t.Context(), a, "name", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lock := mustAcquire(t, b, "name")
+		if s.ExpireSlot("name", 2) || s.ExpireSlot("other", 1) {
+			t.Error("ExpireSlot of a slot that is free = true")
+		}
+		wantAlive(t, permit)
+		if !s.ExpireSlot("name", locker.Slot(permit)) {
+			t.Error("ExpireSlot of a permit = false")
+		}
+		synctest.Wait()
+		wantOver(t, permit, locker.ErrLost)
+		wantAlive(t, lock)
+	})
+}
+
 var errTrouble = errors.New("trouble")
 
 func TestRefuseRenewals(t *testing.T) {

@@ -25,6 +25,9 @@ func TestInspectPassesNobodyOver(t *testing.T) {
 			if all := st.server.list("", 1, driver.Now()); len(all) != 1 || all[0].Waiting != s.Waiting {
 				t.Errorf("List shows %+v, and Inspect %+v", all, s)
 			}
+			if token := st.server.current("lock", driver.Now()); (token != 0) != (s.Holder != nil) {
+				t.Errorf("CurrentToken = %d, and Inspect shows %+v", token, s)
+			}
 			return s.Holder != nil, s.Waiting
 		}
 		if held, waiting := look(); !held || waiting != 1 {

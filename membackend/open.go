@@ -29,8 +29,8 @@
 // Waiters are served in the order in which they came. A release hands the lock to the first waiter
 // that is alive, and so does the end of a TTL; nobody can overtake the queue. A waiter whose
 // connection breaks loses its place, and queues again. The holder is notified at once when its lock
-// is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as long as the process
-// lives, whatever happens to the data.
+// is taken away. Tokens are max(last + 1, µs of the clock), so they rise for as long as the Server
+// exists, whatever happens to the data. The tokens of URLs rise for as long as the process lives.
 package membackend
 
 import (
@@ -149,6 +149,7 @@ var named = registry{services: make(map[string]*service)}
 type registry struct {
 	mu       sync.Mutex
 	services map[string]*service
+	last     locker.Token // the largest of the services that have ended; the next ones go on from there
 }
 
 type service struct {
@@ -161,7 +162,7 @@ func (r *registry) join(name string) (s *Server, leave func()) {
 	defer r.mu.Unlock()
 	sv := r.services[name]
 	if sv == nil {
-		sv = new(service)
+		sv = &service{Server: Server{last: r.last}}
 		r.services[name] = sv
 	}
 	sv.users++
@@ -173,5 +174,6 @@ func (r *registry) leave(name string, sv *service) {
 	defer r.mu.Unlock()
 	if sv.users--; sv.users == 0 {
 		delete(r.services, name)
+		r.last = max(r.last, sv.lastToken())
 	}
 }

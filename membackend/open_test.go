@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -72,6 +73,30 @@ func TestNamedServiceLivesWhileItIsOpen(t *testing.T) {
 	if names := membackend.NamedServices(); len(names) > 0 {
 		t.Errorf("services = %q after all are closed, want none", names)
 	}
+}
+
+// TestTokensRiseOverTheEndOfAService: a fence doesn't know that a service has ended, and the clock of a
+// bubble stands still.
+func TestTokensRiseOverTheEndOfAService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		last := locker.Token(0)
+		for range 3 {
+			l := mustOpen(t, "mem://"+t.Name())
+			for range 3 {
+				lease := mustAcquire(t, l, "name")
+				if lease.Token() <= last {
+					t.Errorf("token %d after %d", lease.Token(), last)
+				}
+				last = lease.Token()
+				if err := lease.Release(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := l.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
 }
 
 func TestURLParameterTTL(t *testing.T) {

@@ -221,6 +221,12 @@ func (s *Server) mint() locker.Token {
 	return s.last
 }
 
+func (s *Server) lastToken() locker.Token {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
 func clock() locker.Token { return locker.Token(time.Now().UnixMicro()) }
 
 var (

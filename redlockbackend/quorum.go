@@ -33,6 +33,10 @@ import (
 // has the smaller token. No clock is used, and no expiry. This needs: a raise is counted once, for
 // the attempt that asked; and counters are not lost.
 //
+// An owner that began before another won may win after it, with the smaller token, if it lost its keys
+// in between. They have expired then, and it is too late for a lease. That rests on clocks, as exclusion
+// does.
+//
 // A lease is renewed on a server only if its key exists there with the very token that the owner
 // raised the counter to. If a larger token was won meanwhile, it was won on a majority, under keys
 // of its owner: each of those servers had dropped the lease by then, and doesn't know it again. So

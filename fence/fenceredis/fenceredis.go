@@ -35,9 +35,9 @@
 // # The mark
 //
 // A mark is a key next to the data. It never expires: if another client puts an expiry on it, the
-// next claim removes that. Don't lose the mark without the data: don't evict it (use the policy
-// noeviction, or a volatile one), and don't flush one without the other. A key that holds anything
-// but a token is not claimed, and isn't changed.
+// next claim that is accepted removes that. Don't lose the mark without the data: don't evict it (use
+// the policy noeviction, or a volatile one), and don't flush one without the other. A key that holds
+// anything but a token is not claimed, and isn't changed.
 //
 // The server must not forget a mark that it has acknowledged, or a stale token passes. To survive a
 // crash, the log must be on the disk before the answer: appendonly yes and appendfsync always. A

@@ -177,6 +177,7 @@ func seenByAll(ctx context.Context, h *Harness) error {
 	s.claim(4, fence.ErrStale)
 	s.write(6, "other's", nil)
 	s.store = mine
+	s.claim(5, fence.ErrStale) // a Store that remembers its own last claim doesn't see the other's
 	s.write(5, "late", fence.ErrStale)
 	s.read("other's")
 	return s.err

@@ -182,6 +182,26 @@ func TestSabotage(t *testing.T) {
 				}, nil
 			}}
 		}},
+		"the own last claim is remembered": {"claims-are-seen-by-all", func() fencetest.Harness {
+			values := newStore()
+			return fencetest.Harness{Open: func() (fencetest.Store, error) {
+				last := make(map[string]locker.Token)
+				return &sabotaged{
+					store: values,
+					claim: func(resource string, token locker.Token) error {
+						if last[resource] == token && token > 0 {
+							return nil
+						}
+						last[resource] = token
+						return values.Claim(context.Background(), resource, token)
+					},
+					write: func(resource string, token locker.Token, value string) error {
+						last[resource] = token
+						return values.Write(context.Background(), resource, token, value)
+					},
+				}, nil
+			}}
+		}},
 		"stale for who gave up": {"context-ends-the-claim", func() fencetest.Harness {
 			return fencetest.Harness{Open: same(hasty{newStore()})}
 		}},
