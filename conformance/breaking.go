@@ -27,6 +27,10 @@ var breakCases = []Case{
 	{ID: "J73.1", Name: "break-refuses-nonsense", Run: breakRefuses, Needs: locker.BreakRenewal,
 		Why: "a caller that has gone, or that asks for nonsense, must not take anything away from " +
 			"anybody"},
+	{ID: "J73.2", Name: "break-in-steps-spares-the-next-holder", Run: breakInSteps, Needs: locker.BreakRenewal,
+		Hooks: []Hook{HookLinked},
+		Why: "a break that looks who has the lock, and then takes it away, takes it from the next " +
+			"holder when the lock passes on in between"},
 	{ID: "J74", Name: "break-of-a-stopped-holder", Run: breakOfStopped,
 		Needs: all(locker.BreakRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "a holder that hears nothing trusts its lease until the deadline: until then nobody " +
@@ -39,9 +43,16 @@ var breakCases = []Case{
 	{ID: "J75.1", Name: "break-at-once-of-a-silent-holder", Run: breakAtOnceOfSilent,
 		Needs: all(locker.BreakRenewal, locker.RequireTTL), Hooks: []Hook{HookLinked},
 		Why: "for a holder that is known to be dead nobody has to wait until a long TTL is over"},
+	{ID: "J75.2", Name: "break-at-once-spares-other-leases", Run: breakSparesOthers, Needs: locker.BreakRenewal,
+		Why: "an operator who ends one lease of a process, and isn't told of the others, takes locks " +
+			"away from work that nothing is wrong with"},
 	{ID: "J76", Name: "a-broken-lease-stays-broken", Run: staysBroken, Needs: locker.BreakRenewal,
 		Why: "a renewal or a late release of the victim must neither revive its lease nor touch " +
 			"the successor's"},
+	{ID: "J76.1", Name: "a-broken-lease-stays-broken-over-a-restart", Run: markOverRestart,
+		Needs: all(locker.BreakRenewal, locker.RestartLeases), Hooks: []Hook{HookLinked, HookRestart},
+		Why: "a lease that was taken away must not come back with the service, because the operator " +
+			"has seen that it worked, and doesn't look again"},
 	{ID: "J77", Name: "break-in-the-callers-terms", Run: breakDecorated, Needs: locker.BreakRenewal,
 		Why: "below a prefix or a token base, a name or a token that is taken as it is belongs to " +
 			"somebody else's lock"},
@@ -60,6 +71,7 @@ func brokenIsLostFirst(t T, h *Harness) {
 			h.WaitQueued(t, name, 1)
 		}
 		b := someBreach(false)
+		b.By, b.Reason = special(locker.MaxHolder), special(locker.MaxReason)
 		waitShown(t, h, operator, victim)
 		takeAway(t, h, operator, victim, b)
 		if waiter == nil { // nobody was there when it was broken

@@ -12,13 +12,16 @@ import (
 func breakSabotages() []sabotage {
 	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
 	return []sabotage{
-		{bug: "Break without the token compare", harness: toy(flaws{breakAny: true}), named: "J73", others: "J75 J77 P13"},
-		{bug: "Break deletes the key, whatever is asked", harness: toy(flaws{breakDeletes: true}), named: "J72", others: "J72.1 J74 J75.1 J76 J77 P13"},
-		{bug: "a release doesn't recognise the owner of a marked key", harness: toy(flaws{markHides: true}), named: "J72.1", others: "J76"},
+		{bug: "Break without the token compare", harness: toy(flaws{breakAny: true}), named: "J73", others: "J73.2 J75 J77 P13"},
+		{bug: "Break deletes the key, whatever is asked", harness: toy(flaws{breakDeletes: true}), named: "J72", others: "J72.1 J74 J75.1 J76 J77 P13 P14"},
+		{bug: "a release doesn't recognise the owner of a marked key", harness: toy(flaws{markHides: true}), named: "J72.1", others: "J76 J76.1"},
 		{bug: "a mark ends the time to live", harness: toy(flaws{breakForever: true}), named: "J74"},
-		{bug: "Break at once marks the key only", harness: toy(flaws{breakWaits: true}), named: "J75", others: "J75.1"},
-		{bug: "a renewal revives a broken lease", harness: toy(flaws{markRevives: true}), named: "J76", others: "J72 J72.1 J77 P13"},
+		{bug: "Break at once marks the key only", harness: toy(flaws{breakWaits: true}), named: "J75", others: "J75.1 J75.2"},
+		{bug: "a renewal revives a broken lease", harness: toy(flaws{markRevives: true}), named: "J76", others: "J72 J72.1 J76.1 J77 P13 P14"},
 		{bug: "a second Break takes the place of the first", harness: toy(flaws{breakReplaces: true}), named: "J76"},
+		{bug: "Break at once ends all leases of the holder", harness: toy(flaws{breakOthers: true}), named: "J75.2"},
+		{bug: "marks are not stored", harness: toy(flaws{marksForgot: true}), named: "J76.1"},
+		{bug: "quotes are left out of a Breach", harness: memHarness(onBreak(unquoted)), named: "J72"},
 		{bug: "a break is not shown", harness: memHarness(onStatus(withoutBreach)), named: "J74.1"},
 		{bug: "a break ignores its context", harness: memHarness(onBreak(breakAnyway)), named: "J73.1"},
 		{bug: "Break takes the last part of a name for the name", harness: memHarness(onBreak(breakLastPart)), named: "J77"},
@@ -47,6 +50,13 @@ func breakAnyway(
 	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
 ) (locker.Effect, error) {
 	return locker.Break(context.WithoutCancel(ctx), l, name, token, b)
+}
+
+func unquoted(
+	ctx context.Context, l locker.Locker, name string, token locker.Token, b locker.Breach,
+) (locker.Effect, error) {
+	b.Reason = strings.ReplaceAll(b.Reason, "'", "")
+	return locker.Break(ctx, l, name, token, b)
 }
 
 func breakLastPart(

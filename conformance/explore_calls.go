@@ -92,7 +92,7 @@ func (x *execution) probe(name string) {
 }
 
 func (x *execution) read(p *party, name string) {
-	lock := x.lockOf(p, name)
+	lock := x.nameLock(p, name) // also where p acquires slots
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.steps++

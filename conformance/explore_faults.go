@@ -160,7 +160,7 @@ func (x *execution) healAll() {
 // remove has an operator remove a lock, if somebody holds it: the hook fails otherwise, and that
 // failure is none of the program's.
 func (x *execution) remove(a *attempt) {
-	if x.h.Remove == nil || a.lock != x.lockOf(x.stranger, a.name) {
+	if x.h.Remove == nil || a.lock != x.nameLock(x.stranger, a.name) {
 		return
 	}
 	var sure *attempt

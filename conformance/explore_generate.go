@@ -65,8 +65,21 @@ func (tr traits) programs() *rapid.Generator[Program] {
 				scenes[b.uniform(len(scenes))](b)
 			}
 		}
+		if b.chance(8) {
+			b.onSlots()
+		}
 		return b.p.trimmed()
 	})
+}
+
+// onSlots makes a program of locks one of slots: of one slot, or of two in turn.
+func (b *builder) onSlots() {
+	slots := []int{1, 1 + b.uniform(2)}
+	for i := range b.p.Lockers {
+		if b.p.Lockers[i].Prefix == "" {
+			b.p.Lockers[i].Slot = slots[i%2]
+		}
+	}
 }
 
 // builder makes one program.

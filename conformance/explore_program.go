@@ -21,14 +21,15 @@ type Program struct {
 type Opening struct {
 	Linked bool   // by the hook Linked, so that its network can be disturbed; otherwise by Open
 	Prefix string // by the hook Prefixed, with this prefix after the prefix of the run
+	Slot   int    // which slot of each name the Locker acquires; 0, or where there are no permits: the lock
 }
 
 // Verb is what a step does:
 //
 //   - "acquire": Locker calls Acquire on Name;
 //   - "renew", "release", "cancel": what ID has acquired, or its context;
-//   - "probe": another Locker, which no link disturbs, calls TryAcquire on the name of ID, and
-//     releases what it gets;
+//   - "probe": another Locker, which no link disturbs and which has the Slot of the first, calls
+//     TryAcquire on the name of ID, and releases what it gets;
 //   - "read": Locker calls CurrentToken on Name;
 //   - "invalid": Locker calls Acquire with arguments that no backend may accept;
 //   - "nest": the Locker of ID calls Acquire for the same lock, with a context of ID's lease;

@@ -74,10 +74,27 @@ func (x *execution) open() {
 		default:
 			p.l = x.h.Open(x.t)
 		}
+		p.toSlot(o.Slot)
 		x.parties = append(x.parties, p)
 	}
 	x.stranger = &party{number: len(x.parties), l: x.h.Open(x.t)}
+	if len(x.p.Lockers) > 0 {
+		x.stranger.toSlot(x.p.Lockers[0].Slot)
+	}
 	x.parties = append(x.parties, x.stranger)
+}
+
+// toSlot has p acquire a slot of each name. Without permits it goes on to acquire the lock.
+func (p *party) toSlot(slot int) {
+	p.opening.Slot = 0
+	if slot == 0 {
+		return
+	}
+	over, cancel := context.WithCancel(context.Background())
+	cancel() // the answer is known before anything is sent
+	if _, err := p.l.Acquire(over, "permits", onSlot(slot)); !errors.Is(err, errors.ErrUnsupported) {
+		p.l, p.opening.Slot = slotOf{p.l, slot}, slot
+	}
 }
 
 // until waits until the moment, or until an invariant is broken.

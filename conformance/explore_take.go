@@ -1,5 +1,7 @@
 package conformance
 
+import "strconv"
+
 // What the steps of a program do.
 
 // take begins one step.
@@ -56,8 +58,17 @@ func (x *execution) nameOf(p *party, s Step, i int) string {
 	return name
 }
 
-// lockOf is the identity of a lock.
+// lockOf is the identity of a lock or a slot that p acquires.
 func (x *execution) lockOf(p *party, name string) string {
+	lock := x.nameLock(p, name)
+	if p.opening.Slot != 0 {
+		lock += "\x00" + strconv.Itoa(p.opening.Slot)
+	}
+	return lock
+}
+
+// nameLock is the identity of the lock of a name.
+func (x *execution) nameLock(p *party, name string) string {
 	if p.link == nil && p.opening.Prefix != "" && x.h.Prefixed != nil {
 		return x.base + p.opening.Prefix + "\x00" + name
 	}

@@ -75,6 +75,8 @@ func TestExploreFinds(t *testing.T) {
 		h               conformance.Harness
 	}{
 		{"release without owner check", "one holder, nothing fails that nothing disturbs", toy(flaws{releaseAny: true})},
+		{"slot: release without owner check", "one holder, nothing fails that nothing disturbs", toy(flaws{slotReleaseAny: true})},
+		{"slot: renewal re-creates a lost slot", "a free lock is granted", toy(flaws{slotCreates: true})},
 		{"two acquisitions on one session both hold", "one holder", toy(flaws{sessionOwner: true})},
 		{"loss only by polling", "the end of a lease is known, one holder", mem(onLease(pollLoss))},
 		{"ErrHeld reported as nil, nil", "answers are true", mem(onAcquire(heldAsNothing))},

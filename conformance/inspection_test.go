@@ -100,6 +100,7 @@ func inspectionSabotages() []sabotage {
 		{bug: "former holder is shown", harness: mem(remembersHolder(false)), named: "J64", others: "J65", perhaps: "J67"},
 		{bug: "a label that is dropped at hand-off", harness: mem(droppedAtHandOff), named: "J64.1"},
 		{bug: "a label is cut at 100 bytes", harness: mem(onStatus(func(s *locker.Status) { cutLabel(s.Holder) })), named: "J64.1"},
+		{bug: "a label is shown with its escapes", harness: mem(onStatus(func(s *locker.Status) { escapeLabel(s.Holder) })), named: "J64.1"},
 		{bug: "a label of nobody is the former one", harness: mem(formerLabel), named: "J64.1"},
 		{bug: "a label has no holder", harness: mem(onStatus(withoutLabel)), named: "J64", others: "J64.1"},
 		{bug: "Asked is in seconds", harness: mem(onStatus(askedInSeconds)), named: "J64", others: "J64.1"},
@@ -257,6 +258,12 @@ func droppedAtHandOff() func(locker.Locker) locker.Locker {
 func withoutLabel(s *locker.Status) {
 	if s.Holder != nil {
 		s.Holder.Holder, s.Holder.Trace = "", ""
+	}
+}
+
+func escapeLabel(p *locker.Party) {
+	if p != nil {
+		p.Holder = strings.ReplaceAll(p.Holder, "&", `\u0026`)
 	}
 }
 

@@ -14,6 +14,16 @@ const (
 	aTrace  = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 )
 
+// punctuation is all of ASCII: quotes, escapes, separators and patterns of all languages.
+const punctuation = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+
+// special is a text of a length, or a little less, that has all punctuation, spaces, and characters of
+// several bytes.
+func special(bytes int) string {
+	text := "it's " + punctuation + " "
+	return text + strings.Repeat("日", (bytes-len(text)-len("%}"))/len("日")) + "%}"
+}
+
 // wantLabel waits until the holder that Inspect shows says text and trace of itself: a backend may
 // write them with the first renewal. It returns what is shown then.
 func wantLabel(t T, h *Harness, l locker.Locker, lease locker.Lease, text, trace string) (p locker.Party) {
@@ -29,7 +39,7 @@ func wantLabel(t T, h *Harness, l locker.Locker, lease locker.Lease, text, trace
 
 func labelsStay(t T, h *Harness) {
 	looker, name := h.OpenLocker(t), step.LockName(t)
-	longest := strings.Repeat("日", locker.MaxHolder/3) + "%}"
+	longest, shorter := special(locker.MaxHolder), special(locker.MaxHolder/2)
 	lease, err := step.AcquireContext(t, locker.ContextWithTrace(t.Context(), aTrace), h.OpenLocker(t), name, h.ttl(locker.WithHolder(longest))...)
 	if err != nil {
 		t.Fatalf("Acquire with a holder's text of %d bytes = %v", len(longest), err)
@@ -38,13 +48,13 @@ func labelsStay(t T, h *Harness) {
 
 	next := h.OpenLocker(t)
 	ctx := locker.ContextWithTrace(t.Context(), strings.Replace(aTrace, "-01", "-00", 1))
-	waiter := step.StartAcquireContext(t, ctx, next, name, h.ttl(locker.WithHolder(aHolder))...)
+	waiter := step.StartAcquireContext(t, ctx, next, name, h.ttl(locker.WithHolder(shorter))...)
 	h.WaitQueued(t, name, 1)
 	if locker.InspectionQueue.Check(h.guarantees) == nil {
 		step.Eventually(t, h.ExpiryLimit(), func() error {
 			s := inspect(t, looker, name, 1)
-			if len(s.Waiters) != 1 || s.Waiters[0].Holder != aHolder || s.Waiters[0].Trace != locker.TraceFrom(ctx) {
-				return fmt.Errorf("the answer of Inspect is %s, want a waiter that says %q of itself, and its trace", inWords(s), aHolder)
+			if len(s.Waiters) != 1 || s.Waiters[0].Holder != shorter || s.Waiters[0].Trace != locker.TraceFrom(ctx) {
+				return fmt.Errorf("the answer of Inspect is %s, want a waiter that says %q of itself, and its trace", inWords(s), shorter)
 			}
 			return nil
 		})
@@ -60,9 +70,9 @@ func labelsStay(t T, h *Harness) {
 	}
 	step.Release(t, lease)
 	lease = waiter.Granted(t, step.Limit)
-	wantLabel(t, h, looker, lease, aHolder, locker.TraceFrom(ctx))
+	wantLabel(t, h, looker, lease, shorter, locker.TraceFrom(ctx))
 	step.Pass(t, h.TTL)
-	wantLabel(t, h, looker, lease, aHolder, locker.TraceFrom(ctx))
+	wantLabel(t, h, looker, lease, shorter, locker.TraceFrom(ctx))
 	step.Release(t, lease)
 
 	saysNothing(t, h, looker, name)

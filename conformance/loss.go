@@ -34,6 +34,10 @@ var lossCases = []Case{
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "where the service keeps a lock for longer than the TTL, such as in whole seconds, a " +
 			"holder that counts from the reply is found out only now and then"},
+	{ID: "F48.4", Name: "each-lease-counts-from-its-own-request", Run: batchInRequests,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "where renewals of many leases take several requests, a holder whose lease was renewed " +
+			"by the first of them must not count from the last"},
 	{ID: "F49", Name: "release-is-no-loss", Run: releaseIsNoLoss,
 		Why: "a holder that watches Done must be able to tell a release from a loss"},
 	{ID: "F50", Name: "lost-lease-says-so-at-once", Run: lostSaysSo,

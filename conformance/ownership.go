@@ -30,6 +30,10 @@ var ownershipCases = []Case{
 		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
 		Why: "a Release whose reply was lost is sent again; by then the same process may hold the " +
 			"lock again, on the same connection"},
+	{ID: "D35.1", Name: "release-at-the-end-spares-the-next-lease", Run: releaseAtTheEnd,
+		Needs: locker.RequireTTL, Hooks: []Hook{HookLinked},
+		Why: "a release that looks who has the lock, and then deletes it, deletes the next holder's " +
+			"lock when the lease expires in between"},
 	{ID: "D36", Name: "acquire-with-a-lost-reply", Run: lostReply, Hooks: []Hook{HookLinked},
 		Why: "when the reply is lost, a process may hold the lock without knowing it: it must " +
 			"find out or clean up, and not wait for itself"},

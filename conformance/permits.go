@@ -38,6 +38,9 @@ var permitCases = []Case{
 	{ID: "P8", Name: "permits-are-apart-from-names", Run: permitsAreApart,
 		Why: "a slot must not be the lock of a name that somebody else uses, and a permit must " +
 			"not exclude the lock of its own name"},
+	{ID: "P8.1", Name: "slots-are-no-names", Run: slotsAreNoNames,
+		Why: "where a slot is the lock of a name that a program could choose, that program waits " +
+			"for holders of permits that it knows nothing of"},
 	{ID: "P9", Name: "invalid-slots-fail-before-io", Run: invalidSlots,
 		Why: "a slot that can't be must be refused by every backend alike, before anything is " +
 			"sent"},
@@ -55,6 +58,9 @@ var permitCases = []Case{
 	{ID: "P13", Name: "break-of-a-permit", Run: breakOfPermit, Needs: locker.BreakRenewal,
 		Why: "an operator who takes one permit away must not end permits on other slots, nor the " +
 			"lock of that name"},
+	{ID: "P14", Name: "slots-of-one-locker-live-apart", Run: slotsLiveApart, Needs: locker.RequireTTL,
+		Why: "a process may have several permits of one name; what it is told of one of them must " +
+			"not keep another alive, nor end it"},
 }
 
 // hasPermits reports whether a backend has permits.
@@ -131,6 +137,7 @@ func permitsAreSlots(t T, h *Harness) {
 			}
 		}
 	}
+	wantNobody(t, h, other, name)
 	for _, lease := range leases {
 		if err := lease.Err(); err != nil {
 			t.Errorf("Err of a permit = %v, want nil", err)
@@ -152,6 +159,19 @@ func permitsAreSlots(t T, h *Harness) {
 		step.Release(t, lease)
 	}
 	h.WaitNoResidue(t)
+}
+
+// wantNobody fails the case unless the service says that nobody has the lock of a name of which only
+// slots are held.
+func wantNobody(t T, h *Harness, l locker.Locker, name string) {
+	t.Helper()
+	const when = "while only slots of the name are held"
+	if token, err := locker.CurrentToken(t.Context(), l, name); token != 0 || err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("%s, CurrentToken = %v, %v, want 0", when, token, err)
+	}
+	if locker.InspectionHolder.Check(h.guarantees) == nil {
+		wantUnheld(t, l, name, when)
+	}
 }
 
 func permitLetsOneIn(t T, h *Harness) {

@@ -5,17 +5,73 @@ import (
 	"fmt"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/conformance"
 )
 
 // permitSabotages are bugs that only permits, several locks or re-entrancy show.
 func permitSabotages() []sabotage {
 	return []sabotage{
-		{bug: "permit: slot given twice", harness: toyHarness(flaws{slotTwice: true}, plain), named: "P1", others: "P2 P3 P4 P7 P13", perhaps: "P5 P6 P12"},
-		{bug: "permit: a counter that leaks", harness: toyHarness(flaws{leaksSlots: true}, plain), named: "P3", others: "P4"},
+		{bug: "permit: slot given twice", harness: toyHarness(flaws{slotTwice: true}, plain), named: "P1", others: "P2 P3 P4 P7 P8.1 P13 P14 S1 S3 S5", perhaps: "P5 P6 P12"},
+		{bug: "permit: a counter that leaks", harness: toyHarness(flaws{leaksSlots: true}, plain), named: "P3", others: "P4 S3 S5"},
 		{bug: "permit: asks first who has it", harness: memHarness(onAcquire(askFirst)), named: "P11"},
-		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P10 P13"},
+		{bug: "permit: slots are names", harness: memHarness(onAcquire(slotsAsNames)), named: "P8", others: "P8.1 P10 P13 P14"},
 		{bug: "permit: each Locker counts its own tokens", harness: memHarness(ownTokens), named: "P12", others: "P4"},
-		{bug: "permit: Break takes the lock of the name", harness: memHarness(onBreak(breakOfTheName)), named: "P13"},
+		{bug: "permit: Break takes the lock of the name", harness: memHarness(onBreak(breakOfTheName)), named: "P13", others: "P14"},
+	}
+}
+
+// slotSabotages are right for the lock of a name, and wrong for its slots.
+func slotSabotages() []sabotage {
+	toy := func(f flaws) conformance.Harness { return toyHarness(f, plain) }
+	return []sabotage{
+		{bug: "slot: release without owner check", harness: toy(flaws{slotReleaseAny: true}), named: "S3", others: "S1"},
+		{bug: "slot: renewal re-creates a lost slot", harness: toy(flaws{slotCreates: true}), named: "S2", perhaps: "P13"},
+		{bug: "slot: late request after a release", harness: toy(flaws{slotForgetful: true}), named: "S4"},
+		{bug: "slot: deadline from the reply's time", harness: toy(flaws{slotFromReply: true}), named: "S5", others: "S6"},
+		{bug: "slot: answers to renewals are kept by name", harness: toy(flaws{slotByName: true}), named: "P14"},
+		{bug: "slot: key of the name, # and the number", harness: toy(flaws{slotAfterHash: true}), named: "P8.1"},
+		{bug: "slot: number in a byte", harness: toy(flaws{slotInByte: true}), named: "P8.1"},
+		{bug: "slot: its token is the name's", harness: memHarness(tokenOfSlots), named: "P1"},
+		{bug: "slot: its holder is the name's", harness: memHarness(holderOfSlots), named: "P1"},
+	}
+}
+
+// slotHolder is a Locker that takes the holder of a slot for the holder of the name.
+type slotHolder struct {
+	forwards
+}
+
+func (l slotHolder) CurrentToken(ctx context.Context, name string) (locker.Token, error) {
+	token, err := locker.CurrentToken(ctx, l.Locker, name)
+	if p := l.ofSlot(ctx, name); err == nil && token == 0 && p != nil {
+		return p.Token, nil
+	}
+	return token, err
+}
+
+// ofSlot is a holder of a slot of the name; nil: there is none.
+func (l slotHolder) ofSlot(ctx context.Context, name string) *locker.Party {
+	for _, s := range statuses(ctx, l.Locker, name, 0) {
+		if s.Name == name && s.Slot > 0 && s.Holder != nil {
+			return s.Holder
+		}
+	}
+	return nil
+}
+
+func tokenOfSlots() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker { return slotHolder{forwards{l}} }
+}
+
+func holderOfSlots() func(locker.Locker) locker.Locker {
+	return func(l locker.Locker) locker.Locker {
+		return looker{forwards: forwards{l}, inspect: func(ctx context.Context, name string, waiters int) (locker.Status, error) {
+			s, err := locker.Inspect(ctx, l, name, waiters)
+			if err == nil && s.Holder == nil {
+				s.Holder = slotHolder{forwards{l}}.ofSlot(ctx, name)
+			}
+			return s, err
+		}}
 	}
 }
 

@@ -27,6 +27,11 @@ func (s *toy) restart() {
 		for _, link := range s.links {
 			link.Sever()
 		}
+		for _, k := range s.keys {
+			if s.flaws.marksForgot {
+				k.breach = nil
+			}
+		}
 	})
 }
 

@@ -60,8 +60,21 @@ type flaws struct {
 	staleConn    bool // a broken connection is used once more
 	deaf         bool // the driver declares that it obeys contexts, and ignores them
 
+	renewsInSteps   bool // a renewal looks at the owner, and then sets the key
+	releasesInSteps bool // a release looks at the owner, and then deletes the key
+	breaksInSteps   bool // a break looks at the token, and then marks or deletes the key
+	lastStamp       bool // a renewal of several keys takes a request for each, and the last one's stamp counts for all
+
 	slotTwice  bool // a slot is granted though somebody has it
 	leaksSlots bool // slots never expire
+
+	slotReleaseAny bool // the release of a slot doesn't check the owner
+	slotCreates    bool // the renewal of a slot sets the key, whether it exists or not
+	slotForgetful  bool // the release of a slot forgets that the acquire may still be on its way
+	slotFromReply  bool // the deadline of a slot counts from the reply's time
+	slotByName     bool // answers to a renewal are kept by name
+	slotAfterHash  bool // the key of a slot is the name, # and the number
+	slotInByte     bool // the number of a slot has 8 bits in the key
 
 	sessions      bool // no flaw: every request renews all keys of its client
 	noTTL         bool // no flaw: a key lasts until the connection of its client ends
@@ -70,6 +83,8 @@ type flaws struct {
 	breakWaits    bool // Break marks the key, always
 	breakReplaces bool // a second mark replaces the first
 	breakForever  bool // a mark ends the key's time to live
+	breakOthers   bool // Break at once ends all keys of the client
+	marksForgot   bool // a restart forgets marks
 	markRevives   bool // a renewal takes the mark away
 	markHides     bool // a release doesn't recognise the owner of a marked key
 
@@ -149,7 +164,7 @@ func (s *toy) renew(name, owner string, ttl time.Duration, now time.Time) error 
 	switch {
 	case k != nil && k.owner == owner && k.breach != nil && !s.flaws.markRevives:
 		return driver.Broken(*k.breach)
-	case k == nil && s.flaws.renewCreates:
+	case k == nil && (s.flaws.renewCreates || s.flaws.slotCreates && isSlot(name)):
 		s.set(name, owner, nil, ttl, now)
 	case k == nil || k.owner != owner && !s.flaws.renewAny:
 		return locker.ErrLost
@@ -168,6 +183,7 @@ func (s *toy) takeAway(name string, token locker.Token, b locker.Breach, now tim
 	case k == nil || k.token != token && !s.flaws.breakAny:
 		return 0, false
 	case b.AtOnce && !s.flaws.breakWaits || s.flaws.breakDeletes:
+		maps.DeleteFunc(s.keys, func(_ string, other *key) bool { return s.flaws.breakOthers && other.link == k.link })
 		delete(s.keys, name)
 		s.released[k.owner] = true
 		if b.AtOnce {
@@ -187,10 +203,11 @@ func (s *toy) takeAway(name string, token locker.Token, b locker.Breach, now tim
 }
 
 func (s *toy) release(name, owner string, now time.Time) {
-	if k := s.get(name, now); k != nil && (k.owner == owner || s.flaws.releaseAny) && (k.breach == nil || !s.flaws.markHides) {
+	anyOwner := s.flaws.releaseAny || s.flaws.slotReleaseAny && isSlot(name)
+	if k := s.get(name, now); k != nil && (k.owner == owner || anyOwner) && (k.breach == nil || !s.flaws.markHides) {
 		delete(s.keys, name)
 		delete(s.counters, name)
-	} else if !s.flaws.sessionOwner && !s.flaws.forgetful {
+	} else if !s.flaws.sessionOwner && !s.flaws.forgetful && !(s.flaws.slotForgetful && isSlot(name)) {
 		s.released[owner] = true // its acquire may still be on its way
 	}
 }

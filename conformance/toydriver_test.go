@@ -27,7 +27,7 @@ type toyDriver struct {
 func (d *toyDriver) Guarantees() locker.Guarantees { return d.server.guarantees() }
 
 func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error) {
-	l := &toyLock{d: d, name: slotName(req), ttl: req.TTL, owner: driver.NewOwner()}
+	l := &toyLock{d: d, name: d.server.slotName(req), ttl: req.TTL, owner: driver.NewOwner()}
 	if d.server.flaws.sessionOwner {
 		l.owner = d.session
 	}
@@ -35,11 +35,22 @@ func (d *toyDriver) Lock(req locker.Request, _ func(error)) (driver.Lock, error)
 }
 
 // slotName is the name of a key, or for a slot what no name can be.
-func slotName(req locker.Request) string {
-	if req.Slot == 0 {
+func (s *toy) slotName(req locker.Request) string {
+	switch {
+	case req.Slot == 0:
 		return req.Name
+	case s.flaws.slotAfterHash && req.Slot > 0:
+		return fmt.Sprintf("%s#%d", req.Name, req.Slot)
+	case s.flaws.slotInByte:
+		return fmt.Sprintf("%s%c%d", req.Name, slotMark, uint8(req.Slot))
 	}
 	return fmt.Sprintf("%s%c%d", req.Name, slotMark, req.Slot)
+}
+
+// plainName is the name of a lock, or of the lock that a slot belongs to.
+func plainName(key string) string {
+	name, _, _ := strings.Cut(key, string(slotMark))
+	return name
 }
 
 const slotMark = '\x00'
@@ -51,6 +62,10 @@ func isSlot(name string) bool {
 }
 
 func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(int, driver.Instant, error)) {
+	if d.server.flaws.renewsInSteps || d.server.flaws.lastStamp {
+		d.renewEach(ctx, locks, report)
+		return
+	}
 	answers := make([]error, len(locks))
 	sent := driver.Stamp()
 	err := d.call(ctx, locks[0].(*toyLock).ttl, func(now time.Time) {
@@ -59,10 +74,13 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 			answers[i] = d.server.renew(l.name, l.owner, l.ttl, now)
 		}
 	})
-	if d.server.flaws.fromReply {
-		sent = driver.Stamp()
+	if d.server.flaws.slotByName {
+		keepByName(locks, answers)
 	}
 	for i := range locks {
+		if d.server.fromReply(locks[i].(*toyLock).name) {
+			sent = driver.Stamp()
+		}
 		switch {
 		case err != nil && d.server.flaws.impatient:
 			report(i, 0, locker.ErrLost)
@@ -79,15 +97,32 @@ func (d *toyDriver) Renew(ctx context.Context, locks []driver.Lock, report func(
 	}
 }
 
-func (d *toyDriver) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
-	var within time.Duration
-	var found bool
-	if err := d.call(ctx, 0, func(now time.Time) {
-		within, found = d.server.takeAway(slotName(locker.Request{Name: name, Slot: b.Slot}), token, b, now)
-	}); err != nil {
-		return locker.Effect{}, err
+// fromReply reports whether the lease of a key counts from the reply's time.
+func (s *toy) fromReply(name string) bool {
+	return s.flaws.fromReply || s.flaws.slotFromReply && isSlot(name)
+}
+
+// keepByName leaves the last answer for each name.
+func keepByName(locks []driver.Lock, answers []error) {
+	last := make(map[string]error)
+	for i, lock := range locks {
+		last[plainName(lock.(*toyLock).name)] = answers[i]
 	}
-	if !found {
+	for i, lock := range locks {
+		answers[i] = last[plainName(lock.(*toyLock).name)]
+	}
+}
+
+func (d *toyDriver) Break(ctx context.Context, name string, token locker.Token, b locker.Breach) (locker.Effect, error) {
+	takeAway := d.takeAway
+	if d.server.flaws.breaksInSteps {
+		takeAway = d.breakInSteps
+	}
+	within, found, err := takeAway(ctx, d.server.slotName(locker.Request{Name: name, Slot: b.Slot}), token, b)
+	switch {
+	case err != nil:
+		return locker.Effect{}, err
+	case !found:
 		return locker.Effect{}, locker.ErrNotHolder
 	}
 	return locker.Effect{Within: within}, nil
@@ -155,7 +190,7 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 	if err != nil && l.d.server.flaws.repeats {
 		err = l.d.call(ctx, l.ttl, request)
 	}
-	if l.d.server.flaws.fromReply {
+	if l.d.server.fromReply(l.name) {
 		sent = driver.Stamp()
 	}
 	switch {
@@ -172,6 +207,11 @@ func (l *toyLock) Acquire(ctx context.Context) (driver.Grant, error) {
 func (l *toyLock) Release(ctx context.Context) error {
 	if l.clear || l.d.server.flaws.lapses && driver.Stamp() >= driver.Instant(l.expires.Load()) {
 		return nil
+	}
+	if l.d.server.flaws.releasesInSteps {
+		if done, err := l.releaseInSteps(ctx); done || err != nil {
+			return err
+		}
 	}
 	err := l.d.call(ctx, l.ttl, func(now time.Time) { l.d.server.release(l.name, l.owner, now) })
 	if err == nil && l.d.server.flaws.renewGoesOn {

@@ -42,6 +42,10 @@ var ttlCases = []Case{
 		Hooks: []Hook{HookLinked},
 		Why: "a renewal may be on its way while the lock is released, and may arrive when nobody " +
 			"holds the lock"},
+	{ID: "C29.3", Name: "renewal-in-steps-revives-nothing", Run: renewalInSteps, Needs: locker.RequireTTL,
+		Hooks: []Hook{HookLinked},
+		Why: "a renewal that looks who has the lock, and then sets it, blocks the name for a TTL when " +
+			"the lock is released in between"},
 	{ID: "C30", Name: "renew-extends-the-deadline", Run: renewExtends, Needs: locker.RequireTTL,
 		Why: "a holder that calls Renew must see how much time it has gained, and must get an " +
 			"error when there is nothing to renew"},
@@ -51,6 +55,9 @@ var ttlCases = []Case{
 	{ID: "C31.1", Name: "ttl-that-cant-be-kept-is-refused", Run: ttlRefused, Needs: noTTL{},
 		Why: "a program that asks for a TTL relies on it; a backend without TTLs must refuse it " +
 			"instead of ignoring it"},
+	{ID: "C31.2", Name: "long-ttl-is-no-short-one", Run: ttlsThatWrap, Needs: locker.RequireTTL,
+		Why: "a TTL of days is asked for now and then; where a number of 32 bits cuts it, the next " +
+			"holder gets in after seconds"},
 	{ID: "C32", Name: "lease-without-renewal-expires", Run: withoutRenewal,
 		Needs: locker.RequireTTL,
 		Why:   "a holder that wants no renewal must lose the lease at its deadline, with ErrLost"},
