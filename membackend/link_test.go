@@ -210,3 +210,32 @@ func TestRenewalKeepsNothingOfTheCaller(t *testing.T) {
 		wantResidue(t, s, `"name" is held, and 0 wait`) // since ttl/2
 	})
 }
+
+// TestExpireIsHeardLate: a holder whose messages are lost hears of a loss no earlier than on a service
+// that notifies nobody. docs/ci.md says so.
+func TestExpireIsHeardLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, s *membackend.Server, a, b party) {
+		lease := mustAcquire(t, a, "name")
+		a.CutReplies()
+		s.Expire("name")
+		next := mustAcquire(t, b, "name")
+		synctest.Wait()
+		wantAlive(t, lease)
+		a.Heal()
+		time.Sleep(ttl / 2) // a renewal
+		wantOver(t, lease, locker.ErrLost)
+		wantAlive(t, next)
+	})
+}
+
+// TestShortContext: on a network that takes time, a context of a millisecond isn't enough.
+func TestShortContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *membackend.Server, a, _ party) {
+		a.Delay(20*time.Millisecond, 20*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if _, err := a.Acquire(ctx, "name"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Acquire = %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}

@@ -24,6 +24,9 @@
 // timers, channels and mutexes are used, and no goroutine runs permanently. What is made in a
 // bubble must stay in it: use New there, not a URL that is used outside. The examples show both.
 //
+// A service does less than memory: it is slower, learns of things later, and has limits. docs/ci.md lists
+// the differences that a test doesn't see, and how to make it see them.
+//
 // # What it promises
 //
 // Waiters are served in the order in which they came. A release hands the lock to the first waiter
