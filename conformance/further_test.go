@@ -58,7 +58,7 @@ func furtherSabotages() []sabotage {
 		{bug: "sloppy URLs", harness: sloppyHarness(), named: "H61", others: "H62 H63"},
 		{bug: "TTL is accepted and forgotten", harness: toy(flaws{noTTL: true, acceptTTL: true}), named: "C31.1"},
 		{bug: "renewal looks, and then sets the key", harness: toy(flaws{renewsInSteps: true}), named: "C29.3"},
-		{bug: "release looks, and then deletes the key", harness: toy(flaws{releasesInSteps: true}), named: "D35.1", others: "D35"},
+		{bug: "release looks, and then deletes the key", harness: toy(flaws{releasesInSteps: true}), named: "D35.1"},
 		{bug: "break looks, and then takes the key away", harness: toy(flaws{breaksInSteps: true}), named: "J73.2"},
 		{bug: "a request for each renewal, and one stamp for all", harness: toy(flaws{lastStamp: true}), named: "F48.4"},
 		{bug: "TTL is a number of 31 bits", harness: mutated("ttl-in-31-bits-of-ms"), named: "C31.2"},

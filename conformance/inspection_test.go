@@ -108,7 +108,7 @@ func inspectionSabotages() []sabotage {
 		{bug: "free for others in milliseconds, shown in seconds", harness: mem(onStatus(inSeconds)), named: "J64", others: "J64.1 J65 J70 J74.1"},
 		{bug: "last waiter is shown first", harness: mem(onStatus(func(s *locker.Status) { slices.Reverse(s.Waiters) })), named: "J65"},
 		{bug: "waiters that are not shown are not counted", harness: mem(onStatus(func(s *locker.Status) { s.Waiting = len(s.Waiters) })), named: "J65"},
-		{bug: "look by a trial", harness: mem(trial), named: "J66"},
+		{bug: "look by a trial", harness: mem(trial), named: "J66", others: "J71"},
 		{bug: "names with braces are not listed", harness: mem(onList(withoutBraces)), named: "J68"},
 		{bug: "names are shown as they are stored", harness: mem(onList(escaped)), named: "J68", others: "J70"},
 		{bug: "prefix of a list is a pattern", harness: mem(onList(byPattern)), named: "J68"},
