@@ -207,7 +207,7 @@ func (s *toy) release(name, owner string, now time.Time) {
 	if k := s.get(name, now); k != nil && (k.owner == owner || anyOwner) && (k.breach == nil || !s.flaws.markHides) {
 		delete(s.keys, name)
 		delete(s.counters, name)
-	} else if !s.flaws.sessionOwner && !s.flaws.forgetful && !(s.flaws.slotForgetful && isSlot(name)) {
+	} else if !s.flaws.sessionOwner && !s.flaws.forgetful && (!s.flaws.slotForgetful || !isSlot(name)) {
 		s.released[owner] = true // its acquire may still be on its way
 	}
 }
