@@ -67,6 +67,13 @@ func (c *cluster) found(term uint64) {
 	c.term, c.revision, c.keys, c.leases, c.least = term, 100, make(map[string]*mvccpb.KeyValue), make(map[int64]bool), make(map[int64]int64)
 }
 
+// latest is the revision of the cluster.
+func (c *cluster) latest() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.revision
+}
+
 func (c *cluster) serve(t *testing.T, l net.Listener, opts ...grpc.ServerOption) *grpc.Server {
 	server := grpc.NewServer(opts...)
 	pb.RegisterKVServer(server, c)

@@ -56,7 +56,7 @@ func TestDeletedUnwatched(t *testing.T) {
 	}
 	s.delete(etcdbackend.KeyOf(l))
 	s.delete(etcdbackend.KeyOf(first))
-	etcdbackend.Reported(l, etcdbackend.KeyOf(first), s.revision)
+	etcdbackend.Reported(l, etcdbackend.KeyOf(first), s.latest())
 	if g, err := l.Acquire(t.Context()); !errors.Is(err, locker.ErrLost) {
 		t.Errorf("Acquire = %+v, %v, want ErrLost: the key is gone", g, err)
 	}

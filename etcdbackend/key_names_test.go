@@ -143,10 +143,10 @@ func TestDeletionOfAnEarlierKey(t *testing.T) {
 		}
 		_, err := l.Acquire(t.Context())
 		if c.answered {
-			etcdbackend.Deleted(l, etcdbackend.KeyOf(l), s.revision+c.deleted)
+			etcdbackend.Deleted(l, etcdbackend.KeyOf(l), s.latest()+c.deleted)
 		}
 		release(t, holder)
-		etcdbackend.Deleted(l, etcdbackend.KeyOf(holder), s.revision)
+		etcdbackend.Deleted(l, etcdbackend.KeyOf(holder), s.latest())
 		if errors.Is(err, driver.ErrQueued) {
 			_, err = l.Acquire(t.Context())
 		}
