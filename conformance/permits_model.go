@@ -27,8 +27,7 @@ var slotRegisters = porcupine.Model{
 	Step: fencedRegister.Step,
 }
 
-// permitsAreLinearizable cuts two of four Lockers off, so that holders on the others show whether
-// tokens rise.
+// permitsAreLinearizable has clients increment one number for each slot.
 func permitsAreLinearizable(t T, h *Harness) {
 	const n = 3
 	if !hasPermits(t, h.OpenLocker(t)) {
@@ -36,7 +35,7 @@ func permitsAreLinearizable(t T, h *Harness) {
 	}
 	name := step.LockName(t)
 	var registers [n + 1]fence
-	h.wantLinearizable(t, slotRegisters, 2, func(ctx context.Context, l locker.Locker) (any, increment, error) {
+	h.wantLinearizable(t, slotRegisters, func(ctx context.Context, l locker.Locker) (any, increment, error) {
 		slot := 0
 		section, err := h.section(ctx, permitOf{l, n}, name, func(lease locker.Lease) *fence {
 			if slot = locker.Slot(lease); slot < 1 || slot > n {
