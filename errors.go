@@ -35,7 +35,8 @@ var (
 	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value
 	// of an option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that
 	// the backend doesn't take, one session more than the locker may have. The text says which. The same call
-	// would fail again; with a session too many, until leases with another TTL have ended.
+	// would fail again. With a session too many that is so until leases with another TTL have ended; [Outcome] of
+	// that error is "error", and not "invalid".
 	ErrOption = errors.New("invalid option")
 
 	// ErrGuarantee says that a locker doesn't promise what was required of it. The text names the guarantee.

@@ -70,13 +70,18 @@ func (s *LeaseSet) Deadline() time.Time {
 // Release holds for each: it works with a ctx that is over, and may be repeated.
 func (s *LeaseSet) Release(ctx context.Context) error { return join(s.release(ctx)...) }
 
-// release returns the errors of Release, or nil, in the order of the wants.
+// release returns the errors of Release, or nil, in the order of the wants. A panic of one is repeated when all
+// have returned.
 func (s *LeaseSet) release(ctx context.Context) []error {
-	errs := make([]error, len(s.leases))
+	answers, errs := make([]answer, len(s.leases)), make([]error, len(s.leases))
 	var all sync.WaitGroup
 	for i, lease := range s.leases {
-		all.Go(func() { errs[i] = lease.Release(ctx) })
+		all.Go(func() { answers[i] = ask(func() (Lease, error) { return nil, lease.Release(ctx) }) })
 	}
 	all.Wait()
+	repeatPanics(answers)
+	for i, a := range answers {
+		errs[i] = a.err
+	}
 	return errs
 }

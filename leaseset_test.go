@@ -57,3 +57,28 @@ func TestDoAllReleasesAfterAPanic(t *testing.T) {
 		wantAllFree(t, s, "a", "b")
 	})
 }
+
+// A panic comes on the caller's goroutine, where it can be recovered.
+func TestLeaseSetReleaseWithoutContext(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		set, err := locker.AcquireAll(t.Context(), openMem(t, s), locker.Names("a", "b")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("Release(nil) doesn't panic")
+				}
+			}()
+			_ = set.Release(nil) //nolint:staticcheck // a program's mistake
+		}()
+		if err := set.Err(); err != nil {
+			t.Errorf("Err after Release(nil) = %v, want nil", err)
+		}
+		if err := set.Release(t.Context()); err != nil {
+			t.Errorf("Release = %v, want nil", err)
+		}
+		wantAllFree(t, s, "a", "b")
+	})
+}

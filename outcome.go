@@ -15,7 +15,8 @@ import (
 //	canceled   the caller gave up
 //	closed     the locker was closed
 //	invalid    the program's mistake: a name, an option, or a lock that the caller itself has
-//	error      the service failed, or hadn't answered when the caller's time ran out
+//	error      the service failed, or hadn't answered when the caller's time ran out, or leases with other TTLs
+//	           have all sessions of the locker
 func Outcome(err error) string {
 	// First, because the cause of a caller's context may match anything.
 	if outcome, ok := verdict.Find[*verdict.Outcome](err); ok {

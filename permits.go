@@ -137,18 +137,17 @@ func newPermits(l Locker, name string, n int, opts []Option) (*permits, error) {
 
 func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 
-// acquire asks for two slots, and then waits in the line. If this process already waits for one of
-// as many permits of this name, it only waits in the line, unless it may have all the slots itself.
+// acquire asks for two slots, and then waits in the line. If this process already waits for one of as many permits
+// of this name, or more, it only waits in the line, unless it may have all the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
-	if hint.waiting.Load() == 0 || int(hint.n.Load()) < p.n || hasPermit(ctx) {
+	if !hint.allWait(p.n) || hasPermit(ctx) {
 		lease, err := p.tryTwo(ctx)
 		if err == nil || !mayWait(err) {
 			return lease, err
 		}
 	}
-	hint.n.Store(int32(p.n)) //nolint:gosec // at most MaxPermits
-	hint.waiting.Add(1)
-	defer hint.waiting.Add(-1)
+	hint.join(p.n)
+	defer hint.leave()
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
 }

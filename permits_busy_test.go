@@ -2,6 +2,7 @@ package locker_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -48,5 +49,20 @@ func TestPermitOfABusySlot(t *testing.T) {
 			<-ended
 			release(t, append(held, lease)...)
 		})
+	}
+}
+
+// A longest hold that is over at the grant is over at each further one, too.
+func TestPermitOfAMoment(t *testing.T) {
+	s := membackend.NewServer()
+	l := openMem(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	lease, err := locker.AcquirePermit(ctx, l, "job", 1, locker.WithMaxHold(time.Nanosecond))
+	if err != nil {
+		t.Fatalf("AcquirePermit = %v, want a lease, as from Acquire", err)
+	}
+	if err := lease.Err(); !errors.Is(err, locker.ErrMaxHold) {
+		t.Errorf("Err = %v, want ErrMaxHold", err)
 	}
 }

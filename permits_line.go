@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +42,8 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if lost := lease.Err(); lost != nil { // while others were looked at
+	if gone(lease) { // while others were looked at
+		lost := lease.Err()
 		startRelease(ctx, []Lease{lease})
 		return nil, &lostOnTheWay{lost}
 	}
@@ -215,9 +217,36 @@ func (w *slotWait) look() {
 // asks for a slot that is held, or waits in the line though a slot is free. Both are correct, and
 // cost some requests.
 type hint struct {
-	last    atomic.Int32 // the slot that was released last, until it is asked for; 0: none
-	waiting atomic.Int32 // calls that wait in the line
-	n       atomic.Int32 // how many permits there are, as the last of these calls said
+	last atomic.Int32 // the slot that was released last, until it is asked for; 0: none
+
+	mu     sync.Mutex
+	inLine int // calls that wait in the line
+	fewest int // the smallest number of permits that one of them named
+}
+
+// join notes a further call in the line. [hint.leave] is called once after it.
+func (h *hint) join(n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inLine == 0 {
+		h.fewest = n
+	}
+	h.fewest = min(h.fewest, n)
+	h.inLine++
+}
+
+func (h *hint) leave() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inLine--
+}
+
+// allWait reports whether a call for one of n permits would find others before it in the line, none of which
+// waits for fewer slots.
+func (h *hint) allWait(n int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.inLine > 0 && h.fewest >= n
 }
 
 var (

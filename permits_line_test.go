@@ -320,3 +320,37 @@ func TestPermitOfALargerNumber(t *testing.T) {
 		release(t, (<-waiting).lease)
 	})
 }
+
+// The same after a call with as many permits has come behind that waiter, and has given up.
+func TestPermitOfALargerNumberBehindAnother(t *testing.T) {
+	bubble(t, func(t *testing.T, s *membackend.Server) {
+		l := openMem(t, s)
+		held := tryPermits(t, l, 5)
+		waiting := startPermit(t.Context(), l, 1)
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		behind, giveUp := context.WithCancel(ctx)
+		gaveUp := startPermit(behind, l, 5)
+		time.Sleep(time.Second)
+		giveUp()
+		if r := <-gaveUp; r.err == nil {
+			t.Fatal("a permit while all are held")
+		}
+		var first locker.Lease
+		for _, lease := range held {
+			if locker.Slot(lease) == 1 {
+				first = lease
+				continue
+			}
+			release(t, lease)
+		}
+		lease, err := locker.AcquirePermit(ctx, l, "job", 5)
+		if err != nil {
+			t.Fatalf("with four of five slots free: %v", err)
+		}
+		release(t, lease)
+		release(t, first)
+		release(t, (<-waiting).lease)
+	})
+}

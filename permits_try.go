@@ -90,7 +90,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	var spare []Lease
 	for _, a := range answers {
 		switch {
-		case a.err == nil && got == nil && a.lease.Err() == nil:
+		case a.err == nil && got == nil && !gone(a.lease):
 			got = a.lease
 		case a.err == nil:
 			spare = append(spare, a.lease)
@@ -104,7 +104,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 		releaseAll(ctx, spare)
 	}
 	switch {
-	case got != nil && got.Err() == nil:
+	case got != nil && !gone(got):
 		return got, nil
 	case got != nil || len(spare) > 0: // another answer, or the release of others, took longer
 		startRelease(ctx, []Lease{got})
@@ -113,6 +113,13 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 		return nil, failed
 	}
 	return nil, held
+}
+
+// gone reports whether a lease has ended in a way that a further try may avoid. A longest hold that is over
+// would be over again: such a lease is handed out, as by Acquire.
+func gone(lease Lease) bool {
+	err := lease.Err()
+	return err != nil && !errors.Is(err, ErrMaxHold)
 }
 
 // errEndedOnTheWay doesn't match [ErrLost], because the caller has no lease.

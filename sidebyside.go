@@ -27,7 +27,7 @@ func acquire(ctx context.Context, l Locker, name string, opts []Option) (Lease, 
 
 var errNothing = errors.New("the locker has returned neither a lease nor an error")
 
-// answer is what a call of Acquire on another goroutine has returned.
+// answer is what a call on another goroutine has returned: of Acquire, or of Release, which returns no lease.
 type answer struct {
 	lease    Lease
 	err      error
@@ -35,13 +35,13 @@ type answer struct {
 	panicked any
 }
 
-func ask(acquire func() (Lease, error)) (a answer) {
+func ask(call func() (Lease, error)) (a answer) {
 	defer func() {
 		if !a.returned {
 			a.panicked = recover()
 		}
 	}()
-	a.lease, a.err = acquire()
+	a.lease, a.err = call()
 	a.returned = true
 	return a
 }
@@ -81,7 +81,7 @@ func repeatPanics(answers []answer) {
 		case a.panicked != nil:
 			panic(a.panicked)
 		default:
-			panic("locker: a call of Acquire has ended its goroutine")
+			panic("locker: a call has ended its goroutine")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/callerctx"
 )
 
 // A client may ignore its context. So no caller and no other lease ever waits for a driver: its
@@ -156,14 +157,7 @@ func (e *engine) callOnce(ctx context.Context, call func(ctx context.Context) er
 	if err == nil {
 		return nil
 	}
-	// A connection has the deadline of the context, and may notice it a moment earlier. A context
-	// of the caller's own kind may have a deadline without ever being done.
-	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) && ctx.Done() != nil {
-		select {
-		case <-ctx.Done():
-		case <-time.After(closeGrace):
-		}
-	}
+	callerctx.AwaitEnd(ctx)
 	if over := ContextError(ctx); over != nil {
 		return fmt.Errorf("%w: %w", errNoAnswer, over)
 	}

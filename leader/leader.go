@@ -82,7 +82,7 @@ func newCampaign(l locker.Locker, name string, opts []Option) (*campaign, error)
 	if c.err != nil {
 		return nil, fmt.Errorf("leader: %w", c.err)
 	}
-	c.notices.to = c.observers
+	c.notices = newNotices(c.observers)
 	return c, nil
 }
 
@@ -142,6 +142,9 @@ func jitter(d time.Duration) time.Duration { return d/2 + rand.N(d+1) }
 
 // sleep waits for d, or until ctx ends.
 func sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/internal/verdict"
 	"github.com/fencedlock/locker/leader"
 	"github.com/fencedlock/locker/membackend"
 )
@@ -136,17 +138,43 @@ func TestOverstay(t *testing.T) {
 }
 
 // A function that has returned is not reported, however short the limit is.
+//
+// It runs in real time: in a bubble, timers of 0 on several goroutines crash the race detector (golang/go#78156).
 func TestNoOverstayOfATermThatEnds(t *testing.T) {
+	terms := 0
+	err := leader.Run(t.Context(), newSite(t, membackend.NewServer()), office, func(context.Context, leader.Term) error {
+		if terms++; terms == 1000 {
+			return leader.ErrStop
+		}
+		return nil
+	}, leader.Rest(0), leader.Overstay(0, func() { t.Error("Overstay was called") }))
+	if !errors.Is(err, leader.ErrStop) {
+		t.Errorf("Run = %v", err)
+	}
+}
+
+// A term that overstays is reported before its end, or not at all, also if both happen at the same time.
+func TestOverstayComesBeforeTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		terms := 0
-		err := leader.Run(t.Context(), newSite(t, membackend.NewServer()), office, func(context.Context, leader.Term) error {
-			if terms++; terms == 1000 {
+		b, n := new(book), 0
+		err := leader.Run(t.Context(), newSite(t, membackend.NewServer()), office, func(ctx context.Context, term leader.Term) error {
+			term.Resign()
+			<-ctx.Done()
+			time.Sleep(5 * time.Second)
+			if n++; n == 200 {
 				return leader.ErrStop
 			}
 			return nil
-		}, leader.Rest(0), leader.Overstay(0, func() { t.Error("Overstay was called") }))
+		}, leader.Rest(0), leader.Observe(b), leader.Overstay(5*time.Second, func() {}))
 		if !errors.Is(err, leader.ErrStop) {
-			t.Errorf("Run = %v", err)
+			t.Fatalf("Run = %v", err)
+		}
+		last := ""
+		for i, line := range b.take() {
+			if line == "overstaying" && last != "elected" {
+				t.Fatalf("notice %d: overstaying after %q", i, last)
+			}
+			last = line
 		}
 	})
 }
@@ -186,6 +214,29 @@ func TestServiceDown(t *testing.T) {
 			t.Errorf("elected after %v", since(began))
 		}
 	})
+}
+
+// A refusal that passes, as of one TTL more than the locker has sessions for, doesn't end a candidacy.
+func TestRefusalThatPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		terms := make(chan leader.Term, 1)
+		start(t, &busyOnce{Locker: newSite(t, membackend.NewServer())}, lead(terms))
+		<-terms
+	})
+}
+
+// busyOnce refuses the first acquisition.
+type busyOnce struct {
+	locker.Locker
+	asked bool
+}
+
+func (b *busyOnce) Acquire(ctx context.Context, name string, opts ...locker.Option) (locker.Lease, error) {
+	if !b.asked {
+		b.asked = true
+		return nil, &verdict.Outcome{Class: "error", Err: locker.ErrOption}
+	}
+	return b.Locker.Acquire(ctx, name, opts...)
 }
 
 // The end of ctx ends the term, and Run waits for the function.
@@ -366,6 +417,43 @@ func TestObserverThatHangs(t *testing.T) {
 			t.Errorf("the observer was told %d things, the last was %s, want whole terms up to about the limit", n, got[len(got)-1])
 		}
 	})
+}
+
+// An observer that hangs keeps nothing from another one.
+func TestObserverThatHangsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, b := &slowBook{gate: make(chan struct{})}, new(book)
+		r := start(t, newSite(t, membackend.NewServer()), func(context.Context, leader.Term) error { return leader.ErrStop },
+			leader.Observe(slow), leader.Observe(b))
+		<-r.done
+		if got := b.take(); !slices.Equal(got, []string{"standing", "elected", "ended"}) {
+			t.Errorf("the other observer was told %v", got)
+		}
+		close(slow.gate)
+		if got := slow.take(); len(got) != 3 {
+			t.Errorf("the observer was told %v", got)
+		}
+	})
+}
+
+// An observer may end its goroutine, as a test's FailNow does.
+func TestObserverThatEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := new(exitingBook)
+		began := time.Now()
+		r := start(t, newSite(t, membackend.NewServer()), func(context.Context, leader.Term) error { return leader.ErrStop }, leader.Observe(b))
+		<-r.done
+		if got := b.take(); !slices.Equal(got, []string{"standing", "elected", "ended"}) || since(began) > 0 {
+			t.Errorf("the observer was told %v after %v", got, since(began))
+		}
+	})
+}
+
+type exitingBook struct{ book }
+
+func (b *exitingBook) Standing() {
+	b.book.Standing()
+	runtime.Goexit()
 }
 
 type slowBook struct {

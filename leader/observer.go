@@ -6,8 +6,8 @@ import (
 )
 
 // Observer gets to know what a candidate does, in order. Its methods are called one at a time on a goroutine
-// of their own, so a slow Observer delays no election and no leader. If 1,000 calls wait, further terms are
-// left out as a whole. Run and Candidate.Close wait up to a second for the last calls.
+// of their own, so a slow Observer delays no election, no leader and no other Observer. If 1,000 calls wait,
+// further terms are left out as a whole. Run and Candidate.Close wait up to a second for the last calls.
 type Observer interface {
 	// Standing says that the candidate waits to be elected. It is called once before each term.
 	Standing()
@@ -20,97 +20,119 @@ type Observer interface {
 	Ended(t Term, cause error)
 
 	// Overstaying says that the function that leads hasn't returned in time after the end of its context;
-	// see the option Overstay. Ended may follow.
+	// see the option Overstay. Ended may follow, and never comes before.
 	Overstaying(t Term)
 }
 
-// maxNotices is how many notices may wait when a term begins. They are few for each term, so it is reached only
-// by an observer that hangs.
+// maxNotices is how many calls of an observer may wait when a term begins. They are few for each term, so it is
+// reached only by an observer that hangs.
 const maxNotices = 1000
 
 // noticesGrace is how long the end of a campaign waits for observers.
 const noticesGrace = time.Second
 
-// notices are the calls of observers that haven't been made yet. A goroutine makes them, and exists only
-// while there are some.
-type notices struct {
-	to []Observer
+// notices are the calls of observers that haven't been made yet. Each observer has a queue of its own, so that
+// none waits for another one.
+type notices []*noticeQueue
 
-	mu      sync.Mutex
-	pending []func(Observer) // the goroutine hasn't taken them
-	waiting int              // calls that have not returned
-	running bool
-	skip    bool          // the notices of this term are left out
-	idle    chan struct{} // closed when nothing is pending; nil: nobody waits for that
+func newNotices(observers []Observer) notices {
+	var all notices
+	for _, o := range observers {
+		all = append(all, &noticeQueue{to: o})
+	}
+	return all
 }
 
-func (n *notices) add(call func(Observer)) { n.put(call, false) }
+func (n notices) add(call func(Observer)) {
+	for _, q := range n {
+		q.put(call, false)
+	}
+}
 
 // begin adds the first notice before a term.
-func (n *notices) begin(call func(Observer)) { n.put(call, true) }
-
-func (n *notices) put(call func(Observer), first bool) {
-	if len(n.to) == 0 {
-		return
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if first {
-		n.skip = n.waiting >= maxNotices
-	}
-	if n.skip {
-		return
-	}
-	n.pending = append(n.pending, call)
-	n.waiting++
-	if !n.running {
-		n.running = true
-		go n.deliver()
-	}
-}
-
-func (n *notices) deliver() {
-	for {
-		n.mu.Lock()
-		calls := n.pending
-		n.pending = nil
-		if len(calls) == 0 {
-			n.running = false
-			if n.idle != nil {
-				close(n.idle)
-				n.idle = nil
-			}
-			n.mu.Unlock()
-			return
-		}
-		n.mu.Unlock()
-		for _, call := range calls {
-			for _, o := range n.to {
-				call(o)
-			}
-			n.mu.Lock()
-			n.waiting--
-			n.mu.Unlock()
-		}
+func (n notices) begin(call func(Observer)) {
+	for _, q := range n {
+		q.put(call, true)
 	}
 }
 
 // wait waits until all calls have been made, for a limited time.
-func (n *notices) wait() {
-	n.mu.Lock()
-	if !n.running {
-		n.mu.Unlock()
-		return
-	}
-	if n.idle == nil {
-		n.idle = make(chan struct{})
-	}
-	idle := n.idle
-	n.mu.Unlock()
+func (n notices) wait() {
 	timer := time.NewTimer(noticesGrace)
 	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
+	for _, q := range n {
+		select {
+		case <-q.whenIdle():
+		case <-timer.C:
+			return
+		}
 	}
+}
+
+// noticeQueue has the calls of one observer. A goroutine makes them, and exists only while there are some.
+type noticeQueue struct {
+	to Observer
+
+	mu      sync.Mutex
+	pending []func(Observer)
+	skip    bool          // the notices of this term are left out
+	idle    chan struct{} // closed when the last call has returned; nil: none is under way
+}
+
+func (q *noticeQueue) put(call func(Observer), first bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if first {
+		q.skip = len(q.pending) >= maxNotices
+	}
+	if q.skip {
+		return
+	}
+	q.pending = append(q.pending, call)
+	if q.idle == nil {
+		q.idle = make(chan struct{})
+		go q.deliver()
+	}
+}
+
+// deliver makes the calls until none is left. When an observer ends the goroutine (runtime.Goexit, as a test's
+// FailNow does), another one goes on.
+func (q *noticeQueue) deliver() {
+	ended := false
+	defer func() {
+		if !ended {
+			go q.deliver()
+		}
+	}()
+	for call := q.next(); call != nil; call = q.next() {
+		call(q.to)
+	}
+	ended = true
+}
+
+// next takes the next call. It is nil when there is none, and the delivery ends.
+func (q *noticeQueue) next() (call func(Observer)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.pending) == 0 {
+		q.pending = nil
+		close(q.idle)
+		q.idle = nil
+		return nil
+	}
+	call, q.pending[0] = q.pending[0], nil
+	q.pending = q.pending[1:]
+	return call
+}
+
+// whenIdle returns a channel that is closed when no call is under way or waits.
+func (q *noticeQueue) whenIdle() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.idle == nil {
+		idle := make(chan struct{})
+		close(idle)
+		return idle
+	}
+	return q.idle
 }

@@ -3,6 +3,7 @@ package leader
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -48,7 +49,7 @@ func (c *campaign) term(
 	c.notices.add(func(o Observer) { o.Elected(t) })
 	returned := c.watchOverstay(termCtx, t)
 	defer func() {
-		close(returned) // before the term ends: see watchOverstay
+		returned() // before the term ends: see watchOverstay
 		end()
 		resign(nil)
 		lost = errors.Is(lease.Release(ctx), locker.ErrLost)
@@ -64,31 +65,37 @@ func (c *campaign) term(
 	return false, lead(termCtx, t)
 }
 
-// watchOverstay reports a function that leads for longer than its term. The caller closes returned when
-// the function has returned, and ends the term after that. Where both have happened, the function was in time.
-func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned chan struct{}) {
-	returned = make(chan struct{})
+// watchOverstay reports a function that leads for longer than its term. The caller calls returned when the
+// function has returned, and ends the term after that. Where both have happened, the function was in time.
+func (c *campaign) watchOverstay(ctx context.Context, t Term) (returned func()) {
 	if c.overstay.f == nil {
-		return returned
+		return func() {}
 	}
+	back := make(chan struct{})
+	var verdict sync.Once // in time, or reported: what is reported comes before the end of the term
 	go func() {
 		select {
 		case <-ctx.Done():
-		case <-returned:
+		case <-back:
 			return
 		}
 		timer := time.NewTimer(c.overstay.after)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-returned:
+		case <-back:
 		}
-		select {
-		case <-returned:
-		default:
+		reported := false
+		verdict.Do(func() {
+			reported = true
 			c.notices.add(func(o Observer) { o.Overstaying(t) })
+		})
+		if reported {
 			c.overstay.f()
 		}
 	}()
-	return returned
+	return func() {
+		verdict.Do(func() {})
+		close(back)
+	}
 }

@@ -85,6 +85,7 @@ func (l *handle) Renew(ctx context.Context) error {
 }
 
 func (l *handle) Release(ctx context.Context) error {
+	_ = context.WithoutCancel(ctx) // before anything changes: without a context it panics
 	l.mu.Lock()
 	if !l.released {
 		l.released = true

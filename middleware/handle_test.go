@@ -110,6 +110,22 @@ func TestReentrantAcquireGivesUpDuringTheLastRelease(t *testing.T) {
 	})
 }
 
+// A Release without a context panics, and changes nothing.
+func TestReentrantReleaseWithoutContext(t *testing.T) {
+	task(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server) {
+		first := acquire(t, ctx, l)
+		func() {
+			defer func() { _ = recover() }()
+			_ = first.Release(nil) //nolint:staticcheck // a program's mistake
+		}()
+		if err := first.Err(); err != nil {
+			t.Errorf("Err after Release(nil) = %v, want nil", err)
+		}
+		release(t, acquire(t, ctx, l, locker.NoWait()))
+		release(t, first)
+	})
+}
+
 // A Release that panics must not keep its task out.
 func TestReentrantAfterAReleaseThatPanics(t *testing.T) {
 	task(t, func(t *testing.T, ctx context.Context, _ locker.Locker, s *membackend.Server) {

@@ -38,6 +38,8 @@ func TestSessionsOfALocker(t *testing.T) {
 		lease := acquire(t, l, "a") // so that the first session is in use as well
 		if _, err := l.Acquire(t.Context(), "b", locker.WithTTL(time.Minute)); !errors.Is(err, locker.ErrOption) || !contains(err, "8") {
 			t.Errorf("Acquire with one TTL too many = %v, want ErrOption", err)
+		} else if outcome := locker.Outcome(err); outcome != "error" { // it passes
+			t.Errorf("Outcome of one TTL too many = %q, want \"error\"", outcome)
 		}
 		release(t, leases[3]) // whose session nobody needs now
 		next := acquire(t, l, "b", locker.WithTTL(time.Minute))

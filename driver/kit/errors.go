@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/callerctx"
 	"github.com/fencedlock/locker/internal/verdict"
 )
 
@@ -40,11 +41,9 @@ func Overdue(err error) error {
 // matches the error of ctx, its cause and err. Otherwise it is err.
 //
 // A connection has the same deadline as the context that it was made for, and may notice it a moment
-// earlier. So where the deadline of ctx is over, GaveUp waits for the end of ctx.
+// earlier. So where the deadline of ctx is over, GaveUp waits for the end of ctx, up to a second.
 func GaveUp(ctx context.Context, err error) error {
-	if until, limited := ctx.Deadline(); limited && !time.Now().Before(until) {
-		<-ctx.Done()
-	}
+	callerctx.AwaitEnd(ctx)
 	if gone := driver.ContextError(ctx); gone != nil {
 		return fmt.Errorf("%w: %w", gone, err)
 	}

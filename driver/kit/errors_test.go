@@ -78,6 +78,13 @@ func TestTheCallersDeadlineAtTheConnection(t *testing.T) {
 	matches(t, "Opening", err, errService, errCause, context.DeadlineExceeded)
 }
 
+// A context of the caller's own kind may have a deadline, and never end.
+func TestADeadlineWithoutAnEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		matches(t, "GaveUp", kit.GaveUp(&behind{context.WithoutCancel(t.Context())}, errService), errService)
+	})
+}
+
 // behind is a context whose deadline is over before it ends.
 type behind struct{ context.Context }
 
