@@ -87,10 +87,7 @@ func (a *auditLog) write(line auditLine) error {
 	if shown := a.show(text); a.file == nil {
 		err = shown
 	}
-	if err != nil {
-		return &exitError{code: exitService, err: fmt.Errorf("the lease is taken away, and the audit could not be written: %w", err)}
-	}
-	return nil
+	return err
 }
 
 // show writes to stderr, and waits for a limited time: its reader may have stalled.

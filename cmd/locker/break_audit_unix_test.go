@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"iter"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/fencedlock/locker"
@@ -35,6 +38,29 @@ func (taken7) List(context.Context, string, int) iter.Seq2[locker.Status, error]
 
 func (taken7) Break(context.Context, string, locker.Token, locker.Breach) (locker.Effect, error) {
 	return locker.Effect{}, nil
+}
+
+// A break that fails may have marked the lease: then it is said that the audit has no line.
+func TestAuditOfAFailureWithoutADisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("there is no /dev/full")
+	}
+	to := &auditLog{stderr: io.Discard, file: full}
+	defer to.close()
+	v := victim{name: "deploy", token: 7, row: statusRow{Holder: &partyRow{}}}
+	_, err = v.take(t.Context(), failing{taken7{lonely{membackend.New()}}}, locker.Breach{Reason: "x"}, to)
+	if !errors.Is(err, errFailing) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("take = %v, want both errors", err)
+	}
+}
+
+type failing struct{ taken7 }
+
+var errFailing = errors.New("no answer")
+
+func (failing) Break(context.Context, string, locker.Token, locker.Breach) (locker.Effect, error) {
+	return locker.Effect{}, errFailing
 }
 
 // The file has its line, and the exit code is the normal one, if nobody reads the error output any more.

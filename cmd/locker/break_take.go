@@ -80,10 +80,16 @@ func (v victim) question(g locker.Guarantees, atOnce bool) string {
 func (v victim) take(ctx context.Context, l locker.Locker, b locker.Breach, to *auditLog) (locker.Effect, error) {
 	b.Slot, b.At = v.slot, time.Now().Truncate(time.Millisecond).UTC()
 	effect, err := locker.Break(ctx, l, v.name, v.token, b)
-	if auditErr := to.write(v.audit(l, b, effect, err)); err == nil {
-		return effect, auditErr
+	unwritten := to.write(v.audit(l, b, effect, err))
+	switch {
+	case err != nil && unwritten != nil:
+		return effect, breakFailure(fmt.Errorf("%w; the audit could not be written: %w", err, unwritten))
+	case err != nil:
+		return effect, breakFailure(err)
+	case unwritten != nil:
+		return effect, &exitError{code: exitService, err: fmt.Errorf("the lease is taken away, and the audit could not be written: %w", unwritten)}
 	}
-	return effect, breakFailure(err)
+	return effect, nil
 }
 
 // taken says what take has done.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,8 @@ type ending struct {
 	*acquirer
 	l      locker.Locker // nil: nothing was opened
 	began  time.Time
-	why    string           // nobody waits any more, because of a signal
+	held   bool             // the service has not confirmed yet that the lock is free
+	signal os.Signal        // the last one that ends the wait
 	enough <-chan time.Time // nil: there was none
 	left   bool             // the wait has ended
 }
@@ -49,7 +51,7 @@ func (e *ending) call(f func() error) error {
 		case <-e.enough:
 			e.left = true
 			if !e.quiet {
-				flush(sayAside(e.stderr, e.why))
+				flush(sayAside(e.stderr, e.why()))
 			}
 			return errLeft
 		}
@@ -63,12 +65,29 @@ func (e *ending) heed(sig os.Signal) {
 	switch {
 	case !slices.Contains(endingSignals, sig):
 	case keeps(e.l):
-		e.why = fmt.Sprintf("no longer keeping %s: %v", e.name, sig)
-		e.enough = time.After(0)
+		e.signal, e.enough = sig, time.After(0)
 	case e.enough == nil:
-		e.why = fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", e.name, sig)
-		e.enough = time.After(time.Until(e.began.Add(impatience)))
+		e.signal, e.enough = sig, time.After(time.Until(e.began.Add(impatience)))
 	}
+}
+
+// why says what is left when a signal has ended the wait.
+func (e *ending) why() string {
+	switch {
+	case keeps(e.l):
+		return fmt.Sprintf("no longer keeping %s: %v", e.name, e.signal)
+	case e.held:
+		return fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", e.name, e.signal)
+	}
+	return fmt.Sprintf("no longer waiting for the service: %v", e.signal)
+}
+
+// release gives the lock back.
+func (e *ending) release(lease locker.Lease) error {
+	e.held = true
+	err := e.call(func() error { return lease.Release(context.Background()) })
+	e.held = err != nil
+	return err
 }
 
 // close closes the Locker. That tries a removal again that isn't confirmed yet.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/cmd/locker/internal/dialog"
 	"github.com/fencedlock/locker/membackend"
 )
 
@@ -62,11 +63,39 @@ func TestSignalEndsALongEnd(t *testing.T) {
 				if took := time.Since(began); took != max(at, impatience) {
 					t.Errorf("%+v: a signal after %v ends the wait after %v, want %v", h, at, took, max(at, impatience))
 				}
-				if strings.Count(stderr.String(), "has not confirmed that x is free") != 1 {
-					t.Errorf("stderr is %q", stderr.String())
+				says := "the service has not confirmed that x is free; it is left to its TTL: terminated"
+				if !h.releases {
+					says = "no longer waiting for the service: terminated"
+				}
+				if strings.Count(stderr.String(), says) != 1 {
+					t.Errorf("%+v: stderr is %q, want %s", h, stderr.String(), says)
 				}
 			})
 		}
+	}
+}
+
+// A signal that comes when the lease is not kept any more ends the wait for its release.
+func TestSignalAtTheEndOfHold(t *testing.T) {
+	for range 100 {
+		synctest.Test(t, func(t *testing.T) {
+			var stderr strings.Builder
+			k := &keeper{acquirer: &acquirer{name: "x", stderr: &stderr, signals: make(chan os.Signal, 16), tty: terminal{fd: -1}}}
+			h := hangs{Locker: membackend.New(), gate: make(chan struct{}), releases: true}
+			defer close(h.gate)
+			k.dialog = dialog.Start(k.name, strings.NewReader(""), io.Discard)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(nil) // as when the lease is lost
+			k.signals <- syscall.SIGTERM
+			k.cancel(ctx, cancel)
+			began := time.Now()
+			if err := k.giveBack(h, h); err != nil {
+				t.Errorf("giveBack = %v", err)
+			}
+			if took := time.Since(began); took != impatience {
+				t.Errorf("the signal ends the wait after %v, want %v", took, impatience)
+			}
+		})
 	}
 }
 

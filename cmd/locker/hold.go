@@ -25,7 +25,7 @@ Output lines are JSON objects, and input lines are requests. "event" is
   waiting   the answer to the line "check" before the lock is granted
   renewed   with --verbose: there is a new deadline
   error     the answer to any other line
-  released  the last line: the lock was released
+  released  the last line: the lock was released; with "error": the service has not confirmed that
   lost      the last line: others may have the lock; "cause" and "error" say why
 
 An output that ends without "released" means that the lease is lost. Write "check", and read the
@@ -85,6 +85,7 @@ type keeper struct {
 	out     io.Writer
 	verbose bool
 	dialog  *dialog.Dialog
+	late    os.Signal // the last one that came when the lease was not kept any more; nil: none
 }
 
 // run gets the lock, and keeps it until the program doesn't want it any more or it is lost.
@@ -149,7 +150,7 @@ func (k *keeper) announceRenewals(l locker.Locker) error {
 }
 
 // keep keeps the lease until it is lost, or the program doesn't want it any more. From then on signals are
-// about the end, so nobody else may get them.
+// about the end, so nobody else may get them; one that cancel has got is in k.late.
 func (k *keeper) keep(ctx context.Context, cancel context.CancelCauseFunc, lease locker.Lease) (untold error) {
 	deaf := make(chan struct{})
 	go func() {
@@ -171,8 +172,12 @@ func (k *keeper) cancel(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(nil)
 			return
 		case sig := <-k.signals:
-			if byHand || endsHold(sig) {
-				cancel(&exitError{code: exitSignal + signalNumber(sig), interrupt: k.tty.interruption(sig, false)})
+			if !byHand && !endsHold(sig) {
+				continue
+			}
+			exit := &exitError{code: exitSignal + signalNumber(sig), interrupt: k.tty.interruption(sig, false)}
+			if cancel(exit); context.Cause(ctx) != exit { //nolint:errorlint // the same one
+				k.late = sig
 			}
 		case <-ctx.Done():
 			return
@@ -184,7 +189,10 @@ func (k *keeper) cancel(ctx context.Context, cancel context.CancelCauseFunc) {
 func (k *keeper) giveBack(l locker.Locker, lease locker.Lease) error {
 	e := k.end(l)
 	defer e.close()
-	err := e.call(func() error { return lease.Release(context.Background()) })
+	if k.late != nil {
+		e.heed(k.late)
+	}
+	err := e.release(lease)
 	if errors.Is(err, locker.ErrLost) {
 		_ = k.dialog.Lost(err) // the exit code says it as well
 		return &exitError{code: exitLost, err: err}

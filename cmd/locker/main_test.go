@@ -159,6 +159,8 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "-x", "x", "--", "true"}, "unknown flag: -x"},
 		{[]string{"run", "x", "--wait"}, "--wait needs a value"},
 		{[]string{"run", "redis://u:p@h", "--", "true"}, "NAME looks like a URL"},
+		{[]string{"ls", "REDIS://h?password=p"}, "PREFIX looks like a URL"},
+		{[]string{"show", "nosuch://u:p@h"}, "NAME looks like a URL"},
 		{[]string{"run", "--backend", " \n", "x", "--", "true"}, "--backend is empty"},
 		{[]string{"help", "nosuch"}, "unknown command"},
 		{[]string{"help", "run", "nosuch"}, "unknown command"},
@@ -281,6 +283,16 @@ func TestPasswordIsNeverShown(t *testing.T) {
 		}
 		check(t, environ(t), args...)
 		check(t, environ(t), append([]string{args[0]}, append(args[1:], "--help=maybe")...)...)
+	}
+}
+
+// A URL that is no lock service's is a name as any other.
+func TestURLAsAName(t *testing.T) {
+	env := fileEnv(t)
+	for _, args := range [][]string{{"run", "s3://bucket/key", "--", "true"}, {"show", "s3://bucket/key"}, {"ls", "s3://"}} {
+		if code, _, stderr := runToEnd(t, env, args...); code != 0 {
+			t.Errorf("%q: code %d, stderr %q, want 0", args, code, stderr)
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +15,7 @@ func (r *runner) giveBack(l locker.Locker, lease locker.Lease, reported bool, er
 	stop := r.announce(l, err)
 	defer stop()
 	defer e.close()
-	released := e.call(func() error { return lease.Release(context.Background()) })
+	released := e.release(lease)
 	if !errors.Is(released, locker.ErrLost) {
 		return err // close tries again what isn't confirmed
 	}

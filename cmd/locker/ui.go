@@ -35,7 +35,7 @@ any address, because every user of this machine can reach the page.
 It ends with Ctrl-C. The exit code is 128+n when signal n ended it. The others:
 
   116  usage: bad arguments, an address that isn't free, or a backend that can't tell
-  117  the lock service failed`
+  117  the lock service failed, or the page can't be served any more`
 
 const uiExample = `  locker ui
   locker ui --listen 127.0.0.1:8400 invoices/
@@ -156,7 +156,7 @@ func serve(ctx context.Context, server *http.Server, run func() error) error {
 	go func() { failed <- run() }()
 	select {
 	case err := <-failed:
-		return err
+		return &exitError{code: exitService, err: fmt.Errorf("the page can't be served any more: %w", err)}
 	case <-ctx.Done():
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastAnswers)

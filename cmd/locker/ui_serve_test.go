@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -57,6 +58,15 @@ func TestTheEndOfUIWaitsForABreak(t *testing.T) {
 		}
 		time.Sleep(asLongAsABreak)
 	})
+}
+
+// A page that can't be served any more is no mistake of the user's.
+func TestListenerThatFails(t *testing.T) {
+	err := serve(t.Context(), new(http.Server), func() error { return net.ErrClosed })
+	wantCode(t, err, exitService)
+	if !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the error is %v, want the listener's", err)
+	}
 }
 
 // A page about PREFIX tells nothing of other locks.

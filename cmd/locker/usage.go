@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/cmd/locker/internal/plain"
 )
 
@@ -38,8 +40,12 @@ func withoutPath(err error) error {
 	return err
 }
 
-// isURL reports whether the name of a lock, or how names begin, may be a URL, which messages must not repeat.
-func isURL(name string) bool { return strings.Contains(name, "://") }
+// isURL reports whether the name of a lock, or how names begin, may be the URL of a lock service, which messages
+// must not repeat. Other URLs are names as any other, such as s3://bucket/key.
+func isURL(name string) bool {
+	scheme, _, found := strings.Cut(name, "://")
+	return found && (strings.Contains(name, "@") || slices.Contains(locker.Schemes(), strings.ToLower(scheme)))
+}
 
 // looksLikeURL is the error for such a name. what is NAME or PREFIX.
 func looksLikeURL(what string) error {
