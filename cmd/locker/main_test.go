@@ -286,16 +286,6 @@ func TestPasswordIsNeverShown(t *testing.T) {
 	}
 }
 
-// A URL that is no lock service's is a name as any other.
-func TestURLAsAName(t *testing.T) {
-	env := fileEnv(t)
-	for _, args := range [][]string{{"run", "s3://bucket/key", "--", "true"}, {"show", "s3://bucket/key"}, {"ls", "s3://"}} {
-		if code, _, stderr := runToEnd(t, env, args...); code != 0 {
-			t.Errorf("%q: code %d, stderr %q, want 0", args, code, stderr)
-		}
-	}
-}
-
 // Bad input is found before the service is asked, which may be away.
 func TestBadInputNeedsNoService(t *testing.T) {
 	for _, test := range []struct {

@@ -223,3 +223,13 @@ func TestBackgroundProcessDoesNotKeepTheLock(t *testing.T) {
 	want(t, p.out, syscall.SIGTERM.String())
 	wantEnd(t, p.out)
 }
+
+// A URL that is no lock service's is a name as any other.
+func TestURLAsAName(t *testing.T) {
+	env := fileEnv(t)
+	for _, args := range [][]string{{"run", "s3://bucket/key", "--", "true"}, {"show", "s3://bucket/key"}, {"ls", "s3://"}} {
+		if code, _, stderr := runToEnd(t, env, args...); code != 0 {
+			t.Errorf("%q: code %d, stderr %q, want 0", args, code, stderr)
+		}
+	}
+}
