@@ -66,3 +66,17 @@ func TestAnotherServiceIsToldNoPassword(t *testing.T) {
 		}
 	}
 }
+
+// The servers that have confirmed a session are remembered: those of a Session, and those of Limits.
+func TestServersThatHaveConfirmedASession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := openSession(t, new(ensemble), new(recorder))
+		s.End(ErrOver)
+		<-s.Closed()
+		under := &Ensemble{Servers: []string{"zk:2181"}, Dial: new(ensemble).dial}
+		_, _, err := under.Limits(t.Context())
+		if !s.ensemble.hasConfirmed("zk:2181") || !under.hasConfirmed("zk:2181") || under.hasConfirmed("other:2181") || err != nil {
+			t.Errorf("after Open: %v, after Limits: %v, %v", s.ensemble.hasConfirmed("zk:2181"), under.hasConfirmed("zk:2181"), err)
+		}
+	})
+}
