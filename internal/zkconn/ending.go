@@ -55,7 +55,8 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	default:
 		return a, err
 	}
-	again, failure := e.ask(ctx, addr, connect{c.seen, time.Millisecond, a.session, a.password}, auth)
+	c.timeout, c.id, c.password = time.Millisecond, a.session, a.password
+	again, failure := e.ask(ctx, addr, c, auth)
 	a.closed, a.expired = again.closed, again.expired
 	switch {
 	case a.closed || a.expired:

@@ -67,7 +67,7 @@ func TestAnotherServiceIsToldNoPassword(t *testing.T) {
 	}
 }
 
-// The servers that have confirmed a session are remembered: those of a Session, and those of Limits.
+// The servers that have confirmed a session are remembered, by Limits and by each session.
 func TestServersThatHaveConfirmedASession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := openSession(t, new(ensemble), new(recorder))

@@ -12,28 +12,27 @@ import (
 
 // What the servers answer to the request to end a session, and what it proves.
 func TestConfirmGone(t *testing.T) {
-	for what, c := range map[string]struct {
-		server *ensemble
-		seen   int64
-		gone   bool
-		says   error
-	}{
-		"closed":                             {server: new(ensemble), gone: true, seen: 1},
-		"closed, though nothing was seen":    {server: new(ensemble), gone: true},
-		"expired":                            {server: &ensemble{expired: true}, seen: 1, gone: true},
-		"expired, perhaps of an old leader":  {server: &ensemble{expired: true}},
-		"a server that knows too little":     {server: &ensemble{expired: true, zxid: 6}, seen: 7},
-		"a server that knows as much":        {server: &ensemble{expired: true, zxid: 7}, seen: 7, gone: true},
-		"a server that wants credentials":    {server: &ensemble{strict: true}, seen: 1, gone: true},
-		"one that refuses them":              {server: &ensemble{refuses: true}, gone: true},
-		"one that does both":                 {server: &ensemble{strict: true, refuses: true}, seen: 1, says: ErrRefused},
-		"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
-		"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
-	} {
-		for _, confirmed := range []bool{false, true} { // a session, at this address
-			t.Run(fmt.Sprintf("%s, %v", what, confirmed), func(t *testing.T) {
-				server := &ensemble{expired: c.server.expired, rude: c.server.rude, strict: c.server.strict, refuses: c.server.refuses, zxid: c.server.zxid}
-				synctest.Test(t, func(t *testing.T) { confirmGone(t, server, confirmed, c.seen, c.gone, c.says) })
+	for _, confirmed := range []bool{false, true} { // a session, at this address
+		for what, c := range map[string]struct {
+			server *ensemble
+			seen   int64
+			gone   bool
+			says   error
+		}{
+			"closed":                             {server: new(ensemble), gone: true, seen: 1},
+			"closed, though nothing was seen":    {server: new(ensemble), gone: true},
+			"expired":                            {server: &ensemble{expired: true}, seen: 1, gone: true},
+			"expired, perhaps of an old leader":  {server: &ensemble{expired: true}},
+			"a server that knows too little":     {server: &ensemble{expired: true, zxid: 6}, seen: 7},
+			"a server that knows as much":        {server: &ensemble{expired: true, zxid: 7}, seen: 7, gone: true},
+			"a server that wants credentials":    {server: &ensemble{strict: true}, seen: 1, gone: true},
+			"one that refuses them":              {server: &ensemble{refuses: true}, gone: true},
+			"one that does both":                 {server: &ensemble{strict: true, refuses: true}, seen: 1, says: ErrRefused},
+			"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
+			"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
+		} {
+			t.Run(fmt.Sprintf("%s, confirmed %v", what, confirmed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { confirmGone(t, c.server, confirmed, c.seen, c.gone, c.says) })
 			})
 		}
 	}
