@@ -28,13 +28,15 @@ func (l *lock) Release(ctx context.Context) error {
 		l.d.keyNames.retire(l.keyName)
 		return err
 	}
+	again := false // an earlier Release has given everything back
 	l.update(func() {
-		if !l.remains.removed {
-			l.d.keyNames.giveBack(l.dir, l.keyName)
-		}
+		again = l.remains.removed
 		l.remains.wasRemoved(l.session)
 	})
-	l.d.sessions.Leave(l.session)
+	if !again {
+		l.d.keyNames.giveBack(l.dir, l.keyName)
+		l.d.sessions.Leave(l.session)
+	}
 	return nil
 }
 

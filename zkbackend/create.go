@@ -105,7 +105,7 @@ func (l *lock) createDir(s *session) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.unanswered = true
+	l.unanswered, l.dirInDoubt = true, true
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (l *lock) noteNode(s *session, path string, czxid int64) {
 	l.mu.Lock()
 	before := l.path
 	l.path, l.token, l.createdDir = path, locker.Token(czxid), false
-	l.unanswered = false // the session has another connection by now
+	l.unanswered, l.dirInDoubt = false, false // the session has another connection by now
 	l.dirVersion, l.granted = -1, false
 	if path != before {
 		l.version = 0 // a node that somebody has written to already is found to have another one

@@ -39,7 +39,9 @@ type lock struct {
 	remains    remains
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
+	dirInDoubt bool       // it may be one that creates the lock's node
 	ungone     []*session // earlier sessions with such a request
+	lateDir    bool       // one of these may create the lock's node, for which there may be no child then
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before
@@ -118,8 +120,9 @@ func (l *lock) leaveOldSession() {
 	l.sessions.Leave(s)
 	if l.unanswered {
 		l.ungone = append(l.ungone, s)
+		l.lateDir = l.lateDir || l.dirInDoubt
 	}
-	l.session, l.path, l.unanswered = nil, "", false
+	l.session, l.path, l.unanswered, l.dirInDoubt = nil, "", false, false
 	if l.remains != nothing {
 		l.remains = earlierNode
 	}

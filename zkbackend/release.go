@@ -12,9 +12,9 @@ import (
 
 // Release deletes the node. If there may be another one, whose path isn't known, it deletes all
 // nodes of this owner, once the quorum has answered: a server that is cut off may not know a node
-// that exists. The servers remove the lock's node, but only if it ever had a child. What outlives a
-// session is removed on the next one: the lock's node, and the nodes that the servers have not
-// removed yet.
+// that exists. The servers remove the lock's node, but only if it ever had a child; so where it may
+// have had none, Release deletes it. What outlives a session is removed on any other one: the lock's
+// node, and the nodes that the servers have not removed yet.
 func (l *lock) Release(ctx context.Context) error {
 	for {
 		l.leaveOldSession()
@@ -40,7 +40,7 @@ func (l *lock) Release(ctx context.Context) error {
 func (l *lock) isClear() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.session == nil && l.remains == nothing && !l.createdDir
+	return l.session == nil && l.remains == nothing && !l.createdDir && !l.lateDir
 }
 
 // removeRemains removes what may exist on the servers. Where a late request may create something,
@@ -54,7 +54,7 @@ func (l *lock) removeRemains(ctx context.Context, s *session) error {
 			err = l.removeNodes(ctx, s)
 		}
 	}
-	if err == nil && l.createdDir {
+	if err == nil && (l.createdDir || l.lateDir) {
 		err = s.repeat(ctx, func() error { return s.conn.Delete(l.dir) })
 	}
 	return err
@@ -81,7 +81,7 @@ func (l *lock) noteRemoved(s *session) {
 		l.freed.remember(l.dir, l.dirVersion)
 	}
 	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
-	l.unanswered, l.ungone = false, nil
+	l.unanswered, l.dirInDoubt, l.ungone, l.lateDir = false, false, nil, false
 	l.mu.Unlock()
 	s.untrack(path)
 	l.sessions.Leave(s)

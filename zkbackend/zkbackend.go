@@ -32,7 +32,7 @@
 // or answers to its reads alone, doesn't keep its locks. And a Locker goes on when the ensemble's
 // data was lost or restored from a backup, or when another ensemble answers at the same addresses.
 // Waiters queue again then, once a session can be opened. What a session that is over may have left
-// on the servers is removed on the next one.
+// on the servers is removed on any session that is open.
 //
 // # Waiting
 //

@@ -73,17 +73,22 @@ func (s *Sessions[S]) Join(ctx context.Context, ttl time.Duration) (S, error) {
 }
 
 // Any joins any session that is open, for what can be asked on each of them; the caller leaves it as
-// after Join. It is false when none is open.
+// after Join. It is false when none is open. A session that others use comes first: another TTL can't
+// have its place, but it can have the place of one that nobody uses.
 func (s *Sessions[S]) Any() (S, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var found *entry[S]
 	for _, e := range s.byTTL {
-		if !s.closed && e.isOpen() && e.session.Usable() {
-			e.users++
-			return e.session, true
+		if !s.closed && e.isOpen() && e.session.Usable() && (found == nil || e.users > 0) {
+			found = e
 		}
 	}
-	return *new(S), false
+	if found == nil {
+		return *new(S), false
+	}
+	found.users++
+	return found.session, true
 }
 
 // Leave is called once for each session that was joined, when nothing is attached to it for this

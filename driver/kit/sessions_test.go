@@ -165,6 +165,30 @@ func TestAnySessionIsUsed(t *testing.T) {
 	})
 }
 
+// A caller that takes any session doesn't keep the place of one that nobody uses, as long as there is
+// another one.
+func TestAnySessionIsOneInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 8
+		s := newSite(t, func(o *kit.SessionOptions[*session]) { o.Max = most })
+		var idle *session
+		for i := range most {
+			idle = s.joined(t, time.Duration(i+1)*time.Second)
+		}
+		s.Leave(idle)
+		for range 50 {
+			found, ok := s.Any()
+			if !ok || found == idle {
+				t.Fatalf("Any = %v, %v, want one of the sessions in use", found, ok)
+			}
+			s.Leave(found)
+		}
+		found, _ := s.Any()
+		s.joined(t, time.Minute)
+		s.Leave(found)
+	})
+}
+
 // A session that is being opened is not evicted, though the only caller has left: it would be opened for nobody.
 func TestASessionThatOpensStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

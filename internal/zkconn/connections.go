@@ -67,6 +67,7 @@ func (s *Session) connected() {
 		s.silence = time.AfterFunc(s.config.Timeout, s.checkSilence)
 	}
 	s.lastConnErr = nil
+	s.ensemble.noteConfirmed(s.wire.addr)
 	s.mu.Unlock()
 
 	if first && granted < s.config.Timeout {

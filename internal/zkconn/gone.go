@@ -78,7 +78,7 @@ func (s *Session) ConfirmGone(ctx context.Context, seen int64) error {
 // server that could not be asked.
 func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 	s.mu.Lock()
-	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password, auth: s.ensemble.Auth}
+	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password}
 	s.mu.Unlock()
 	ctx, answered := context.WithCancel(ctx) // openAndEnd has a limit
 	defer answered()
@@ -88,12 +88,11 @@ func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 			a, failure := s.ensemble.openAndEnd(ctx, addr, c)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			expired := failure == nil && a.session == 0
 			switch {
 			case a.closed:
 				s.gone = true
 				answered()
-			case expired:
+			case a.expired:
 				s.gone = s.gone || seen > 0
 				time.AfterFunc(expiredGrace, answered)
 			case failure != nil && ctx.Err() == nil:

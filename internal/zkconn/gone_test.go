@@ -3,6 +3,7 @@ package zkconn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -11,43 +12,72 @@ import (
 
 // What the servers answer to the request to end a session, and what it proves.
 func TestConfirmGone(t *testing.T) {
-	for what, c := range map[string]struct {
-		server *ensemble
-		seen   int64
-		gone   bool
-	}{
-		"closed":                             {server: new(ensemble), gone: true, seen: 1},
-		"closed, though nothing was seen":    {server: new(ensemble), gone: true},
-		"expired":                            {server: &ensemble{expired: true}, seen: 1, gone: true},
-		"expired, perhaps of an old leader":  {server: &ensemble{expired: true}},
-		"a server that knows too little":     {server: &ensemble{expired: true, zxid: 6}, seen: 7},
-		"a server that knows as much":        {server: &ensemble{expired: true, zxid: 7}, seen: 7, gone: true},
-		"a server that wants credentials":    {server: &ensemble{strict: true}, seen: 1, gone: true},
-		"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
-		"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := new(ensemble)
-				e.be(true)
-				s := openSession(t, e, new(recorder))
-				s.End(ErrOver) // and no answer to go-zookeeper's own request to end it
-				<-s.Closed()
-				s.ensemble = &Ensemble{
-					Servers: []string{"zk:2181"}, Dial: c.server.dial,
-					Auth: []Credentials{{"digest", "joe:secret"}, {"ip", ""}},
-				}
-				err := s.ConfirmGone(t.Context(), c.seen)
-				if (err == nil) != c.gone || s.IsGone() != c.gone || !c.gone && !errors.Is(err, errNotConfirmed) {
-					t.Errorf("ConfirmGone = %v, and IsGone = %v, want %v", err, s.IsGone(), c.gone)
-				}
-				asked := len(c.server.granted)
-				if err := s.ConfirmGone(t.Context(), 0); c.gone && (err != nil || len(c.server.granted) != asked) {
-					t.Errorf("ConfirmGone again = %v, and the servers were asked again", err)
-				}
+	for _, confirmed := range []bool{false, true} { // a session, at this address
+		for what, c := range map[string]struct {
+			server *ensemble
+			seen   int64
+			gone   bool
+			says   error
+		}{
+			"closed":                             {server: new(ensemble), gone: true, seen: 1},
+			"closed, though nothing was seen":    {server: new(ensemble), gone: true},
+			"expired":                            {server: &ensemble{expired: true}, seen: 1, gone: true},
+			"expired, perhaps of an old leader":  {server: &ensemble{expired: true}},
+			"a server that knows too little":     {server: &ensemble{expired: true, zxid: 6}, seen: 7},
+			"a server that knows as much":        {server: &ensemble{expired: true, zxid: 7}, seen: 7, gone: true},
+			"a server that wants credentials":    {server: &ensemble{strict: true}, seen: 1, gone: true},
+			"one that refuses them":              {server: &ensemble{refuses: true}, gone: true},
+			"one that does both":                 {server: &ensemble{strict: true, refuses: true}, seen: 1, says: ErrRefused},
+			"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
+			"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
+		} {
+			t.Run(fmt.Sprintf("%s, confirmed %v", what, confirmed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { confirmGone(t, c.server, confirmed, c.seen, c.gone, c.says) })
 			})
-		})
+		}
 	}
+}
+
+func confirmGone(t *testing.T, server *ensemble, confirmed bool, seen int64, gone bool, says error) {
+	s := endedSession(t, server, confirmed)
+	err := s.ConfirmGone(t.Context(), seen)
+	if (err == nil) != gone || s.IsGone() != gone || !gone && !errors.Is(err, errNotConfirmed) || says != nil && !errors.Is(err, says) {
+		t.Errorf("ConfirmGone = %v, and IsGone = %v, want %v", err, s.IsGone(), gone)
+	}
+	asked := len(server.granted)
+	if err := s.ConfirmGone(t.Context(), 0); gone && (err != nil || len(server.granted) != asked) {
+		t.Errorf("ConfirmGone again = %v, and the servers were asked again", err)
+	}
+}
+
+// endedSession is over, and its servers are replaced by one, of which it is known or not that it has
+// confirmed a session.
+func endedSession(t *testing.T, server *ensemble, confirmed bool) *Session {
+	t.Helper()
+	e := new(ensemble)
+	e.be(true)
+	s := openSession(t, e, new(recorder))
+	s.End(ErrOver) // and no answer to go-zookeeper's own request to end it
+	<-s.Closed()
+	s.ensemble = &Ensemble{
+		Servers: []string{"zk:2181"}, Dial: server.dial,
+		Auth: []Credentials{{"digest", "joe:secret"}, {"ip", ""}},
+	}
+	if confirmed {
+		s.ensemble.noteConfirmed("zk:2181")
+	}
+	return s
+}
+
+// A server whose answers are lost, and that demands credentials, ends the session all the same.
+func TestEndThatIsNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &ensemble{strict: true, unheard: true}
+		s := endedSession(t, server, true)
+		if err := s.ConfirmGone(t.Context(), 1); !errors.Is(err, errNotConfirmed) || len(server.ended) != 1 {
+			t.Errorf("ConfirmGone = %v, and %d sessions were ended, want an error and one", err, len(server.ended))
+		}
+	})
 }
 
 // One server's proof is enough. What another one says, or doesn't say, is no obstacle.

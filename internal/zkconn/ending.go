@@ -1,0 +1,123 @@
+package zkconn
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// How a session is opened and ended, or only ended, on a connection of its own, without go-zookeeper.
+//
+// Servers may demand credentials before they execute anything (enforce.auth.enabled). A server that
+// refuses credentials hangs up, and reads nothing of what follows them.
+//
+// An address may be another service's. So it gets no credentials until it has confirmed a session.
+
+// connect is a request to connect with a session; id 0: with a new one.
+type connect struct {
+	seen     int64 // a server that doesn't know this transaction yet hangs up; 0: each one answers
+	timeout  time.Duration
+	id       int64
+	password [passwordSize]byte
+}
+
+// endAnswer is what a server has answered to a request to connect with a session and to end it.
+type endAnswer struct {
+	greeting // empty unless the session was confirmed
+	dialled  bool
+	closed   bool // the quorum has ended the session now
+	expired  bool // there is no such session, or its end was decided
+}
+
+// openAndEnd asks one server to connect with a session and to end it. A session that has ended already
+// is no error, nor is a server that hangs up after its greeting.
+//
+// Where a server has confirmed a session and not ended it, it is asked once more: without the
+// credentials if it has refused them, and with them if it was given none. The error is ErrRefused if it
+// refuses them and doesn't end the session without them.
+func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var auth []Credentials
+	if c.id == 0 || e.hasConfirmed(addr) {
+		auth = e.Auth
+	}
+	a, err = e.ask(ctx, addr, c, auth)
+	refused := errors.Is(err, ErrRefused)
+	switch {
+	case a.session == 0 || a.closed:
+		return a, err
+	case refused:
+		auth = nil
+	case len(auth) < len(e.Auth):
+		auth = e.Auth
+	default:
+		return a, err
+	}
+	c.timeout, c.id, c.password = time.Millisecond, a.session, a.password
+	again, failure := e.ask(ctx, addr, c, auth)
+	a.closed, a.expired = again.closed, again.expired
+	switch {
+	case a.closed || a.expired:
+		return a, nil
+	case refused || errors.Is(failure, ErrRefused):
+		return a, fmt.Errorf("%s: %w", addr, ErrRefused)
+	case err == nil:
+		err = failure
+	}
+	return a, err
+}
+
+// ask is one attempt of openAndEnd, with these credentials. To end a known session all requests are sent
+// at once, because a server may hear them whose answers are lost.
+func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
+	conn, err := e.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return a, err
+	}
+	a.dialled = true
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
+	defer stop()
+	now, later := connectRequest(c), endRequests(auth)
+	if c.id != 0 {
+		now, later = append(now, later...), nil
+	}
+	if _, err := conn.Write(now); err != nil {
+		return a, err
+	}
+	g, err := readGreeting(conn)
+	switch {
+	case err != nil:
+		return a, err
+	case g.session == 0 && c.id != 0:
+		a.expired = true
+		return a, nil
+	case g.session == 0 || g.timeout <= 0:
+		return a, errForeign
+	}
+	a.greeting = g
+	e.noteConfirmed(addr)
+	if len(later) > 0 {
+		_, _ = conn.Write(later) // where it fails there will be no answer
+	}
+	a.closed, err = readClosed(conn)
+	return a, err
+}
+
+// endRequests are requests to end the session of a connection, after the credentials.
+func endRequests(auth []Credentials) (requests []byte) {
+	for _, credentials := range auth {
+		requests = append(requests, authRequest(credentials)...)
+	}
+	return append(requests, closeRequest()...)
+}
+
+// noteConfirmed notes that the server at an address has confirmed a session.
+func (e *Ensemble) noteConfirmed(addr string) { e.confirmed.Store(addr, true) }
+
+func (e *Ensemble) hasConfirmed(addr string) bool {
+	_, confirmed := e.confirmed.Load(addr)
+	return confirmed
+}
