@@ -22,8 +22,9 @@ func (e *Ensemble) Limits(ctx context.Context) (shortest, longest time.Duration,
 }
 
 // granted asks the servers, one after the other, for a session, and returns the timeout that is
-// granted. It fails when no server can be dialled, none is ZooKeeper, or all refuse the
-// credentials and leave the session open. A server that doesn't answer may be electing a leader with the others, and is asked again.
+// granted. It fails when no server can be dialled, none is ZooKeeper, or all refuse the credentials
+// and leave the session open. A server that doesn't answer may be electing a leader with the others,
+// and is asked again.
 func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duration, error) {
 	var lastSilent error
 	for {
