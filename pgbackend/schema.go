@@ -168,10 +168,8 @@ func explain(err error, s schema) error {
 		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", s.quoted(), err)
 	case pgsession.Says(err, codeReadOnly):
 		return fmt.Errorf("the server takes no writes: %w", err)
-	case pgsession.Says(err, codeNoMemory):
-		return tableIsFull(err)
 	case pgsession.Says(err, codeTooMany):
 		return fmt.Errorf("the server or its pooler has no connection left: %w", err)
 	}
-	return err
+	return tableIsFull(err)
 }

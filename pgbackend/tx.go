@@ -162,7 +162,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
 	case err != nil:
-		return callerGaveUp(ctx, err)
+		return tableIsFull(callerGaveUp(ctx, err))
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
@@ -196,7 +196,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", locker.ErrHeld, callerGaveUp(ctx, err))
 	}
-	return callerGaveUp(ctx, err)
+	return tableIsFull(callerGaveUp(ctx, err))
 }
 
 // callerGaveUp is kit.GaveUp, and nil for nil.

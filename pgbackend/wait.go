@@ -47,7 +47,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	}
-	return none, err
+	return none, tableIsFull(err)
 }
 
 // block begins the statement that waits. While it is blocked the server ends a session whose client
