@@ -161,6 +161,12 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
+// isReplaced reports whether this Locker has seen a token of a later epoch than the tokens of this
+// connection: it may lead to a former primary, where others are kept out by nobody. What is to come
+// goes to another connection then, and not only what is granted: a lock may be held there, and free
+// on the server that counts.
+func (c *conn) isReplaced() bool { return c.tokens.epoch < int64(c.d.largest.get())>>valueBits }
+
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this
 // one.
 func (c *conn) giveUp(cause error) {
