@@ -62,6 +62,44 @@ func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
 	}
 }
 
+// The connection from before ends with its last lease, and not only when the server ends it.
+func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := f.connections()
+		first, last := acquireAs(t, l, "a"), acquireAs(t, l, "d")
+		f.change(func(f *fake) { f.raised++ })
+		seesNextEpoch(t, l)
+		next := acquireAs(t, l, "c")
+		stand := func() (n int) {
+			for c := range f.connections() {
+				if before[c] {
+					n++
+				}
+			}
+			return n
+		}
+		releaseNow(t, first)
+		synctest.Wait()
+		if stand() != 1 || last.Err() != nil {
+			t.Errorf("the connection from before has ended under a lease, whose Err is %v", last.Err())
+		}
+		releaseNow(t, last)
+		synctest.Wait()
+		if stand() != 0 {
+			t.Error("the connection from before stands, and has no lease any more")
+		}
+		if err := next.Renew(t.Context()); err != nil {
+			t.Errorf("the lease on the next connection: %v, want nil", err)
+		}
+		closeLocker(t, l)
+	})
+}
+
 // Nor does a waiter use a connection that was kept from before, though the next epoch was seen only
 // while it asked for the lock.
 func TestWaitWhereTheEpochIsOver(t *testing.T) {
