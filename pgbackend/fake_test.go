@@ -27,13 +27,15 @@ type fake struct {
 	locksPerTx int
 	protocol   string   // of the schema; "" where the column is missing
 	missing    []string // the answer to what is missing there; nil: nothing is
+	noEpoch    bool     // the table of the epoch has no row
 	keyPID     int      // added to the number by which a connection introduces itself
 	taken      int      // locks in the lock table, of others
 	pids       int      // that were given out
 	seq        int
 	reached    int
 	raised     int                           // by how much the epoch was raised
-	promoted   int                           // how many promotions the row of the epoch doesn't know of
+	promoted   int                           // how many promotions there were
+	known      int                           // how many of them the row of the epoch knows of
 	local      bool                          // it says that clients are on its machine
 	noTCP      bool                          // it has no tcp_user_timeout
 	greeting   *pgproto3.ErrorResponse       // to each client
