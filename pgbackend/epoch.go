@@ -17,6 +17,12 @@ type serverID struct {
 	started int64 // when the server was started, in µs
 }
 
+// hasLocksOf reports whether both are one server and database, which have one table of locks, also
+// where the sequence is another one since a restore.
+func (s serverID) hasLocksOf(other serverID) bool {
+	return s.system == other.system && s.database == other.database && s.started == other.started
+}
+
 // begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
 func (t *tokenSource) begin(ctx context.Context) error {
 	for {

@@ -88,7 +88,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.Contains(sql, "pg_control_system") && f.noEpoch:
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", strconv.Itoa(1 + f.known), f.protocol}}
+		return [][]string{{"70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known), f.protocol}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark

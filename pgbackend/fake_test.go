@@ -34,6 +34,7 @@ type fake struct {
 	seq        int
 	reached    int
 	raised     int                           // by how much the epoch was raised
+	remade     int                           // how often the sequence was made again, which the row of the epoch knows of
 	promoted   int                           // how many promotions there were
 	known      int                           // how many of them the row of the epoch knows of
 	local      bool                          // it says that clients are on its machine

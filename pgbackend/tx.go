@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // LockTx takes the lock on name for a transaction of the caller's, which holds it until the
@@ -123,18 +122,19 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home serverID, 
 }
 
 // tokenFor takes a token for a lock that is held on a server. After a long wait the connection of
-// before may have ended.
+// before may have ended, or a restore may have made another sequence, which only a new connection
+// finds. Its tokens are of a later epoch.
 func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if c.tokens.serverID != home {
+		if !c.tokens.serverID.hasLocksOf(home) {
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
-		if !pgsession.Ended(err) && !errors.Is(err, errOldEpoch) || try == maxTries {
+		if err == nil || c.Err() == nil && !c.hasResigned() || try == maxTries {
 			return token, err
 		}
 	}
