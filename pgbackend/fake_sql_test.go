@@ -80,6 +80,8 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):
 		return f.table
+	case strings.HasPrefix(sql, "WITH locks AS "): // Break
+		return f.marked
 	case fakeBroken.MatchString(sql):
 		return f.broken(fakeBroken.FindStringSubmatch(sql)[1])
 	case strings.Contains(sql, "locker_lease"):

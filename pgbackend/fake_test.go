@@ -45,6 +45,7 @@ type fake struct {
 	gates      map[string]*fakeConn          // by the key of the lock
 	conns      map[*fakeConn]bool
 	table      [][]string              // the tables of locks and of leases, as a look at both returns them
+	marked     [][]string              // the answer to a Break
 	leases     map[string]fakeRow      // the table of leases, by key and presence; nil: there is none
 	waited     *fakeConn               // the last one that has waited for a lock
 	mute       *fakeConn               // one that is never answered
