@@ -39,11 +39,11 @@ func (d *pgDriver) Break(ctx context.Context, name string, token locker.Token, b
 	b := breaking{d: d, key: d.keyOf(string(d.schema), d.prefix, textOf(name, breach.Slot)), token: token, breach: breach}
 	for {
 		effect, done, err := b.try(ctx)
-		if done || err != nil {
-			return effect, err
+		if !done && err == nil && !kit.Sleep(ctx, breakPause) {
+			err = kit.ErrNoAnswer
 		}
-		if !kit.Sleep(ctx, breakPause) {
-			return locker.Effect{}, kit.ErrNoAnswer
+		if done || err != nil {
+			return effect, b.explain(err)
 		}
 	}
 }
@@ -60,6 +60,16 @@ type breaking struct {
 	effect   locker.Effect
 	isMarked bool // the row of a waiter's connection was
 	isLate   bool // a request has perhaps been executed, without an answer, when the lease had the lock
+}
+
+// explain adds to the end of the time that the lease was marked. It has moved since then, or has
+// ended; a holder that has written nothing yet may be the same one, or the next.
+func (b *breaking) explain(err error) error {
+	if !b.isMarked || !errors.Is(err, kit.ErrNoAnswer) {
+		return err
+	}
+	return fmt.Errorf("%w; the lease is marked, and has perhaps ended: who holds the lock now has not written its token yet, and does so with its first renewal, "+
+		"after a third of its TTL; look again then", err)
 }
 
 // try does it once. done is false if it has to be tried again.

@@ -68,8 +68,9 @@ func (c *conn) reserve(l *lock) error {
 	return nil
 }
 
-// resign makes sure that nothing more will be reserved on a connection. Its leases stay; when all
-// are released, the server ends the session after a TTL.
+// resign makes sure that nothing more will be reserved on a connection. Its leases stay; when the
+// last of them is released, the connection leaves. One that has none then is ended by the server
+// after a TTL.
 func (c *conn) resign() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,13 +102,23 @@ func (c *conn) hasReserved(l *lock) bool {
 	return c.reserved[l.key] == l
 }
 
-// unreserve gives a key back when it is certain that the connection doesn't hold it.
+// unreserve gives a key back when it is certain that the connection doesn't hold it. A connection
+// that has resigned leaves with its last key: no pool has it any more.
 func (c *conn) unreserve(l *lock) {
+	if c.forgetKey(l) {
+		c.leave()
+	}
+}
+
+// forgetKey removes a key, and reports whether the connection is of no more use.
+func (c *conn) forgetKey(l *lock) (isUseless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.reserved[l.key] == l {
-		delete(c.reserved, l.key)
+	if c.reserved[l.key] != l {
+		return false
 	}
+	delete(c.reserved, l.key)
+	return c.resigned && len(c.reserved) == 0
 }
 
 // ended notifies all leases that are attached to the connection. Session calls it, when the
@@ -161,13 +172,18 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
+// isReplaced reports whether this Locker has seen a token of a later epoch than the tokens of this
+// connection: it may lead to a former primary, where others are kept out by nobody. What is to come
+// goes to another connection then, and not only what is granted: a lock may be held there, and free
+// on the server that counts.
+func (c *conn) isReplaced() bool { return c.tokens.epoch < int64(c.d.largest.get())>>valueBits }
+
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this
 // one.
 func (c *conn) giveUp(cause error) {
+	c.resign() // first: the last lease may just be released
 	if c.leases.Load() == 0 {
 		c.End(cause)
-	} else {
-		c.resign()
 	}
 }
 

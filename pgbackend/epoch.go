@@ -17,6 +17,12 @@ type serverID struct {
 	started int64 // when the server was started, in µs
 }
 
+// hasLocksOf reports whether both are one server and database, which have one table of locks, also
+// where the sequence is another one since a restore.
+func (s serverID) hasLocksOf(other serverID) bool {
+	return s.system == other.system && s.database == other.database && s.started == other.started
+}
+
 // begin takes the presence lock, and finds out where the sequence is and which epoch it is in.
 func (t *tokenSource) begin(ctx context.Context) error {
 	for {
@@ -39,17 +45,21 @@ func (t *tokenSource) begin(ctx context.Context) error {
 }
 
 func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, present *bool) error {
-	r, err := t.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
+	r, err := t.exec(ctx, "SELECT "+systemOfServer+","+
 		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
 		fmt.Sprintf(" %s::regclass::oid,", pgsession.Literal(t.schema.sequence()))+
-		" ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8,"+
+		" "+timelineOfServer+","+
 		" "+startOfServer+","+
 		fmt.Sprintf(" pg_try_advisory_lock(%s),", t.session.Presence)+
 		" e.epoch, e.system, e.database, e.sequence, e.timeline, to_jsonb(e) ->> 'protocol' FROM "+t.schema.table()+" e")
 	if err != nil {
 		return err
 	}
-	if len(r.Rows) != 1 {
+	switch len(r.Rows) {
+	case 0:
+		return fmt.Errorf("%s has no row, and must have one: when a restore is under way, the next try works after it; otherwise pgbackend.Migration has the SQL", t.schema.table())
+	case 1:
+	default:
 		return fmt.Errorf("%s has %d rows, and must have one", t.schema.table(), len(r.Rows))
 	}
 	*now = origin{system: r.Int(0, 0), database: r.Int(0, 1), sequence: r.Int(0, 2), timeline: r.Int(0, 3)}
@@ -58,6 +68,13 @@ func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, pres
 	t.serverID = serverID{*now, r.Int(0, 4)}
 	return t.schema.checkProtocol(r.Value(0, 11))
 }
+
+// systemOfServer and timelineOfServer are SQL: the system identifier, and the timeline to which the
+// server writes. A standby has none to write to.
+const (
+	systemOfServer   = "(SELECT system_identifier FROM pg_control_system())"
+	timelineOfServer = "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8"
+)
 
 // startOfServer is SQL: when the server was started. It distinguishes a server from its copies, and
 // from earlier runs of the same server. It is a number, because the text of a time depends on

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,21 +72,25 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT o.sequence") && f.missing != nil:
 		return [][]string{{"f"}}
 	case strings.HasPrefix(sql, "SELECT (SELECT CASE WHEN has_sequence_privilege("):
-		return [][]string{f.missing}
+		return [][]string{append(slices.Clone(f.missing), "70", strconv.Itoa(1+f.promoted))}
 	case strings.HasPrefix(sql, "SELECT pg_advisory_xact_lock(") && strings.Contains(sql, "CREATE TABLE"):
-		f.missing = nil
+		f.missing, f.known, f.raised = nil, f.promoted, f.promoted
 		return [][]string{{""}}
 	case strings.HasPrefix(sql, "SELECT o.sequence"):
 		return [][]string{{"t", "t", "1", "1", "f", "p", "t", yes(f.leases != nil), yes(f.leases != nil), yes(f.leases != nil)}}
 	case strings.HasPrefix(sql, "SELECT l.classid"):
 		return f.table
+	case strings.HasPrefix(sql, "WITH locks AS "): // Break
+		return f.marked
 	case fakeBroken.MatchString(sql):
 		return f.broken(fakeBroken.FindStringSubmatch(sql)[1])
 	case strings.Contains(sql, "locker_lease"):
 		f.changeLeases(c, sql)
 		return nil
+	case strings.Contains(sql, "pg_control_system") && f.noEpoch:
+		return nil
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", "900", strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", "900", "1", f.protocol}}
+		return [][]string{{"70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known), f.protocol}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark

@@ -27,13 +27,16 @@ type fake struct {
 	locksPerTx int
 	protocol   string   // of the schema; "" where the column is missing
 	missing    []string // the answer to what is missing there; nil: nothing is
+	noEpoch    bool     // the table of the epoch has no row
 	keyPID     int      // added to the number by which a connection introduces itself
 	taken      int      // locks in the lock table, of others
 	pids       int      // that were given out
 	seq        int
 	reached    int
 	raised     int                           // by how much the epoch was raised
-	promoted   int                           // how many promotions the row of the epoch doesn't know of
+	remade     int                           // how often the sequence was made again, which the row of the epoch knows of
+	promoted   int                           // how many promotions there were
+	known      int                           // how many of them the row of the epoch knows of
 	local      bool                          // it says that clients are on its machine
 	noTCP      bool                          // it has no tcp_user_timeout
 	greeting   *pgproto3.ErrorResponse       // to each client
@@ -42,6 +45,7 @@ type fake struct {
 	gates      map[string]*fakeConn          // by the key of the lock
 	conns      map[*fakeConn]bool
 	table      [][]string              // the tables of locks and of leases, as a look at both returns them
+	marked     [][]string              // the answer to a Break
 	leases     map[string]fakeRow      // the table of leases, by key and presence; nil: there is none
 	waited     *fakeConn               // the last one that has waited for a lock
 	mute       *fakeConn               // one that is never answered

@@ -89,7 +89,11 @@ func checkRoom(ctx context.Context, s *pgsession.Session, limit int) error {
 	return nil
 }
 
-// tableIsFull says what to do about the server's error that its lock table is full.
+// tableIsFull says what to do about the server's error that its lock table is full. Other errors are
+// returned as they are.
 func tableIsFull(err error) error {
+	if !pgsession.Says(err, codeNoMemory) {
+		return err
+	}
 	return fmt.Errorf("%w: it is full; raise max_locks_per_transaction: %w", ErrLockTable, err)
 }

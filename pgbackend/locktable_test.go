@@ -1,10 +1,14 @@
 package pgbackend_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/pgbackend"
@@ -71,3 +75,55 @@ func TestFullTableOfTheServer(t *testing.T) {
 		t.Errorf("TryAcquire on a server whose table is full = %v, want ErrLockTable and the setting's name", err)
 	}
 }
+
+// So it is for a waiter, whose statement takes two locks more.
+func TestFullTableUnderAWaiter(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	f.somebodyHas("a")
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			if fakeWait.MatchString(sql) {
+				return "53200 out of shared memory"
+			}
+			return ""
+		}
+	})
+	if _, err := l.Acquire(t.Context(), "a"); !errors.Is(err, pgbackend.ErrLockTable) || errors.Is(err, locker.ErrHeld) {
+		t.Errorf("Acquire of a lock that is held, on a server whose table is full = %v, want ErrLockTable", err)
+	}
+}
+
+// And for a transaction, which takes one lock at once, and two when it waits.
+func TestFullTableUnderATransaction(t *testing.T) {
+	l := open(t, newFake(t))
+	for what, tx := range map[string]*fullTx{
+		"at once":       {},
+		"when it waits": {answeringTx: answeringTx{answers: []string{"held", "0"}}},
+	} {
+		if _, err := l.LockTx(t.Context(), tx, "a"); !errors.Is(err, pgbackend.ErrLockTable) || errors.Is(err, locker.ErrHeld) {
+			t.Errorf("LockTx on a server whose table is full, %s = %v, want ErrLockTable", what, err)
+		}
+	}
+}
+
+// fullTx is a transaction on a server that has no room for a further lock.
+type fullTx struct{ answeringTx }
+
+func (tx *fullTx) QueryRow(context.Context, string, ...any) pgx.Row { return tx }
+
+func (tx *fullTx) Scan(dest ...any) error {
+	if len(tx.answers) == 0 {
+		return errFull
+	}
+	return tx.answeringTx.Scan(dest...)
+}
+
+func (tx *fullTx) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandTag, error) {
+	if strings.Contains(sql, "pg_advisory_xact_lock(") {
+		return pgconn.CommandTag{}, errFull
+	}
+	return pgconn.CommandTag{}, nil
+}
+
+var errFull = &pgconn.PgError{Severity: "ERROR", Code: "53200", Message: "out of shared memory"}

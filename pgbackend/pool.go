@@ -110,7 +110,7 @@ func (p *pool) takeIdle() *conn {
 	for len(p.idle) > 0 {
 		c := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() {
+		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() || c.isReplaced() {
 			c.End(errNotNeeded)
 		}
 		if c.Err() == nil {

@@ -29,15 +29,15 @@ func (s schema) sequence() string { return s.quoted() + ".locker_token" }
 func (s schema) table() string    { return s.quoted() + ".locker_epoch" }
 func (s schema) leases() string   { return s.quoted() + ".locker_lease" }
 
-// make makes what is missing, unless only the table of leases is missing. It returns what this role
-// may do with that table.
-func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTable, error) {
+// make makes what is missing, unless only the table of leases is missing, or the schema was seen
+// there before. It returns what this role may do with that table.
+func (s schema) make(ctx context.Context, session *pgsession.Session, seen *places) (leaseTable, error) {
 	for try := 1; ; try++ {
 		there, leases, err := s.check(ctx, session)
 		if there || err != nil {
 			return leases, err
 		}
-		missing, err := s.missing(ctx, session)
+		missing, err := s.missing(ctx, session, seen)
 		if err != nil {
 			return leases, err
 		}
@@ -56,10 +56,12 @@ func (s schema) make(ctx context.Context, session *pgsession.Session) (leaseTabl
 
 // missing is the SQL for what is missing. CREATE SCHEMA needs the right to make any, also when it
 // makes none; and ALTER TABLE needs the table's owner, and a lock that keeps all new connections
-// waiting, also when it adds nothing.
-func (s schema) missing(ctx context.Context, session *pgsession.Session) (string, error) {
+// waiting, also when it adds nothing. A table of the epoch that is there gets no row: where it has
+// none, a restore has made it, and is about to bring its row.
+func (s schema) missing(ctx context.Context, session *pgsession.Session, seen *places) (string, error) {
 	sql := Migration(string(s))
-	r, err := session.Exec(ctx, "SELECT "+s.givenOut()+", to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL")
+	r, err := session.Exec(ctx, "SELECT "+s.givenOut()+", to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL, "+
+		systemOfServer+", "+timelineOfServer)
 	if err != nil {
 		return "", err
 	}
@@ -68,9 +70,12 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session) (string
 	}
 	if r.Bool(0, 2) {
 		sql = strings.Replace(sql, "ALTER TABLE "+s.table()+" ADD COLUMN IF NOT EXISTS protocol int NOT NULL DEFAULT 1;", "", 1)
-		sql = strings.Replace(sql, "(protocol) VALUES (2)", "DEFAULT VALUES", 1) // the table may be an old one
+		sql = strings.Replace(sql, "INSERT INTO "+s.table()+" (protocol) VALUES (2) ON CONFLICT DO NOTHING;", "", 1)
 	} else if err := s.checkGivenOut(r.Value(0, 0)); err != nil {
 		return "", err
+	}
+	if seen.has(place{r.Int(0, 4), r.Int(0, 5)}) {
+		return "", fmt.Errorf("the schema %s is missing or incomplete: %w", s.quoted(), errGone)
 	}
 	if r.Bool(0, 3) { // an index needs the table's owner as well
 		sql = strings.Replace(sql, "CREATE INDEX IF NOT EXISTS locker_lease_broken ON "+s.leases()+" (presence) WHERE breach IS NOT NULL;", "", 1)
@@ -168,10 +173,8 @@ func explain(err error, s schema) error {
 		return fmt.Errorf("the sequence or the epoch is missing in the schema %s; pgbackend.Migration has the SQL: %w", s.quoted(), err)
 	case pgsession.Says(err, codeReadOnly):
 		return fmt.Errorf("the server takes no writes: %w", err)
-	case pgsession.Says(err, codeNoMemory):
-		return tableIsFull(err)
 	case pgsession.Says(err, codeTooMany):
 		return fmt.Errorf("the server or its pooler has no connection left: %w", err)
 	}
-	return err
+	return tableIsFull(err)
 }

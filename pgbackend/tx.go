@@ -9,7 +9,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver/kit"
-	"github.com/fencedlock/locker/internal/pgsession"
 )
 
 // LockTx takes the lock on name for a transaction of the caller's, which holds it until the
@@ -123,18 +122,19 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home serverID, 
 }
 
 // tokenFor takes a token for a lock that is held on a server. After a long wait the connection of
-// before may have ended.
+// before may have ended, or a restore may have made another sequence, which only a new connection
+// finds. Its tokens are of a later epoch.
 func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)
 		if err != nil {
 			return 0, err
 		}
-		if c.tokens.serverID != home {
+		if !c.tokens.serverID.hasLocksOf(home) {
 			return 0, errElsewhere
 		}
 		token, err := c.takeToken(ctx)
-		if !pgsession.Ended(err) && !errors.Is(err, errOldEpoch) || try == maxTries {
+		if err == nil || c.Err() == nil && !c.hasResigned() || try == maxTries {
 			return token, err
 		}
 	}
@@ -142,8 +142,19 @@ func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, e
 
 // txConn returns a shared connection, if possible the one of the default TTL.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
-	c, err := d.anyConn(ctx, d.ttl)
-	return c, callerGaveUp(ctx, err)
+	for try := 1; ; try++ {
+		c, err := d.anyConn(ctx, d.ttl)
+		if err != nil {
+			return nil, callerGaveUp(ctx, err)
+		}
+		if !c.isReplaced() {
+			return c, nil
+		}
+		c.giveUp(errOldEpoch)
+		if try == maxTries {
+			return nil, errOldEpoch
+		}
+	}
 }
 
 var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")
@@ -162,7 +173,7 @@ func tryTx(ctx context.Context, tx pgx.Tx, k key, home serverID) error {
 		ELSE 'held' END`, home.system, startOfServer, home.started, home.database, k.lock()), pgx.QueryExecModeExec).Scan(&answer)
 	switch {
 	case err != nil:
-		return callerGaveUp(ctx, err)
+		return tableIsFull(callerGaveUp(ctx, err))
 	case answer == "held":
 		return locker.ErrHeld
 	case answer == "snapshot":
@@ -196,7 +207,7 @@ func waitTx(ctx context.Context, tx pgx.Tx, k key) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("%w: %w", locker.ErrHeld, callerGaveUp(ctx, err))
 	}
-	return callerGaveUp(ctx, err)
+	return tableIsFull(callerGaveUp(ctx, err))
 }
 
 // callerGaveUp is kit.GaveUp, and nil for nil.

@@ -47,13 +47,17 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
 	}
-	return none, err
+	return none, tableIsFull(err)
 }
 
 // block begins the statement that waits. While it is blocked the server ends a session whose client
 // answers no keepalives. From the grant on there may be a lease, so that must not happen any more:
 // it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
+	if c.isReplaced() {
+		c.End(errOldEpoch)
+		return nil, c.Err()
+	}
 	if err := c.reserve(l); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package pg
 
 import (
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/fencedlock/locker/conformance/step"
@@ -33,8 +34,7 @@ func TestPostgresDroppedEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.exec(t, pgbackend.Migration("locker"))
-	s.exec(t, documentedGrants(t, u.User.Username())...)
-	s.exec(t, "update locker.locker_epoch set epoch = ("+before.String()+"::bigint >> 48) + 1")
+	s.exec(t, "begin;\n"+pgbackend.Migration("locker")+"\n"+strings.Join(documentedGrants(t, u.User.Username()), ";\n")+
+		";\nupdate locker.locker_epoch set epoch = ("+before.String()+"::bigint >> 48) + 1, protocol = 1;\ncommit")
 	later(t, before, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), step.LockName(t)))
 }

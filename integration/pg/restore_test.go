@@ -83,6 +83,29 @@ func TestPostgresDumpAndRestore(t *testing.T) {
 	}
 }
 
+// A Locker that connects before a restore has brought its schema back doesn't make it again: it would
+// begin with an early epoch, and the restore would fail.
+func TestPostgresConnectDuringARestore(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	l, name := step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	spend(t, 50, l)
+	node.shell(t, pgDumped)
+	last := spend(t, 200, l)
+	node.shell(t, pgAfresh)
+	for range 3 {
+		if _, err := locker.TryAcquire(t.Context(), l, name); err == nil {
+			t.Fatal("TryAcquire in an empty database = nil: the schema was made again")
+		}
+	}
+	node.shell(t, pgRestored)
+	token := step.FreeWithin(t, itest.ShortWait, l, name)
+	later(t, last, token)
+	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), name))
+}
+
 // A lease outlives the sequence that its token is of: a restore that drops all objects first
 // doesn't end sessions. Its Locker takes other locks all the same.
 func TestPostgresRestoreUnderALease(t *testing.T) {

@@ -1,0 +1,186 @@
+package pgbackend_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// seesNextEpoch has a Locker take a token of the next epoch.
+func seesNextEpoch(t *testing.T, l locker.Locker) locker.Token {
+	t.Helper()
+	lease, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second)) // on a connection of its own
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lease.Token()
+}
+
+// A Locker that has seen a token of the next epoch asks for no lock on a connection from before, also
+// where the lock is held there: it may be free on the server that counts.
+func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
+	for how, ask := range map[string]func(ctx context.Context, l *pgbackend.Locker) error{
+		"TryAcquire": func(ctx context.Context, l *pgbackend.Locker) error {
+			_, err := locker.TryAcquire(ctx, l, "c")
+			return err
+		},
+		"TryLockTx": func(ctx context.Context, l *pgbackend.Locker) error {
+			_, err := l.TryLockTx(ctx, &answeringTx{answers: []string{"held"}}, "c")
+			return err
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, config := piped(t)
+				l, err := pgbackend.New(t.Context(), config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				old := acquireAs(t, l, "a")
+				f.change(func(f *fake) { f.raised++ })
+				seesNextEpoch(t, l)
+				f.somebodyHas("c")
+				before := len(f.connections())
+				if err := ask(t.Context(), l); !errors.Is(err, locker.ErrHeld) {
+					t.Errorf("%s = %v, want ErrHeld", how, err)
+				}
+				if n := len(f.connections()); n != before+1 {
+					t.Errorf("%d connections, and there were %d, want one more", n, before)
+				}
+				if err := old.Renew(t.Context()); err != nil {
+					t.Errorf("the lease from before: %v, want nil", err)
+				}
+				closeLocker(t, l)
+			})
+		})
+	}
+}
+
+// The connection from before ends with its last lease, and not only when the server ends it.
+func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := f.connections()
+		first, last := acquireAs(t, l, "a"), acquireAs(t, l, "d")
+		f.change(func(f *fake) { f.raised++ })
+		seesNextEpoch(t, l)
+		next := acquireAs(t, l, "c")
+		stand := func() (n int) {
+			for c := range f.connections() {
+				if before[c] {
+					n++
+				}
+			}
+			return n
+		}
+		releaseNow(t, first)
+		synctest.Wait()
+		if stand() != 1 || last.Err() != nil {
+			t.Errorf("the connection from before has ended under a lease, whose Err is %v", last.Err())
+		}
+		releaseNow(t, last)
+		synctest.Wait()
+		if stand() != 0 {
+			t.Error("the connection from before stands, and has no lease any more")
+		}
+		if err := next.Renew(t.Context()); err != nil {
+			t.Errorf("the lease on the next connection: %v, want nil", err)
+		}
+		closeLocker(t, l)
+	})
+}
+
+// Nor does a waiter use a connection that was kept from before, though the next epoch was seen only
+// while it asked for the lock.
+func TestWaitWhereTheEpochIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := acquireAs(t, l, "a")
+		f.somebodyHas("d")
+		waited := acquireAs(t, l, "d")
+		releaseNow(t, waited) // its connection is kept
+		f.somebodyHas("c")
+		before := f.connections()
+		isAsked := fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", "c")))
+		f.change(func(f *fake) {
+			f.raised++
+			f.late = time.Second
+			f.before = func(sql string) string {
+				if sql == isAsked {
+					return "late"
+				}
+				return ""
+			}
+		})
+		var lease locker.Lease
+		done := make(chan error)
+		go func() {
+			var err error
+			lease, err = l.Acquire(t.Context(), "c")
+			done <- err
+		}()
+		synctest.Wait() // for the server's answer
+		seen := seesNextEpoch(t, l)
+		if err := <-done; err != nil || lease.Token() <= seen {
+			t.Fatalf("Acquire = %v, %v, want a token above %v", lease, err, seen)
+		}
+		f.change(func(f *fake) {
+			if before[f.waited] {
+				t.Error("it has waited on a connection from before")
+			}
+		})
+		releaseNow(t, lease, old)
+		closeLocker(t, l)
+	})
+}
+
+// A waiter's new connection may lead to a former primary that still answers. Then the waiter polls,
+// where the shared connection leads, and doesn't connect again at each try.
+func TestConnectionForAWaiterThatLeadsToAFormerPrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.change(func(f *fake) { f.raised++ })
+		seen := seesNextEpoch(t, l)
+		releaseNow(t, acquireAs(t, l, "a")) // on a new shared connection
+		f.somebodyHas("c")
+		f.change(func(f *fake) { f.raised-- })
+		made := f.statements("pg_control_system")
+		var lease locker.Lease
+		done := make(chan error)
+		go func() {
+			var err error
+			lease, err = l.Acquire(t.Context(), "c")
+			done <- err
+		}()
+		time.Sleep(4 * time.Second) // less than the pause after a connection that couldn't be made
+		if n := f.statements("pg_control_system") - made; n != 1 {
+			t.Errorf("%d connections were made, want 1", n)
+		}
+		if n := f.matching(fakeWait); n != 0 {
+			t.Errorf("%d waits, want none", n)
+		}
+		f.change(func(f *fake) { clear(f.locks) })
+		if err := <-done; err != nil || lease.Token() <= seen {
+			t.Errorf("Acquire = %v, %v, want a token above %v", lease, err, seen)
+		}
+		closeLocker(t, l)
+	})
+}

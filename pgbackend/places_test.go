@@ -1,0 +1,74 @@
+package pgbackend_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/pgbackend"
+)
+
+// What a restore has dropped, and is about to bring back, isn't made again by a Locker that connects
+// in between. It isn't needed there either: the next try finds what was restored.
+func TestSchemaThatIsGone(t *testing.T) {
+	for name, missing := range map[string][]string{
+		"all":                         {"", "f", "f", "f"},
+		"all but the schema":          {"", "t", "f", "f"},
+		"the sequence":                {"", "t", "t", "t"},
+		"the table, before any token": {"0", "t", "f", "t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake(t)
+			l := open(t, f)
+			lease, err := locker.TryAcquire(t.Context(), l, "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.change(func(f *fake) { f.missing = missing })
+			f.endAll("57P01")
+			lost(t, lease, "57P01")
+			if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || !strings.Contains(err.Error(), "isn't made again") {
+				t.Errorf("TryAcquire = %v, want an error that says that the schema isn't made again", err)
+			}
+			if n := f.statements("CREATE "); n != 0 {
+				t.Errorf("%d statements have made something", n)
+			}
+			f.change(func(f *fake) { f.missing = nil })
+			if _, err := locker.TryAcquire(t.Context(), l, "a"); err != nil {
+				t.Errorf("TryAcquire after the restore = %v, want a lease", err)
+			}
+		})
+	}
+}
+
+// A replica that has taken over, and lagged behind all that there is of locks, gets the schema.
+func TestSchemaThatAReplicaHasMissed(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
+	f.endAll("57P01")
+	lost(t, lease, "57P01")
+	next, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil || next.Token() <= lease.Token() {
+		t.Errorf("TryAcquire = %v, %v, want a token above %v", next, err, lease.Token())
+	}
+	if n := f.statements("CREATE TABLE"); n != 1 {
+		t.Errorf("tables were made %d times, want once", n)
+	}
+}
+
+// A table of the epoch that is there gets no row from a Locker: a restore would add a second one.
+func TestEpochWithoutARow(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.missing = []string{"", "t", "t", "t"} })
+	open(t, f)
+	if n := f.statements("INSERT INTO " + pgbackend.Quoted("locker") + ".locker_epoch"); n != 0 {
+		t.Errorf("%d statements have added a row", n)
+	}
+	f.change(func(f *fake) { f.noEpoch = true })
+	refused(t, f, nil, "has no row")
+}
