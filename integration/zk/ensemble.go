@@ -121,13 +121,13 @@ func (s *Service) found(ctx context.Context) (err error) {
 	if s.admin, err = connectZk(s.Addrs(), net.DialTimeout); err != nil {
 		return err
 	}
+	if err := s.ask(ctx, func() error { return s.admin.AddAuth("digest", []byte(zkUser+":"+zkPassword)) }); err != nil {
+		return err
+	}
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
 	return s.ask(ctx, func() error {
-		if err := s.admin.AddAuth("digest", []byte(zkUser+":"+zkPassword)); err != nil {
-			return err
-		}
 		_, err := s.admin.Create(zkRoot, nil, zk.FlagPersistent, zk.DigestACL(zk.PermAll, zkUser, zkPassword))
 		if errors.Is(err, zk.ErrNodeExists) {
 			err = nil

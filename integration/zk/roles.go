@@ -39,6 +39,12 @@ func (s *Service) ready(ctx context.Context) error {
 
 // mode returns the server's own role, leader or follower. Without a quorum it is neither.
 func (server *zkServer) mode(ctx context.Context) (string, error) {
+	text, err := server.answer(ctx, "srvr")
+	return infoFieldsOf(text)["Mode"], err
+}
+
+// answer returns the answer to one of ZooKeeper's commands of four letters.
+func (server *zkServer) answer(ctx context.Context, command string) (string, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", itest.LocalAddr(server.Port))
 	if err != nil {
@@ -48,11 +54,11 @@ func (server *zkServer) mode(ctx context.Context) (string, error) {
 	if limit, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(limit)
 	}
-	if _, err := io.WriteString(conn, "srvr"); err != nil {
+	if _, err := io.WriteString(conn, command); err != nil {
 		return "", err
 	}
 	text, err := io.ReadAll(conn)
-	return infoFieldsOf(string(text))["Mode"], err
+	return string(text), err
 }
 
 func infoFieldsOf(text string) map[string]string {
