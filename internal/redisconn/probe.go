@@ -19,7 +19,7 @@ func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) 
 	if !errors.As(err, new(otherDatabase)) {
 		return err
 	}
-	fresh := c.anew()
+	fresh := c.fresh()
 	if fresh == nil {
 		return err
 	}
@@ -52,9 +52,9 @@ func (c *Conn) probe(ctx context.Context, p Permissions, words func(whole bool) 
 // otherDatabase is the error of a connection that uses another database than the client's options say.
 type otherDatabase struct{ replyError }
 
-// anew returns a Conn whose connections are new, with the settings of the client; nil: the client is none
+// fresh returns a Conn whose connections are new, with the settings of the client; nil: the client is none
 // of one server. Hooks of the client aren't among the settings. The caller closes the new client.
-func (c *Conn) anew() *Conn {
+func (c *Conn) fresh() *Conn {
 	client, ok := c.Client.(*redis.Client)
 	if !ok {
 		return nil
