@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
 	"github.com/fencedlock/locker/redlockbackend"
@@ -180,5 +181,33 @@ func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	}
 	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 1}) {
 		t.Errorf("release was sent %v times, want once to the server that has granted", got)
+	}
+}
+
+// unclosed is a driver that the test closes, and not the engine.
+type unclosed struct{ driver.Driver }
+
+func (unclosed) Close(context.Context) error { return nil }
+
+// The holder's Release says that the lock isn't free, and the removal goes on until it is.
+func TestHolderLearnsThatOthersAreKeptOut(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, waits)
+	c.answer("release", text("released"), hangUp)
+	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "the removal goes on") {
+		t.Errorf("Release = %v, want an error: one server has it, and one lets nobody in", err)
+	}
+	c.servers[1].answers("release", text("released"))
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil: all have answered", err)
+	}
+	if n := c.servers[1].called("release"); n <= redlockbackend.MaxReleaseTries {
+		t.Errorf("release was sent %d times, want that the next call has asked again", n)
 	}
 }
