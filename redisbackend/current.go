@@ -28,7 +28,7 @@ func (d *redisDriver) CurrentToken(ctx context.Context, name string) (locker.Tok
 	key, conn := lockKey(d.prefix, name, 0), d.router.conn
 	var value string
 	var err error
-	if left := conn.Call(ctx, func() {
+	if left := conn.CallAside(ctx, func() {
 		if db := d.router.db; db != nil {
 			value, err = readSelected.Run(ctx, conn.Client, []string{key}, db).Text()
 			return

@@ -1,13 +1,15 @@
 package redisbackend
 
 import (
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker/driver"
 )
 
 const (
-	mostFormer = 4096 // owners; about half a megabyte
+	mostFormer = 1 << 15 // owners; about 4 megabytes
+	sweepEvery = 1 << 12 // additions at least, because to look at all takes a millisecond
 
 	// ghostDelay is for how long a request may be on its way when it has left this process: Linux
 	// sends what is in a send buffer for up to 100 s.
@@ -23,11 +25,13 @@ const (
 // is cloned, and its copy listens on the same channel. What is granted to the copy is not ours to
 // release.
 //
-// An owner is kept for a limited time, and the number of owners is limited. If one is dropped too
-// early, its ghost has the lock for one TTL.
+// An owner is kept for a limited time, and the number of owners is limited. Those whose time is over
+// go first, and then those that came first. If one is dropped too early, its ghost has the lock for
+// one TTL.
 type formerOwners struct {
 	until map[string]driver.Instant
 	order []string // the one that came first is the first
+	added int      // since sweep has looked at all
 }
 
 // add notes an owner. lingers is for how long its requests may still be under way, or what they have
@@ -38,13 +42,40 @@ func (f *formerOwners) add(owner string, lingers time.Duration) {
 		f.until = make(map[string]driver.Instant)
 	}
 	if _, again := f.until[owner]; !again {
-		for len(f.order) > 0 && (len(f.order) >= mostFormer || f.until[f.order[0]] < now) {
-			delete(f.until, f.order[0])
-			f.order = f.order[1:]
-		}
+		f.makeRoom(now)
 		f.order = append(f.order, owner)
 	}
 	f.until[owner] = now.Add(lingers + ghostDelay)
+}
+
+// makeRoom makes room for one more.
+func (f *formerOwners) makeRoom(now driver.Instant) {
+	for len(f.order) > 0 && f.until[f.order[0]] < now {
+		f.dropFirst()
+	}
+	if f.added++; len(f.order) >= mostFormer && f.added >= sweepEvery {
+		f.sweep(now)
+	}
+	if len(f.order) >= mostFormer {
+		f.dropFirst()
+	}
+}
+
+// sweep drops all whose time is over. They aren't in the order of their ends, because TTLs differ.
+func (f *formerOwners) sweep(now driver.Instant) {
+	f.added = 0
+	f.order = slices.DeleteFunc(f.order, func(owner string) bool {
+		over := f.until[owner] < now
+		if over {
+			delete(f.until, owner)
+		}
+		return over
+	})
+}
+
+func (f *formerOwners) dropFirst() {
+	delete(f.until, f.order[0])
+	f.order = f.order[1:]
 }
 
 func (f *formerOwners) has(owner string) bool {

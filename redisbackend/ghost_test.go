@@ -99,3 +99,15 @@ func TestFormerOwnersAreLimited(t *testing.T) {
 		t.Error("an owner is known whose time is over")
 	}
 }
+
+// An acquisition with a long TTL is known until its time is over, however many others have come and gone.
+func TestLongFormerOwnerOutlastsOthers(t *testing.T) {
+	var f redisbackend.FormerOwners
+	f.Add("long", time.Hour)
+	for i := range 2 * redisbackend.MostFormer {
+		f.Add(fmt.Sprint(i), -time.Hour)
+	}
+	if !f.Has("long") || f.Len() > redisbackend.MostFormer {
+		t.Errorf("the long one is known: %v, and so are %d in all, want it, and at most %d", f.Has("long"), f.Len(), redisbackend.MostFormer)
+	}
+}

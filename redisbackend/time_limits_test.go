@@ -3,6 +3,7 @@ package redisbackend_test
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -10,6 +11,9 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 // The caller's context bounds nothing in go-redis unless ContextTimeoutEnabled is set. The driver's
@@ -79,5 +83,32 @@ func TestCancelledCallerCostsNoOther(t *testing.T) {
 	}
 	if got := f.called(); len(got) != 0 {
 		t.Errorf("nothing was asked, and sent was %q", got)
+	}
+}
+
+// CurrentToken returns when its context ends, also if the client is greeting a server that doesn't answer,
+// which contexts don't bound.
+func TestCurrentTokenReturnsWhileClientGreets(t *testing.T) {
+	greeted := make(chan struct{}, 10)
+	addr := redistest.Listen(t, func(conn net.Conn) {
+		redistest.Serve(conn, func([]string) string {
+			greeted <- struct{}{}
+			return redistest.Silence
+		})
+	})
+	client := redis.NewClient(&redis.Options{Addr: addr})
+	d := closedAtEnd(t, redisbackend.NewDriver(client, false), client)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		_, err := d.(driver.TokenReader).CurrentToken(ctx, "a")
+		done <- err
+	}()
+	<-greeted
+	cancel()
+	cancelled := time.Now()
+	err := <-done
+	if took := time.Since(cancelled); !errors.Is(err, kit.ErrNoAnswer) || took > redisbackend.MessageTimeout/2 {
+		t.Errorf("CurrentToken = %v after %v, want that no answer has come, at once", err, took)
 	}
 }

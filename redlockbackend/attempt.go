@@ -29,6 +29,8 @@ type attempt struct {
 	reported driver.Instant // the base that the engine knows
 	backers  servers        // what the lease is attached to
 	abstain  servers        // have forgotten it, and let nobody in for a while: see base
+	shut     servers        // let nobody in, when they answered last: see remains
+	rivals   servers        // had another holder, when they answered
 	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
 	release  *item          // made for the first release that notifies waiters
 	errs     []error        // by server: why it could not be removed; nil: no removal has failed
@@ -136,9 +138,10 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asked, a.on[i].last = a.asked.minus(i), driver.Now()
+	a.noteShut(i, r)
 	switch {
 	case r.err != nil && s == acquireScript && redisconn.NotExecuted(r.err):
-		a.remains = a.remains.minus(i)
+		a.remains, a.shut = a.remains.minus(i), a.shut.with(i)
 	case r.err != nil:
 		if s == acquireScript && a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
@@ -152,7 +155,11 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 		}
 	case r.verdict != granted && s == acquireScript:
 		a.remains = a.remains.minus(i)
-		if r.verdict == held && a.l.ticket != 0 {
+		if r.verdict != held {
+			break
+		}
+		a.rivals = a.rivals.with(i)
+		if a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
 		}
 	}

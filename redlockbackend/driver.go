@@ -127,23 +127,6 @@ func (d *redlock) explain(all answers) error {
 	return d.failure(fmt.Sprintf("no majority takes part: %d of %d servers don't%s", len(why), len(d.nodes), wait), why)
 }
 
-// removalError is the error of a Release after which something may exist on some servers.
-func (d *redlock) removalError(left servers, errs *[mostServers]error) error {
-	if left == 0 {
-		return nil
-	}
-	free, why := len(d.nodes)-left.size(), make(map[int]error)
-	for which := left; which != 0; {
-		i := which.next()
-		why[i] = errs[i]
-	}
-	err := d.failure(fmt.Sprintf("nothing of it is left on %d of %d servers", free, len(d.nodes)), why)
-	if free >= majority(len(d.nodes)) {
-		return &driver.PartialReleaseError{Err: err}
-	}
-	return err
-}
-
 // failure is an error with the errors of some servers, in one line. errors.Is holds for each of
 // them.
 func (d *redlock) failure(what string, why map[int]error) error {

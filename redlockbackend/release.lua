@@ -37,7 +37,9 @@ return each(function(lock, owner, notify, ttl, ticket, said)
     local done = redis.pcall('SET', lock .. ':tomb:' .. owner, '', 'PX', ttl)
     if done.err then return 'refused ' .. done.err end
     if current and current == me and ticket ~= '' then
-      redis.call('DEL', lock) -- it is kept for us, and we don't want it any more
+      -- It is kept for us, and we don't want it any more. A release that is repeated may take back the turn
+      -- of another acquisition of this Locker, which then asks again when the next turn is over.
+      redis.call('DEL', lock)
       current = nil
     end
   end

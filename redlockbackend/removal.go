@@ -14,9 +14,8 @@ var errTrailing = &driver.PartialReleaseError{
 	Err: errors.New("nothing of it is left on a majority of the servers, the others are still to answer"),
 }
 
-// Release removes what all attempts have left, from all servers. When nothing is left on a majority,
-// because servers have confirmed that or have never had anything, the lock is free, and Release
-// doesn't wait for the rest.
+// Release removes what all attempts have left, from all servers. When the lock is free for others on a
+// majority, Release doesn't wait for the rest: see remains.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.released
@@ -33,13 +32,13 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.trail()
 	for {
-		left, pending := l.remains(nil)
+		r := l.remains(nil)
 		switch {
-		case left == 0:
+		case r.left == 0:
 			return nil
-		case pending == 0:
+		case r.pending == 0:
 			return l.removalError()
-		case len(l.d.nodes)-left.size() >= majority(len(l.d.nodes)):
+		case r.isFree(len(l.d.nodes)):
 			return errTrailing
 		}
 		select {
@@ -48,24 +47,6 @@ func (l *lock) Release(ctx context.Context) error {
 			return l.removalError()
 		}
 	}
-}
-
-// removalError is the error of a Release after which something may exist on some servers.
-func (l *lock) removalError() error {
-	var errs [mostServers]error
-	left, _ := l.remains(&errs)
-	return l.d.removalError(left, &errs)
-}
-
-// remains returns the servers on which something may exist, and those to which a request is still
-// under way. If errs is given, it gets the reasons.
-func (l *lock) remains(errs *[mostServers]error) (left, pending servers) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, a := range l.attempts {
-		left |= a.mayRemainOn(errs)
-	}
-	return left, l.pending()
 }
 
 // pending returns the servers to which a request is still under way.

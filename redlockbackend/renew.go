@@ -169,6 +169,7 @@ func (a *attempt) renewed(server int, sent driver.Instant, r reply) (base driver
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.on[server].last = driver.Now()
+	a.noteShut(server, r)
 	switch {
 	case r.err != nil:
 	case r.verdict == renewed:

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Release returns when nothing is left on a majority, and Acquire when a majority has granted it.
+// Release returns when a majority is free for others, and Acquire when a majority has granted it.
 // Requests to the other servers are still under way then: they trail behind. The next acquisition
 // of this Locker asks each of those servers when the earlier requests have ended there. Without
 // that, a server would often say that the lock is still held, and the next lease would be attached

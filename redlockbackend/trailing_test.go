@@ -37,7 +37,7 @@ func (c *cluster) asked(t *testing.T, server int, script string, n int) {
 	})
 }
 
-// Release returns when nothing is left on a majority. The next acquisition of the Locker asks the
+// Release returns when a majority is free for others. The next acquisition of the Locker asks the
 // others in order, so that its lease is attached to all servers.
 func TestReleaseDoesNotWaitForSlowServer(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)

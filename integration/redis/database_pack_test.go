@@ -19,21 +19,23 @@ func (s *Service) databasePack() []conformance.Case {
 	return []conformance.Case{
 		{ID: "I32", Name: "connection-that-selects-another-database", Run: s.selected,
 			Why: "a program that shares the client may select another database, in which every " +
-				"lock looks free; a second holder would get in, and a release would find nothing"},
+				"lock looks free; a second holder would get in, a release would find nothing, and " +
+				"a Locker couldn't be opened while such a connection exists"},
 	}
 }
 
 func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 	client := redis.NewClient(&redis.Options{Addr: s.Nodes[0].Addr, Password: Password, PoolSize: 1, ContextTimeoutEnabled: true})
+	elsewhere := func() { // on its only connection
+		itest.Must(t, func(ctx context.Context) error { return client.Do(ctx, "select", 6).Err() })
+	}
+	elsewhere()
 	made, err := redisbackend.New(t.Context(), client)
 	if err != nil {
 		_ = client.Close()
 		t.Fatalf("New = %v", err)
 	}
 	shared, own, name := step.CloseAtEnd(t, locker.Locker(itest.WithClient{Locker: made, Client: client})), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
-	elsewhere := func() { // on its only connection
-		itest.Must(t, func(ctx context.Context) error { return client.Do(ctx, "select", 6).Err() })
-	}
 	elsewhere()
 	lease := step.Acquire(t, shared, name, locker.WithoutRenewal())
 	elsewhere()

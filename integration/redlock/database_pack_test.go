@@ -60,6 +60,17 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 		client := redis.NewClient(&redis.Options{Addr: n.Addr, Password: redistest.Password, PoolSize: 1, ContextTimeoutEnabled: true})
 		clients, servers = append(clients, client), append(servers, client)
 	}
+	elsewhere := func() {
+		itest.Must(t, func(ctx context.Context) error {
+			for _, c := range servers {
+				if err := c.Do(ctx, "select", 6).Err(); err != nil { // its only connection
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	elsewhere()
 	made, err := redlockbackend.New(t.Context(), servers, redlockbackend.WithDefaultTTL(LongestTTL), redlockbackend.WithMaxTTL(LongestTTL))
 	if err != nil {
 		_ = clients.Close()
@@ -68,14 +79,7 @@ func (s *Service) selected(t conformance.T, _ *conformance.Harness) {
 	shared, own, name := step.CloseAtEnd(t, locker.Locker(itest.WithClient{Locker: made, Client: clients})), step.CloseAtEnd(t, s.Open(t)), step.LockName(t)
 	held := step.Acquire(t, own, name+"-held")
 	lease := step.Acquire(t, shared, name, locker.WithoutRenewal())
-	itest.Must(t, func(ctx context.Context) error {
-		for _, c := range servers {
-			if err := c.Do(ctx, "select", 6).Err(); err != nil { // its only connection
-				return err
-			}
-		}
-		return nil
-	})
+	elsewhere()
 	step.Release(t, lease)
 	step.FreeWithin(t, 0, own, name)
 	step.FreeWithin(t, 0, shared, name)

@@ -13,7 +13,7 @@ const (
 
 // greetings is how many requests go-redis v9.22 makes at most on a new connection, one after the
 // other: HELLO, AUTH if that is refused, the database with others, and two about the client. OnConnect
-// of the client's options may make more.
+// of the client's options may make more, and a provider of credentials may take longer.
 const greetings = 5
 
 // Overrun is for how long after the end of its context a call may still write its commands. A call

@@ -18,26 +18,6 @@ type Permissions struct {
 	Doc            string // the page that lists the commands
 }
 
-// Probe sends a script that returns the commands which failed, each followed by its error. words
-// makes the words of the call, by digest or with the whole text: both must be permitted.
-func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) []any) error {
-	for _, whole := range []bool{false, true} {
-		cmd := c.NewCommand(ctx, words(whole))
-		if err := c.Send(ctx, cmd); err != nil {
-			return err
-		}
-		val, err := cmd.Result()
-		if err != nil && (whole || !Says(err, "NOSCRIPT")) {
-			return p.Explain(err)
-		}
-		failed, _ := val.([]any)
-		if err := p.ErrorOf(failed); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // TrySubscribe subscribes to a channel, calls confirmed if the server has confirmed that, and ends
 // the subscription. It waits for limit at most. confirmed may be nil.
 func (c *Conn) TrySubscribe(
@@ -68,6 +48,9 @@ func (p Permissions) ErrorOf(failed []any) error {
 		commands = append(commands, "+"+strings.ToLower(fmt.Sprint(pair[0])))
 		if first == nil && len(pair) == 2 {
 			first = replyError(fmt.Sprint(pair[1]))
+			if pair[0] == "" {
+				first = otherDatabase{replyError(fmt.Sprint(pair[1]))}
+			}
 		}
 	}
 	if first == nil {

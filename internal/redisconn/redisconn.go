@@ -112,6 +112,15 @@ func (c *Conn) Call(ctx context.Context, call func()) error {
 		call()
 		return nil
 	}
+	return c.CallAside(ctx, call)
+}
+
+// CallAside is Call, always in a goroutine, for callers that must not wait longer than ctx. A call may
+// have to connect and to greet the server first, and takes the client's timeouts once more for each step.
+func (c *Conn) CallAside(ctx context.Context, call func()) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

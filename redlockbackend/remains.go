@@ -1,0 +1,82 @@
+package redlockbackend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/fencedlock/locker/driver"
+)
+
+// remains is what a Release knows of the servers.
+//
+// The lock is free for others when they can get it on a majority. So a server counts only if nothing of
+// the acquisition is left there and it let somebody in when it answered last. A server that has never had
+// anything of the lease doesn't count, because it refused the request, or takes no part, or somebody else
+// had the lock there: together with a server on which the lease is left, it keeps others out.
+type remains struct {
+	left    servers // something may exist there
+	shut    servers // they may let nobody in, whatever is left there
+	pending servers // a request is still under way
+}
+
+// isFree reports whether the lock is free for others, on n servers.
+func (r *remains) isFree(n int) bool { return n-(r.left|r.shut).size() >= majority(n) }
+
+// errShut is why a server on which nothing is left doesn't count.
+var errShut = errors.New("nothing is left there, but it took no part, or somebody else had the lock")
+
+// remains returns what is known now. If errs is given, it gets the reasons.
+func (l *lock) remains(errs *[mostServers]error) remains {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := remains{pending: l.pending()}
+	for _, a := range l.attempts {
+		r.left |= a.mayRemainOn(errs)
+	}
+	if n := len(l.attempts); n > 0 { // what the last attempt was told is the latest that is known
+		last := l.attempts[n-1]
+		r.shut = last.shutTo(last == l.winner)
+	}
+	return r
+}
+
+// shutTo returns the servers that may let nobody in. An attempt that has won was told by a server with
+// another holder that somebody has a remainder there. One that has failed was told who has the lock, and
+// that is free for others when its holder releases it.
+func (a *attempt) shutTo(winner bool) servers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if winner {
+		return a.shut | a.rivals
+	}
+	return a.shut
+}
+
+// noteShut notes that server i takes no part. a.mu is held.
+func (a *attempt) noteShut(i int, r reply) {
+	if r.err == nil && (r.verdict == waits || r.verdict == differs) {
+		a.shut = a.shut.with(i)
+	}
+}
+
+// removalError is the error of a Release after which something may exist on some servers.
+func (l *lock) removalError() error {
+	var errs [mostServers]error
+	r := l.remains(&errs)
+	if r.left == 0 {
+		return nil
+	}
+	n, why := len(l.d.nodes), make(map[int]error)
+	what := fmt.Sprintf("nothing of it is left on %d of %d servers", n-r.left.size(), n)
+	for which := r.left; which != 0; {
+		i := which.next()
+		why[i] = errs[i]
+	}
+	if r.isFree(n) {
+		return &driver.PartialReleaseError{Err: l.d.failure(what, why)}
+	}
+	for which := r.shut &^ r.left; which != 0; {
+		why[which.next()] = errShut
+	}
+	return l.d.failure(what, why)
+}

@@ -1,0 +1,213 @@
+package redlockbackend_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/internal/redisconn/redistest"
+	"github.com/fencedlock/locker/redlockbackend"
+)
+
+var (
+	heldByOther = text("held 5000 0 other")
+	differs     = redistest.Bulk("differs 5000")
+)
+
+const (
+	noPermission = "-NOPERM you may not\r\n"
+	loading      = "-LOADING Redis is loading the dataset in memory\r\n"
+)
+
+func isPartial(err error) bool { return errors.As(err, new(*driver.PartialReleaseError)) }
+
+// releasedSoFar calls Release when all servers have answered but the silent ones, and returns whether that
+// says that the lock is free.
+func (c *cluster) releasedSoFar(t *testing.T, l driver.Lock, answering, silent int) bool {
+	t.Helper()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Release(ended); err == nil {
+		t.Fatal("Release = nil, and servers are still to answer")
+	}
+	eventually(t, func() error {
+		if c.sentReleases() < answering+silent || redlockbackend.Busy(c.Driver) != silent {
+			return errors.New("servers that answer are still to answer")
+		}
+		return nil
+	})
+	err := l.Release(ended)
+	if err == nil {
+		t.Fatal("Release = nil, and servers are still to answer")
+	}
+	return isPartial(err)
+}
+
+func (c *cluster) sentReleases() (n int) {
+	for _, called := range c.called("release") {
+		n += called
+	}
+	return n
+}
+
+// A lock is free for others when they can get it on a majority: where nothing of the lease is left, and
+// the server lets somebody in.
+func TestReleasedWhenOthersCanGetIt(t *testing.T) {
+	for _, c := range []struct {
+		what    string
+		acquire []string
+		confirm int // the first servers confirm the release, and the others that have the lease don't answer
+		free    bool
+	}{
+		{"all have it", []string{raised, raised, raised}, 1, false},
+		{"all have it, and a majority confirms", []string{raised, raised, raised}, 2, true},
+		{"one waits", []string{raised, raised, waits}, 1, false},
+		{"one refuses", []string{raised, raised, noPermission}, 1, false},
+		{"one is loading", []string{raised, raised, loading}, 1, false},
+		{"one knows another longest TTL", []string{raised, raised, differs}, 1, false},
+		{"one has another holder", []string{raised, raised, heldByOther}, 1, false},
+		{"a minority is out, one confirms", []string{raised, raised, raised, waits, noPermission}, 1, false},
+		{"a minority is out, two confirm", []string{raised, raised, raised, waits, noPermission}, 2, false},
+		{"one is out, two confirm", []string{raised, raised, raised, raised, waits}, 2, false},
+		{"one is out, a majority confirms", []string{raised, raised, raised, raised, waits}, 3, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			cl := newCluster(t, len(c.acquire), 10*time.Second)
+			cl.answer("acquire", c.acquire...)
+			l := cl.lock(t, true)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+			var open []func()
+			for i := c.confirm; i < len(c.acquire) && c.acquire[i] == raised; i++ {
+				open = append(open, cl.servers[i].gated(t, "release", text("released")))
+			}
+			if free := cl.releasedSoFar(t, l, c.confirm, len(open)); free != c.free {
+				t.Errorf("Release when %d servers have confirmed says that the lock is free: %v, want %v", c.confirm, free, c.free)
+			}
+			for _, answer := range open {
+				answer()
+			}
+			if err := l.Release(t.Context()); err != nil && !isPartial(err) {
+				t.Errorf("Release while the others answer = %v, want that the lock is free", err)
+			}
+			redlockbackend.AwaitIdle(t.Context(), cl.Driver)
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("Release when all have answered = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// When nobody is left to answer, the error of a lock that isn't free names the server that has it, and the
+// one that lets nobody in. The next call asks again.
+func TestReleaseFailsWhileOthersAreKeptOut(t *testing.T) {
+	for what, out := range map[string]string{"waits": waits, "refuses": noPermission, "held": heldByOther} {
+		t.Run(what, func(t *testing.T) {
+			c := newCluster(t, 3, 10*time.Second)
+			c.answer("acquire", raised, raised, out)
+			l := c.lock(t, true)
+			if _, err := l.Acquire(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			redlockbackend.AwaitIdle(t.Context(), c.Driver)
+			c.answer("release", text("released"), hangUp)
+			err := l.Release(t.Context())
+			if err == nil || isPartial(err) {
+				t.Fatalf("Release while one server has it and one lets nobody in = %v, want an error", err)
+			}
+			for _, s := range c.servers[1:] {
+				if !strings.Contains(err.Error(), s.addr) {
+					t.Errorf("Release = %v, want that it names %s", err, s.addr)
+				}
+			}
+			c.servers[1].answers("release", text("released"))
+			if err := l.Release(t.Context()); err != nil {
+				t.Errorf("Release when the server is back = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// A server that has forgotten a lease lets nobody in for a while, though it confirms the release.
+func TestReleaseDoesNotCountServerThatHasForgotten(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("renew", renewed, renewed, waits)
+	if _, err := c.renew(t, l); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	answer := c.servers[1].gated(t, "release", text("released"))
+	if c.releasedSoFar(t, l, 2, 1) {
+		t.Error("Release says that the lock is free, and the server that has forgotten it lets nobody in")
+	}
+	answer()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
+	}
+}
+
+// What an acquisition has left that found the lock held keeps nobody out when the holder releases it.
+func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", heldByOther, heldByOther)
+	answer := c.servers[2].gated(t, "acquire", raised)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); err == nil {
+		t.Fatal("Acquire = nil, want that the lock is held")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := l.Release(ended); !isPartial(err) {
+		t.Errorf("Release = %v, want that nobody is kept out", err)
+	}
+	answer()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
+	}
+	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 1}) {
+		t.Errorf("release was sent %v times, want once to the server that has granted", got)
+	}
+}
+
+// unclosed is a driver that the test closes, and not the engine.
+type unclosed struct{ driver.Driver }
+
+func (unclosed) Close(context.Context) error { return nil }
+
+// The holder's Release says that the lock isn't free, and the removal goes on until it is.
+func TestHolderLearnsThatOthersAreKeptOut(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, waits)
+	c.answer("release", text("released"), hangUp)
+	l := driver.New(unclosed{c.Driver}, driver.Config{TTL: ttl})
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := lease.Release(t.Context()); err == nil || !strings.Contains(err.Error(), "the removal goes on") {
+		t.Errorf("Release = %v, want an error: one server has it, and one lets nobody in", err)
+	}
+	c.servers[1].answers("release", text("released"))
+	if err := l.Close(); err != nil {
+		t.Errorf("Close = %v, want nil: all have answered", err)
+	}
+	if n := c.servers[1].called("release"); n <= redlockbackend.MaxReleaseTries {
+		t.Errorf("release was sent %d times, want that the next call has asked again", n)
+	}
+}
