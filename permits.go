@@ -141,7 +141,7 @@ func onSlot(slot int) Option { return func(r *Request) { r.Slot = slot } }
 // of this name, or more, it only waits in the line, unless it may have all the slots itself.
 func (p *permits) acquire(ctx context.Context) (Lease, error) {
 	hint := hintOf(p.name)
-	if !hint.allWait(p.n) || hasPermit(ctx) {
+	if !hint.isBehindOthers(p.n) || hasPermit(ctx) {
 		lease, err := p.tryTwo(ctx)
 		if err == nil || !mayWait(err) {
 			return lease, err

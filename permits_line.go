@@ -221,7 +221,7 @@ type hint struct {
 
 	mu     sync.Mutex
 	inLine int // calls that wait in the line
-	fewest int // the smallest number of permits that one of them named
+	fewest int // the smallest number of permits that a call has named since the line was empty
 }
 
 // join notes a further call in the line. [hint.leave] is called once after it.
@@ -241,9 +241,9 @@ func (h *hint) leave() {
 	h.inLine--
 }
 
-// allWait reports whether a call for one of n permits would find others before it in the line, none of which
-// waits for fewer slots.
-func (h *hint) allWait(n int) bool {
+// isBehindOthers reports whether calls wait in the line, none of which, since the line was empty, was for one of
+// fewer than n permits.
+func (h *hint) isBehindOthers(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.inLine > 0 && h.fewest >= n

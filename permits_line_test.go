@@ -321,7 +321,7 @@ func TestPermitOfALargerNumber(t *testing.T) {
 	})
 }
 
-// The same after a call with as many permits has come behind that waiter, and has given up.
+// The same after another call with as many permits has waited after that one, and has given up.
 func TestPermitOfALargerNumberBehindAnother(t *testing.T) {
 	bubble(t, func(t *testing.T, s *membackend.Server) {
 		l := openMem(t, s)

@@ -81,7 +81,7 @@ func repeatPanics(answers []answer) {
 		case a.panicked != nil:
 			panic(a.panicked)
 		default:
-			panic("locker: a call has ended its goroutine")
+			panic("locker: a call of Acquire or Release has ended its goroutine")
 		}
 	}
 }

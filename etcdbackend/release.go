@@ -28,12 +28,12 @@ func (l *lock) Release(ctx context.Context) error {
 		l.d.keyNames.retire(l.keyName)
 		return err
 	}
-	again := false // an earlier Release has given everything back
+	removedBefore := false // an earlier Release has given everything back
 	l.update(func() {
-		again = l.remains.removed
+		removedBefore = l.remains.removed
 		l.remains.wasRemoved(l.session)
 	})
-	if !again {
+	if !removedBefore {
 		l.d.keyNames.giveBack(l.dir, l.keyName)
 		l.d.sessions.Leave(l.session)
 	}

@@ -46,8 +46,8 @@ var ErrStop = errors.New("leader: stop")
 //
 // Errors of the service are waited out with growing pauses, see [Backoff]. Run returns ctx's error when ctx
 // ends, or an error that no wait can change: it matches [locker.ErrName], [locker.ErrOption],
-// [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. Bad arguments are found before
-// anything is sent.
+// [errors.ErrUnsupported], [locker.ErrHeldByCaller] or [locker.ErrClosed]. A TTL for which the locker has no
+// session left is waited out as well. Bad arguments are found before anything is sent.
 //
 // Run returns when lead has returned and the lock was given back, or after about 5 seconds if the service
 // doesn't confirm that; the removal goes on in the background, as after [locker.Lease.Release].

@@ -20,7 +20,7 @@ type Observer interface {
 	Ended(t Term, cause error)
 
 	// Overstaying says that the function that leads hasn't returned in time after the end of its context;
-	// see the option Overstay. Ended may follow, and never comes before.
+	// see the option Overstay. Ended may follow it, and never precedes it.
 	Overstaying(t Term)
 }
 

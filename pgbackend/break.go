@@ -62,14 +62,13 @@ type breaking struct {
 	isLate   bool // a request has perhaps been executed, without an answer, when the lease had the lock
 }
 
-// explain adds to the end of the time that the lease was marked. It has moved since then, or has
-// ended; a holder that has written nothing yet may be the same one, or the next.
+// explain says also that the lease is marked, if no answer came in time. The lease has moved since then,
+// or has ended: a holder that has written no token may have this lease or the next one.
 func (b *breaking) explain(err error) error {
 	if !b.isMarked || !errors.Is(err, kit.ErrNoAnswer) {
 		return err
 	}
-	return fmt.Errorf("%w; the lease is marked, and has perhaps ended: who holds the lock now has not written its token yet, and does so with its first renewal, "+
-		"after a third of its TTL; look again then", err)
+	return fmt.Errorf("%w; the lease is marked, and may have ended: look again after a third of the TTL, when its holder, or the next one, has written its token", err)
 }
 
 // try does it once. done is false if it has to be tried again.

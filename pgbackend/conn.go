@@ -69,7 +69,7 @@ func (c *conn) reserve(l *lock) error {
 }
 
 // resign makes sure that nothing more will be reserved on a connection. Its leases stay; when the
-// last of them is released, the connection leaves. One that has none then is ended by the server
+// last of them is released, the connection ends. A connection without leases is ended by the server
 // after a TTL.
 func (c *conn) resign() {
 	c.mu.Lock()
@@ -103,7 +103,7 @@ func (c *conn) hasReserved(l *lock) bool {
 }
 
 // unreserve gives a key back when it is certain that the connection doesn't hold it. A connection
-// that has resigned leaves with its last key: no pool has it any more.
+// that has resigned ends with its last key: no pool has it any more.
 func (c *conn) unreserve(l *lock) {
 	if c.forgetKey(l) {
 		c.leave()
@@ -173,15 +173,15 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 }
 
 // isReplaced reports whether this Locker has seen a token of a later epoch than the tokens of this
-// connection: it may lead to a former primary, where others are kept out by nobody. What is to come
-// goes to another connection then, and not only what is granted: a lock may be held there, and free
-// on the server that counts.
+// connection. It may lead to a former primary, whose locks keep out no client of the new one. Then
+// nothing more is asked there. It isn't enough to refuse what is granted: a lock may be held there,
+// and free on the new primary.
 func (c *conn) isReplaced() bool { return c.tokens.epoch < int64(c.d.largest.get())>>valueBits }
 
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this
 // one.
 func (c *conn) giveUp(cause error) {
-	c.resign() // first: the last lease may just be released
+	c.resign() // first, because the last lease may be released at this moment
 	if c.leases.Load() == 0 {
 		c.End(cause)
 	}

@@ -90,7 +90,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 			return err
 		}
 		c.makeLanes()
-		leases, err := c.d.schema.make(ctx, c.Session, &c.d.places)
+		leases, err := c.d.schema.make(ctx, c.Session, &c.d.seen)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 	if err := c.tokens.begin(ctx); err != nil {
 		return err
 	}
-	c.d.places.note(place{c.tokens.serverID.system, c.tokens.serverID.timeline})
+	c.d.seen.note(history{c.tokens.serverID.system, c.tokens.serverID.timeline})
 	if err := c.tokens.advance(ctx); err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ import (
 //	lock.moveLock → pgDriver.mu or pool.mu or labels.mu → conn.mu → the mutex of pgsession.Session
 //	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// Only lock.moveLock is held while statements are executed. names.mu, places.mu and the mutexes of kit
+// Only lock.moveLock is held while statements are executed. names.mu, seenSchemas.mu and the mutexes of kit
 // are never held together with another mutex, except lock.moveLock.
 type pgDriver struct {
 	config     *pgxpool.Config
@@ -38,7 +38,7 @@ type pgDriver struct {
 	pools   *kit.Sessions[*pool]
 	poolers pgsession.Poolers
 	largest largestToken
-	places  places
+	seen    seenSchemas
 	names   names
 	labels  *labels
 

@@ -17,8 +17,8 @@ type serverID struct {
 	started int64 // when the server was started, in µs
 }
 
-// hasLocksOf reports whether both are one server and database, which have one table of locks, also
-// where the sequence is another one since a restore.
+// hasLocksOf reports whether both are the same server and database, and so have the same locks. The
+// sequence may differ: a restore replaces it.
 func (s serverID) hasLocksOf(other serverID) bool {
 	return s.system == other.system && s.database == other.database && s.started == other.started
 }
@@ -57,7 +57,8 @@ func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, pres
 	}
 	switch len(r.Rows) {
 	case 0:
-		return fmt.Errorf("%s has no row, and must have one: when a restore is under way, the next try works after it; otherwise pgbackend.Migration has the SQL", t.schema.table())
+		return fmt.Errorf("%s has no row, and a new one would let tokens fall: the next try works when a restore that is under way has ended; "+
+			"otherwise insert the row with a higher epoch (docs/postgres.md, \"Raising the epoch\")", t.schema.table())
 	case 1:
 	default:
 		return fmt.Errorf("%s has %d rows, and must have one", t.schema.table(), len(r.Rows))

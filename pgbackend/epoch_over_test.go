@@ -75,7 +75,7 @@ func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
 		f.change(func(f *fake) { f.raised++ })
 		seesNextEpoch(t, l)
 		next := acquireAs(t, l, "c")
-		stand := func() (n int) {
+		left := func() (n int) {
 			for c := range f.connections() {
 				if before[c] {
 					n++
@@ -85,13 +85,13 @@ func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
 		}
 		releaseNow(t, first)
 		synctest.Wait()
-		if stand() != 1 || last.Err() != nil {
+		if left() != 1 || last.Err() != nil {
 			t.Errorf("the connection from before has ended under a lease, whose Err is %v", last.Err())
 		}
 		releaseNow(t, last)
 		synctest.Wait()
-		if stand() != 0 {
-			t.Error("the connection from before stands, and has no lease any more")
+		if left() != 0 {
+			t.Error("the connection from before exists, and has no lease any more")
 		}
 		if err := next.Renew(t.Context()); err != nil {
 			t.Errorf("the lease on the next connection: %v, want nil", err)

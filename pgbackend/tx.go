@@ -121,9 +121,9 @@ func (d *pgDriver) tryTx(ctx context.Context, tx pgx.Tx, k key) (home serverID, 
 	}
 }
 
-// tokenFor takes a token for a lock that is held on a server. After a long wait the connection of
-// before may have ended, or a restore may have made another sequence, which only a new connection
-// finds. Its tokens are of a later epoch.
+// tokenFor takes a token for a lock that is held on a server. After a long wait the earlier connection
+// may have ended. Or a restore has replaced the sequence: only a new connection finds the new one, and
+// its tokens are of a later epoch.
 func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, error) {
 	for try := 1; ; try++ {
 		c, err := d.txConn(ctx)

@@ -9,7 +9,7 @@ import (
 
 const (
 	mostFormer = 1 << 15 // owners; about 4 megabytes
-	sweepEvery = 1 << 12 // additions at least, because to look at all takes a millisecond
+	sweepEvery = 1 << 12 // additions between two sweeps at least: a sweep takes a millisecond
 
 	// ghostDelay is for how long a request may be on its way when it has left this process: Linux
 	// sends what is in a send buffer for up to 100 s.
@@ -26,8 +26,8 @@ const (
 // release.
 //
 // An owner is kept for a limited time, and the number of owners is limited. Those whose time is over
-// go first, and then those that came first. If one is dropped too early, its ghost has the lock for
-// one TTL.
+// go first, as far as the last sweep has found them, and then those that came first. If one is dropped
+// too early, its ghost has the lock for one TTL.
 type formerOwners struct {
 	until map[string]driver.Instant
 	order []string // the one that came first is the first

@@ -1,7 +1,7 @@
 -- probe runs each command that the other scripts run, once and without effect. It returns the
--- commands that fail, each followed by its error; without a name, that this connection uses another
--- database. Whichever command is missing, nothing remains:
--- what is created gets an expiry at once, or isn't created (XX).
+-- commands that fail, each followed by its error. An empty name is followed by the error that this
+-- connection uses another database. Whichever command is missing, nothing remains: what is created
+-- gets an expiry at once, or isn't created (XX).
 --
 -- KEYS as in args.lua, of a name that nobody uses; ARGV[4]: the channel, or ''; ARGV[6]: the database that
 -- the other scripts select, if they do.

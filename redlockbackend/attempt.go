@@ -29,7 +29,7 @@ type attempt struct {
 	reported driver.Instant // the base that the engine knows
 	backers  servers        // what the lease is attached to
 	abstain  servers        // have forgotten it, and let nobody in for a while: see base
-	shut     servers        // let nobody in, when they answered last: see remains
+	shut     servers        // have said that they let nobody in: see removalState
 	rivals   servers        // had another holder, when they answered
 	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
 	release  *item          // made for the first release that notifies waiters

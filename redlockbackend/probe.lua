@@ -1,6 +1,6 @@
 -- probe runs each command that the other scripts run, once and without effect. It returns the
--- commands that fail, each followed by its error; without a name, that this connection uses another
--- database.
+-- commands that fail, each followed by its error. An empty name is followed by the error that this
+-- connection uses another database.
 --
 -- KEYS[1]  of a lock that nobody uses
 -- KEYS[2]  memory, as in args.lua

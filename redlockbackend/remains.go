@@ -7,46 +7,46 @@ import (
 	"github.com/fencedlock/locker/driver"
 )
 
-// remains is what a Release knows of the servers.
+// removalState is what a Release knows of the servers.
 //
 // The lock is free for others when they can get it on a majority. So a server counts only if nothing of
-// the acquisition is left there and it let somebody in when it answered last. A server that has never had
-// anything of the lease doesn't count, because it refused the request, or takes no part, or somebody else
-// had the lock there: together with a server on which the lease is left, it keeps others out.
-type remains struct {
+// the acquisition is left there, and it has not said that it lets nobody in. A server that refused the
+// request, takes no part, or had another holder doesn't count: together with a server on which the lease
+// is left, it keeps others out.
+type removalState struct {
 	left    servers // something may exist there
 	shut    servers // they may let nobody in, whatever is left there
 	pending servers // a request is still under way
 }
 
 // isFree reports whether the lock is free for others, on n servers.
-func (r *remains) isFree(n int) bool { return n-(r.left|r.shut).size() >= majority(n) }
+func (r *removalState) isFree(n int) bool { return n-(r.left|r.shut).size() >= majority(n) }
 
 // errShut is why a server on which nothing is left doesn't count.
 var errShut = errors.New("nothing is left there, but it took no part, or somebody else had the lock")
 
-// remains returns what is known now. If errs is given, it gets the reasons.
-func (l *lock) remains(errs *[mostServers]error) remains {
+// removalState returns what is known now. If errs is given, it gets the reasons.
+func (l *lock) removalState(errs *[mostServers]error) removalState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r := remains{pending: l.pending()}
+	r := removalState{pending: l.pending()}
 	for _, a := range l.attempts {
 		r.left |= a.mayRemainOn(errs)
 	}
-	if n := len(l.attempts); n > 0 { // what the last attempt was told is the latest that is known
+	if n := len(l.attempts); n > 0 { // the answers to the last attempt are the latest
 		last := l.attempts[n-1]
-		r.shut = last.shutTo(last == l.winner)
+		r.shut = last.keepingOut(last == l.winner)
 	}
 	return r
 }
 
-// shutTo returns the servers that may let nobody in. An attempt that has won was told by a server with
-// another holder that somebody has a remainder there. One that has failed was told who has the lock, and
-// that is free for others when its holder releases it.
-func (a *attempt) shutTo(winner bool) servers {
+// keepingOut returns the servers that may let nobody in. If the attempt has won, another holder on a
+// server is a remainder of somebody, which keeps others out. If it has failed, the other holder has the
+// lock, and its release lets others in.
+func (a *attempt) keepingOut(won bool) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if winner {
+	if won {
 		return a.shut | a.rivals
 	}
 	return a.shut
@@ -62,7 +62,7 @@ func (a *attempt) noteShut(i int, r reply) {
 // removalError is the error of a Release after which something may exist on some servers.
 func (l *lock) removalError() error {
 	var errs [mostServers]error
-	r := l.remains(&errs)
+	r := l.removalState(&errs)
 	if r.left == 0 {
 		return nil
 	}

@@ -8,14 +8,14 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// errTrailing is the error of a Release after which nothing is left on a majority, while the answers of
-// others are still to come. Release is called again, and asks those that fail.
+// errTrailing is the error of a Release after which the lock is free for others on a majority, while the
+// answers of the other servers are still to come. Release is called again, and asks those that fail.
 var errTrailing = &driver.PartialReleaseError{
 	Err: errors.New("nothing of it is left on a majority of the servers, the others are still to answer"),
 }
 
 // Release removes what all attempts have left, from all servers. When the lock is free for others on a
-// majority, Release doesn't wait for the rest: see remains.
+// majority, Release doesn't wait for the rest: see removalState.
 func (l *lock) Release(ctx context.Context) error {
 	l.mu.Lock()
 	again := l.released
@@ -32,7 +32,7 @@ func (l *lock) Release(ctx context.Context) error {
 	}
 	defer l.trail()
 	for {
-		r := l.remains(nil)
+		r := l.removalState(nil)
 		switch {
 		case r.left == 0:
 			return nil

@@ -39,9 +39,9 @@ type lock struct {
 	remains    remains
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
-	dirInDoubt bool       // it may be one that creates the lock's node
+	dirInDoubt bool       // the unanswered request may be one that creates the lock's node
 	ungone     []*session // earlier sessions with such a request
-	lateDir    bool       // one of these may create the lock's node, for which there may be no child then
+	lateDir    bool       // a request on a session in ungone may create the lock's node, which then may never have a child
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before

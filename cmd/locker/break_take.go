@@ -83,7 +83,9 @@ func (v victim) take(ctx context.Context, l locker.Locker, b locker.Breach, to *
 	unwritten := to.write(v.audit(l, b, effect, err))
 	switch {
 	case err != nil && unwritten != nil:
-		return effect, breakFailure(fmt.Errorf("%w; the audit could not be written: %w", err, unwritten))
+		failure := breakFailure(err)
+		failure.err = fmt.Errorf("%w; the audit could not be written: %w", failure.err, unwritten)
+		return effect, failure
 	case err != nil:
 		return effect, breakFailure(err)
 	case unwritten != nil:
@@ -110,7 +112,7 @@ func nothingTaken(why string) error {
 
 // breakFailure gives an error of a look or a break its code: exitChecked says that nothing has
 // changed, because the lease doesn't hold the lock any more.
-func breakFailure(err error) error {
+func breakFailure(err error) *exitError {
 	if errors.Is(err, locker.ErrNotHolder) {
 		return &exitError{code: exitChecked, err: err}
 	}

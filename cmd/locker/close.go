@@ -20,10 +20,11 @@ type ending struct {
 	*acquirer
 	l      locker.Locker // nil: nothing was opened
 	began  time.Time
-	held   bool             // the service has not confirmed yet that the lock is free
-	signal os.Signal        // the last one that ends the wait
+	signal os.Signal        // the one that ends the wait
 	enough <-chan time.Time // nil: there was none
 	left   bool             // the wait has ended
+
+	unconfirmed bool // there is a lease, and the service has not confirmed that the lock is free
 }
 
 // errLeft says that a signal has ended the wait, and what was asked for may be done or not.
@@ -51,7 +52,7 @@ func (e *ending) call(f func() error) error {
 		case <-e.enough:
 			e.left = true
 			if !e.quiet {
-				flush(sayAside(e.stderr, e.why()))
+				flush(sayAside(e.stderr, e.lastLine()))
 			}
 			return errLeft
 		}
@@ -71,22 +72,25 @@ func (e *ending) heed(sig os.Signal) {
 	}
 }
 
-// why says what is left when a signal has ended the wait.
-func (e *ending) why() string {
+// lastLine is printed when a signal has ended the wait: what it has ended, and what is left.
+func (e *ending) lastLine() string {
+	stats, _ := locker.StatsOf(e.l)
 	switch {
-	case keeps(e.l):
+	case stats.Kept > 0:
 		return fmt.Sprintf("no longer keeping %s: %v", e.name, e.signal)
-	case e.held:
+	case e.unconfirmed:
 		return fmt.Sprintf("the service has not confirmed that %s is free; it is left to its TTL: %v", e.name, e.signal)
+	case stats.Removing > 0:
+		return fmt.Sprintf("the service has not confirmed that nothing of the wait for %s is left; it ends with its TTL: %v", e.name, e.signal)
 	}
 	return fmt.Sprintf("no longer waiting for the service: %v", e.signal)
 }
 
 // release gives the lock back.
 func (e *ending) release(lease locker.Lease) error {
-	e.held = true
+	e.unconfirmed = true
 	err := e.call(func() error { return lease.Release(context.Background()) })
-	e.held = err != nil
+	e.unconfirmed = err != nil
 	return err
 }
 

@@ -25,7 +25,7 @@ Output lines are JSON objects, and input lines are requests. "event" is
   waiting   the answer to the line "check" before the lock is granted
   renewed   with --verbose: there is a new deadline
   error     the answer to any other line
-  released  the last line: the lock was released; with "error": the service has not confirmed that
+  released  the last line: the lock was given back; with "error": the service has not confirmed it
   lost      the last line: others may have the lock; "cause" and "error" say why
 
 An output that ends without "released" means that the lease is lost. Write "check", and read the
@@ -37,8 +37,8 @@ The lock is released when the input has ended, by TERM, or when the process that
 one has ended. A terminal sends HUP, INT and QUIT to that process, too, so they end the wait, but
 not the lease, unless the input is the terminal.
 
-The exit code is 0 when the lock was released, and 128+n when signal n ended the lease or the wait.
-The others:
+The exit code is 0 when the lock was released, also if the service has not confirmed that, and 128+n
+when signal n ended the lease or the wait. The others:
 
   1    the lock was released, but nobody has read the output
   116  usage: bad arguments, or a backend that can't do or doesn't promise what was asked
@@ -85,7 +85,7 @@ type keeper struct {
 	out     io.Writer
 	verbose bool
 	dialog  *dialog.Dialog
-	late    os.Signal // the last one that came when the lease was not kept any more; nil: none
+	late    os.Signal // the last one that cancel has got after the end of the lease; giveBack gets it; nil: none
 }
 
 // run gets the lock, and keeps it until the program doesn't want it any more or it is lost.
@@ -102,7 +102,9 @@ func (k *keeper) run() error {
 		}
 	}
 	if err != nil {
-		k.end(l).close()
+		e := k.end(l)
+		e.unconfirmed = lease != nil
+		e.close()
 		return err
 	}
 	untold := k.keep(ctx, cancel, lease)
@@ -149,8 +151,8 @@ func (k *keeper) announceRenewals(l locker.Locker) error {
 	return err
 }
 
-// keep keeps the lease until it is lost, or the program doesn't want it any more. From then on signals are
-// about the end, so nobody else may get them; one that cancel has got is in k.late.
+// keep keeps the lease until it is lost, or the program doesn't want it any more. After that only giveBack gets
+// signals, also the one in k.late.
 func (k *keeper) keep(ctx context.Context, cancel context.CancelCauseFunc, lease locker.Lease) (untold error) {
 	deaf := make(chan struct{})
 	go func() {
@@ -173,6 +175,9 @@ func (k *keeper) cancel(ctx context.Context, cancel context.CancelCauseFunc) {
 			return
 		case sig := <-k.signals:
 			if !byHand && !endsHold(sig) {
+				if ctx.Err() != nil {
+					k.late = sig
+				}
 				continue
 			}
 			exit := &exitError{code: exitSignal + signalNumber(sig), interrupt: k.tty.interruption(sig, false)}

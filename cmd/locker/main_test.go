@@ -160,6 +160,7 @@ func TestUsageErrors(t *testing.T) {
 		{[]string{"run", "x", "--wait"}, "--wait needs a value"},
 		{[]string{"run", "redis://u:p@h", "--", "true"}, "NAME looks like a URL"},
 		{[]string{"ls", "REDIS://h?password=p"}, "PREFIX looks like a URL"},
+		{[]string{"ls", " 'redis://h?password=p'"}, "PREFIX looks like a URL"},
 		{[]string{"show", "nosuch://u:p@h"}, "NAME looks like a URL"},
 		{[]string{"run", "--backend", " \n", "x", "--", "true"}, "--backend is empty"},
 		{[]string{"help", "nosuch"}, "unknown command"},

@@ -224,7 +224,7 @@ func TestBackgroundProcessDoesNotKeepTheLock(t *testing.T) {
 	wantEnd(t, p.out)
 }
 
-// A URL that is no lock service's is a name as any other.
+// A URL of another service is a name like any other.
 func TestURLAsAName(t *testing.T) {
 	env := fileEnv(t)
 	for _, args := range [][]string{{"run", "s3://bucket/key", "--", "true"}, {"show", "s3://bucket/key"}, {"ls", "s3://"}} {

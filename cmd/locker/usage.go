@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -41,10 +42,11 @@ func withoutPath(err error) error {
 }
 
 // isURL reports whether the name of a lock, or how names begin, may be the URL of a lock service, which messages
-// must not repeat. Other URLs are names as any other, such as s3://bucket/key.
+// must not repeat. Other URLs, such as s3://bucket/key, are names like any other.
 func isURL(name string) bool {
 	scheme, _, found := strings.Cut(name, "://")
-	return found && (strings.Contains(name, "@") || slices.Contains(locker.Schemes(), strings.ToLower(scheme)))
+	scheme = strings.ToLower(strings.TrimFunc(scheme, func(r rune) bool { return !unicode.IsLetter(r) })) // it may have been quoted
+	return found && (strings.Contains(name, "@") || slices.Contains(locker.Schemes(), scheme))
 }
 
 // looksLikeURL is the error for such a name. what is NAME or PREFIX.

@@ -73,8 +73,8 @@ func (s *Sessions[S]) Join(ctx context.Context, ttl time.Duration) (S, error) {
 }
 
 // Any joins any session that is open, for what can be asked on each of them; the caller leaves it as
-// after Join. It is false when none is open. A session that others use comes first: another TTL can't
-// have its place, but it can have the place of one that nobody uses.
+// after Join. It is false when none is open. A session that others use comes first: a further TTL can
+// take the place of a session that nobody uses, and of no other.
 func (s *Sessions[S]) Any() (S, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

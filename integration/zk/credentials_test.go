@@ -41,7 +41,7 @@ func TestZkRefusedCredentials(t *testing.T) {
 	s.wantNoSessions(t)
 }
 
-// startZkDump starts an ensemble that tells its sessions.
+// startZkDump starts an ensemble that lists its sessions.
 func startZkDump(t *testing.T, config ...string) *Service {
 	t.Helper()
 	return itest.Started(t, "zookeeper", func(ctx context.Context, image string) (*Service, error) {

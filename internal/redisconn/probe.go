@@ -13,7 +13,7 @@ import (
 // makes the words of the call, by digest or with the whole text: both must be permitted.
 //
 // A command without a name is the database: the connection uses another one than the client's options
-// say. Somebody who shares the client may have made it select that, so a new connection decides.
+// say. A program that shares the client may have selected that database on it, so a new connection decides.
 func (c *Conn) Probe(ctx context.Context, p Permissions, words func(whole bool) []any) error {
 	err := c.probe(ctx, p, words)
 	if !errors.As(err, new(otherDatabase)) {
@@ -52,8 +52,8 @@ func (c *Conn) probe(ctx context.Context, p Permissions, words func(whole bool) 
 // otherDatabase is the error of a connection that uses another database than the client's options say.
 type otherDatabase struct{ replyError }
 
-// fresh returns a Conn whose connections are new, with the settings of the client; nil: the client is none
-// of one server. Hooks of the client aren't among the settings. The caller closes the new client.
+// fresh returns a Conn whose connections are new, with the settings of the client; nil: the client
+// isn't one for a single server. Hooks of the client aren't among the settings. The caller closes the new client.
 func (c *Conn) fresh() *Conn {
 	client, ok := c.Client.(*redis.Client)
 	if !ok {

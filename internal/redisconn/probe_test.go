@@ -21,7 +21,7 @@ func probeDatabase(db string) string {
 	return "*2\r\n" + redistest.Bulk("") + redistest.Bulk("connections use database "+db)
 }
 
-// Somebody who shares a client may have had a connection select another database. That says nothing about
+// A program that shares a client may have had a connection select another database. That says nothing about
 // the client's options, which new connections show.
 func TestProbeJudgesNewConnection(t *testing.T) {
 	selectOther := func(ctx context.Context, c interface {

@@ -103,16 +103,14 @@ func (c *Conn) Closed() bool {
 // If nothing else bounds the call, it is made in a goroutine. That goroutine is left alone when the
 // time is up, and ends by the client's own timeouts.
 func (c *Conn) Call(ctx context.Context, call func()) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w: %w", kit.ErrNoAnswer, kit.ErrNotSent)
-	}
 	until, ends := ctx.Deadline()
 	// The client's own timeouts are too long for a context with little time.
-	if c.bounded && ends || c.limit > 0 && (!ends || time.Until(until) > c.limit/2) {
-		call()
-		return nil
+	isShort := c.bounded && ends || c.limit > 0 && (!ends || time.Until(until) > c.limit/2)
+	if !isShort || ctx.Err() != nil {
+		return c.CallAside(ctx, call)
 	}
-	return c.CallAside(ctx, call)
+	call()
+	return nil
 }
 
 // CallAside is Call, always in a goroutine, for callers that must not wait longer than ctx. A call may

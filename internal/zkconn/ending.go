@@ -70,7 +70,7 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 }
 
 // ask is one attempt of openAndEnd, with these credentials. To end a known session all requests are sent
-// at once, because a server may hear them whose answers are lost.
+// at once, because a server may read requests although its answers are lost.
 func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {

@@ -40,7 +40,7 @@ func (o *other) note(data []byte) {
 	o.told.Write(data)
 }
 
-// Nothing that hasn't confirmed a session is told a password.
+// Nothing that hasn't confirmed a session gets a password.
 func TestAnotherServiceIsToldNoPassword(t *testing.T) {
 	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "", string(greetingPacket(0, 7)), string(greetingPacket(0, 0))} {
 		for what, ask := range map[string]func(context.Context, *Session){
