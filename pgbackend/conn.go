@@ -69,12 +69,13 @@ func (c *conn) reserve(l *lock) error {
 }
 
 // resign makes sure that nothing more will be reserved on a connection. Its leases stay; when the
-// last of them is released, the connection ends. A connection without leases is ended by the server
-// after a TTL.
-func (c *conn) resign() {
+// last of them is released, the connection ends. It reports whether nothing is reserved there: then
+// the caller ends the connection, or else the server does, after a TTL.
+func (c *conn) resign() (isUseless bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.resigned = true
+	return len(c.reserved) == 0
 }
 
 func (c *conn) hasResigned() bool {
@@ -172,17 +173,15 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
-// isReplaced reports whether this Locker has seen a token of a later epoch than the tokens of this
-// connection. It may lead to a former primary, whose locks keep out no client of the new one. Then
+// isReplaced reports whether this Locker knows of a later epoch than the one of this connection. It may lead to a former primary, whose locks keep out no client of the new one. Then
 // nothing more is asked there. It isn't enough to refuse what is granted: a lock may be held there,
 // and free on the new primary.
-func (c *conn) isReplaced() bool { return c.tokens.epoch < int64(c.d.largest.get())>>valueBits }
+func (c *conn) isReplaced() bool { return c.tokens.epoch < c.d.epoch.Load() }
 
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this
-// one.
+// one. Where a lock is being acquired, there may be a lease at any moment.
 func (c *conn) giveUp(cause error) {
-	c.resign() // first, because the last lease may be released at this moment
-	if c.leases.Load() == 0 {
+	if c.resign() {
 		c.End(cause)
 	}
 }

@@ -90,7 +90,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 			return err
 		}
 		c.makeLanes()
-		leases, err := c.d.schema.make(ctx, c.Session, &c.d.seen)
+		leases, err := c.d.schema.make(ctx, c.Session, &c.d.epoch)
 		if err != nil {
 			return err
 		}
@@ -100,10 +100,10 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 	if err := c.tokens.begin(ctx); err != nil {
 		return err
 	}
-	c.d.seen.note(history{c.tokens.serverID.system, c.tokens.serverID.timeline})
 	if err := c.tokens.advance(ctx); err != nil {
 		return err
 	}
+	c.d.epoch.note(c.tokens.epoch)
 	return c.CheckSettings(ctx)
 }
 

@@ -24,8 +24,8 @@ import (
 //	lock.moveLock → pgDriver.mu or pool.mu or labels.mu → conn.mu → the mutex of pgsession.Session
 //	lock.moveLock → lock.mu → the mutex of pgsession.Session
 //
-// Only lock.moveLock is held while statements are executed. names.mu, seenSchemas.mu and the mutexes of kit
-// are never held together with another mutex, except lock.moveLock.
+// Only lock.moveLock is held while statements are executed. names.mu and the mutexes of kit are
+// never held together with another mutex, except lock.moveLock.
 type pgDriver struct {
 	config     *pgxpool.Config
 	schema     schema
@@ -38,7 +38,7 @@ type pgDriver struct {
 	pools   *kit.Sessions[*pool]
 	poolers pgsession.Poolers
 	largest largestToken
-	seen    seenSchemas
+	epoch   knownEpoch
 	names   names
 	labels  *labels
 
@@ -87,7 +87,7 @@ func newDriver(config *pgxpool.Config, o options) *pgDriver {
 		Tasks: d.tasks,
 		Max:   maxPools,
 		Each:  "a connection of its own",
-		New:   func(ttl time.Duration) *pool { return &pool{d: d, ttl: ttl} },
+		New:   func(ttl time.Duration) *pool { return &pool{d: d, ttl: ttl, former: driver.Stamp()} },
 	})
 	return d
 }

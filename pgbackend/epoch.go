@@ -45,7 +45,7 @@ func (t *tokenSource) begin(ctx context.Context) error {
 }
 
 func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, present *bool) error {
-	r, err := t.exec(ctx, "SELECT "+systemOfServer+","+
+	r, err := t.exec(ctx, "SELECT (SELECT system_identifier FROM pg_control_system()),"+
 		" (SELECT oid FROM pg_database WHERE datname = current_database()),"+
 		fmt.Sprintf(" %s::regclass::oid,", pgsession.Literal(t.schema.sequence()))+
 		" "+timelineOfServer+","+
@@ -70,12 +70,8 @@ func (t *tokenSource) read(ctx context.Context, row *epochRow, now *origin, pres
 	return t.schema.checkProtocol(r.Value(0, 11))
 }
 
-// systemOfServer and timelineOfServer are SQL: the system identifier, and the timeline to which the
-// server writes. A standby has none to write to.
-const (
-	systemOfServer   = "(SELECT system_identifier FROM pg_control_system())"
-	timelineOfServer = "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8"
-)
+// timelineOfServer is SQL: the timeline to which the server writes. A standby has none to write to.
+const timelineOfServer = "('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int8"
 
 // startOfServer is SQL: when the server was started. It distinguishes a server from its copies, and
 // from earlier runs of the same server. It is a number, because the text of a time depends on

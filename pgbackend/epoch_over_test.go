@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +181,78 @@ func TestConnectionForAWaiterThatLeadsToAFormerPrimary(t *testing.T) {
 		f.change(func(f *fake) { clear(f.locks) })
 		if err := <-done; err != nil || lease.Token() <= seen {
 			t.Errorf("Acquire = %v, %v, want a token above %v", lease, err, seen)
+		}
+		closeLocker(t, l)
+	})
+}
+
+// A shared connection may lead to a former primary as well. Then requests fail, and don't connect again
+// and again: each connection writes to the table of the epoch there.
+func TestSharedConnectionThatLeadsToAFormerPrimary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.change(func(f *fake) { f.raised++ })
+		seen := seesNextEpoch(t, l)
+		f.change(func(f *fake) { f.raised-- })
+		made := f.statements("pg_control_system")
+		for range 20 {
+			if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || !strings.Contains(err.Error(), "former primary") {
+				t.Fatalf("TryAcquire = %v, want an error that speaks of a former primary", err)
+			}
+		}
+		if n := f.statements("pg_control_system") - made; n != 1 {
+			t.Errorf("%d connections were made, want 1", n)
+		}
+		f.change(func(f *fake) { f.raised++ })
+		time.Sleep(time.Second)
+		if lease := acquireAs(t, l, "a"); lease.Token() <= seen {
+			t.Errorf("token %v after %v, want a larger one", lease.Token(), seen)
+		}
+		closeLocker(t, l)
+	})
+}
+
+// A connection that is given up doesn't end under a lock that is being acquired there: it may be granted at
+// any moment.
+func TestGivenUpDuringAnAcquisition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f, config := piped(t)
+		l, err := pgbackend.New(t.Context(), config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		releaseNow(t, acquireAs(t, l, "a")) // the shared connection is there, and has no lease
+		asked := fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", "c")))
+		f.change(func(f *fake) {
+			f.late = time.Second
+			f.before = func(sql string) string {
+				if sql == asked {
+					return "late"
+				}
+				return ""
+			}
+		})
+		done := make(chan error)
+		go func() {
+			lease, err := locker.TryAcquire(t.Context(), l, "c")
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			done <- err
+		}()
+		synctest.Wait() // for the server's answer
+		f.change(func(f *fake) { f.raised++ })
+		seesNextEpoch(t, l)
+		acquireAs(t, l, "d") // on the next shared connection
+		if err := <-done; err != nil {
+			t.Errorf("TryAcquire and Release on the connection that is given up = %v, want nil", err)
+		}
+		if n := f.statements(asked); n != 1 {
+			t.Errorf("the lock was asked for %d times, want once: its connection has ended", n)
 		}
 		closeLocker(t, l)
 	})

@@ -72,7 +72,7 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.HasPrefix(sql, "SELECT o.sequence") && f.missing != nil:
 		return [][]string{{"f"}}
 	case strings.HasPrefix(sql, "SELECT (SELECT CASE WHEN has_sequence_privilege("):
-		return [][]string{append(slices.Clone(f.missing), "70", strconv.Itoa(1+f.promoted))}
+		return [][]string{append(slices.Clone(f.missing), strconv.Itoa(1+f.promoted))}
 	case strings.HasPrefix(sql, "SELECT pg_advisory_xact_lock(") && strings.Contains(sql, "CREATE TABLE"):
 		f.missing, f.known, f.raised = nil, f.promoted, f.promoted
 		return [][]string{{""}}

@@ -116,7 +116,7 @@ func WithPrefix(prefix string) Option { return func(o *options) { o.prefix = pre
 func WithDefaultTTL(d time.Duration) Option { return func(o *options) { o.ttl = d } }
 
 // WithSchema sets the schema of the sequence and the epoch; without it, "locker". What is missing
-// is made if that is permitted, but not again on a server where the Locker has used it before;
+// is made if that is permitted, and tokens can't fall by that;
 // [Migration] has the SQL. Every Locker that shares these locks must use the same schema: another
 // schema has its own tokens, so it has its own locks.
 func WithSchema(schema string) Option { return func(o *options) { o.schema = schema } }

@@ -2,9 +2,11 @@ package pgbackend
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -19,12 +21,14 @@ type pool struct {
 
 	mu     sync.Mutex
 	shared *conn
-	idle   []*conn // of waiters that have gone
-	closed bool    // no acquisition is attached to it any more
+	idle   []*conn        // of waiters that have gone
+	closed bool           // no acquisition is attached to it any more
+	former driver.Instant // until then no shared connection is made, because the last one led to a former primary
 }
 
 const (
 	connectPause = 5 * time.Second // after a connection for a waiter couldn't be made
+	formerPause  = time.Second     // after a shared connection that led to a former primary
 	closeLimit   = 5 * time.Second // for the goodbye to a connection that nobody uses any more
 	maxIdle      = 3               // connections of waiters that have gone: with the shared one, not more than four once nobody waits
 )
@@ -66,7 +70,7 @@ func (p *pool) connectShared(ctx context.Context) (*conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.d.connectTime())
 	defer cancel()
-	c, err := p.d.connect(ctx, p, false)
+	c, err := p.connectToPrimary(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +83,28 @@ func (p *pool) connectShared(ctx context.Context) (*conn, error) {
 	}
 	return c, nil
 }
+
+// connectToPrimary fails if the connection leads to a former primary, and for a moment after that
+// without another try: each one that is made there writes to the table of the epoch.
+func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
+	p.mu.Lock()
+	isFormer := driver.Stamp() < p.former
+	p.mu.Unlock()
+	if isFormer {
+		return nil, errFormerPrimary
+	}
+	c, err := p.d.connect(ctx, p, false)
+	if err != nil || !c.isReplaced() {
+		return c, err
+	}
+	c.End(errFormerPrimary)
+	p.mu.Lock()
+	p.former = driver.Stamp().Add(formerPause)
+	p.mu.Unlock()
+	return nil, errFormerPrimary
+}
+
+var errFormerPrimary = fmt.Errorf("%w: the server may be a former primary; it is asked again after %v", errOldEpoch, formerPause)
 
 // Usable is true: a pool replaces connections that have ended.
 func (p *pool) Usable() bool { return true }

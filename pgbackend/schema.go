@@ -15,8 +15,8 @@ import (
 var migration string
 
 // Migration is the SQL that makes the sequence, the epoch and the table of leases in a schema, for
-// operators who prefer to make them by hand: a Locker makes them itself where its role may, and it
-// has not used them before. It is safe to execute it again.
+// operators who prefer to make them by hand: a Locker makes them itself where its role may, and tokens
+// can't fall by that. It is safe to execute it again.
 func Migration(schema string) string {
 	return strings.ReplaceAll(migration, pgsession.Quoted(defaultSchema), pgsession.Quoted(schema))
 }
@@ -29,15 +29,15 @@ func (s schema) sequence() string { return s.quoted() + ".locker_token" }
 func (s schema) table() string    { return s.quoted() + ".locker_epoch" }
 func (s schema) leases() string   { return s.quoted() + ".locker_lease" }
 
-// make makes what is missing, unless only the table of leases is missing, or the schema was seen
-// there before. It returns what this role may do with that table.
-func (s schema) make(ctx context.Context, session *pgsession.Session, seen *seenSchemas) (leaseTable, error) {
+// make makes what is missing, unless only the table of leases is missing, or tokens would fall: see
+// knownEpoch. It returns what this role may do with that table.
+func (s schema) make(ctx context.Context, session *pgsession.Session, known *knownEpoch) (leaseTable, error) {
 	for try := 1; ; try++ {
 		there, leases, err := s.check(ctx, session)
 		if there || err != nil {
 			return leases, err
 		}
-		missing, err := s.missing(ctx, session, seen)
+		missing, err := s.missing(ctx, session, known)
 		if err != nil {
 			return leases, err
 		}
@@ -58,10 +58,10 @@ func (s schema) make(ctx context.Context, session *pgsession.Session, seen *seen
 // makes none; and ALTER TABLE needs the table's owner, and a lock that keeps all new connections
 // waiting, also when it adds nothing. A table of the epoch that is there gets no row: where it has
 // none, a restore has made it, and is about to bring its row.
-func (s schema) missing(ctx context.Context, session *pgsession.Session, seen *seenSchemas) (string, error) {
+func (s schema) missing(ctx context.Context, session *pgsession.Session, known *knownEpoch) (string, error) {
 	sql := Migration(string(s))
 	r, err := session.Exec(ctx, "SELECT "+s.givenOut()+", to_regnamespace("+pgsession.Literal(s.quoted())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.table())+") IS NOT NULL, to_regclass("+pgsession.Literal(s.leases())+") IS NOT NULL, "+
-		systemOfServer+", "+timelineOfServer)
+		timelineOfServer)
 	if err != nil {
 		return "", err
 	}
@@ -74,8 +74,8 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session, seen *s
 	} else if err := s.checkGivenOut(r.Value(0, 0)); err != nil {
 		return "", err
 	}
-	if seen.has(history{r.Int(0, 4), r.Int(0, 5)}) {
-		return "", fmt.Errorf("the schema %s is missing or incomplete: %w", s.quoted(), errSchemaGone)
+	if err := known.mayBegin(r.Int(0, 4)); err != nil {
+		return "", fmt.Errorf("the schema %s is missing or incomplete: %w", s.quoted(), err)
 	}
 	if r.Bool(0, 3) { // an index needs the table's owner as well
 		sql = strings.Replace(sql, "CREATE INDEX IF NOT EXISTS locker_lease_broken ON "+s.leases()+" (presence) WHERE breach IS NOT NULL;", "", 1)

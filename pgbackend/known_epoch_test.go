@@ -61,6 +61,27 @@ func TestSchemaThatAReplicaHasMissed(t *testing.T) {
 	}
 }
 
+// But not where its timeline is no later than the epoch, which restores have raised: there the schema
+// would begin with tokens that were given out.
+func TestSchemaThatWouldBeginTooEarly(t *testing.T) {
+	f := newFake(t)
+	f.change(func(f *fake) { f.raised = 2 })
+	l := open(t, f)
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.change(func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
+	f.endAll("57P01")
+	lost(t, lease, "57P01")
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || !strings.Contains(err.Error(), "isn't made again") {
+		t.Errorf("TryAcquire = %v, want an error that says that the schema isn't made again", err)
+	}
+	if n := f.statements("CREATE "); n != 0 {
+		t.Errorf("%d statements have made something", n)
+	}
+}
+
 // A table of the epoch that is there gets no row from a Locker: a restore would add a second one.
 func TestEpochWithoutARow(t *testing.T) {
 	f := newFake(t)
