@@ -148,6 +148,6 @@ func (p *permits) acquire(ctx context.Context) (Lease, error) {
 		}
 	}
 	hint.join(p.n)
-	defer hint.leave()
+	defer hint.leave(p.n)
 	return again(ctx, func() (Lease, error) { return p.standInLine(ctx) })
 }

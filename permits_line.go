@@ -219,34 +219,38 @@ func (w *slotWait) look() {
 type hint struct {
 	last atomic.Int32 // the slot that was released last, until it is asked for; 0: none
 
-	mu     sync.Mutex
-	inLine int // calls that wait in the line
-	fewest int // the smallest number of permits that a call has named since the line was empty
+	mu   sync.Mutex
+	line map[int]int // calls that wait in the line, by how many permits there are
 }
 
 // join notes a further call in the line. [hint.leave] is called once after it.
 func (h *hint) join(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.inLine == 0 {
-		h.fewest = n
+	if h.line == nil {
+		h.line = make(map[int]int)
 	}
-	h.fewest = min(h.fewest, n)
-	h.inLine++
+	h.line[n]++
 }
 
-func (h *hint) leave() {
+func (h *hint) leave(n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.inLine--
+	if h.line[n]--; h.line[n] == 0 {
+		delete(h.line, n)
+	}
 }
 
-// isBehindOthers reports whether calls wait in the line, none of which, since the line was empty, was for one of
-// fewer than n permits.
+// isBehindOthers reports whether calls wait in the line, none of which is for one of fewer than n permits.
 func (h *hint) isBehindOthers(n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.inLine > 0 && h.fewest >= n
+	for other := range h.line {
+		if other < n {
+			return false
+		}
+	}
+	return len(h.line) > 0
 }
 
 var (

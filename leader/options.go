@@ -89,8 +89,8 @@ func Overstay(d time.Duration, f func()) Option {
 	}
 }
 
-// Observe attaches o, which is notified of what the candidate does. Several observers are notified one after
-// the other.
+// Observe attaches o, which is notified of what the candidate does. Several observers are notified on
+// goroutines of their own, at the same time; one that is given twice is two observers.
 func Observe(o Observer) Option {
 	return func(c *config) {
 		if o == nil {

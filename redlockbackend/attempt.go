@@ -29,8 +29,9 @@ type attempt struct {
 	reported driver.Instant // the base that the engine knows
 	backers  servers        // what the lease is attached to
 	abstain  servers        // have forgotten it, and let nobody in for a while: see base
+	had      servers        // have said that they had set the key
 	shut     servers        // have said that they let nobody in: see removalState
-	rivals   servers        // had another holder, when they answered
+	rivals   servers        // had another holder, when they answered, and so never the key of this attempt
 	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
 	release  *item          // made for the first release that notifies waiters
 	errs     []error        // by server: why it could not be removed; nil: no removal has failed
@@ -146,14 +147,17 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 		if s == acquireScript && a.l.ticket != 0 {
 			a.placed = a.placed.with(i)
 		}
+	case r.verdict == granted:
+		a.had = a.had.with(i)
 	case r.verdict == raised:
+		a.had = a.had.with(i)
 		// A lease that was granted without waiting for this server is attached to it as well, if
 		// the token is the same.
 		a.on[i].agreed = token
 		if a.state == leased && token == a.token {
 			a.backers = a.backers.with(i)
 		}
-	case r.verdict != granted && s == acquireScript:
+	case s == acquireScript:
 		a.remains = a.remains.minus(i)
 		if r.verdict != held {
 			break

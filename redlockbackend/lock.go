@@ -120,7 +120,7 @@ func (l *lock) add(a *attempt) {
 	defer l.mu.Unlock()
 	kept := l.attempts[:0]
 	for _, old := range l.attempts {
-		if old.mayRemainOn(nil) != 0 {
+		if left, _ := old.mayRemainOn(nil); left != 0 {
 			kept = append(kept, old)
 		} else {
 			a.placed |= old.takePlaces()

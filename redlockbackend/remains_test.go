@@ -71,6 +71,7 @@ func TestReleasedWhenOthersCanGetIt(t *testing.T) {
 		{"one is loading", []string{raised, raised, loading}, 1, false},
 		{"one knows another longest TTL", []string{raised, raised, differs}, 1, false},
 		{"one has another holder", []string{raised, raised, heldByOther}, 1, false},
+		{"the answer of one is lost", []string{raised, raised, hangUp}, 1, false},
 		{"a minority is out, one confirms", []string{raised, raised, raised, waits, noPermission}, 1, false},
 		{"a minority is out, two confirm", []string{raised, raised, raised, waits, noPermission}, 2, false},
 		{"one is out, two confirm", []string{raised, raised, raised, raised, waits}, 2, false},
@@ -181,6 +182,26 @@ func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	}
 	if got := c.called("release"); !slices.Equal(got, []int{0, 0, 1}) {
 		t.Errorf("release was sent %v times, want once to the server that has granted", got)
+	}
+}
+
+// A place in a queue, which a waiter has left, keeps nobody out, whatever the other servers do.
+func TestPlaceOfAWaiterKeepsNobodyOut(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", heldByOther, heldByOther, loading)
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want that it has queued", err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	answer := c.servers[1].gated(t, "release", text("released"))
+	if !c.releasedSoFar(t, l, 1, 1) {
+		t.Error("Release says that others are kept out, and only a place in a queue is left")
+	}
+	answer()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
 	}
 }
 

@@ -196,9 +196,9 @@ func (a *attempt) removed(i int, err error) (again bool) {
 	return a.claim(servers(0).with(i)) != 0
 }
 
-// mayRemainOn returns the servers on which something of a may exist. If errs is given, it gets the
-// reasons.
-func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
+// mayRemainOn returns the servers on which something of a may exist, and those where that may be the lock's
+// key. If errs is given, it gets the reasons.
+func (a *attempt) mayRemainOn(errs *[mostServers]error) (left, keys servers) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget()
@@ -208,7 +208,7 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) servers {
 			errs[i] = a.errs[i]
 		}
 	}
-	return a.remains
+	return a.remains, a.remains &^ a.rivals
 }
 
 // forget drops the servers on which nothing can exist any more. a.mu is held.

@@ -44,7 +44,7 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 		auth = e.Auth
 	}
 	a, err = e.ask(ctx, addr, c, auth)
-	refused := errors.Is(err, ErrRefused)
+	refused := len(auth) > 0 && errors.Is(err, ErrRefused)
 	switch {
 	case a.session == 0 || a.closed:
 		return a, err
@@ -70,7 +70,8 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 }
 
 // ask is one attempt of openAndEnd, with these credentials. To end a known session all requests are sent
-// at once, because a server may read requests although its answers are lost.
+// at once, because a server may read requests although its answers are lost. (Where it demands credentials and
+// gets none yet, it only shortens the timeout then.)
 func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {

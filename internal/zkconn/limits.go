@@ -28,7 +28,7 @@ func (e *Ensemble) Limits(ctx context.Context) (shortest, longest time.Duration,
 func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duration, error) {
 	var lastSilent error
 	for {
-		var refused, silent error
+		var credentials, refused, silent error
 		for _, addr := range e.Servers {
 			a, err := e.openAndEnd(ctx, addr, connect{timeout: ask})
 			switch {
@@ -41,12 +41,16 @@ func (e *Ensemble) granted(ctx context.Context, ask time.Duration) (time.Duratio
 			case isAlert(err):
 				refused = fmt.Errorf("%s: %w", addr, err)
 			case errors.Is(err, ErrRefused):
-				refused = err
+				credentials = err
 			default:
 				silent = overdueAt(addr, err)
 			}
 		}
-		if silent == nil {
+		switch {
+		case silent != nil:
+		case credentials != nil: // which says more than a server that is down
+			return 0, fmt.Errorf("%w: %w", ErrNoServer, credentials)
+		default:
 			return 0, fmt.Errorf("%w: %w", ErrNoServer, refused) // one of them says enough
 		}
 		if lastSilent == nil || ctx.Err() == nil { // else it was only late

@@ -55,5 +55,15 @@ func TestLimitsWhereCredentialsAreRefused(t *testing.T) {
 		if last := e.granted[len(e.granted)-1]; len(e.granted) != 6 || last != shortest {
 			t.Errorf("the servers have confirmed sessions %d times, the last one of %v, want 6 and %v", len(e.granted), last, shortest)
 		}
+		under.Servers = []string{"zk:2181", "down:2181"}
+		under.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr == "down:2181" {
+				return nil, errors.New("connection refused")
+			}
+			return e.dial(ctx, network, addr)
+		}
+		if _, _, err := under.Limits(t.Context()); !errors.Is(err, ErrRefused) {
+			t.Errorf("Limits = %v, want ErrRefused, though another server is down", err)
+		}
 	})
 }
