@@ -89,7 +89,10 @@ func TestImports(t *testing.T) {
 			tc.allowed = slices.Concat(tc.allowed, []string{tc.client}, imports(t, tc.client))
 		}
 		if tc.pkg == root || slices.Contains(tc.allowed, root) {
-			tc.allowed = append(tc.allowed, internal+"leasectx", internal+"verdict") // which the root imports
+			tc.allowed = append(tc.allowed, internal+"leasectx", internal+"verdict", internal+"callsite") // which the root imports
+		}
+		if tc.pkg == driver || slices.Contains(tc.allowed, driver) {
+			tc.allowed = append(tc.allowed, internal+"callerctx")
 		}
 		for _, dep := range imports(t, tc.pkg) {
 			if !slices.Contains(tc.allowed, dep) {
