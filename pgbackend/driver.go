@@ -87,7 +87,7 @@ func newDriver(config *pgxpool.Config, o options) *pgDriver {
 		Tasks: d.tasks,
 		Max:   maxPools,
 		Each:  "a connection of its own",
-		New:   func(ttl time.Duration) *pool { return &pool{d: d, ttl: ttl, former: driver.Stamp()} },
+		New:   func(ttl time.Duration) *pool { return &pool{d: d, ttl: ttl, retryAt: driver.Stamp()} },
 	})
 	return d
 }

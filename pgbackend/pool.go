@@ -19,11 +19,11 @@ type pool struct {
 
 	making kit.Flight[*conn] // of the shared connection
 
-	mu     sync.Mutex
-	shared *conn
-	idle   []*conn        // of waiters that have gone
-	closed bool           // no acquisition is attached to it any more
-	former driver.Instant // until then no shared connection is made, because the last one led to a former primary
+	mu      sync.Mutex
+	shared  *conn
+	idle    []*conn        // of waiters that have gone
+	closed  bool           // no acquisition is attached to it any more
+	retryAt driver.Instant // no shared connection is made before, because the last one led to a former primary
 }
 
 const (
@@ -88,7 +88,7 @@ func (p *pool) connectShared(ctx context.Context) (*conn, error) {
 // without another try: each one that is made there writes to the table of the epoch.
 func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 	p.mu.Lock()
-	isFormer := driver.Stamp() < p.former
+	isFormer := driver.Stamp() < p.retryAt
 	p.mu.Unlock()
 	if isFormer {
 		return nil, errFormerPrimary
@@ -99,7 +99,7 @@ func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 	}
 	c.End(errFormerPrimary)
 	p.mu.Lock()
-	p.former = driver.Stamp().Add(formerPause)
+	p.retryAt = driver.Stamp().Add(formerPause)
 	p.mu.Unlock()
 	return nil, errFormerPrimary
 }
