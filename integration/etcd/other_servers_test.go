@@ -72,7 +72,7 @@ func TestEtcdAnotherCluster(t *testing.T) {
 
 	lease := step.Acquire(t, l, step.LockName(t))
 	mine := step.Acquire(t, rival, step.LockName(t), locker.WithTTL(TTL))
-	waiter := step.StartAcquire(t, queued, lease.Name(), locker.WithTTL(TTL))
+	waiter := step.StartAcquire(t, queued, lease.Name(), locker.WithTTL(time.Minute)) // its place outlives the cut
 	step.Eventually(t, itest.ShortWait, func() error {
 		got, err := client.Get(t.Context(), etcdDir(lease.Name()), clientv3.WithPrefix(), clientv3.WithCountOnly())
 		if err == nil && got.Count != 2 {
