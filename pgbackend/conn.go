@@ -173,9 +173,10 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
-// isReplaced reports whether this Locker knows of a later epoch than the one of this connection. It may lead to a former primary, whose locks keep out no client of the new one. Then
-// nothing more is asked there. It isn't enough to refuse what is granted: a lock may be held there,
-// and free on the new primary.
+// isReplaced reports whether this Locker knows of a later epoch than the one of this connection. It
+// may lead to a former primary, whose locks keep out no client of the new one. Then nothing more is
+// asked there. It isn't enough to refuse what is granted: a lock may be held there, and free on the
+// new primary.
 func (c *conn) isReplaced() bool { return c.tokens.epoch < c.d.epoch.Load() }
 
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this

@@ -103,7 +103,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 	if err := c.tokens.advance(ctx); err != nil {
 		return err
 	}
-	c.d.epoch.note(c.tokens.epoch)
+	c.d.epoch.raise(c.tokens.epoch)
 	return c.CheckSettings(ctx)
 }
 

@@ -13,6 +13,31 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
+func openPiped(t *testing.T) (*fake, *pgbackend.Locker) {
+	t.Helper()
+	f, config := piped(t)
+	l, err := pgbackend.New(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, l
+}
+
+// answersLate has requests for the lock called name answered a second later. It returns what they say.
+func answersLate(f *fake, name string) (asked string) {
+	asked = fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", name)))
+	f.change(func(f *fake) {
+		f.late = time.Second
+		f.before = func(sql string) string {
+			if sql == asked {
+				return "late"
+			}
+			return ""
+		}
+	})
+	return asked
+}
+
 // seesNextEpoch has a Locker take a token of the next epoch.
 func seesNextEpoch(t *testing.T, l locker.Locker) locker.Token {
 	t.Helper()
@@ -38,11 +63,7 @@ func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, config := piped(t)
-				l, err := pgbackend.New(t.Context(), config)
-				if err != nil {
-					t.Fatal(err)
-				}
+				f, l := openPiped(t)
 				old := acquireAs(t, l, "a")
 				f.change(func(f *fake) { f.raised++ })
 				seesNextEpoch(t, l)
@@ -66,11 +87,7 @@ func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
 // The connection from before ends with its last lease, and not only when the server ends it.
 func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, config := piped(t)
-		l, err := pgbackend.New(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, l := openPiped(t)
 		before := f.connections()
 		first, last := acquireAs(t, l, "a"), acquireAs(t, l, "d")
 		f.change(func(f *fake) { f.raised++ })
@@ -105,28 +122,15 @@ func TestConnectionThatHasResignedEndsWithItsLastLease(t *testing.T) {
 // while it asked for the lock.
 func TestWaitWhereTheEpochIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, config := piped(t)
-		l, err := pgbackend.New(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, l := openPiped(t)
 		old := acquireAs(t, l, "a")
 		f.somebodyHas("d")
 		waited := acquireAs(t, l, "d")
 		releaseNow(t, waited) // its connection is kept
 		f.somebodyHas("c")
 		before := f.connections()
-		isAsked := fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", "c")))
-		f.change(func(f *fake) {
-			f.raised++
-			f.late = time.Second
-			f.before = func(sql string) string {
-				if sql == isAsked {
-					return "late"
-				}
-				return ""
-			}
-		})
+		answersLate(f, "c")
+		f.change(func(f *fake) { f.raised++ })
 		var lease locker.Lease
 		done := make(chan error)
 		go func() {
@@ -153,11 +157,7 @@ func TestWaitWhereTheEpochIsOver(t *testing.T) {
 // where the shared connection leads, and doesn't connect again at each try.
 func TestConnectionForAWaiterThatLeadsToAFormerPrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, config := piped(t)
-		l, err := pgbackend.New(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, l := openPiped(t)
 		f.change(func(f *fake) { f.raised++ })
 		seen := seesNextEpoch(t, l)
 		releaseNow(t, acquireAs(t, l, "a")) // on a new shared connection
@@ -190,11 +190,7 @@ func TestConnectionForAWaiterThatLeadsToAFormerPrimary(t *testing.T) {
 // and again: each connection writes to the table of the epoch there.
 func TestSharedConnectionThatLeadsToAFormerPrimary(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, config := piped(t)
-		l, err := pgbackend.New(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, l := openPiped(t)
 		f.change(func(f *fake) { f.raised++ })
 		seen := seesNextEpoch(t, l)
 		f.change(func(f *fake) { f.raised-- })
@@ -220,22 +216,9 @@ func TestSharedConnectionThatLeadsToAFormerPrimary(t *testing.T) {
 // any moment.
 func TestGivenUpDuringAnAcquisition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, config := piped(t)
-		l, err := pgbackend.New(t.Context(), config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f, l := openPiped(t)
 		releaseNow(t, acquireAs(t, l, "a")) // the shared connection is there, and has no lease
-		asked := fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", "c")))
-		f.change(func(f *fake) {
-			f.late = time.Second
-			f.before = func(sql string) string {
-				if sql == asked {
-					return "late"
-				}
-				return ""
-			}
-		})
+		asked := answersLate(f, "c")
 		done := make(chan error)
 		go func() {
 			lease, err := locker.TryAcquire(t.Context(), l, "c")

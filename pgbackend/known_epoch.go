@@ -3,7 +3,6 @@ package pgbackend
 import (
 	"errors"
 	"fmt"
-	"sync/atomic"
 )
 
 // What a Locker does with the largest epoch that one of its connections has read.
@@ -17,16 +16,7 @@ import (
 // the schema, because it lagged. Its timeline is a later one, so the schema is made there.
 
 // knownEpoch is the largest epoch that this Locker knows of.
-type knownEpoch struct{ atomic.Int64 }
-
-func (k *knownEpoch) note(epoch int64) {
-	for {
-		known := k.Load()
-		if epoch <= known || k.CompareAndSwap(known, epoch) {
-			return
-		}
-	}
-}
+type knownEpoch struct{ maximum }
 
 // mayBegin returns an error if a schema that is made on this timeline begins with an epoch that isn't
 // later than the known one.

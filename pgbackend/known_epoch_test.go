@@ -8,6 +8,21 @@ import (
 	"github.com/fencedlock/locker/pgbackend"
 )
 
+// restarted returns a Locker that knows the schema, and whose lease has ended since, because the server
+// has gone. It comes back after change.
+func restarted(t *testing.T, f *fake, change func(*fake)) (locker.Locker, locker.Lease) {
+	t.Helper()
+	l := open(t, f)
+	lease, err := locker.TryAcquire(t.Context(), l, "a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.change(change)
+	f.endAll("57P01")
+	lost(t, lease, "57P01")
+	return l, lease
+}
+
 // What a restore has dropped, and is about to bring back, isn't made again by a Locker that connects
 // in between. It isn't needed there either: the next try finds what was restored.
 func TestSchemaThatIsGone(t *testing.T) {
@@ -19,14 +34,7 @@ func TestSchemaThatIsGone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t)
-			l := open(t, f)
-			lease, err := locker.TryAcquire(t.Context(), l, "a")
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.change(func(f *fake) { f.missing = missing })
-			f.endAll("57P01")
-			lost(t, lease, "57P01")
+			l, _ := restarted(t, f, func(f *fake) { f.missing = missing })
 			if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || !strings.Contains(err.Error(), "isn't made again") {
 				t.Errorf("TryAcquire = %v, want an error that says that the schema isn't made again", err)
 			}
@@ -44,14 +52,7 @@ func TestSchemaThatIsGone(t *testing.T) {
 // A replica that has taken over, and lagged behind all that there is of locks, gets the schema.
 func TestSchemaThatAReplicaHasMissed(t *testing.T) {
 	f := newFake(t)
-	l := open(t, f)
-	lease, err := locker.TryAcquire(t.Context(), l, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.change(func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
-	f.endAll("57P01")
-	lost(t, lease, "57P01")
+	l, lease := restarted(t, f, func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
 	next, err := locker.TryAcquire(t.Context(), l, "a")
 	if err != nil || next.Token() <= lease.Token() {
 		t.Errorf("TryAcquire = %v, %v, want a token above %v", next, err, lease.Token())
@@ -66,14 +67,7 @@ func TestSchemaThatAReplicaHasMissed(t *testing.T) {
 func TestSchemaThatWouldBeginTooEarly(t *testing.T) {
 	f := newFake(t)
 	f.change(func(f *fake) { f.raised = 2 })
-	l := open(t, f)
-	lease, err := locker.TryAcquire(t.Context(), l, "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.change(func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
-	f.endAll("57P01")
-	lost(t, lease, "57P01")
+	l, _ := restarted(t, f, func(f *fake) { f.missing, f.promoted = []string{"", "f", "f", "f"}, 1 })
 	if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || !strings.Contains(err.Error(), "isn't made again") {
 		t.Errorf("TryAcquire = %v, want an error that says that the schema isn't made again", err)
 	}

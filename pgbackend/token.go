@@ -99,14 +99,19 @@ func makeToken(epoch, value int64) (locker.Token, error) {
 
 // largestToken is the largest token that this Locker was given. What is asked for from now on is
 // larger.
-type largestToken struct{ atomic.Int64 }
+type largestToken struct{ maximum }
 
 func (l *largestToken) get() locker.Token { return locker.Token(l.Load()) }
 
-func (l *largestToken) saw(t locker.Token) {
+func (l *largestToken) saw(t locker.Token) { l.raise(int64(t)) }
+
+// maximum is the largest of the numbers that it was given.
+type maximum struct{ atomic.Int64 }
+
+func (m *maximum) raise(n int64) {
 	for {
-		largest := l.Load()
-		if int64(t) <= largest || l.CompareAndSwap(largest, int64(t)) {
+		largest := m.Load()
+		if n <= largest || m.CompareAndSwap(largest, n) {
 			return
 		}
 	}

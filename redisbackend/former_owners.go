@@ -9,7 +9,7 @@ import (
 
 const (
 	mostFormer = 1 << 15 // owners; about 4 megabytes
-	sweepEvery = 1 << 12 // additions between two sweeps at least: a sweep takes a millisecond
+	sweepEvery = 1 << 12 // additions between two sweeps at least, because a sweep looks at all
 
 	// ghostDelay is for how long a request may be on its way when it has left this process: Linux
 	// sends what is in a send buffer for up to 100 s.

@@ -1,15 +1,11 @@
 package zkbackend_test
 
 import (
-	"context"
-	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
-	"github.com/fencedlock/locker/zkbackend"
 )
 
 // A request to create the lock's node is on its way when its session is over. Another session makes that
@@ -18,19 +14,7 @@ import (
 func TestLockNodeThatIsMadeLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t)
-		var cut atomic.Bool
-		d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl),
-			zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				if cut.Load() {
-					<-ctx.Done()
-					return nil, ctx.Err()
-				}
-				return s.dial(ctx, network, addr)
-			}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = d.Close(context.Background()) })
+		d, cut := cuttable(t, s)
 		first := s.lastSession()
 		s.scripts(func(r request) verdict {
 			if r.session == first && r.op == "container" {

@@ -31,11 +31,10 @@ func (s *server) arrive() (executed int) {
 	return executed
 }
 
-// stuck makes acquisitions of some locks whose requests of that kind are on their way until their
-// session is over, on the client's side alone. No server has heard the farewell.
-func stuck(t *testing.T, s *server, op string, names ...string) (locks []driver.Lock, session int64) {
+// cuttable returns a driver that can't connect while cut is true.
+func cuttable(t *testing.T, s *server) (d driver.Driver, cut *atomic.Bool) {
 	t.Helper()
-	var cut atomic.Bool
+	cut = new(atomic.Bool)
 	d, err := zkbackend.NewDriver(t.Context(), []string{s.addr}, zkbackend.WithTick(tick), zkbackend.WithDefaultTTL(ttl),
 		zkbackend.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
 			if cut.Load() {
@@ -48,6 +47,14 @@ func stuck(t *testing.T, s *server, op string, names ...string) (locks []driver.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.Close(context.Background()) })
+	return d, cut
+}
+
+// stuck makes acquisitions of some locks whose requests of that kind are on their way until their
+// session is over, on the client's side alone. No server has heard the farewell.
+func stuck(t *testing.T, s *server, op string, names ...string) (locks []driver.Lock, session int64) {
+	t.Helper()
+	d, cut := cuttable(t, s)
 	session = s.lastSession()
 	s.scripts(func(r request) verdict {
 		if r.session == session && r.op == op {
