@@ -55,7 +55,7 @@ type Effect struct {
 // The victim's lease is lost with an error that matches [ErrLost] and [ErrBroken] and contains b
 // ([LossOf]: broken), unless it has reached its deadline before. After AtOnce a service may have
 // forgotten b; then [LossOf] says revoked. The next lease has a larger token. But a storage accepts
-// the victim's token until a larger one has claimed there (package fence).
+// the victim's token until a later holder has claimed there with its larger token (package fence).
 //
 // A second Break of the same lease is no error. It changes nothing, and the first Breach stays;
 // only a second Break with AtOnce lets others in now. A service may learn the token with the first

@@ -18,10 +18,9 @@ func TryAcquire(ctx context.Context, l Locker, name string, opts ...Option) (Lea
 // its context ends. Functions below fn find the lease with [LeaseFrom]. The options are the same as for Acquire.
 //
 // When there was no lease, Do returns the error of Acquire. Otherwise it returns fn's error joined
-// with Release's. So the error matches [ErrLost] when the lease was lost while fn ran, even if fn
-// returned nil, because another holder may have had the lock during the last steps of fn. If fn's
-// error already wraps Release's error, as [context.Cause] of fn's context does, that error appears
-// once.
+// with Release's. If the lease was lost while fn ran, another holder may have had the lock during
+// the last steps of fn. So the error matches [ErrLost] then, even if fn returned nil. If fn's error
+// already wraps Release's error, as [context.Cause] of fn's context does, that error appears once.
 //
 // An [*Error] whose Op is "release" and that doesn't match ErrLost says that fn's work is valid,
 // and only the removal of the lock is unconfirmed; the removal goes on in the background. The lock

@@ -11,7 +11,8 @@ import (
 // together with a cause, and every cause matches as well.
 var (
 	// ErrHeld says that another holder has the lock: the answer to [NoWait] and [TryAcquire], and to a wait
-	// that ran out of time (which matches [context.DeadlineExceeded] too). A service that fails never gives it.
+	// that ran out of time (which matches [context.DeadlineExceeded] too). A service that fails never gives it,
+	// with one exception: on redlock a wait for servers that have forgotten ends with it, because the lock may be held.
 	ErrHeld = errors.New("lock is held")
 
 	// ErrHeldByCaller says that the caller itself has the lock: the context of this call comes from the
@@ -35,7 +36,7 @@ var (
 	// ErrOption says that what the caller asks for is invalid, or more than the service can give: the value
 	// of an option, a URL or one of its parameters, a TTL out of the service's bounds, a server of a kind that
 	// the backend doesn't take, one session more than the locker may have. The text says which. The same call
-	// would fail again. With a session too many that is so until leases with another TTL have ended; [Outcome] of
+	// would fail again. With a session too many, try again after leases with another TTL have ended; [Outcome] of
 	// that error is "error", and not "invalid".
 	ErrOption = errors.New("invalid option")
 

@@ -38,7 +38,7 @@ type EventKind uint32
 // number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased. A lease that is kept
 // ([WithMinHold]) is renewed, too; if the service says that it has lost the lock, that is EventRenewalFailed.
 const (
-	EventWaiting       EventKind = 1 << iota // somebody else has the lock, as the service says, or other calls of this Locker came before
+	EventWaiting       EventKind = 1 << iota // the service says that the lock is held, or earlier calls of this Locker wait
 	EventGranted                             // Acquire returns a lease
 	EventRefused                             // Acquire returns an error; Outcome(Cause) is its class. Stats says which calls have no event
 	EventRequeued                            // the acquisition was lost before its grant, or the grant was too old; the wait goes on with a new one
@@ -48,7 +48,7 @@ const (
 	EventLost                                // the lease was lost; LossOf(Cause) is the class
 	EventReleased                            // the holder, or Close, has ended the lease, and the service has confirmed that the lock is free
 	EventRemoving                            // a try to remove what a lease or an acquisition left isn't confirmed; the next one follows
-	EventRemoved                             // after EventRemoving: the removal is confirmed, unless EventReleased says that
+	EventRemoved                             // after EventRemoving: the removal is confirmed; not sent if EventReleased says so
 	EventClosed                              // Close is done. Later events come from later calls of Acquire, or from calls of the driver that had not returned
 )
 

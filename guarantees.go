@@ -64,7 +64,7 @@ const (
 type Fencing int
 
 const (
-	FencingNone          Fencing = iota + 1 // there is no token that can fence; a lease has one all the same, unique and above 0, in any order
+	FencingNone          Fencing = iota + 1 // tokens can't fence: they are unique and above 0, but in no order
 	FencingUntilDataLoss                    // until the service loses data while its clock has stepped back or is behind
 	FencingDurable                          // over restarts and failovers, without any clock; not when data is lost, or set back as from a backup
 )
@@ -154,7 +154,7 @@ const (
 // for, or a longer one to which the service rounds it, if the lease's Deadline shows that. Slack has what the lease
 // doesn't show: for how much longer the service keeps the lock, and the longest pause of a waiter that polls.
 //
-// It holds as long as the service keeps its leader, or loses it together with the holder. A cluster that elects another
+// It holds as long as the service keeps its leader, or if the leader and the holder fail at the same time. A cluster that elects another
 // leader later (etcd, ZooKeeper) counts from the beginning again: each such change gives the dead holder's lock as much
 // time again as it had at first. The documentation of each backend says how much.
 type Expiry struct {

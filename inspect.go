@@ -47,10 +47,10 @@ type Party struct {
 // state of locks. The answer was true at some moment during the call, and may be old when it
 // arrives: use a lease to protect something, not an answer.
 //
-// At most waiters waiters are returned, and never more than about a million; [Status.Waiting]
-// counts all of them. The Status of a free lock has no Holder. When a lease has just expired, the
-// call doesn't hand the lock on: until the service does that, the lock is free, and has waiters.
-// Nothing changes on the service.
+// The result has at most the given number of waiters (0: none), and never more than about a million;
+// [Status.Waiting] counts all of them. The Status of a free lock has no Holder. When a lease has
+// just expired, the call doesn't hand the lock on: until the service does that, the lock is free,
+// and has waiters. Nothing changes on the service.
 //
 // ctx covers the call, which also ends after 5 seconds. A backend that can't tell, or whose service can't, returns
 // [ErrNoInspector]; [Guarantees.Inspection] says so before. A bad name matches [ErrName], a negative number of waiters

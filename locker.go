@@ -41,7 +41,7 @@
 // Done is closed when it ends; Err is nil only while it is held.
 //
 // The deadline is the earliest moment at which the service could let another holder in, as seen from this
-// process. It is counted from before the last request that the service acknowledged, less an allowance for
+// process. It is counted from the moment before the last acknowledged request was sent, less an allowance for
 // clocks that run at different speeds. So a holder that is cut off from the service learns that it has lost
 // the lock before anybody else can have it, whatever the network does, as long as the service keeps its own
 // promises (Exclusion and Tolerance of [Guarantees]). The clock is one that goes on while
@@ -49,7 +49,7 @@
 //
 // # When Done closes
 //
-// Stop: another holder may have the lock. Don't release first and stop then. [WithLease] turns the end of a
+// Stop: another holder may have the lock. Stop the work first, and release then. [WithLease] turns the end of a
 // lease into the end of a context, and [Do] does so for a function. Err says why the lease ended: it matches
 // [ErrReleased] after Release or Close, otherwise [ErrLost] together with the cause. A lost lease never comes
 // back; acquire the lock again.
@@ -105,9 +105,10 @@ type Locker interface {
 	// checked for leases: such a call may outlive the lease, so it waits. Give it a time limit, and it is checked.
 	//
 	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
-	// anything is sent. [ErrHeld] says that another holder has the lock, [ErrClosed] that the locker was
-	// closed. If the caller gave up, the error matches ctx's error and its cause. Any other error is the
-	// service's. The error is an [*Error].
+	// anything is sent. What only the service can judge, such as a TTL out of its bounds, fails at the first
+	// request, and matches ErrOption as well. [ErrHeld] says that another holder has the lock, [ErrClosed] that
+	// the locker was closed. If the caller gave up, the error matches ctx's error and its cause. Any other error
+	// is the service's. The error is an [*Error].
 	Acquire(ctx context.Context, name string, opts ...Option) (Lease, error)
 
 	// Guarantees returns what this locker promises. It doesn't change during the locker's life.
@@ -145,7 +146,7 @@ type Lease interface {
 	// Renew asks the service to renew the lease now. Background renewal goes on as before. It returns nil
 	// when the service has confirmed the renewal, the lease's Err when the lease has ended, the service's
 	// error when the renewal isn't confirmed (the lease may still be held), or the error of ctx, which covers
-	// the call alone.
+	// the call alone. The call also ends after a quarter of the TTL, or 5 seconds if that is shorter.
 	Renew(ctx context.Context) error
 
 	// Release ends the lease and gives the lock back. It returns nil when the removal is confirmed, an error
@@ -161,9 +162,9 @@ type Lease interface {
 }
 
 // Token is a fencing token: positive, unique, and larger than the token of every lease on the same name that
-// was granted before. ([Guarantees].Fencing says for how long. On redlock, as against leases that were granted
-// while this one was being acquired, it rests on the clocks on which exclusion rests there.) It uses the whole
-// range of an int64, which is more than the numbers of JavaScript, Lua or JSON hold exactly (2^53).
+// was granted before. ([Guarantees].Fencing says for how long. On redlock one case rests on the clocks on which
+// exclusion rests there: leases that were granted while this one was being acquired.) It uses the whole range of
+// an int64, which is more than the numbers of JavaScript, Lua or JSON hold exactly (2^53).
 type Token int64
 
 func (t Token) String() string { return strconv.FormatInt(int64(t), 10) }

@@ -10,9 +10,9 @@ import (
 
 // Option changes one acquisition. What else a caller may ask of a locker is an option, so that [Locker] stays small.
 //
-// With an invalid value the acquisition fails before anything is sent: the error matches
-// [ErrOption]. With an option that the backend can't serve, such as [WithTTL] on files, the error
-// matches [errors.ErrUnsupported].
+// With an invalid value the acquisition fails before anything is sent, or at the first request if only
+// the service can judge the value: the error matches [ErrOption]. With an option that the backend can't
+// serve, such as [WithTTL] on files, the error matches [errors.ErrUnsupported].
 type Option func(*Request)
 
 // Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a
@@ -23,7 +23,7 @@ type Request struct {
 	NoWait    bool          // answer ErrHeld instead of waiting
 	NoRenewal bool          // let the lease expire after its TTL unless the holder renews it by hand
 	MaxHold   time.Duration // end the lease after this long, renewed or not; zero: no bound
-	MinHold   time.Duration // give the lock back when the lease is this old at the earliest; zero: at once
+	MinHold   time.Duration // give the lock back not before the lease is this old; zero: at once
 	Holder    string        // what the holder says of itself, see WithHolder; empty: DefaultHolder, which an engine fills in
 	Trace     string        // W3C traceparent of the caller's context, see ContextWithTrace; an engine fills it in
 	Slot      int           // 0: the lock; 1 to MaxPermits: the slot of a permit, see AcquirePermit; LineSlot: the line for permits
@@ -112,7 +112,7 @@ const maxMinHold = 100 * 365 * 24 * time.Hour
 // [Leases] shows it as "kept". Close waits for the end of d, and a lease that Close ends is kept as
 // well. A lease that is lost isn't kept.
 //
-// Where leases end by time, the TTL is at least d and a tenth of d, whatever [WithTTL] says; a
+// Where leases end by time, the TTL is at least 1.1 × d, whatever [WithTTL] says; a
 // service that can't serve such a TTL refuses it with [ErrOption]. So a process that dies leaves
 // the lock held until d is over, with two exceptions. If the service's answer took longer than a
 // tenth of d, the lock is free earlier by the difference. And where a lock ends with its process or

@@ -17,7 +17,7 @@ const (
 // in all processes. A permit is an exclusive lease on a slot of the name, from 1 to n, which [Slot]
 // returns. So all that is promised of a lease is promised of a permit: a TTL, renewal, a loss that
 // is noticed, and a token that rises from one holder of the slot to the next. The options are the
-// same as for Acquire.
+// same as for Acquire, without [WithMinHold].
 //
 // What belongs to a slot can be fenced: a tape drive, a shard, a licence, the number of a worker.
 // The resource is then the name with the slot, such as "worker/3". A cap on concurrent calls, which
@@ -25,9 +25,9 @@ const (
 //
 // Each call says for itself how many permits there are. Nothing is stored, so n may change from one
 // version of a program to the next: with two values at the same time there are never more than the
-// larger one, and a call with the smaller one gets slots up to that. All wait in one line: behind a
-// call with a smaller n, others wait also while a slot is free that it may not have. n must be from
-// 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
+// larger one, and a call with the smaller one gets slots up to that. All wait in one line: a call
+// with a smaller n at its head holds up all behind it, even if a slot above its n is free. n must be
+// from 1 to [MaxPermits], and [WithMinHold] is refused; otherwise the error matches [ErrOption].
 //
 // The lock called name is another lock, which no permit excludes. A program that changes from the
 // lock to permits must use another name while older versions run.
@@ -40,7 +40,7 @@ const (
 // lock. ctx covers the waiting alone. If the call fails, all that it got is released. The time of
 // [WithMaxHold] counts from the grant of the slot, which may be a little before the return.
 //
-// Nothing finds out that callers who have a permit each wait for each other's: a caller that wants
+// Nothing finds out that two callers, each with a permit, wait for the other's: a caller that wants
 // several should ask with a deadline, or with [TryAcquirePermit].
 //
 // On a backend without permits the error matches [errors.ErrUnsupported]. With a ctx that comes

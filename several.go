@@ -37,7 +37,7 @@ type Item struct {
 // Any number of calls may want the same locks, in any order of their wants: they never wait for
 // each other in a circle, because a call that waits for a lock holds only locks whose names come
 // before, in the order of their bytes. So a caller that holds one of these locks already must not
-// ask for a lock whose name comes before. Locks that are free cost one round trip in all, because
+// ask for a lock whose name comes before the one that it holds. Locks that are free cost one round trip in all, because
 // they are asked for at the same time.
 //
 // If a lock is lost while another one is waited for, all are released, and the call begins again.

@@ -145,14 +145,17 @@ type Lock interface {
 	// returns one of these:
 	//
 	//   - a Grant;
-	//   - [ErrQueued]: the acquisition has its place in the service's queue, or takes it with the
-	//     next call. The next call blocks until the grant;
+	//   - [ErrQueued]: the acquisition is in the service's queue, or will be with the next call. The
+	//     next call blocks until the grant;
 	//   - a [*HeldError], or another error that matches [locker.ErrHeld]: the acquisition has left
 	//     nothing that keeps anybody out. The engine calls again, after a pause that RetryAfter
 	//     bounds;
 	//   - the service's error. Then nothing is known, and the acquisition fails.
 	//
 	// A request with NoWait gets one call, and must not queue.
+	//
+	// ctx has no deadline of its own. It ends when the caller gives up, when the Locker is closed, and
+	// when the driver has reported this acquisition as lost.
 	Acquire(ctx context.Context) (Grant, error)
 
 	// Release removes what this acquisition has left, granted or not. It follows the last Acquire
@@ -179,14 +182,15 @@ type Grant struct {
 	TTL   time.Duration // in force; 0: it never ends by time
 }
 
-// ErrQueued is the error of an Acquire that found the lock held and has its place in the service's
-// queue, or takes it with the next call: the next Acquire blocks. It matches [locker.ErrHeld].
+// ErrQueued is the error of an Acquire that found the lock held and is in the service's queue, or
+// will be with the next call: the next Acquire blocks. It matches [locker.ErrHeld].
 var ErrQueued = fmt.Errorf("%w; queued", locker.ErrHeld)
 
 // HeldError is the error of an Acquire that found the lock held and left nothing in the service's
 // queue. It matches [locker.ErrHeld].
 //
-// RetryAfter bounds the pause before the engine asks again. The pause is 5 ms at first and doubles
+// RetryAfter is an upper bound of the pause before the engine asks again, not a lower one as in
+// HTTP. The pause is 5 ms at first and doubles
 // with each answer, up to RetryAfter if that is longer, and to 320 ms at most. Each pause is
 // random, from half of that to one and a half times as long. So the longest one, which belongs to
 // the Slack of [locker.Expiry], is 3/2 of RetryAfter, and never more than 480 ms.

@@ -50,7 +50,7 @@ func wanted() []metricdata.Metrics {
 		counter("locker.lease.lost", "{lease}", "Leases that were lost, by cause.", losses(of("invoices", "locker.cause", "revoked"))...),
 		histogram("locker.renew.duration", "s", "How long the requests of renewals took.", requestBuckets,
 			observed(of("invoices", "locker.outcome", "ok"), .05),
-			observed(of("invoices", "locker.outcome", "error"), .05)),
+			observed(of("invoices", "locker.outcome", "error", "error.type", "*errors.errorString"), .05)),
 		histogram("locker.renew.slack", "1", "Share of a lease's time that was left when its renewal was confirmed.", slackBuckets,
 			observed(of("invoices"), (valid-60.1)/valid)),
 		histogram("locker.release.duration", "s", "Time from the end of a lease or acquisition until its removal was confirmed.", requestBuckets,

@@ -94,7 +94,7 @@ func (i *instruments) record(ctx context.Context, group string, a *acquisition, 
 			i.renewSlack.Record(ctx, s, i.sets.get(setKey{group: group}).record...)
 		}
 	case locker.EventRenewalFailed:
-		k.outcome = "error"
+		k.outcome, k.errorType = "error", errorType(e.Cause)
 		i.renewDuration.Record(ctx, e.Took.Seconds(), i.sets.get(k).record...)
 	case locker.EventLost:
 		i.lost.Add(ctx, 1, i.sets.get(setKey{group: group, cause: locker.LossOf(e.Cause)}).add...)

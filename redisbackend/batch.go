@@ -111,7 +111,7 @@ func (b *batch) take(ctx context.Context, i int, result any, err error) {
 	case a.err != nil && errors.Is(err, kit.ErrNotSent):
 		// The time was up before the repetition: the earlier error says more.
 	default:
-		a.err = kit.Overdue(err)
+		a.err = redisconn.Overdue(err)
 		if ctx.Err() == nil && b.repeats(i) {
 			b.again = append(b.again, i)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -156,7 +155,7 @@ var errLeft = errors.New("the servers of the Cluster have changed during the lis
 // leftCluster explains the error of a master's client that go-redis has closed.
 func leftCluster(err error) error {
 	if errors.Is(err, redis.ErrClosed) {
-		return fmt.Errorf("%w: %w", errLeft, kit.Overdue(err))
+		return fmt.Errorf("%w: %w", errLeft, redisconn.Overdue(err))
 	}
 	return err
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
-	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -56,7 +55,7 @@ func (d *redlock) eachNode(ctx context.Context, check func(context.Context, int,
 			switch {
 			case err == nil:
 			case isUnreachable(err):
-				away[i] = kit.Overdue(err)
+				away[i] = redisconn.Overdue(err)
 			default:
 				unfit[i] = err
 			}

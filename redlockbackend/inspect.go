@@ -141,7 +141,7 @@ func (n *node) inspect(
 		case redisconn.Broken(err) && !again && ctx.Err() == nil:
 			again = true
 		default:
-			return nil, "", kit.Overdue(err)
+			return nil, "", redisconn.Overdue(err)
 		}
 	}
 }

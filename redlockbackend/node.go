@@ -76,7 +76,7 @@ func (n *node) ask(ctx context.Context, s *redisconn.Script, it *item) reply {
 	}
 	r, err := n.lanes[s].Do(ctx, it)
 	if err != nil { // the message goes on without this caller
-		r.err = kit.Overdue(err)
+		r.err = redisconn.Overdue(err)
 	}
 	return r
 }
@@ -103,13 +103,13 @@ func (n *node) run(ctx context.Context, s *redisconn.Script, items ...*item) []r
 func (n *node) call(ctx context.Context, c *call) ([]reply, error) {
 	val, err := n.send(ctx, c, false)
 	if err == nil || !errors.Is(err, kit.ErrNotSent) {
-		n.silent.Store(err != nil && redisconn.Silent(kit.Overdue(err)))
+		n.silent.Store(err != nil && redisconn.Silent(redisconn.Overdue(err)))
 	}
 	if err != nil && redisconn.Says(err, "NOSCRIPT") && ctx.Err() == nil {
 		val, err = n.send(ctx, c, true)
 	}
 	if err != nil {
-		return nil, kit.Overdue(err)
+		return nil, redisconn.Overdue(err)
 	}
 	return parseReplies(val, max(len(c.items), 1))
 }

@@ -3,6 +3,7 @@ package redisconn
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -78,6 +79,17 @@ func Broken(err error) bool {
 func Silent(err error) bool {
 	var network net.Error
 	return errors.Is(err, kit.ErrNoAnswer) || errors.Is(err, kit.ErrClosing) || errors.As(err, &network) && network.Timeout()
+}
+
+// Overdue is [kit.Overdue] for errors of go-redis. It also adds [kit.ErrNoAnswer] to what a connection
+// says when its time limit is over.
+func Overdue(err error) error {
+	err = kit.Overdue(err)
+	var network net.Error
+	if errors.Is(err, kit.ErrNoAnswer) || !errors.As(err, &network) || !network.Timeout() {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kit.ErrNoAnswer, err)
 }
 
 // MayBeTLS reports whether err may mean that only one side speaks TLS. A server with TLS ends a

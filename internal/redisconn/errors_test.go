@@ -25,6 +25,29 @@ func (serverError) RedisError()     {}
 
 var _ redis.Error = serverError("")
 
+// What a connection says when its time limit is over is no answer in time, and keeps its text. So
+// does a dial, before which nothing was sent.
+func TestOverdue(t *testing.T) {
+	for _, op := range []string{"read", "write", "dial"} {
+		err := &net.OpError{Op: op, Net: "tcp", Err: os.ErrDeadlineExceeded}
+		got := redisconn.Overdue(err)
+		if !errors.Is(got, kit.ErrNoAnswer) || !errors.Is(got, err) || redisconn.Unsent(got) != (op == "dial") {
+			t.Errorf("Overdue(%v) = %v", err, got)
+		}
+		if again := redisconn.Overdue(got); again.Error() != got.Error() {
+			t.Errorf("Overdue(%v) = %v", got, again)
+		}
+	}
+	for _, err := range []error{nil, io.EOF, kit.ErrClosing, kit.ErrNotSent, serverError("LOADING"), &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}} {
+		if got := redisconn.Overdue(err); got != err {
+			t.Errorf("Overdue(%v) = %v, want it as it is", err, got)
+		}
+	}
+	if err := redisconn.Overdue(context.DeadlineExceeded); err != kit.ErrNoAnswer { //nolint:errorlint // the context's error must not match
+		t.Errorf("Overdue of a context's error = %v", err)
+	}
+}
+
 func TestErrors(t *testing.T) {
 	op := func(op string, err error) error { return &net.OpError{Op: op, Net: "tcp", Err: err} }
 	timeout := os.ErrDeadlineExceeded

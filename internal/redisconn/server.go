@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/fencedlock/locker/driver/kit"
 )
 
 // sentinelAddr is what a client that finds its server through Sentinels says is the server's
@@ -70,7 +68,7 @@ func (c *Conn) Shard(ctx context.Context, key string) string {
 	return node.Options().Addr
 }
 
-// NameServer is [kit.Overdue] for a request about a key. Its error names the server that didn't
+// NameServer is [Overdue] for a request about a key. Its error names the server that didn't
 // answer.
 func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	if err == nil {
@@ -82,10 +80,10 @@ func (c *Conn) NameServer(ctx context.Context, err error, key string) error {
 	return OverdueFrom(AddressOf(c.Client), err)
 }
 
-// OverdueFrom is [kit.Overdue], and names the server at addr if the error says that it didn't
+// OverdueFrom is [Overdue], and names the server at addr if the error says that it didn't
 // answer.
 func OverdueFrom(addr string, err error) error {
-	err = kit.Overdue(err)
+	err = Overdue(err)
 	unheard := Silent(err) || errors.Is(err, redis.ErrPoolTimeout)
 	if err == nil || !unheard || addr == "" || strings.Contains(err.Error(), addr) {
 		return err

@@ -53,8 +53,8 @@ func hold(t *testing.T, binary string, s CommandService) {
 	s.Pause(t)
 	lost := p.event(t, "lost")
 	s.Resume(t)
-	if lost.Cause != "service_silent" && lost.Cause != "service_failed" {
-		t.Errorf("line %+v, want the service as the cause", lost)
+	if lost.Cause != "service_silent" {
+		t.Errorf("line %+v, want the silence of the service as the cause", lost)
 	}
 	p.wantCode(t, 119)
 	wantResidue(t, s.Residue, 3*commandTTL)
