@@ -81,13 +81,13 @@ func (d *etcdDriver) holderOf(ctx context.Context, name string, slot int) (*mvcc
 // mark reports whether the key is marked. It isn't if somebody has changed it since it was read, which
 // may have been a copy of the request (late).
 func (d *etcdDriver) mark(ctx context.Context, key *mvccpb.KeyValue, breach locker.Breach) (done, late bool, err error) {
-	label, marked := kit.ReadMarked(string(key.Value))
+	value, marked := kit.ReadMarked(string(key.Value))
 	if marked != nil {
 		return true, false, nil
 	}
 	r, err := d.cluster.Txn(ctx, etcdconn.MaxAttempt,
 		[]clientv3.Cmp{clientv3.Compare(clientv3.ModRevision(string(key.Key)), "=", key.ModRevision)},
-		[]clientv3.Op{clientv3.OpPut(string(key.Key), kit.Marked(breach, label), clientv3.WithIgnoreLease())}, nil)
+		[]clientv3.Op{clientv3.OpPut(string(key.Key), kit.Marked(breach, value), clientv3.WithIgnoreLease())}, nil)
 	return err == nil && r.Succeeded, r.Late, err
 }
 

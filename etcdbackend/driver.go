@@ -66,7 +66,7 @@ func (d *etcdDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, er
 	return &lock{
 		d:          d,
 		dir:        dirOf(d.prefix, req.Name, req.Slot),
-		label:      driver.LabelOf(req).String(),
+		value:      valueOf(driver.LabelOf(req)),
 		ttl:        ttls.RoundUp(req.TTL),
 		noWait:     req.NoWait,
 		noRenewal:  req.NoRenewal,

@@ -79,8 +79,8 @@ func (d *etcdDriver) statusOf(dir string, keys []*mvccpb.KeyValue, count, waiter
 		if kv.Lease != 0 {
 			p.Session = sessionOf(kv)
 		}
-		label, breach := kit.ReadMarked(string(kv.Value))
-		driver.ParseLabel(label).Describe(&p)
+		value, breach := kit.ReadMarked(string(kv.Value))
+		labelIn(value).Describe(&p)
 		p.Broken = breach
 		if i == 0 {
 			p.Token = locker.Token(kv.CreateRevision)

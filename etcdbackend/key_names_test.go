@@ -1,6 +1,7 @@
 package etcdbackend_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -271,14 +272,21 @@ func TestHeldKeyOfAnEarlierAcquisition(t *testing.T) {
 // The first put is not answered, and then the key exists. If a late copy has put it, it is the acquisition's
 // own. If somebody else has put it, it stays.
 func TestKeyThatExistsAfterALatePut(t *testing.T) {
+	stranger := func([]byte) []byte { return []byte("1795221171926 another") }
+	twin := func(value []byte) []byte { // of a virtual machine that was cloned
+		label, _, _ := bytes.Cut(value, []byte("\n"))
+		return append(label, "\n0123456789abcdef0123456789abcdef"...)
+	}
 	for _, c := range []struct {
 		why   string
-		late  bool // the first put is not answered; otherwise something between repeats it
-		other bool // somebody else has put the key
+		late  bool                      // the first put is not answered; otherwise something between repeats it
+		other func(value []byte) []byte // somebody else has put the key, with this value in place of its own
 	}{
-		{"a copy is late", true, false},
-		{"a proxy repeats it", false, false},
-		{"somebody else has put it, and a copy is late", true, true},
+		{"a copy is late", true, nil},
+		{"a proxy repeats it", false, nil},
+		{"a stranger has put it, and a copy is late", true, stranger},
+		{"a twin has put it, and a copy is late", true, twin},
+		{"a twin has put it", false, twin},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			var s cluster
@@ -293,9 +301,10 @@ func TestKeyThatExistsAfterALatePut(t *testing.T) {
 					return s.txn(r)
 				}
 				resp, err := s.txn(r)
-				if c.other {
+				if c.other != nil {
 					s.mu.Lock()
-					s.keys[putKey(r)].Value = []byte("1795221171926 another")
+					kv := s.keys[putKey(r)]
+					kv.Value = c.other(kv.Value)
 					s.mu.Unlock()
 				}
 				if c.late {
@@ -311,18 +320,18 @@ func TestKeyThatExistsAfterALatePut(t *testing.T) {
 			if !errors.Is(err, driver.ErrQueued) { // the keys before it are still to be read
 				t.Fatalf("Acquire = %v, want a place in the queue", err)
 			}
-			if !c.other {
+			if c.other == nil {
 				if _, err := l.Acquire(t.Context()); err != nil {
 					t.Errorf("Acquire = %v, want the lock", err)
 				}
 			}
 			key := putKey(first.Load())
-			if own := etcdbackend.KeyOf(l) == key; own == c.other {
+			if own := etcdbackend.KeyOf(l) == key; own == (c.other != nil) {
 				t.Errorf("the acquisition has the key that existed: %v", own)
 			}
 			release(t, l)
-			if still := s.leaseOf(key) != 0; still != c.other {
-				t.Errorf("after Release the key exists: %v, want %v", still, c.other)
+			if still := s.leaseOf(key) != 0; still != (c.other != nil) {
+				t.Errorf("after Release the key exists: %v", still)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/driver/kit"
 )
 
@@ -58,6 +59,17 @@ func (d *etcdDriver) parseDir(dir string) (name string, slot int, ok bool) {
 
 // endOf is the end of the range of all keys that begin with prefix.
 func endOf(prefix string) string { return clientv3.GetPrefixRangeEnd(prefix) }
+
+// valueOf is the value of a key: the label, and in a line of its own a random id of the acquisition. By that
+// an acquisition recognises the key that a copy of its put has put. Nothing else tells it from the key of
+// another process: where a virtual machine is cloned, both have the same etcd lease and the same key names.
+func valueOf(label driver.Label) string { return label.String() + "\n" + driver.NewOwner() }
+
+// labelIn is the label in a key's value, without its mark.
+func labelIn(value string) driver.Label {
+	text, _, _ := strings.Cut(value, "\n")
+	return driver.ParseLabel(text)
+}
 
 // guardKeyOf is the guard key of an etcd lease: see etcdLease. No name is written with "%g".
 func guardKeyOf(prefix string, id clientv3.LeaseID) string {

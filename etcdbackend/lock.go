@@ -23,7 +23,7 @@ type lock struct {
 	dir        string        // what the keys of all acquisitions of the name begin with
 	key        string        // from the first Acquire on
 	keyName    keyName       // the last part of it
-	label      string        // the key's value: see driver.Label
+	value      string        // the key's value: see valueOf
 	ttl        time.Duration // in whole seconds
 	noWait     bool
 	noRenewal  bool // its whole TTL must be left when it is granted

@@ -1,10 +1,18 @@
 package etcdbackend_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver"
 	"github.com/fencedlock/locker/etcdbackend"
 )
 
@@ -23,6 +31,32 @@ func TestNoMoveToARevokedLease(t *testing.T) {
 		t.Errorf("Renew = %v", errs[0])
 	}
 	close(revoke)
+}
+
+// Locks are released while their keys are moved with others. All others are moved by the same renewal.
+func TestMoveWhileOthersAreReleased(t *testing.T) {
+	const ttl, all, released = 10 * time.Second, 20, 6
+	var s cluster
+	d := s.start(t)
+	var locks []driver.Lock
+	for i := range all {
+		l, _ := acquire(t, d, fmt.Sprint(i), ttl)
+		locks = append(locks, l)
+	}
+	s.elect()
+	var next atomic.Int32
+	s.onTxn = func(_ context.Context, r *pb.TxnRequest) (*pb.TxnResponse, error) {
+		if i := next.Load(); i < released && r.Success[0].GetRequestPut().GetIgnoreValue() { // a move
+			s.delete(etcdbackend.KeyOf(locks[i]))
+			next.Add(1)
+		}
+		return s.txn(r)
+	}
+	for i, err := range renew(t, d, locks...) {
+		if wasReleased := i < released; errors.Is(err, locker.ErrLost) != wasReleased || !wasReleased && err != nil {
+			t.Errorf("Renew of lock %d = %v", i, err)
+		}
+	}
 }
 
 // Two moves of a key overlap, and the answer to the first comes last. The key is attached to the

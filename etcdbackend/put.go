@@ -18,7 +18,7 @@ import (
 // A put that got no answer, or that was sent more than once, may still be executed. Then the acquisition
 // remembers it (remains.late), and the Locker names no other key with this id (noteLate).
 //
-//   - If the next copy of the put finds a key, the etcd lease and the label tell whether an earlier copy has
+//   - If the next copy of the put finds a key, the etcd lease and the value tell whether an earlier copy has
 //     put it (hasPut). If not, it is somebody else's, and the acquisition takes another key (changeKey).
 //   - Release writes the guard key of each etcd lease that such a put attaches the key to (fenceLatePuts). Each
 //     put compares the guard key, so a late one does nothing from then on. Then Release deletes the key, also
@@ -44,7 +44,7 @@ func (l *lock) put(ctx context.Context, e *etcdLease, keepalive etcdconn.Keepali
 		clientv3.Compare(clientv3.CreateRevision(l.key), "=", 0),
 		clientv3.Compare(clientv3.ModRevision(guardKey), "=", guard),
 	}
-	then := []clientv3.Op{clientv3.OpPut(l.key, l.label, clientv3.WithLease(e.id)), l.keys(page + 1)}
+	then := []clientv3.Op{clientv3.OpPut(l.key, l.value, clientv3.WithLease(e.id)), l.keys(page + 1)}
 	els := []clientv3.Op{clientv3.OpGet(l.key), clientv3.OpGet(guardKey)}
 	if l.noWait {
 		cmps = append(cmps, clientv3.Compare(clientv3.CreateRevision(l.dir).WithPrefix(), "=", 0))
@@ -107,15 +107,11 @@ func (l *lock) noteLate() {
 	l.d.keyNames.retire(l.keyName)
 }
 
-// hasPut reports whether the key that a put has found was put by a copy of the same request. Such a key has
-// the acquisition's etcd lease and its label. If no copy is known to be late, something in between has
-// perhaps repeated the request; an empty label is then no evidence. A key that was put by a copy is recorded
-// as by noteLate, because there may be more of them.
+// hasPut reports whether the key that a put has found was put by a copy of the same request: by one that is
+// late, or that something in between has repeated. It is recorded as by noteLate, because there may be more of
+// them.
 func (l *lock) hasPut(kv *mvccpb.KeyValue, e *etcdLease) bool {
-	l.mu.Lock()
-	late := l.remains.late
-	l.mu.Unlock()
-	if clientv3.LeaseID(kv.Lease) != e.id || string(kv.Value) != l.label || !late && l.label == "" {
+	if clientv3.LeaseID(kv.Lease) != e.id || string(kv.Value) != l.value {
 		return false
 	}
 	l.noteLate()

@@ -72,8 +72,8 @@ func (l *lock) remove(ctx context.Context) error {
 
 // isLate reports whether a late request of this acquisition has put the key, and not somebody else.
 func (l *lock) isLate(kv *mvccpb.KeyValue, leases []*etcdLease) bool {
-	label, _ := kit.ReadMarked(string(kv.Value))
-	return label == l.label && slices.ContainsFunc(leases, func(e *etcdLease) bool { return e.id == clientv3.LeaseID(kv.Lease) })
+	value, _ := kit.ReadMarked(string(kv.Value))
+	return value == l.value && slices.ContainsFunc(leases, func(e *etcdLease) bool { return e.id == clientv3.LeaseID(kv.Lease) })
 }
 
 // deleteKey deletes the key if it has that create revision; otherwise it does what els says. With 0 it

@@ -189,6 +189,9 @@ func (l *lock) isAsKnown() clientv3.Cmp {
 
 // move attaches keys to e, if they are as they are known. So a move that is late does nothing, and a
 // key that is marked stays where it is. The Base of e is newer than any that was reported before.
+//
+// One key that has changed, such as one that was released just now, keeps all keys of its request where
+// they are. So the others are moved again at once, in two requests.
 func (s *session) move(
 	ctx context.Context, e *etcdLease, k etcdconn.Keepalive, locks []lockAt, report report,
 ) (left []lockAt) {
@@ -218,6 +221,7 @@ func (s *session) move(
 		return left
 	}
 	base := s.prove(e, k, r)
+	var rest []lockAt
 	for i, one := range part {
 		if !r.Succeeded {
 			kvs := r.Responses[i].GetResponseRange().Kvs
@@ -226,7 +230,7 @@ func (s *session) move(
 				continue
 			}
 			if clientv3.LeaseID(kvs[0].Lease) != e.id {
-				left = append(left, one)
+				rest = append(rest, one)
 				continue
 			}
 			one.l.moved(e, kvs[0].ModRevision, r.Header.Revision)
@@ -234,6 +238,12 @@ func (s *session) move(
 			one.l.moved(e, r.Header.Revision, r.Header.Revision)
 		}
 		report(one.i, base, nil)
+	}
+	if len(part) == 1 || len(rest) == 0 {
+		return append(left, rest...)
+	}
+	for half := range slices.Chunk(rest, (len(rest)+1)/2) {
+		left = append(left, s.move(ctx, e, k, half, report)...)
 	}
 	return left
 }
