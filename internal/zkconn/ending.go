@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 )
 
@@ -20,6 +22,7 @@ type connect struct {
 	timeout  time.Duration
 	id       int64
 	password [passwordSize]byte
+	look     string // a node that is looked at before a new session is ended; empty: none
 }
 
 // endAnswer is what a server has answered to a request to connect with a session and to end it.
@@ -28,6 +31,10 @@ type endAnswer struct {
 	dialled  bool
 	closed   bool // the quorum has ended the session now
 	expired  bool // there is no such session, or its end was decided
+
+	agreed bool   // the quorum has answered
+	looked bool   // after that the server has said whether the node exists
+	origin Origin // of the node; zero: there is none
 }
 
 // openAndEnd asks one server to connect with a session and to end it. A session that has ended already
@@ -55,7 +62,7 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	default:
 		return a, err
 	}
-	c.timeout, c.id, c.password = time.Millisecond, a.session, a.password
+	c = connect{seen: c.seen, timeout: time.Millisecond, id: a.session, password: a.password}
 	again, failure := e.ask(ctx, addr, c, auth)
 	a.closed, a.expired = again.closed, again.expired
 	switch {
@@ -81,7 +88,7 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
-	now, later := connectRequest(c), endRequests(auth)
+	now, later := connectRequest(c), endRequests(auth, c.look)
 	if c.id != 0 {
 		now, later = append(now, later...), nil
 	}
@@ -103,16 +110,38 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 	if len(later) > 0 {
 		_, _ = conn.Write(later) // where it fails there will be no answer
 	}
-	a.closed, err = readClosed(conn)
-	return a, err
+	return a, a.read(conn)
 }
 
-// endRequests are requests to end the session of a connection, after the credentials.
-func endRequests(auth []Credentials) (requests []byte) {
+// endRequests are requests to end the session of a connection, after the credentials. A node is looked at
+// in between, if there is one.
+func endRequests(auth []Credentials, node string) (requests []byte) {
 	for _, credentials := range auth {
 		requests = append(requests, authRequest(credentials)...)
 	}
+	if node != "" {
+		requests = append(requests, lookRequests(node)...)
+	}
 	return append(requests, closeRequest()...)
+}
+
+// read reads the replies to endRequests. Where the server hangs up before it has answered the
+// closeRequest, nobody knows whether the session has ended. With TLS it may do so without the message
+// that this is no interruption.
+func (a *endAnswer) read(conn net.Conn) error {
+	for {
+		reply, err := readReply(conn)
+		switch {
+		case err != nil:
+			return Ignore(err, io.EOF, io.ErrUnexpectedEOF)
+		case isRefusal(reply):
+			return ErrRefused
+		case xidOf(reply) == closeXid:
+			a.closed = codeOf(reply) == 0
+			return nil
+		}
+		a.look(reply)
+	}
 }
 
 // noteConfirmed notes that the server at an address has confirmed a session.

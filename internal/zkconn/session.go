@@ -67,6 +67,7 @@ type Session struct {
 	end  context.CancelCauseFunc // also called again, and with mu held
 
 	mu          sync.Mutex
+	server      string        // address of the server that has confirmed the session last
 	wire        *wire         // the present connection, or the last one
 	up          chan struct{} // closed while requests can be sent
 	isUp        bool
