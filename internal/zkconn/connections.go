@@ -68,7 +68,6 @@ func (s *Session) connected() {
 	}
 	s.lastConnErr = nil
 	s.server = s.wire.addr
-	s.ensemble.noteConfirmed(s.server)
 	s.mu.Unlock()
 
 	if first && granted < s.config.Timeout {

@@ -14,7 +14,10 @@ import (
 // Servers may demand credentials before they execute anything (enforce.auth.enabled). A server that
 // refuses credentials hangs up, and reads nothing of what follows them.
 //
-// An address may be another service's. So it gets no credentials until it has confirmed a session.
+// An address may be another service's, or may become that. So no credentials are sent before a server
+// has confirmed a session on the same connection, with one exception: the farewell to a server that
+// has confirmed the session last, and doesn't answer any more. Its answers may be lost, and if it
+// demands credentials it would not end the session without them.
 
 // connect is a request to connect with a session; id 0: with a new one.
 type connect struct {
@@ -22,6 +25,7 @@ type connect struct {
 	timeout  time.Duration
 	id       int64
 	password [passwordSize]byte
+	farewell bool   // to the server that has confirmed this session last: all requests are sent at once
 	look     string // a node that is looked at before a new session is ended; empty: none
 }
 
@@ -40,14 +44,15 @@ type endAnswer struct {
 // openAndEnd asks one server to connect with a session and to end it. A session that has ended already
 // is no error, nor is a server that hangs up after its greeting.
 //
-// Where a server has confirmed a session and not ended it, it is asked once more: without the
-// credentials if it has refused them, and with them if it was given none. The error is ErrRefused if it
-// refuses them and doesn't end the session without them.
+// A session that exists is first ended without credentials, because most servers demand none. Where a
+// server has confirmed a session and not ended it, it is asked once more: without the credentials if it
+// has refused them, and with them if it was given none. The error is ErrRefused if it refuses them and
+// doesn't end the session without them.
 func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var auth []Credentials
-	if c.id == 0 || e.hasConfirmed(addr) {
+	if c.id == 0 || c.farewell {
 		auth = e.Auth
 	}
 	a, err = e.ask(ctx, addr, c, auth)
@@ -76,9 +81,9 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	return a, err
 }
 
-// ask is one attempt of openAndEnd, with these credentials. To end a known session all requests are sent
-// at once, because a server may read requests although its answers are lost. (Where it demands credentials and
-// gets none yet, it only shortens the timeout then.)
+// ask is one attempt of openAndEnd, with these credentials. To end a session without credentials all
+// requests are sent at once, because a server may read requests although its answers are lost. (Where it
+// demands credentials, it only shortens the timeout then.)
 func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {
@@ -89,7 +94,7 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
 	now, later := connectRequest(c), endRequests(auth, c.look)
-	if c.id != 0 {
+	if c.farewell || c.id != 0 && len(auth) == 0 {
 		now, later = append(now, later...), nil
 	}
 	if _, err := conn.Write(now); err != nil {
@@ -106,7 +111,6 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 		return a, errForeign
 	}
 	a.greeting = g
-	e.noteConfirmed(addr)
 	if len(later) > 0 {
 		_, _ = conn.Write(later) // where it fails there will be no answer
 	}
@@ -142,12 +146,4 @@ func (a *endAnswer) read(conn net.Conn) error {
 		}
 		a.look(reply)
 	}
-}
-
-// noteConfirmed notes that the server at an address has confirmed a session.
-func (e *Ensemble) noteConfirmed(addr string) { e.confirmed.Store(addr, true) }
-
-func (e *Ensemble) hasConfirmed(addr string) bool {
-	_, confirmed := e.confirmed.Load(addr)
-	return confirmed
 }

@@ -198,7 +198,7 @@ func (s *Session) closeAll() {
 	var leaving sync.WaitGroup
 	if errors.Is(s.Cause(), ErrSilent) {
 		s.closeConn()
-		leaving.Go(func() { _ = s.endOnServers(context.Background(), 0) })
+		leaving.Go(func() { _ = s.endOnServers(context.Background(), 0, s.confirmedAt()) })
 	}
 	s.client.Close() // waits for an answer, for up to a second
 	s.closeConn()    // Close doesn't reach the client's reader, and leaves the connection of an expired session open

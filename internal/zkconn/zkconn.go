@@ -53,16 +53,13 @@ package zkconn
 import (
 	"context"
 	"net"
-	"sync"
 )
 
 // Ensemble says how to reach the servers.
 type Ensemble struct {
 	Servers []string // HOST:PORT: see WithPorts
 	Dial    Dialer
-	Auth    []Credentials // given on each connection of a Session, once it is confirmed there
-
-	confirmed sync.Map // addresses that have confirmed a session
+	Auth    []Credentials // given on each connection once a session is confirmed there: see ending.go
 }
 
 // Dialer connects with a server. ctx covers the dialling alone.
