@@ -16,6 +16,9 @@ import (
 // have had none, Release deletes it. What outlives a session is removed on any other one: the lock's
 // node, and the nodes that the servers have not removed yet.
 func (l *lock) Release(ctx context.Context) error {
+	if err := l.awaitJoined(ctx); err != nil {
+		return err
+	}
 	for {
 		l.leaveOldSession()
 		if l.isClear() {
