@@ -41,8 +41,8 @@ type lock struct {
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
 	dirInDoubt bool       // the unanswered request may be one that creates the lock's node
-	ungone     []*session // earlier sessions with such a request
-	lateDir    bool       // a request on a session in ungone may create the lock's node, which then may never have a child
+	unproven   []*session // earlier sessions with such a request, whose end on the servers is not proved
+	lateDir    bool       // a request on a session in unproven may create the lock's node, which then may never have a child
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before
@@ -123,7 +123,7 @@ func (l *lock) leaveOldSession() {
 	s.untrack(l.path)
 	l.sessions.Leave(s)
 	if l.unanswered {
-		l.ungone = append(l.ungone, s)
+		l.unproven = append(l.unproven, s)
 		l.lateDir = l.lateDir || l.dirInDoubt
 	}
 	l.session, l.path, l.unanswered, l.dirInDoubt = nil, "", false, false

@@ -82,8 +82,8 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 }
 
 // ask is one attempt of openAndEnd, with these credentials. To end a session without credentials all
-// requests are sent at once, because a server may read requests although its answers are lost. (Where it
-// demands credentials, it only shortens the timeout then.)
+// requests are sent at once, because a server may read requests although its answers are lost. (A server
+// that demands credentials executes the request to connect alone, which shortens the session's timeout.)
 func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {
