@@ -26,7 +26,7 @@ func (l *lock) ensureNode(ctx context.Context, s *session, caughtUp bool) (first
 		}
 		known := false
 		if version, known = l.freed.take(l.dir); !known {
-			if version, err = s.lockDir(l.dir).versionIfFree(ctx, caughtUp); err != nil {
+			if version, err = s.lockDir(l.dir).versionIfFree(ctx, l.owner, caughtUp); err != nil {
 				return false, err
 			}
 		}
@@ -110,7 +110,8 @@ func (l *lock) createDir(s *session) error {
 }
 
 // findOwnNode looks for the node that l has under this session, in the list of a server that knows
-// every earlier write: if it missed the node, the next node of l would wait for it.
+// every earlier write: if it missed the node, the next node of l would wait for it. Other nodes of l are
+// removed: they are of earlier sessions, and nobody holds the lock by them.
 func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, err error) {
 	dir := s.lockDir(l.dir)
 	if err := dir.catchUp(ctx); err != nil {
@@ -120,7 +121,7 @@ func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, 
 	if err != nil {
 		return false, false, zkconn.Ignore(err, zk.ErrNoNode)
 	}
-	for i, n := range queue {
+	for _, n := range queue {
 		if n.owner != l.owner {
 			continue
 		}
@@ -133,7 +134,8 @@ func (l *lock) findOwnNode(ctx context.Context, s *session) (found, first bool, 
 			continue
 		}
 		l.noteNode(s, path, stat.Czxid)
-		return true, i == 0, nil
+		queue, err = dir.removeOthers(path, queue)
+		return true, err == nil && queue[0] == n, err
 	}
 	return false, false, nil
 }

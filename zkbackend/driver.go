@@ -107,12 +107,12 @@ func (d *zkDriver) open(ctx context.Context, tick time.Duration) error {
 		return err
 	}
 	defer d.sessions.Leave(s)
-	voting, err := zkconn.Within(ctx, s.conn, s.inspect)
+	seen, err := zkconn.Within(ctx, s.conn, s.inspect)
 	if err != nil {
 		return err
 	}
-	d.guarantees = d.found(tick, voting, shortest)
-	return nil
+	d.guarantees = d.found(tick, seen.voting, shortest)
+	return d.survey(ctx, s, seen.root)
 }
 
 // tickOf guesses the tick from the shortest and the longest session: by default two and twenty
@@ -124,11 +124,16 @@ func tickOf(shortest, longest time.Duration) time.Duration { return max(shortest
 // get two ticks, the shortest session.
 func shortestTTL(tick time.Duration) time.Duration { return max(minTTL, tick/2) }
 
-// inspect tries what acquisitions need, and returns how many servers vote, 0 if that can't be read.
-// The node that it creates is gone with the same request.
-func (s *session) inspect() (voting int, err error) {
+// inspection is what a session has found out for its Locker.
+type inspection struct {
+	root   zkconn.Origin // of the chroot
+	voting int           // how many servers vote; 0: that can't be read
+}
+
+// inspect tries what acquisitions need. The node that it creates is gone with the same request.
+func (s *session) inspect() (seen inspection, err error) {
 	if err := s.createChroot(); err != nil {
-		return 0, err
+		return seen, err
 	}
 	path := s.chroot.path + "/" + driver.NewOwner()
 	_, _, err = s.conn.Transaction(
@@ -136,9 +141,16 @@ func (s *session) inspect() (voting int, err error) {
 		&zk.DeleteRequest{Path: path, Version: -1},
 	)
 	if err != nil {
-		return 0, err
+		return seen, err
 	}
-	return s.voting(), nil
+	root, err := s.conn.Exists(s.chroot.path) // after the write, so its server knows the present node
+	switch {
+	case err != nil:
+		return seen, err
+	case root == nil: // somebody has deleted it since
+		return seen, fmt.Errorf("%s: %w", s.chroot.path, zk.ErrNoNode)
+	}
+	return inspection{root: zkconn.OriginOf(root), voting: s.voting()}, nil
 }
 
 // openSession opens a session for all that wait for it. Its limit is shorter than an acquisition's,

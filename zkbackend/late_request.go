@@ -16,7 +16,7 @@ import (
 // stopLateRequests returns nil when no request of an earlier session can create anything any more.
 // What was created by then is found in a list that is asked for later.
 func (l *lock) stopLateRequests(ctx context.Context, s *session) error {
-	for _, earlier := range l.ungone {
+	for _, earlier := range l.unproven {
 		if err := s.repeat(ctx, func() error { return l.endOnServers(ctx, s, earlier) }); err != nil {
 			return err
 		}

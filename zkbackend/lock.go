@@ -26,7 +26,8 @@ type lock struct {
 	owner      string // in its own node's name
 	ttl        time.Duration
 	noWait     bool
-	label      string // the data of its node: see driver.Label
+	joined     chan struct{} // closed when joinQueue has returned, which Acquire may not wait for; nil: it wasn't called
+	label      string        // the data of its node: see driver.Label
 	notifyLost func(cause error)
 
 	mu         sync.Mutex
@@ -40,8 +41,8 @@ type lock struct {
 	createdDir bool       // the lock's node was created for this, and may never have had a child
 	unanswered bool       // a request to create something was sent on the session, and nothing that came later has an answer
 	dirInDoubt bool       // the unanswered request may be one that creates the lock's node
-	ungone     []*session // earlier sessions with such a request
-	lateDir    bool       // a request on a session in ungone may create the lock's node, which then may never have a child
+	unproven   []*session // earlier sessions with such a request, whose end on the servers is not proved
+	lateDir    bool       // a request on a session in unproven may create the lock's node, which then may never have a child
 }
 
 // remains says what of an acquisition may exist on the servers. Each value includes those before
@@ -58,6 +59,9 @@ const (
 // Acquire creates a node, and then waits for its turn. If the session ends in between, a new session
 // creates a new node.
 func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
+	if err := l.awaitJoined(ctx); err != nil {
+		return driver.Grant{}, err
+	}
 	if s, path := l.position(); path != "" {
 		return l.wait(ctx, s, path)
 	}
@@ -68,7 +72,7 @@ func (l *lock) Acquire(ctx context.Context) (driver.Grant, error) {
 		if err != nil {
 			return driver.Grant{}, err
 		}
-		grant, err := l.joinQueue(limited, s)
+		grant, err := l.join(limited, s)
 		if !errors.Is(err, zkconn.ErrOver) || limited.Err() != nil {
 			return grant, err
 		}
@@ -119,12 +123,44 @@ func (l *lock) leaveOldSession() {
 	s.untrack(l.path)
 	l.sessions.Leave(s)
 	if l.unanswered {
-		l.ungone = append(l.ungone, s)
+		l.unproven = append(l.unproven, s)
 		l.lateDir = l.lateDir || l.dirInDoubt
 	}
 	l.session, l.path, l.unanswered, l.dirInDoubt = nil, "", false, false
 	if l.remains != nothing {
 		l.remains = earlierNode
+	}
+}
+
+// join calls joinQueue, and returns when ctx is over. A request that waits to be sent survives its
+// connection: it fails only when all servers were dialled in vain, which may take longer than an
+// acquisition should. What joinQueue does later is removed by Release, which waits for its end.
+func (l *lock) join(ctx context.Context, s *session) (driver.Grant, error) {
+	joined := make(chan struct{})
+	l.joined = joined
+	return zkconn.Within(ctx, s.conn, func() (driver.Grant, error) {
+		defer close(joined)
+		return l.joinQueue(ctx, s)
+	})
+}
+
+// awaitJoined waits for the end of an earlier joinQueue: the next request must not overtake the ones of
+// that.
+func (l *lock) awaitJoined(ctx context.Context) error {
+	if l.joined == nil {
+		return nil
+	}
+	select {
+	case <-l.joined: // also if ctx is over
+		return nil
+	default:
+	}
+	select {
+	case <-l.joined:
+		return nil
+	case <-ctx.Done():
+		s, _ := l.position()
+		return s.conn.Unanswered()
 	}
 }
 

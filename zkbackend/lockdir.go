@@ -53,12 +53,13 @@ func (d lockDir) queue() ([]node, *zk.Stat, error) {
 	return nodes, stat, nil
 }
 
-// versionIfFree returns the version of the lock's node if nobody holds the lock or waits for it,
-// else locker.ErrHeld. A server may not know the latest writes yet, and one that is cut off won't.
+// versionIfFree returns the version of the lock's node if nobody else than owner holds the lock or
+// waits for it, else locker.ErrHeld. (A late request may have created a node of owner: see
+// late_request.go.) A server may not know the latest writes yet, and one that is cut off won't.
 // If it knows of a node, it is made to catch up before that is believed; if it knows of none, the
 // version is compared later. caughtUp says that it has answered a write since the acquisition began,
 // so it knows enough.
-func (d lockDir) versionIfFree(ctx context.Context, caughtUp bool) (version int32, err error) {
+func (d lockDir) versionIfFree(ctx context.Context, owner string, caughtUp bool) (version int32, err error) {
 	if !caughtUp {
 		stat, err := d.s.conn.Exists(d.path)
 		switch {
@@ -77,7 +78,7 @@ func (d lockDir) versionIfFree(ctx context.Context, caughtUp bool) (version int3
 	switch {
 	case err != nil:
 		return 0, err
-	case len(nodes) > 0:
+	case slices.ContainsFunc(nodes, func(n node) bool { return n.owner != owner }):
 		return 0, locker.ErrHeld
 	}
 	return stat.Version, nil

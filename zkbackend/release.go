@@ -16,6 +16,9 @@ import (
 // have had none, Release deletes it. What outlives a session is removed on any other one: the lock's
 // node, and the nodes that the servers have not removed yet.
 func (l *lock) Release(ctx context.Context) error {
+	if err := l.awaitJoined(ctx); err != nil {
+		return err
+	}
 	for {
 		l.leaveOldSession()
 		if l.isClear() {
@@ -47,7 +50,7 @@ func (l *lock) isClear() bool {
 // that comes twice: before the servers have ended the session of that request, so that others don't
 // wait for it, and after it.
 func (l *lock) removeRemains(ctx context.Context, s *session) error {
-	late := slices.ContainsFunc(l.ungone, func(earlier *session) bool { return !earlier.conn.IsGone() })
+	late := slices.ContainsFunc(l.unproven, func(earlier *session) bool { return !earlier.conn.IsGone() })
 	err := l.removeNodes(ctx, s)
 	if err == nil && late {
 		if err = l.stopLateRequests(ctx, s); err == nil {
@@ -81,7 +84,7 @@ func (l *lock) noteRemoved(s *session) {
 		l.freed.remember(l.dir, l.dirVersion)
 	}
 	l.session, l.path, l.remains, l.createdDir = nil, "", nothing, false
-	l.unanswered, l.dirInDoubt, l.ungone, l.lateDir = false, false, nil, false
+	l.unanswered, l.dirInDoubt, l.unproven, l.lateDir = false, false, nil, false
 	l.mu.Unlock()
 	s.untrack(path)
 	l.sessions.Leave(s)

@@ -50,7 +50,8 @@
 // "digest"; then the nodes that are created belong to this user alone. The locks are below CHROOT,
 // which is created if it isn't there; without it, below /locker.
 //
-// Name each server of the ensemble. A host name that has several addresses counts as one server: if
+// Name each server of the ensemble, and no server of another one: a lock that is held on one
+// ensemble is free on another. A host name that has several addresses counts as one server: if
 // the server at one of them accepts connections and doesn't answer, nothing makes the Locker try
 // the next address of that name. If no more servers are named than a minority has, such as one of
 // three, the Locker promises [locker.ToleranceNone].
@@ -82,7 +83,10 @@
 // # What is checked when it is opened
 //
 // That a server answers and has a quorum, which sessions it allows (which reveals the tick), and
-// that nodes may be created and deleted below the chroot. All of it takes about ten requests.
+// that nodes may be created and deleted below the chroot. That takes about ten requests. Then each
+// other address is asked, with five requests and for up to a second, whether its server is of the
+// same ensemble. If one isn't, New fails and names an address of each. An address that doesn't
+// answer is no failure.
 package zkbackend
 
 import (

@@ -45,7 +45,7 @@ type zkServer struct {
 }
 
 const (
-	zkServers = 3
+	zkServers = 3 // in most ensembles
 	zkTick    = 500 * time.Millisecond
 	TTL       = 2 * time.Second // an answer may take 333 ms; a busy machine needs a try or two
 	zkRoot    = "/locker"
@@ -74,16 +74,16 @@ func StartFor(ctx context.Context, image string, longest time.Duration) (*Servic
 
 // startZkEnsemble starts an ensemble of three.
 func startZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*Service, error) {
-	s, err := newZkEnsemble(ctx, image, tick, config...)
+	s, err := newZkEnsemble(ctx, image, zkServers, tick, config...)
 	if err != nil {
 		return nil, err
 	}
 	return s, s.found(ctx)
 }
 
-// newZkEnsemble returns an ensemble that is not started yet.
-func newZkEnsemble(ctx context.Context, image string, tick time.Duration, config ...string) (*Service, error) {
-	ports, err := itest.FreePorts(zkServers)
+// newZkEnsemble returns an ensemble of n servers that is not started yet.
+func newZkEnsemble(ctx context.Context, image string, n int, tick time.Duration, config ...string) (*Service, error) {
+	ports, err := itest.FreePorts(n)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func startZkTLS(t *testing.T, authority *itest.Authority) *Service {
 	t.Helper()
 	cert, key := authority.Issue(t, "zk.example")
 	return itest.Started(t, "zookeeper", func(ctx context.Context, image string) (*Service, error) {
-		s, err := newZkEnsemble(ctx, image, zkTick, "initLimit=20", "syncLimit=8", "maxSessionTimeout=60000",
+		s, err := newZkEnsemble(ctx, image, zkServers, zkTick, "initLimit=20", "syncLimit=8", "maxSessionTimeout=60000",
 			"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory", "ssl.clientAuth=need",
 			"ssl.keyStore.location=/own.pem", "ssl.keyStore.type=PEM", "ssl.trustStore.location=/ca.pem", "ssl.trustStore.type=PEM")
 		if err != nil {

@@ -67,7 +67,7 @@ func (s *Session) connected() {
 		s.silence = time.AfterFunc(s.config.Timeout, s.checkSilence)
 	}
 	s.lastConnErr = nil
-	s.ensemble.noteConfirmed(s.wire.addr)
+	s.server = s.wire.addr
 	s.mu.Unlock()
 
 	if first && granted < s.config.Timeout {
@@ -154,6 +154,13 @@ func (s *Session) Unanswered() error {
 		return ErrNoServer
 	}
 	return fmt.Errorf("%w: %w", ErrNoServer, s.lastConnErr)
+}
+
+// confirmedAt is the address of the server that has confirmed the session last.
+func (s *Session) confirmedAt() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.server
 }
 
 // present is the present connection, or the last one.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"time"
 )
 
@@ -12,7 +14,10 @@ import (
 // Servers may demand credentials before they execute anything (enforce.auth.enabled). A server that
 // refuses credentials hangs up, and reads nothing of what follows them.
 //
-// An address may be another service's. So it gets no credentials until it has confirmed a session.
+// An address may be another service's, or may become that. So no credentials are sent before a server
+// has confirmed a session on the same connection, with one exception: the farewell to a server that
+// has confirmed the session last, and doesn't answer any more. Its answers may be lost, and if it
+// demands credentials it would not end the session without them.
 
 // connect is a request to connect with a session; id 0: with a new one.
 type connect struct {
@@ -20,6 +25,8 @@ type connect struct {
 	timeout  time.Duration
 	id       int64
 	password [passwordSize]byte
+	farewell bool   // to the server that has confirmed this session last: all requests are sent at once
+	look     string // a node that is looked at before a new session is ended; empty: none
 }
 
 // endAnswer is what a server has answered to a request to connect with a session and to end it.
@@ -28,19 +35,24 @@ type endAnswer struct {
 	dialled  bool
 	closed   bool // the quorum has ended the session now
 	expired  bool // there is no such session, or its end was decided
+
+	agreed bool   // the quorum has answered
+	looked bool   // after that the server has said whether the node exists
+	origin Origin // of the node; zero: there is none
 }
 
 // openAndEnd asks one server to connect with a session and to end it. A session that has ended already
 // is no error, nor is a server that hangs up after its greeting.
 //
-// Where a server has confirmed a session and not ended it, it is asked once more: without the
-// credentials if it has refused them, and with them if it was given none. The error is ErrRefused if it
-// refuses them and doesn't end the session without them.
+// A session that exists is first ended without credentials, because most servers demand none. Where a
+// server has confirmed a session and not ended it, it is asked once more: without the credentials if it
+// has refused them, and with them if it was given none. The error is ErrRefused if it refuses them and
+// doesn't end the session without them.
 func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a endAnswer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	var auth []Credentials
-	if c.id == 0 || e.hasConfirmed(addr) {
+	if c.id == 0 || c.farewell {
 		auth = e.Auth
 	}
 	a, err = e.ask(ctx, addr, c, auth)
@@ -55,7 +67,7 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	default:
 		return a, err
 	}
-	c.timeout, c.id, c.password = time.Millisecond, a.session, a.password
+	c = connect{seen: c.seen, timeout: time.Millisecond, id: a.session, password: a.password}
 	again, failure := e.ask(ctx, addr, c, auth)
 	a.closed, a.expired = again.closed, again.expired
 	switch {
@@ -69,9 +81,9 @@ func (e *Ensemble) openAndEnd(ctx context.Context, addr string, c connect) (a en
 	return a, err
 }
 
-// ask is one attempt of openAndEnd, with these credentials. To end a known session all requests are sent
-// at once, because a server may read requests although its answers are lost. (Where it demands credentials and
-// gets none yet, it only shortens the timeout then.)
+// ask is one attempt of openAndEnd, with these credentials. To end a session without credentials all
+// requests are sent at once, because a server may read requests although its answers are lost. (A server
+// that demands credentials executes the request to connect alone, which shortens the session's timeout.)
 func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Credentials) (a endAnswer, err error) {
 	conn, err := e.Dial(ctx, "tcp", addr)
 	if err != nil {
@@ -81,8 +93,8 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) }) // long ago
 	defer stop()
-	now, later := connectRequest(c), endRequests(auth)
-	if c.id != 0 {
+	now, later := connectRequest(c), endRequests(auth, c.look)
+	if c.farewell || c.id != 0 && len(auth) == 0 {
 		now, later = append(now, later...), nil
 	}
 	if _, err := conn.Write(now); err != nil {
@@ -99,26 +111,39 @@ func (e *Ensemble) ask(ctx context.Context, addr string, c connect, auth []Crede
 		return a, errForeign
 	}
 	a.greeting = g
-	e.noteConfirmed(addr)
 	if len(later) > 0 {
 		_, _ = conn.Write(later) // where it fails there will be no answer
 	}
-	a.closed, err = readClosed(conn)
-	return a, err
+	return a, a.read(conn)
 }
 
-// endRequests are requests to end the session of a connection, after the credentials.
-func endRequests(auth []Credentials) (requests []byte) {
+// endRequests are requests to end the session of a connection, after the credentials. A node is looked at
+// in between, if there is one.
+func endRequests(auth []Credentials, node string) (requests []byte) {
 	for _, credentials := range auth {
 		requests = append(requests, authRequest(credentials)...)
+	}
+	if node != "" {
+		requests = append(requests, lookRequests(node)...)
 	}
 	return append(requests, closeRequest()...)
 }
 
-// noteConfirmed notes that the server at an address has confirmed a session.
-func (e *Ensemble) noteConfirmed(addr string) { e.confirmed.Store(addr, true) }
-
-func (e *Ensemble) hasConfirmed(addr string) bool {
-	_, confirmed := e.confirmed.Load(addr)
-	return confirmed
+// read reads the replies to endRequests. Where the server hangs up before it has answered the
+// closeRequest, nobody knows whether the session has ended. With TLS it may do so without the message
+// that this is no interruption.
+func (a *endAnswer) read(conn net.Conn) error {
+	for {
+		reply, err := readReply(conn)
+		switch {
+		case err != nil:
+			return Ignore(err, io.EOF, io.ErrUnexpectedEOF)
+		case isRefusal(reply):
+			return ErrRefused
+		case xidOf(reply) == closeXid:
+			a.closed = codeOf(reply) == 0
+			return nil
+		}
+		a.look(reply)
+	}
 }

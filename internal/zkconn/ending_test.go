@@ -3,6 +3,7 @@ package zkconn
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -40,7 +41,10 @@ func (o *other) note(data []byte) {
 	o.told.Write(data)
 }
 
-// Nothing that hasn't confirmed a session gets a password.
+var password = []Credentials{{"digest", "joe:secret"}}
+
+// Nothing gets a password that hasn't confirmed a session on the same connection, also at an address
+// at which a server has confirmed the session before.
 func TestAnotherServiceIsToldNoPassword(t *testing.T) {
 	for _, says := range []string{"HTTP/1.1 400 Bad Request\r\n\r\n", "", string(greetingPacket(0, 7)), string(greetingPacket(0, 0))} {
 		for what, ask := range map[string]func(context.Context, *Session){
@@ -50,33 +54,55 @@ func TestAnotherServiceIsToldNoPassword(t *testing.T) {
 			t.Run(what, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					o := &other{says: says}
-					s := endedSession(t, nil, false)
+					s := endedSession(t, nil)
 					s.ensemble.Dial = o.dial
 					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					defer cancel()
 					ask(ctx, s)
 					synctest.Wait()
-					o.mu.Lock()
-					defer o.mu.Unlock()
-					if told := o.told.Bytes(); len(told) < greetingSize || bytes.Contains(told, []byte("secret")) || bytes.Contains(told, []byte("digest")) {
-						t.Errorf("a service that says %q was told %q", says, told)
-					}
+					o.wantNoPassword(t)
 				})
 			})
 		}
 	}
 }
 
-// The servers that have confirmed a session are remembered, by Limits and by each session.
-func TestServersThatHaveConfirmedASession(t *testing.T) {
+func (o *other) wantNoPassword(t *testing.T) {
+	t.Helper()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if told := o.told.Bytes(); len(told) < greetingSize || bytes.Contains(told, []byte("secret")) || bytes.Contains(told, []byte("digest")) {
+		t.Errorf("a service that says %q was told %q", o.says, told)
+	}
+}
+
+// A server whose answers are lost, and that demands credentials, ends a session that is silent: the
+// address at which the session was confirmed last gets all requests at once. No other address gets the
+// credentials.
+func TestFarewellWhoseAnswersAreLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := openSession(t, new(ensemble), new(recorder))
-		s.End(ErrOver)
-		<-s.Closed()
-		under := &Ensemble{Servers: []string{"zk:2181"}, Dial: new(ensemble).dial}
-		_, _, err := under.Limits(t.Context())
-		if !s.ensemble.hasConfirmed("zk:2181") || !under.hasConfirmed("zk:2181") || under.hasConfirmed("other:2181") || err != nil {
-			t.Errorf("after Open: %v, after Limits: %v, %v", s.ensemble.hasConfirmed("zk:2181"), under.hasConfirmed("zk:2181"), err)
+		e, o := new(ensemble), new(other)
+		s := openSession(t, e, new(recorder))
+		s.mu.Lock()
+		s.ensemble = &Ensemble{
+			Servers: []string{"zk:2181", "other:2181"}, Auth: password,
+			Dial: func(ctx context.Context, network, addr string) (net.Conn, error) {
+				if addr == "other:2181" {
+					return o.dial(ctx, network, addr)
+				}
+				return e.dial(ctx, network, addr)
+			},
 		}
+		s.mu.Unlock()
+		e.mu.Lock()
+		e.unheard, e.strict = true, true
+		e.mu.Unlock()
+		overAfter(t, s)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if !errors.Is(s.Cause(), ErrSilent) || len(e.ended) != 1 {
+			t.Errorf("the session was over because of %v, and %d sessions were ended, want ErrSilent and one", s.Cause(), len(e.ended))
+		}
+		o.wantNoPassword(t)
 	})
 }

@@ -21,7 +21,10 @@ type ensemble struct {
 	refuses bool            // it refuses credentials
 	unheard bool            // its answers are lost
 	authed  bool            // it was given credentials
+	alone   bool            // it has no quorum
+	origin  Origin          // of the node that it is asked for; zero: there is none
 	zxid    int64           // the newest transaction that it knows; 0: 1
+	opened  int             // new sessions
 	granted []time.Duration // to each request to connect
 	ended   []int64         // sessions
 }
@@ -59,6 +62,9 @@ func (e *ensemble) serve(c net.Conn) bool {
 			return false
 		}
 		asked := time.Duration(r.Int32()) * time.Millisecond
+		if r.Int64() == 0 {
+			e.opened++
+		}
 		if e.expired {
 			e.write(c, greetingPacket(0, 0))
 			return false
@@ -88,14 +94,37 @@ func (e *ensemble) serve(c net.Conn) bool {
 		e.confirm(c, xid)
 		return true
 	}
+	if e.strict && !e.authed {
+		return false
+	}
 	if !e.silent {
-		w := new(zktest.Writer)
-		w.Int32(xid)
-		w.Int64(max(e.zxid, 1))
-		w.Int32(-101) // no such node: an answer all the same
-		e.write(c, zktest.Packet(w.Data))
+		e.write(c, e.look(xid, op))
 	}
 	return true
+}
+
+// look answers a request about a node. No such node is an answer all the same.
+func (e *ensemble) look(xid, op int32) []byte {
+	const exists, multi, noNode, expired = 3, 14, -101, -112
+	switch {
+	case op == multi && e.alone:
+		return replyToMulti(xid, expired)
+	case op == multi:
+		return replyToMulti(xid, noNode)
+	}
+	w := new(zktest.Writer)
+	w.Int32(xid)
+	w.Int64(max(e.zxid, 1))
+	if op != exists || e.origin == (Origin{}) {
+		w.Int32(noNode)
+		return zktest.Packet(w.Data)
+	}
+	w.Int32(0)
+	w.Int64(e.origin.Czxid)
+	w.Int64(9) // mzxid
+	w.Int64(e.origin.Ctime)
+	w.Data = append(w.Data, make([]byte, 44)...)
+	return zktest.Packet(w.Data)
 }
 
 func (e *ensemble) write(c net.Conn, data []byte) {

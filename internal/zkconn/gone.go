@@ -62,7 +62,7 @@ func (s *Session) ConfirmGone(ctx context.Context, seen int64) error {
 	if s.IsGone() {
 		return nil
 	}
-	err := s.endOnServers(ctx, seen)
+	err := s.endOnServers(ctx, seen, "")
 	switch {
 	case s.IsGone():
 		return nil
@@ -74,9 +74,10 @@ func (s *Session) ConfirmGone(ctx context.Context, seen int64) error {
 
 // endOnServers asks all servers at once to end the session, until one of them has answered "closed",
 // or for a moment longer after "expired": another one may know a local session. It asks for the
-// shortest timeout as it connects, so that the session ends soon even if the rest is lost. err is of a
-// server that could not be asked.
-func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
+// shortest timeout as it connects, so that the session ends soon even if the rest is lost. farewell is
+// the address of a server that gets all requests at once, because its answers may be lost: see
+// ending.go. err is of a server that could not be asked.
+func (s *Session) endOnServers(ctx context.Context, seen int64, farewell string) (err error) {
 	s.mu.Lock()
 	c := connect{seen: seen, timeout: time.Millisecond, id: s.id, password: s.password}
 	s.mu.Unlock()
@@ -84,6 +85,8 @@ func (s *Session) endOnServers(ctx context.Context, seen int64) (err error) {
 	defer answered()
 	var all sync.WaitGroup
 	for _, addr := range s.ensemble.Servers {
+		c := c
+		c.farewell = addr == farewell
 		all.Go(func() {
 			a, failure := s.ensemble.openAndEnd(ctx, addr, c)
 			s.mu.Lock()

@@ -12,7 +12,7 @@ import (
 
 // What the servers answer to the request to end a session, and what it proves.
 func TestConfirmGone(t *testing.T) {
-	for _, confirmed := range []bool{false, true} { // a session, at this address
+	for _, farewell := range []bool{false, true} { // to the server that has confirmed the session last
 		for what, c := range map[string]struct {
 			server *ensemble
 			seen   int64
@@ -31,15 +31,21 @@ func TestConfirmGone(t *testing.T) {
 			"a server that hangs up":             {server: &ensemble{rude: true}, seen: 1},
 			"closed by a server that knows more": {server: &ensemble{zxid: 9}, seen: 7, gone: true},
 		} {
-			t.Run(fmt.Sprintf("%s, confirmed %v", what, confirmed), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { confirmGone(t, c.server, confirmed, c.seen, c.gone, c.says) })
+			t.Run(fmt.Sprintf("%s, farewell %v", what, farewell), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) { confirmGone(t, c.server, farewell, c.seen, c.gone, c.says) })
 			})
 		}
 	}
 }
 
-func confirmGone(t *testing.T, server *ensemble, confirmed bool, seen int64, gone bool, says error) {
-	s := endedSession(t, server, confirmed)
+func confirmGone(t *testing.T, server *ensemble, farewell bool, seen int64, gone bool, says error) {
+	s := endedSession(t, server)
+	if farewell {
+		if err := s.endOnServers(t.Context(), seen, "zk:2181"); s.IsGone() != gone || says != nil && !errors.Is(err, says) {
+			t.Errorf("after the farewell: IsGone = %v, want %v; and %v", s.IsGone(), gone, err)
+		}
+		return
+	}
 	err := s.ConfirmGone(t.Context(), seen)
 	if (err == nil) != gone || s.IsGone() != gone || !gone && !errors.Is(err, errNotConfirmed) || says != nil && !errors.Is(err, says) {
 		t.Errorf("ConfirmGone = %v, and IsGone = %v, want %v", err, s.IsGone(), gone)
@@ -50,9 +56,8 @@ func confirmGone(t *testing.T, server *ensemble, confirmed bool, seen int64, gon
 	}
 }
 
-// endedSession is over, and its servers are replaced by one, of which it is known or not that it has
-// confirmed a session.
-func endedSession(t *testing.T, server *ensemble, confirmed bool) *Session {
+// endedSession is over, and its servers are replaced by one at the same address.
+func endedSession(t *testing.T, server *ensemble) *Session {
 	t.Helper()
 	e := new(ensemble)
 	e.be(true)
@@ -63,21 +68,7 @@ func endedSession(t *testing.T, server *ensemble, confirmed bool) *Session {
 		Servers: []string{"zk:2181"}, Dial: server.dial,
 		Auth: []Credentials{{"digest", "joe:secret"}, {"ip", ""}},
 	}
-	if confirmed {
-		s.ensemble.noteConfirmed("zk:2181")
-	}
 	return s
-}
-
-// A server whose answers are lost, and that demands credentials, ends the session all the same.
-func TestEndThatIsNotConfirmed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := &ensemble{strict: true, unheard: true}
-		s := endedSession(t, server, true)
-		if err := s.ConfirmGone(t.Context(), 1); !errors.Is(err, errNotConfirmed) || len(server.ended) != 1 {
-			t.Errorf("ConfirmGone = %v, and %d sessions were ended, want an error and one", err, len(server.ended))
-		}
-	})
 }
 
 // One server's proof is enough. What another one says, or doesn't say, is no obstacle.

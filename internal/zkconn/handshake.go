@@ -66,22 +66,21 @@ func readGreeting(conn net.Conn) (greeting, error) {
 	return greeting{}, errForeign
 }
 
-// readClosed reads the answer to a closeRequest, after those to credentials. Where the server hangs
-// up without one, nobody knows whether the session has ended. With TLS it may do so without the
-// message that this is no interruption.
-func readClosed(conn net.Conn) (closed bool, err error) {
-	const headerSize = 16 // these answers have nothing else
-	reply := make([]byte, 4+headerSize)
-	for xidOf(reply[4:]) != closeXid {
-		if _, err := io.ReadFull(conn, reply); err != nil {
-			return false, Ignore(err, io.EOF, io.ErrUnexpectedEOF)
-		}
-		if binary.BigEndian.Uint32(reply) != headerSize {
-			return false, errForeign
-		}
-		if isRefusal(reply[4:]) {
-			return false, ErrRefused
-		}
+// replyHeaderSize is how long a reply is that has nothing but its header.
+const replyHeaderSize = 16
+
+// readReply reads the reply to one of the other requests. None of these is long.
+func readReply(conn net.Conn) ([]byte, error) {
+	const longest = 1024
+	size := make([]byte, 4)
+	if _, err := io.ReadFull(conn, size); err != nil {
+		return nil, err
 	}
-	return codeOf(reply[4:]) == 0, nil
+	n := binary.BigEndian.Uint32(size)
+	if n < replyHeaderSize || n > longest {
+		return nil, errForeign
+	}
+	reply := make([]byte, n)
+	_, err := io.ReadFull(conn, reply)
+	return reply, err
 }

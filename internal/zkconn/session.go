@@ -67,6 +67,7 @@ type Session struct {
 	end  context.CancelCauseFunc // also called again, and with mu held
 
 	mu          sync.Mutex
+	server      string        // address of the server that has confirmed the session last
 	wire        *wire         // the present connection, or the last one
 	up          chan struct{} // closed while requests can be sent
 	isUp        bool
@@ -197,7 +198,7 @@ func (s *Session) closeAll() {
 	var leaving sync.WaitGroup
 	if errors.Is(s.Cause(), ErrSilent) {
 		s.closeConn()
-		leaving.Go(func() { _ = s.endOnServers(context.Background(), 0) })
+		leaving.Go(func() { _ = s.endOnServers(context.Background(), 0, s.confirmedAt()) })
 	}
 	s.client.Close() // waits for an answer, for up to a second
 	s.closeConn()    // Close doesn't reach the client's reader, and leaves the connection of an expired session open

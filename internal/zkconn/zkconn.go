@@ -4,7 +4,8 @@
 // A [Session] has a zk.Conn of its own, a wire beneath it that bounds what go-zookeeper doesn't
 // bound, and a rule for when the session is over (silence.go). [Ensemble] also talks to servers
 // without go-zookeeper: it asks for the limits of sessions, and ends a session that is silent, or
-// whose late requests must be stopped (gone.go).
+// whose late requests must be stopped (gone.go). And a session can ask whether all addresses are of
+// its own ensemble (origin.go).
 //
 // # What go-zookeeper v1.0.4 does, and what this package does about it
 //
@@ -52,16 +53,13 @@ package zkconn
 import (
 	"context"
 	"net"
-	"sync"
 )
 
 // Ensemble says how to reach the servers.
 type Ensemble struct {
 	Servers []string // HOST:PORT: see WithPorts
 	Dial    Dialer
-	Auth    []Credentials // given on each connection of a Session, once it is confirmed there
-
-	confirmed sync.Map // addresses that have confirmed a session
+	Auth    []Credentials // given on each connection once a session is confirmed there: see ending.go
 }
 
 // Dialer connects with a server. ctx covers the dialling alone.

@@ -1,0 +1,26 @@
+package zkbackend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/fencedlock/locker/internal/zkconn"
+)
+
+var errMixed = errors.New("the addresses lead to different ensembles")
+
+// surveyLimit is how long opening waits for the other addresses.
+const surveyLimit = time.Second
+
+// survey finds out whether all addresses are of the session's own ensemble, which has created the chroot
+// as own says. Any of the other addresses may be silent: it may be down. (The chroot is never the root,
+// whose creation is the same everywhere: see checkChroot.)
+func (d *zkDriver) survey(ctx context.Context, s *session, own zkconn.Origin) error {
+	at, foreign := s.conn.Foreign(ctx, surveyLimit, d.chroot.path, own)
+	if foreign != "" {
+		return fmt.Errorf("%w: %s and %s", errMixed, at, foreign)
+	}
+	return ctx.Err()
+}
