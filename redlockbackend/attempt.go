@@ -39,7 +39,8 @@ type attempt struct {
 	remains  servers        // something may exist there, or be on its way
 	busy     servers        // a removal is being sent
 	placed   servers        // they may have noted that it waits
-	left     bool           // the acquisition is over: places are removed as well
+	failed   servers        // a removal has failed since the acquisition was released, and no Release has said so yet
+	released bool           // the acquisition is: places are removed as well
 	breach   *locker.Breach // that a server has shown; nil: none has
 }
 
@@ -167,7 +168,7 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.placed = a.placed.with(i)
 		}
 	}
-	if a.left && a.placed.has(i) {
+	if a.released && a.placed.has(i) {
 		a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
 	}
 	return a.state == over && a.claim(servers(0).with(i)) != 0
