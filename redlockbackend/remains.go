@@ -9,10 +9,11 @@ import (
 
 // removalState is what a Release knows of the servers.
 //
-// The lock is free for others when they can get it on a majority. So a server counts only if it has no
-// key of the acquisition, and would let somebody in. A server of a lease counts only if it has granted
-// the lease. It may let nobody in if it has refused the request, takes no part, or has another holder,
-// or if its answer was lost.
+// The lock is free for others if no server may have a key of the acquisition. It is also free if others
+// can get it on a majority. For that, a server counts only if it has no key of the acquisition, and would
+// let somebody in. A server that has not granted the lease doesn't count. It may have refused the request,
+// take no part, or have another holder, or its answer was lost. Together with a server that still has the
+// lease it keeps others out.
 type removalState struct {
 	remains  servers // something may exist there
 	holdsKey servers // and it may be the lock's key. Else it is a place among those who wait, which keeps nobody out
@@ -21,7 +22,9 @@ type removalState struct {
 }
 
 // isFree reports whether the lock is free for others, on n servers.
-func (r *removalState) isFree(n int) bool { return n-(r.holdsKey|r.shut).size() >= majority(n) }
+func (r *removalState) isFree(n int) bool {
+	return r.holdsKey == 0 || n-(r.holdsKey|r.shut).size() >= majority(n)
+}
 
 // errShut is why a server on which nothing is left doesn't count.
 var errShut = errors.New("nothing is left there, but it has not had the lease, or takes no part")
@@ -52,9 +55,9 @@ func (l *lock) takeFailed() (failed servers) {
 	return failed
 }
 
-// keepingOut returns the servers that may let nobody in. If the attempt has failed, another holder on a
-// server isn't one of them: it has the lock, and its release lets others in. If the attempt has won, that
-// is a remainder of somebody.
+// keepingOut returns the servers that may let nobody in. If the attempt has won, these include servers
+// with another holder: that holder doesn't have the lock, and its key is a remainder. If the attempt has
+// failed, another holder may have the lock. Its release lets others in, so its servers aren't included.
 func (a *attempt) keepingOut(won bool) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -61,12 +61,18 @@ func (a *attempt) pending() servers {
 func (a *attempt) leave() {
 	a.mu.Lock()
 	a.state, a.released = over, true
-	a.remains |= a.placed
+	a.removePlaces(a.placed)
 	a.placed &= a.asked | a.busy // see heard and removed
 	a.forget()
 	which := a.claim(a.remains &^ a.asked)
 	a.mu.Unlock()
 	a.remove(which)
+}
+
+// removePlaces notes that places among the waiters may be left on some servers. a.mu is held.
+func (a *attempt) removePlaces(which servers) {
+	a.onlyPlace |= which &^ a.remains
+	a.remains |= which
 }
 
 // rollBack ends a failed attempt, and removes what has been granted. Where a server has not
@@ -194,7 +200,8 @@ func (a *attempt) removed(i int, err error) (again bool) {
 	if !a.released || !a.placed.has(i) {
 		return false
 	}
-	a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
+	a.removePlaces(servers(0).with(i))
+	a.placed = a.placed.minus(i)
 	return a.claim(servers(0).with(i)) != 0
 }
 
@@ -210,7 +217,7 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) (remains, holdsKey serve
 			errs[i] = a.errs[i]
 		}
 	}
-	return a.remains, a.remains &^ a.rivals
+	return a.remains, a.remains &^ (a.rivals | a.onlyPlace)
 }
 
 // forget drops the servers on which nothing can exist any more. a.mu is held.
