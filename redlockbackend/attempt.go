@@ -29,7 +29,7 @@ type attempt struct {
 	reported  driver.Instant // the base that the engine knows
 	backers   servers        // what the lease is attached to
 	abstain   servers        // have forgotten it, and let nobody in for a while: see base
-	had       servers        // have said that they had set the key
+	grants    servers        // have granted the key, and have not said since that it is gone
 	shut      servers        // have said that they let nobody in: see removalState
 	rivals    servers        // had another holder, when they answered, and so never the key of this attempt
 	on        []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
@@ -150,9 +150,9 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.placed = a.placed.with(i)
 		}
 	case r.verdict == granted:
-		a.had = a.had.with(i)
+		a.grants = a.grants.with(i)
 	case r.verdict == raised:
-		a.had = a.had.with(i)
+		a.grants = a.grants.with(i)
 		// A lease that was granted without waiting for this server is attached to it as well, if
 		// the token is the same.
 		a.on[i].agreed = token

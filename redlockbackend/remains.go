@@ -12,8 +12,9 @@ import (
 // The lock is free for others if no server may have a key of the acquisition. It is also free if others
 // can get it on a majority. For that, a server counts only if it has no key of the acquisition, and would
 // let somebody in. A server that has not granted the lease doesn't count. It may have refused the request,
-// take no part, or have another holder, or its answer was lost. Together with a server that still has the
-// lease it keeps others out.
+// take no part, or have another holder, or its answer was lost. A server that has lost the lease doesn't
+// count either: it may have another holder. Together with a server that still has the lease it keeps
+// others out.
 type removalState struct {
 	remains  servers // something may exist there
 	holdsKey servers // and it may be the lock's key. Else it is a place among those who wait, which keeps nobody out
@@ -27,7 +28,7 @@ func (r *removalState) isFree(n int) bool {
 }
 
 // errShut is why a server on which nothing is left doesn't count.
-var errShut = errors.New("nothing is left there, but it has not had the lease, or takes no part")
+var errShut = errors.New("nothing is left there, but it may let nobody in: it takes no part, has lost the lease, or has not confirmed it")
 
 // removalState returns what is known now. If errs is given, it gets the reasons.
 func (l *lock) removalState(errs *[mostServers]error) removalState {
@@ -62,7 +63,7 @@ func (a *attempt) keepingOut(won bool) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if won {
-		return a.shut | allOf(len(a.on))&^a.had
+		return a.shut | allOf(len(a.on))&^a.grants
 	}
 	return a.shut
 }

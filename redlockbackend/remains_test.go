@@ -161,6 +161,30 @@ func TestReleaseDoesNotCountServerThatHasForgotten(t *testing.T) {
 	}
 }
 
+// A server that has said that the lease is gone may have another holder.
+func TestReleaseDoesNotCountServerThatHasLostTheLease(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("renew", renewed, renewed, gone)
+	if _, err := c.renew(t, l); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("release", text("released"), loading)
+	if err := l.Release(t.Context()); err == nil || isPartial(err) || !strings.Contains(err.Error(), c.servers[2].addr) {
+		t.Errorf("Release while one server has the lease and another has lost it = %v, want an error that names both", err)
+	}
+	c.servers[1].answers("release", text("released"))
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
+	}
+}
+
 // What an acquisition has left that found the lock held keeps nobody out when the holder releases it.
 func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)
