@@ -24,7 +24,7 @@ type Stats struct {
 
 	Requeued       uint64 // acquisitions that were replaced while their caller waited
 	Abandoned      uint64 // grants that came after the caller had given up
-	RemovalsFailed uint64 // tries to remove something that weren't confirmed
+	RemovalsFailed uint64 // tries to remove something that weren't confirmed; not those to which answers are still to come
 	EventsDropped  uint64 // events that no Observer got, because too many waited
 }
 

@@ -209,7 +209,14 @@ func (e *HeldError) Is(target error) bool { return target == locker.ErrHeld }
 // something of the acquisition may still exist where it keeps nobody out, such as on one server of
 // a minority. The holder's Release returns nil, and the engine continues to call Lock.Release in
 // the background.
-type PartialReleaseError struct{ Err error }
+type PartialReleaseError struct {
+	Err error
+
+	// Pending: nothing has failed since the call before, and answers are still to come. Statistics
+	// and observers don't count such a call as a failure. If an answer doesn't come in time, or is
+	// an error, a later call says so without Pending.
+	Pending bool
+}
 
 func (e *PartialReleaseError) Error() string {
 	return "released, but remains may exist: " + e.Err.Error()

@@ -133,8 +133,8 @@ func (e *engine) recordLost(l *lease, cause error) {
 }
 
 // noteRemoval is called when a call of Release has returned err. wasFree: an earlier one had
-// confirmed that the lock is free for others.
-func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
+// confirmed that the lock is free for others. failed is false also where answers are still to come.
+func (e *engine) noteRemoval(l *lease, wasFree, failed bool, err error) {
 	released := l.removal.ofRelease && !wasFree && l.removal.confirmedFree
 	if released {
 		e.counts.released++
@@ -143,13 +143,13 @@ func (e *engine) noteRemoval(l *lease, wasFree bool, err error) {
 		}
 	}
 	switch {
-	case err != nil:
+	case failed:
 		e.counts.removalsFailed++
 		l.removal.failures++
 		if e.recorder.wants&locker.EventRemoving != 0 {
 			e.recordRemoving(l, err)
 		}
-	case !released && l.removal.failures > 0 && e.recorder.wants&locker.EventRemoved != 0:
+	case err == nil && !released && l.removal.failures > 0 && e.recorder.wants&locker.EventRemoved != 0:
 		e.recordRemoved(l)
 	}
 }

@@ -19,7 +19,7 @@ type removal struct {
 	lastErr       error         // what the last call returned
 	confirmedFree bool          // a call has confirmed that the lock is free for others
 	pause         time.Duration // before the next call
-	failures      int           // calls in a row that have confirmed less than all
+	failures      int           // calls that have failed, without those after which only answers were to come
 	ofRelease     bool          // the lease was released by its holder, or by Close
 	deferred      bool          // it was kept for its minimum hold: its holder has the confirmation already
 }
@@ -183,13 +183,16 @@ func (e *engine) remove(l *lease, call *callContext) bool {
 
 // removeCalled processes what a call of l's Release has returned.
 func (e *engine) removeCalled(l *lease, err error) {
-	free := err == nil || isPartial(err)
+	free, failed := err == nil, err != nil
+	if partial := partialOf(err); partial != nil {
+		free, failed = true, !partial.Pending
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--
 	wasFree := l.removal.confirmedFree
 	l.removal.called(err, free)
-	e.noteRemoval(l, wasFree, err)
+	e.noteRemoval(l, wasFree, failed, err)
 	switch {
 	case err == nil:
 		e.finish(l)
@@ -209,7 +212,8 @@ func (e *engine) finish(l *lease) {
 	e.checkDrained()
 }
 
-func isPartial(err error) bool {
-	var partial *PartialReleaseError
-	return errors.As(err, &partial)
+// partialOf returns the PartialReleaseError in err; nil: there is none.
+func partialOf(err error) (partial *PartialReleaseError) {
+	errors.As(err, &partial)
+	return partial
 }

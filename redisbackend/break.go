@@ -29,8 +29,8 @@ func (d *redisDriver) Break(
 	ctx context.Context, name string, token locker.Token, breach locker.Breach,
 ) (locker.Effect, error) {
 	s, err := d.inspect(ctx, name, breach.Slot, 0)
-	if err != nil {
-		return locker.Effect{}, d.noBreaker(err)
+	if err != nil { // inspect has explained it
+		return locker.Effect{}, noBreaker(err)
 	}
 	if s.Holder == nil || s.Holder.Token != token {
 		return locker.Effect{}, locker.ErrNotHolder
@@ -47,14 +47,14 @@ func (d *redisDriver) Break(
 		if breach.AtOnce { // first, so that nothing can arrive in between
 			tomb := request{script: tombstoneOneScript, key: r.key, owner: r.owner, ttl: r.ttl}
 			if a := d.router.ask(ctx, tomb); a.err != nil {
-				return locker.Effect{}, d.noBreaker(a.err)
+				return locker.Effect{}, noBreaker(permissionsFor(d.prefix).Explain(a.err))
 			}
 		}
 	}
 	a := d.router.ask(ctx, r)
 	switch {
 	case a.err != nil:
-		return locker.Effect{}, d.noBreaker(a.err)
+		return locker.Effect{}, noBreaker(permissionsFor(d.prefix).Explain(a.err))
 	case a.outcome == held: // and marked
 		return locker.Effect{Within: withinOf(a.left)}, nil
 	case a.outcome == granted: // until now
@@ -74,11 +74,11 @@ func withinOf(left time.Duration) time.Duration {
 	return left + time.Millisecond
 }
 
-// noBreaker explains the error of a request to break. Without a permission nothing was executed, unless
-// it was taken away after the Locker was opened, which has tried them all.
-func (d *redisDriver) noBreaker(err error) error {
+// noBreaker makes the error of a break, which is explained already. Without a permission nothing was
+// executed, unless it was taken away after the Locker was opened, which has tried them all.
+func noBreaker(err error) error {
 	if redisconn.Denied(err) {
-		return fmt.Errorf("%w: %w", locker.ErrNoBreaker, permissionsFor(d.prefix).Explain(err))
+		return fmt.Errorf("%w: %w", locker.ErrNoBreaker, err)
 	}
 	return err
 }

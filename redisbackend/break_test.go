@@ -63,6 +63,9 @@ func TestBreak(t *testing.T) {
 			if errors.Is(c.err, locker.ErrNoBreaker) && !strings.Contains(err.Error(), "docs/redis.md") {
 				t.Errorf("Break = %v, want what is missing", err)
 			}
+			if err != nil && strings.Count(err.Error(), "a permission is missing") > 1 {
+				t.Errorf("Break = %v, want that it is explained once", err)
+			}
 			mode := ""
 			if c.b.AtOnce {
 				mode = "now"

@@ -80,6 +80,57 @@ func TestGhostsOfOwnOwnersAreReleased(t *testing.T) {
 	}
 }
 
+// A grant to an acquisition whose removal has failed once is released at once, and not with the next try.
+func TestGrantDuringARemovalIsReleased(t *testing.T) {
+	f := newFake(t)
+	client := redis.NewClient(&redis.Options{Addr: f.addr, ContextTimeoutEnabled: true})
+	defer client.Close()
+	d := redisbackend.NewDriver(client, true)
+	defer func() { _ = d.Close(context.Background()) }()
+	owners := make(chan string, 100)
+	f.does(func(command []string) string {
+		switch {
+		case strings.HasPrefix(describe(command), "release"):
+			return "-LOADING Redis is loading the dataset in memory\r\n"
+		case command[11] == "": // it doesn't listen yet
+			return held
+		}
+		owners <- command[8]
+		return queued
+	})
+	var l driver.Lock
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		l = newLock(t, d, time.Minute)
+		_, err := l.Acquire(t.Context())
+		if errors.Is(err, driver.ErrQueued) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Acquire = %v, want a place in the queue", err)
+		}
+	}
+	if err := l.Release(t.Context()); err == nil {
+		t.Fatal("Release = nil, and the server refuses it")
+	}
+	owner, released := <-owners, make(chan string, 10)
+	f.does(func(command []string) string {
+		released <- command[8]
+		return gone
+	})
+	f.publish(t, owner+" 42 7 locker:{a}")
+	select {
+	case got := <-released:
+		if got != owner {
+			t.Errorf("the lease of %s was released, want the one of %s", got, owner)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("the lease that was granted is not released before the next try")
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when the server is back = %v, want nil", err)
+	}
+}
+
 // What is known of acquisitions that are over is limited, in number and in time.
 func TestFormerOwnersAreLimited(t *testing.T) {
 	var f redisbackend.FormerOwners

@@ -115,11 +115,19 @@ func (g *grantListener) hear(_ context.Context, text string) {
 		if err := l.granted(m.token, m.stamp); err != nil {
 			l.notifyLost(err)
 		}
+		if l.isRemoving() { // a try to remove it may have failed, and the next one may come late
+			g.releaseGhost(m)
+		}
 	case l != nil:
 		l.notifyRecheck(m.recheck)
 	case m.grant && former: // a late copy of a request has queued for an acquisition that is over: nobody else will release it
-		g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner) })
+		g.releaseGhost(m)
 	}
+}
+
+// releaseGhost begins the release of a lock that was granted to an acquisition that is over.
+func (g *grantListener) releaseGhost(m message) {
+	g.Go(func(ctx context.Context) { g.d.releaseGhost(ctx, m.key, m.owner) })
 }
 
 // message is what a Locker hears: a grant, or when to ask about a place.

@@ -71,7 +71,7 @@ func (i *inspector) inspect(ctx context.Context, d *redisDriver, keys []string, 
 		case err == nil:
 			return all, nil
 		case try >= maxTries || ctx.Err() != nil:
-			return nil, err
+			return nil, permissionsFor(d.prefix).Explain(err)
 		case redisconn.Says(err, "NOSCRIPT"):
 			whole = true
 		case readOnly && redisconn.Says(err, "unknown command", "NOPERM"): // a Locker's user may have EVALSHA alone

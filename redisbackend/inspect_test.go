@@ -2,6 +2,7 @@ package redisbackend_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -9,9 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/driver"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn/redistest"
+	"github.com/fencedlock/locker/redisbackend"
 )
 
 // inspected is an answer of inspect.lua. waiters are owners, each followed by its label.
@@ -134,6 +139,29 @@ func scanOf(command []string) []string {
 		return nil
 	}
 	return []string{"scan", command[3], "match", command[4]}
+}
+
+// A step of a scan that was left writes nothing that its caller reads: the race detector would see it.
+func TestListOfACallThatWasLeft(t *testing.T) {
+	f := newFake(t)
+	f.does(func([]string) string {
+		time.Sleep(100 * time.Millisecond)
+		return "-ERR too late\r\n"
+	})
+	_ = f.cluster(t) // makes the fake one
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{f.addr}})
+	defer client.Close()
+	d := redisbackend.NewDriver(client, false)
+	defer func() { _ = d.Close(context.Background()) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, _, err := d.(driver.Inspector).List("", 0)(ctx); !errors.Is(err, kit.ErrNoAnswer) {
+		t.Errorf("List of a server that is late = %v, want ErrNoAnswer", err)
+	}
+	time.Sleep(300 * time.Millisecond) // until the step has ended
+	if n := len(f.called()); n == 0 {
+		t.Error("nothing was scanned")
+	}
 }
 
 // A scan returns keys more than once, and keys that aren't locks.

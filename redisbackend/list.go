@@ -123,13 +123,17 @@ func (l *list) scan(ctx context.Context) ([]string, error) {
 
 // step sends SCAN. To one server it goes the way of all requests, and to a master of a Cluster it goes
 // by the client of that master.
-func (l *list) step(ctx context.Context) (keys []string, cursor uint64, err error) {
+func (l *list) step(ctx context.Context) ([]string, uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, messageTimeout)
 	defer cancel()
 	conn, pattern := l.d.router.conn, redisconn.Pattern(l.d.prefix, l.prefix)
 	if len(l.masters) > 0 {
+		var keys []string
+		var cursor uint64
+		var err error
+		master, from := l.masters[0], l.cursor
 		if left := conn.Call(ctx, func() {
-			keys, cursor, err = l.masters[0].Scan(ctx, l.cursor, pattern, scanCount).Result()
+			keys, cursor, err = master.Scan(ctx, from, pattern, scanCount).Result()
 		}); left != nil {
 			return nil, 0, left
 		}

@@ -44,6 +44,12 @@ func (l *lock) Release(ctx context.Context) error {
 	return nil
 }
 
+func (l *lock) isRemoving() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.removing
+}
+
 // hasExpired reports whether whatever l may have left has ended by itself. A service that doesn't
 // answer for hours must not make a Locker keep everything that it has tried meanwhile.
 //

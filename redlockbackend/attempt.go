@@ -23,24 +23,26 @@ type attempt struct {
 	owner string
 	sent  driver.Instant // when it began: no request was sent before
 
-	mu       sync.Mutex
-	state    attemptState
-	token    locker.Token   // proposed, or won
-	reported driver.Instant // the base that the engine knows
-	backers  servers        // what the lease is attached to
-	abstain  servers        // have forgotten it, and let nobody in for a while: see base
-	had      servers        // have said that they had set the key
-	shut     servers        // have said that they let nobody in: see removalState
-	rivals   servers        // had another holder, when they answered, and so never the key of this attempt
-	on       []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
-	release  *item          // made for the first release that notifies waiters
-	errs     []error        // by server: why it could not be removed; nil: no removal has failed
-	asked    servers        // their answers are still to come
-	remains  servers        // something may exist there, or be on its way
-	busy     servers        // a removal is being sent
-	placed   servers        // they may have noted that it waits
-	left     bool           // the acquisition is over: places are removed as well
-	breach   *locker.Breach // that a server has shown; nil: none has
+	mu        sync.Mutex
+	state     attemptState
+	token     locker.Token   // proposed, or won
+	reported  driver.Instant // the base that the engine knows
+	backers   servers        // what the lease is attached to
+	abstain   servers        // have forgotten it, and let nobody in for a while: see base
+	grants    servers        // have granted the key, and have not said since that it is gone
+	shut      servers        // have said that they let nobody in: see removalState
+	rivals    servers        // had another holder, when they answered, and so never the key of this attempt
+	on        []onServer     // by server. A slice and no array of mostServers, because every lease keeps its attempt
+	release   *item          // made for the first release that notifies waiters
+	errs      []error        // by server: why it could not be removed; nil: no removal has failed
+	asked     servers        // their answers are still to come
+	remains   servers        // something may exist there, or be on its way
+	busy      servers        // a removal is being sent
+	placed    servers        // they may have noted that it waits
+	onlyPlace servers        // no key of this attempt exists there, only a place may
+	failed    servers        // a removal has failed since the acquisition was released, and no Release has said so yet
+	released  bool           // the acquisition is: places are removed as well
+	breach    *locker.Breach // that a server has shown; nil: none has
 }
 
 // onServer is what an attempt knows of its lock on one server.
@@ -148,9 +150,9 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.placed = a.placed.with(i)
 		}
 	case r.verdict == granted:
-		a.had = a.had.with(i)
+		a.grants = a.grants.with(i)
 	case r.verdict == raised:
-		a.had = a.had.with(i)
+		a.grants = a.grants.with(i)
 		// A lease that was granted without waiting for this server is attached to it as well, if
 		// the token is the same.
 		a.on[i].agreed = token
@@ -167,8 +169,9 @@ func (a *attempt) heard(i int, s *redisconn.Script, r reply, token locker.Token)
 			a.placed = a.placed.with(i)
 		}
 	}
-	if a.left && a.placed.has(i) {
-		a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
+	if a.released && a.placed.has(i) {
+		a.removePlaces(servers(0).with(i))
+		a.placed = a.placed.minus(i)
 	}
 	return a.state == over && a.claim(servers(0).with(i)) != 0
 }

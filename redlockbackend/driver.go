@@ -93,15 +93,21 @@ func (d *redlock) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// unanswered is the error of a Close whose time is up before all requests have ended.
+// unanswered is the error of a Close whose time is up before all requests have ended. It names the
+// servers with such requests, and those that were silent: renewals aren't among the requests that are
+// counted.
 func (d *redlock) unanswered() error {
-	var silent []string
+	var from []string
 	for _, n := range d.nodes {
-		if n.silent.Load() {
-			silent = append(silent, n.client.Options().Addr)
+		if n.waiting.Load() > 0 || n.silent.Load() {
+			from = append(from, n.name())
 		}
 	}
-	return fmt.Errorf("requests are still to be answered: %w from %s", kit.ErrNoAnswer, strings.Join(silent, ", "))
+	err := fmt.Errorf("requests are still to be answered: %w", kit.ErrNoAnswer)
+	if len(from) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w from %s", err, strings.Join(from, ", "))
 }
 
 // explain makes an error of the answers to an attempt in which too few servers took part. Servers

@@ -157,9 +157,9 @@ func HasLeft(l driver.Lock) bool {
 	defer own.mu.Unlock()
 	for _, a := range own.attempts {
 		a.mu.Lock()
-		left := a.left
+		released := a.released
 		a.mu.Unlock()
-		if !left {
+		if !released {
 			return false
 		}
 	}

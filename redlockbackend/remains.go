@@ -9,22 +9,26 @@ import (
 
 // removalState is what a Release knows of the servers.
 //
-// The lock is free for others when they can get it on a majority. So a server counts only if no key of
-// the acquisition is left there, and the server would let somebody in. Of a lease, only those count that
-// had it: a server that refused the request, takes no part, or had another holder keeps others out,
-// together with a server on which the lease is left. The same may be true of one whose answer was lost.
+// The lock is free for others if no server may have a key of the acquisition. It is also free if others
+// can get it on a majority. For that, a server counts only if it has no key of the acquisition, and would
+// let somebody in. A server that has not granted the lease doesn't count. It may have refused the request,
+// take no part, or have another holder, or its answer was lost. A server that has lost the lease doesn't
+// count either: it may have another holder. Together with a server that still has the lease it keeps
+// others out.
 type removalState struct {
-	left    servers // something may exist there
-	keys    servers // and it may be the lock's key. Else it is a place among those who wait, which keeps nobody out
-	shut    servers // they may let nobody in, whatever is left there
-	pending servers // a request is still under way
+	remains  servers // something may exist there
+	holdsKey servers // and it may be the lock's key. Else it is a place among those who wait, which keeps nobody out
+	shut     servers // they may let nobody in, whatever exists there
+	pending  servers // a request is still under way
 }
 
 // isFree reports whether the lock is free for others, on n servers.
-func (r *removalState) isFree(n int) bool { return n-(r.keys|r.shut).size() >= majority(n) }
+func (r *removalState) isFree(n int) bool {
+	return r.holdsKey == 0 || n-(r.holdsKey|r.shut).size() >= majority(n)
+}
 
 // errShut is why a server on which nothing is left doesn't count.
-var errShut = errors.New("nothing is left there, but it has not had the lease, or takes no part")
+var errShut = errors.New("nothing is left there, but it may let nobody in: it takes no part, has lost the lease, or has not confirmed it")
 
 // removalState returns what is known now. If errs is given, it gets the reasons.
 func (l *lock) removalState(errs *[mostServers]error) removalState {
@@ -32,8 +36,8 @@ func (l *lock) removalState(errs *[mostServers]error) removalState {
 	defer l.mu.Unlock()
 	r := removalState{pending: l.pending()}
 	for _, a := range l.attempts {
-		left, keys := a.mayRemainOn(errs)
-		r.left, r.keys = r.left|left, r.keys|keys
+		remains, holdsKey := a.mayRemainOn(errs)
+		r.remains, r.holdsKey = r.remains|remains, r.holdsKey|holdsKey
 	}
 	if n := len(l.attempts); n > 0 { // the answers to the last attempt are the latest
 		last := l.attempts[n-1]
@@ -42,14 +46,24 @@ func (l *lock) removalState(errs *[mostServers]error) removalState {
 	return r
 }
 
-// keepingOut returns the servers that may let nobody in. If the attempt has failed, another holder on a
-// server isn't one of them: it has the lock, and its release lets others in. If the attempt has won, that
-// is a remainder of somebody.
+// takeFailed returns the servers from which a removal has failed since the last call.
+func (l *lock) takeFailed() (failed servers) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.attempts {
+		failed |= a.takeFailed()
+	}
+	return failed
+}
+
+// keepingOut returns the servers that may let nobody in. If the attempt has won, these include servers
+// with another holder: that holder doesn't have the lock, and its key is a remainder. If the attempt has
+// failed, another holder may have the lock. Its release lets others in, so its servers aren't included.
 func (a *attempt) keepingOut(won bool) servers {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if won {
-		return a.shut | allOf(len(a.on))&^a.had
+		return a.shut | allOf(len(a.on))&^a.grants
 	}
 	return a.shut
 }
@@ -63,21 +77,28 @@ func (a *attempt) noteShut(i int, r reply) {
 
 // removalError is the error of a Release after which something may exist on some servers.
 func (l *lock) removalError() error {
+	failed := l.takeFailed()
 	var errs [mostServers]error
 	r := l.removalState(&errs)
-	if r.left == 0 {
+	n := len(l.d.nodes)
+	isFree := r.isFree(n)
+	switch {
+	case r.remains == 0:
 		return nil
+	case isFree && r.pending != 0 && failed == 0:
+		return errTrailing
 	}
-	n, why := len(l.d.nodes), make(map[int]error)
-	what := fmt.Sprintf("nothing of it is left on %d of %d servers", n-r.left.size(), n)
-	for which := r.left; which != 0; {
-		i := which.next()
-		why[i] = errs[i]
+	why := make(map[int]error)
+	what := fmt.Sprintf("nothing of it is left on %d of %d servers", n-r.remains.size(), n)
+	for which := r.remains; which != 0; {
+		if i := which.next(); errs[i] != nil || !isFree || !r.pending.has(i) { // else its answer is still to come
+			why[i] = errs[i]
+		}
 	}
-	if r.isFree(n) {
+	if isFree {
 		return &driver.PartialReleaseError{Err: l.d.failure(what, why)}
 	}
-	for which := r.shut &^ r.left; which != 0; {
+	for which := r.shut &^ r.remains; which != 0; {
 		why[which.next()] = errShut
 	}
 	return l.d.failure(what, why)

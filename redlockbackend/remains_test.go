@@ -161,6 +161,30 @@ func TestReleaseDoesNotCountServerThatHasForgotten(t *testing.T) {
 	}
 }
 
+// A server that has said that the lease is gone may have another holder.
+func TestReleaseDoesNotCountServerThatHasLostTheLease(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", raised, raised, raised)
+	l := c.lock(t, true)
+	if _, err := l.Acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("renew", renewed, renewed, gone)
+	if _, err := c.renew(t, l); err != nil {
+		t.Fatal(err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("release", text("released"), loading)
+	if err := l.Release(t.Context()); err == nil || isPartial(err) || !strings.Contains(err.Error(), c.servers[2].addr) {
+		t.Errorf("Release while one server has the lease and another has lost it = %v, want an error that names both", err)
+	}
+	c.servers[1].answers("release", text("released"))
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
+	}
+}
+
 // What an acquisition has left that found the lock held keeps nobody out when the holder releases it.
 func TestRemainderOfFailedAcquisitionKeepsNobodyOut(t *testing.T) {
 	c := newCluster(t, 3, 10*time.Second)
@@ -196,6 +220,51 @@ func TestPlaceOfAWaiterKeepsNobodyOut(t *testing.T) {
 	redlockbackend.AwaitIdle(t.Context(), c.Driver)
 	answer := c.servers[1].gated(t, "release", text("released"))
 	if !c.releasedSoFar(t, l, 1, 1) {
+		t.Error("Release says that others are kept out, and only a place in a queue is left")
+	}
+	answer()
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	if err := l.Release(t.Context()); err != nil {
+		t.Errorf("Release when all have answered = %v, want nil", err)
+	}
+}
+
+// A place keeps nobody out either where the servers that have it were asked once more, and refused that.
+func TestPlaceOnServersThatRefuseKeepsNobodyOut(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	l := waiter(t, c)
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	c.answer("acquire", heldByOther, loading, loading)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := waiting(ctx, l)
+	for i := range c.servers {
+		c.asked(t, i, "acquire", 2)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	cancel()
+	<-done
+	c.answer("release", text("released"), loading, loading)
+	for range 2 {
+		if err := l.Release(t.Context()); !isPartial(err) {
+			t.Errorf("Release while two servers refuse it = %v, want that only places are left", err)
+		}
+		redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	}
+	c.answer("release", text("released"), text("released"), text("released"))
+	eventually(t, func() error { return l.Release(t.Context()) })
+}
+
+// A place keeps nobody out either where the other servers take no part.
+func TestPlaceKeepsNobodyOutWhereOthersTakeNoPart(t *testing.T) {
+	c := newCluster(t, 3, 10*time.Second)
+	c.answer("acquire", waits, waits, heldByOther)
+	l := c.lock(t, false)
+	if _, err := l.Acquire(t.Context()); !errors.Is(err, driver.ErrQueued) {
+		t.Fatalf("Acquire = %v, want that it has queued", err)
+	}
+	redlockbackend.AwaitIdle(t.Context(), c.Driver)
+	answer := c.servers[2].gated(t, "release", text("released"))
+	if !c.releasedSoFar(t, l, 0, 1) {
 		t.Error("Release says that others are kept out, and only a place in a queue is left")
 	}
 	answer()

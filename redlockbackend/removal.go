@@ -8,10 +8,11 @@ import (
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
-// errTrailing is the error of a Release after which the lock is free for others on a majority, while the
-// answers of the other servers are still to come. Release is called again, and asks those that fail.
+// errTrailing is the error of a Release after which the lock is free for others, while answers of servers
+// are still to come. Release is called again, and asks those that fail.
 var errTrailing = &driver.PartialReleaseError{
-	Err: errors.New("nothing of it is left on a majority of the servers, the others are still to answer"),
+	Err:     errors.New("what may exist keeps nobody out, and some servers are still to answer"),
+	Pending: true,
 }
 
 // Release removes what all attempts have left, from all servers. When the lock is free for others on a
@@ -34,12 +35,10 @@ func (l *lock) Release(ctx context.Context) error {
 	for {
 		r := l.removalState(nil)
 		switch {
-		case r.left == 0:
+		case r.remains == 0:
 			return nil
-		case r.pending == 0:
+		case r.pending == 0, r.isFree(len(l.d.nodes)):
 			return l.removalError()
-		case r.isFree(len(l.d.nodes)):
-			return errTrailing
 		}
 		select {
 		case <-l.changed:
@@ -61,13 +60,19 @@ func (a *attempt) pending() servers {
 // removed as well. A removal that is already under way leaves them, so another one follows it.
 func (a *attempt) leave() {
 	a.mu.Lock()
-	a.state, a.left = over, true
-	a.remains |= a.placed
+	a.state, a.released = over, true
+	a.removePlaces(a.placed)
 	a.placed &= a.asked | a.busy // see heard and removed
 	a.forget()
 	which := a.claim(a.remains &^ a.asked)
 	a.mu.Unlock()
 	a.remove(which)
+}
+
+// removePlaces notes that places among the waiters may be left on some servers. a.mu is held.
+func (a *attempt) removePlaces(which servers) {
+	a.onlyPlace |= which &^ a.remains
+	a.remains |= which
 }
 
 // rollBack ends a failed attempt, and removes what has been granted. Where a server has not
@@ -186,19 +191,23 @@ func (a *attempt) removed(i int, err error) (again bool) {
 	if a.errs != nil {
 		a.errs[i] = err
 	}
-	if err == nil {
-		a.remains, a.backers = a.remains.minus(i), a.backers.minus(i)
+	switch {
+	case err == nil:
+		a.remains, a.backers, a.failed = a.remains.minus(i), a.backers.minus(i), a.failed.minus(i)
+	case a.released:
+		a.failed = a.failed.with(i)
 	}
-	if !a.left || !a.placed.has(i) {
+	if !a.released || !a.placed.has(i) {
 		return false
 	}
-	a.remains, a.placed = a.remains.with(i), a.placed.minus(i)
+	a.removePlaces(servers(0).with(i))
+	a.placed = a.placed.minus(i)
 	return a.claim(servers(0).with(i)) != 0
 }
 
 // mayRemainOn returns the servers on which something of a may exist, and those where that may be the lock's
 // key. If errs is given, it gets the reasons.
-func (a *attempt) mayRemainOn(errs *[mostServers]error) (left, keys servers) {
+func (a *attempt) mayRemainOn(errs *[mostServers]error) (remains, holdsKey servers) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forget()
@@ -208,7 +217,7 @@ func (a *attempt) mayRemainOn(errs *[mostServers]error) (left, keys servers) {
 			errs[i] = a.errs[i]
 		}
 	}
-	return a.remains, a.remains &^ a.rivals
+	return a.remains, a.remains &^ (a.rivals | a.onlyPlace)
 }
 
 // forget drops the servers on which nothing can exist any more. a.mu is held.
@@ -228,6 +237,15 @@ func (a *attempt) forget() {
 			a.remains = a.remains.minus(i)
 		}
 	}
+}
+
+// takeFailed returns the servers from which a removal has failed since the last call.
+func (a *attempt) takeFailed() servers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	failed := a.failed
+	a.failed = 0
+	return failed
 }
 
 // takePlaces returns the servers that may have noted that a waits, and forgets them.

@@ -32,6 +32,11 @@
 // matches [errors.ErrUnsupported]. Do and Run only answer "QUEUED": a stale token's command is not
 // executed, but that is known only after EXEC.
 //
+// Don't send SELECT on such a connection either. A connection that another part of the program has
+// sent to another database (a [redis.Conn], or one that a shared client has put back into its pool)
+// has another mark and other data there, so a stale token may pass. Use a client of the mark's own if
+// the program selects databases.
+//
 // # The mark
 //
 // A mark is a key next to the data. It never expires: if another client puts an expiry on it, the

@@ -60,10 +60,13 @@ func fromScript(err error) bool {
 	return slices.ContainsFunc(inScript, func(words string) bool { return strings.Contains(err.Error(), words) })
 }
 
-// Unsent reports whether err happened before anything was sent.
+// Unsent reports whether err happened before anything was sent. A handshake that fails is such an error
+// if that can be seen: a server's alert may also come after it.
 func Unsent(err error) bool {
 	var op *net.OpError
+	var record tls.RecordHeaderError // with a connection if it is of the first record
 	return errors.Is(err, kit.ErrNotSent) || errors.As(err, &op) && op.Op == "dial" ||
+		errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, &record) && record.Conn != nil ||
 		errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed)
 }
 

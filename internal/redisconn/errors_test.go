@@ -86,6 +86,10 @@ func TestErrors(t *testing.T) {
 		{op("dial", syscall.ECONNREFUSED), true, false},
 		{redis.ErrPoolTimeout, true, false},
 		{redis.ErrClosed, true, false},
+		{&tls.CertificateVerificationError{Err: errors.New("x509: certificate signed by unknown authority")}, true, false},
+		{tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake", Conn: new(net.TCPConn)}, true, false},
+		{op("dial", io.EOF), true, false},
+		{op("dial", syscall.ECONNRESET), true, false},
 
 		// A script may fail in the middle.
 		{serverError("ERR value is not an integer or out of range script: 3c2f, on @user_script:48."), false, false},
@@ -103,6 +107,7 @@ func TestErrors(t *testing.T) {
 		{op("read", syscall.ECONNRESET), false, true},
 		{op("write", syscall.EPIPE), false, true},
 		{net.ErrClosed, false, true},
+		{tls.RecordHeaderError{Msg: "received record with a wrong version"}, false, true}, // after the handshake
 
 		// Nothing was heard.
 		{op("read", timeout), false, false},
@@ -152,6 +157,8 @@ func TestMayBeTLS(t *testing.T) {
 		{"no answer", kit.ErrNoAnswer, false, true},
 		{"not sent", kit.Overdue(errors.Join(kit.ErrNotSent, context.DeadlineExceeded)), false, false},
 		{"a record that isn't TLS", tls.RecordHeaderError{Msg: "x"}, false, true},
+		{"ended in the handshake", &net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}, true, true},
+		{"a record that isn't TLS, in the handshake", &net.OpError{Op: "dial", Net: "tcp", Err: tls.RecordHeaderError{Msg: "x"}}, false, true},
 		{"an error reply", serverError("NOAUTH Authentication required."), false, false},
 	} {
 		if got := redisconn.MayBeTLS(c.err, false); got != c.plain {

@@ -46,7 +46,9 @@ func (f *Facts) Read(info string) {
 // AskFacts asks a server, which client reaches, for its facts. It also checks that PING is
 // permitted, which a [Listener] needs. Where INFO isn't permitted there is no error, but
 // Facts.Denied says so.
-func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (f Facts, err error) {
+func (c *Conn) AskFacts(ctx context.Context, client redis.Cmdable) (Facts, error) {
+	var f Facts
+	var err error
 	if left := c.Call(ctx, func() { f, err = askFacts(ctx, client) }); left != nil {
 		return Facts{}, left
 	}

@@ -1,11 +1,14 @@
 package redisconn_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/driver/kit"
 	"github.com/fencedlock/locker/internal/redisconn"
 )
 
@@ -54,4 +57,18 @@ func TestCheckEviction(t *testing.T) {
 			t.Errorf("CheckEviction of %q = %v, want %q", policy, err, says)
 		}
 	}
+}
+
+// A call that was left writes nothing that its caller reads: the race detector would see it.
+func TestFactsOfACallThatWasLeft(t *testing.T) {
+	c := connect(t, false, func([]string) string {
+		time.Sleep(100 * time.Millisecond)
+		return "-ERR too late\r\n"
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.AskFacts(ctx, c.Client); !errors.Is(err, kit.ErrNoAnswer) {
+		t.Errorf("AskFacts of a server that is late = %v, want ErrNoAnswer", err)
+	}
+	time.Sleep(300 * time.Millisecond) // until it has ended
 }

@@ -79,20 +79,20 @@ func (c *pooledConn) dial(ctx context.Context, network, addr string) (net.Conn, 
 	call := c.call
 	if call == nil || call.interrupted {
 		c.mu.Unlock()
-		return nil, interruptedDial(network, context.Canceled)
+		return nil, failedDial(network, context.Canceled)
 	}
 	ctx, c.stopDial = within(ctx, call.end)
 	stop := c.stopDial
 	c.mu.Unlock()
 	defer stop()
 	conn, err := c.dialer.DialContext(ctx, network, addr)
-	if err != nil && ctx.Err() != nil && !Unsent(err) {
-		err = interruptedDial(network, err) // a handshake's error doesn't say that nothing was sent
+	if err != nil && !Unsent(err) {
+		err = failedDial(network, err) // a handshake's error doesn't say that nothing was sent
 	}
 	return conn, err
 }
 
-func interruptedDial(network string, err error) error {
+func failedDial(network string, err error) error {
 	return &net.OpError{Op: "dial", Net: network, Err: err}
 }
 

@@ -98,7 +98,8 @@ func (c *Conn) Closed() bool {
 }
 
 // Call makes a call of go-redis, and returns when ctx is over, or a little later. After an error
-// the call may still be running, so its results must not be read.
+// the call may still be running, so its results must not be read. The caller must not write them
+// either, as a return does to results with names.
 //
 // If nothing else bounds the call, it is made in a goroutine. That goroutine is left alone when the
 // time is up, and ends by the client's own timeouts.
