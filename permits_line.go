@@ -150,14 +150,19 @@ func (w *slotWait) overBy() error {
 	return err
 }
 
-// note processes the answer of a queue. A slot that is the caller's own is no failure.
+// note processes the answer of a queue. A slot that is the caller's own is no failure. A grant that
+// comes just when it is time for other queues is the caller's turn.
 func (w *slotWait) note(a answer) {
 	w.noted = append(w.noted, a)
+	moves := w.err == errNextQueues //nolint:errorlint // never wrapped
 	switch {
 	case !a.returned:
+		if moves {
+			w.err = nil // the panic will be repeated, so a grant must not be used
+		}
 		w.fail(errPanicked)
-	case a.lease != nil && w.won == nil && w.err == nil:
-		w.won = a.lease
+	case a.lease != nil && w.won == nil && (w.err == nil || moves):
+		w.won, w.err = a.lease, nil
 	case a.lease != nil:
 		startRelease(w.ctx, []Lease{a.lease})
 	case w.won == nil && !errors.Is(a.err, ErrHeldByCaller):
@@ -177,8 +182,8 @@ func (w *slotWait) fail(err error) {
 	}
 }
 
-// finish waits for the calls that have not returned yet. A grant that comes with that is used, if
-// there is no other.
+// finish waits for the calls that have not returned yet. A grant that comes meanwhile is used if
+// there is no other, and the wait hasn't failed.
 func (w *slotWait) finish(cancel context.CancelFunc) {
 	cancel()
 	for len(w.noted) < w.queues {
