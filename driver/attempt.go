@@ -79,6 +79,9 @@ func (e *engine) ask(w *waiter, l *lease, callerErr error) error {
 func (a *attempt) request() {
 	a.grant, a.err = a.l.lock.Acquire(&a.call)
 	a.at = Now()
+	if !errors.Is(a.err, locker.ErrHeld) {
+		a.err = withoutLoss(a.err) // a loss is reported by lost
+	}
 }
 
 // mustWait reports whether the caller must wait for more than the answer that has come: for its

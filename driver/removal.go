@@ -174,16 +174,16 @@ var errPanicked = errors.New("the driver panicked")
 func (e *engine) remove(l *lease, call *callContext) bool {
 	err := errPanicked
 	defer func() {
-		e.removeCalled(l, err)
+		e.removeCalled(l, withoutLoss(err), err == nil || isPartial(err))
 		call.end(nil)
 	}()
 	err = l.lock.Release(call)
 	return err == nil
 }
 
-// removeCalled processes what a call of l's Release has returned.
-func (e *engine) removeCalled(l *lease, err error) {
-	free := err == nil || isPartial(err)
+// removeCalled processes what a call of l's Release has returned. free: it has confirmed that the
+// lock is free for others.
+func (e *engine) removeCalled(l *lease, err error, free bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--
