@@ -35,7 +35,8 @@ type Event struct {
 type EventKind uint32
 
 // The kinds. A call of Acquire has EventWaiting at most once, and then EventGranted or EventRefused. A lease has any
-// number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased. A lease that is kept
+// number of EventRenewed and EventRenewalFailed, and ends with EventLost or EventReleased. If Close gives up the removal
+// of a lease that was released, neither comes: EventClosed is the end of that lease, too. A lease that is kept
 // ([WithMinHold]) is renewed, too; if the service says that it has lost the lock, that is EventRenewalFailed.
 const (
 	EventWaiting       EventKind = 1 << iota // the service says that the lock is held, or earlier calls of this Locker wait

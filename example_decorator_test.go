@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"slices"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -19,7 +20,8 @@ func (s shortHolds) Acquire(ctx context.Context, name string, opts ...locker.Opt
 		return nil, err
 	}
 	if req.MaxHold == 0 || req.MaxHold > time.Minute {
-		opts = append(opts, locker.WithMaxHold(time.Minute)) // the last option counts
+		// The last option counts. Clip makes append copy the slice, which may be the caller's.
+		opts = append(slices.Clip(opts), locker.WithMaxHold(time.Minute))
 	}
 	return s.Locker.Acquire(ctx, name, opts...)
 }

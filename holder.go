@@ -82,13 +82,14 @@ func plain(text string, limit int) string {
 }
 
 // labelled adds the holder of a URL to each request, before the caller's options, which may set another one.
+// It can be compared: see [AcquireInOrder].
 type labelled struct {
 	Locker
-	holder Option
+	holder string
 }
 
 func (l labelled) Acquire(ctx context.Context, name string, opts ...Option) (Lease, error) {
-	return l.Locker.Acquire(ctx, name, append([]Option{l.holder}, opts...)...)
+	return l.Locker.Acquire(ctx, name, append([]Option{WithHolder(l.holder)}, opts...)...)
 }
 
 // Unwrap leads [AsLocker] to the locker underneath: names and tokens are the same there.

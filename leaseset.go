@@ -41,9 +41,9 @@ func (s *LeaseSet) Done() <-chan struct{} {
 	return s.done
 }
 
-// Err is nil only while all locks are held. Later it is the error of the first lease that has
-// ended, in the order in which the locks were waited for, and names that lock. It reads the clock,
-// as [Lease] says.
+// Err is nil only while all locks are held. Later it is the error of a lease that has ended, and
+// names its lock. If several have ended, it is the one whose lock was waited for first, and not the
+// one that ended first. It reads the clock, as [Lease] says.
 func (s *LeaseSet) Err() error {
 	for _, i := range s.order {
 		if err := s.leases[i].Err(); err != nil {

@@ -102,7 +102,7 @@ type Locker interface {
 	// Locks are not reentrant: a holder that acquires its lock again would wait for itself. If ctx comes from
 	// the [WithLease] of a lease that this locker has granted on that name, and the lease is still held, the
 	// call fails at once with [ErrHeldByCaller]. A ctx that never ends, as from [context.WithoutCancel], isn't
-	// checked for leases: such a call may outlive the lease, so it waits. Give it a time limit, and it is checked.
+	// checked for leases: such a call may outlive the lease, so it waits. A ctx with a time limit is checked.
 	//
 	// Bad arguments ([ErrName], [ErrOption], [errors.ErrUnsupported]) and a ctx that has ended fail before
 	// anything is sent. What only the service can judge, such as a TTL out of its bounds, fails at the first
@@ -134,7 +134,8 @@ type Lease interface {
 	// time says that this lease never ends by time; [Guarantees] says what ends it then.
 	Deadline() time.Time
 
-	// Done is closed when the lease ends, at the deadline at the latest.
+	// Done is closed when the lease ends, at the deadline at the latest. If the machine sleeps at the deadline,
+	// Done is closed up to a second after it wakes; Err notices at once.
 	Done() <-chan struct{}
 
 	// Err is nil only while the lock is held. Later it matches [ErrReleased], or [ErrLost] together with the

@@ -23,8 +23,7 @@ type Tracer interface {
 	Observer
 
 	// Begin is called on the goroutine of each caller of Acquire, before anything is queued or sent. It isn't
-	// called for bad arguments, for a context that has ended, and when the error is [ErrHeldByCaller].
-	// [EventGranted] or [EventRefused] follows.
+	// called for a call that begins nothing, as [Stats] says. [EventGranted] or [EventRefused] follows.
 	//
 	// What Acquire does from then on has the values of the context that Begin returns, which should come from ctx.
 	// The end of the returned context has no effect: the call ends with ctx. A nil context counts as ctx. Each of

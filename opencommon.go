@@ -51,7 +51,7 @@ func takeCommon(u *url.URL) (*url.URL, common, error) {
 // apply returns l with the decorators that the parameters ask for.
 func (c common) apply(l Locker) (Locker, error) {
 	if c.holder != "" {
-		l = labelled{l, WithHolder(c.holder)}
+		l = labelled{l, c.holder}
 	}
 	if c.base != 0 {
 		return TokenBase(l, c.base)

@@ -13,6 +13,8 @@ import (
 // With an invalid value the acquisition fails before anything is sent, or at the first request if only
 // the service can judge the value: the error matches [ErrOption]. With an option that the backend can't
 // serve, such as [WithTTL] on files, the error matches [errors.ErrUnsupported].
+//
+// A decorator that adds options must not write into its caller's slice: slices.Clip(opts) before append makes a copy.
 type Option func(*Request)
 
 // Request is the sum of the options of one acquisition. Users write options; lockers and decorators read a

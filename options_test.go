@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/fencedlock/locker"
+	"github.com/fencedlock/locker/membackend"
 )
 
 func TestValidName(t *testing.T) {
@@ -88,5 +89,20 @@ func TestResolveRefuses(t *testing.T) {
 	}
 	if _, err := locker.Resolve("", locker.WithTTL(0)); !errors.Is(err, locker.ErrName) {
 		t.Errorf("Resolve of an empty name = %v, want ErrName", err)
+	}
+}
+
+// The decorator of the examples leaves its caller's slice alone: several goroutines may share it.
+func TestTheExampleOfADecoratorCopiesOptions(t *testing.T) {
+	l := shortHolds{membackend.New()}
+	defer l.Close()
+	opts := make([]locker.Option, 0, 4)
+	lease, err := l.Acquire(t.Context(), "name", opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	release(t, lease)
+	if opts[:1][0] != nil {
+		t.Error("it has written into its caller's slice")
 	}
 }

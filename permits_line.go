@@ -29,7 +29,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer startRelease(ctx, []Lease{line}) // in the background, also after a panic
+	defer releaseInBackground(ctx, line) // also after a panic
 	waiting, cancel := waitContext(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -44,7 +44,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	}
 	if gone(lease) { // while others were looked at
 		lost := lease.Err()
-		startRelease(ctx, []Lease{lease})
+		releaseInBackground(ctx, lease)
 		return nil, &lostOnTheWay{lost}
 	}
 	return lease, nil
@@ -144,22 +144,27 @@ func (w *slotWait) wait() {
 func (w *slotWait) overBy() error {
 	lease, err := w.p.ask(w.waiting, 1, NoWait())
 	if err == nil {
-		startRelease(w.ctx, []Lease{lease})
+		releaseInBackground(w.ctx, lease)
 		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: context.Cause(w.waiting)}
 	}
 	return err
 }
 
-// note processes the answer of a queue. A slot that is the caller's own is no failure.
+// note processes the answer of a queue. A slot that is the caller's own is no failure. A grant that
+// comes just when it is time for other queues is the caller's turn.
 func (w *slotWait) note(a answer) {
 	w.noted = append(w.noted, a)
+	moves := w.err == errNextQueues //nolint:errorlint // never wrapped
 	switch {
 	case !a.returned:
+		if moves {
+			w.err = nil // the panic will be repeated, so a grant must not be used
+		}
 		w.fail(errPanicked)
-	case a.lease != nil && w.won == nil && w.err == nil:
-		w.won = a.lease
+	case a.lease != nil && w.won == nil && (w.err == nil || moves):
+		w.won, w.err = a.lease, nil
 	case a.lease != nil:
-		startRelease(w.ctx, []Lease{a.lease})
+		releaseInBackground(w.ctx, a.lease)
 	case w.won == nil && !errors.Is(a.err, ErrHeldByCaller):
 		w.fail(a.err)
 	}
@@ -172,13 +177,13 @@ func (w *slotWait) fail(err error) {
 	}
 	w.err = err
 	if w.won != nil {
-		startRelease(w.ctx, []Lease{w.won})
+		releaseInBackground(w.ctx, w.won)
 		w.won = nil
 	}
 }
 
-// finish waits for the calls that have not returned yet. A grant that comes with that is used, if
-// there is no other.
+// finish waits for the calls that have not returned yet. A grant that comes meanwhile is used if
+// there is no other, and the wait hasn't failed.
 func (w *slotWait) finish(cancel context.CancelFunc) {
 	cancel()
 	for len(w.noted) < w.queues {

@@ -37,8 +37,8 @@ type Item struct {
 // Any number of calls may want the same locks, in any order of their wants: they never wait for
 // each other in a circle, because a call that waits for a lock holds only locks whose names come
 // before, in the order of their bytes. So a caller that holds one of these locks already must not
-// ask for a lock whose name comes before the one that it holds. Locks that are free cost one round trip in all, because
-// they are asked for at the same time.
+// ask for a lock whose name comes before the one that it holds. Locks that are free cost one round
+// trip in all, because they are asked for at the same time.
 //
 // If a lock is lost while another one is waited for, all are released, and the call begins again.
 // When the call fails, all that it got is released, before it returns or in the background, with
@@ -54,7 +54,7 @@ func AcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, error)
 	for i, want := range wants {
 		items[i] = Item{l, want}
 	}
-	s, err := newSeveral(items)
+	s, err := newSeveral(items, func(item Item) any { return item.Name }) // there is one Locker
 	if err != nil {
 		return nil, err
 	}
@@ -77,10 +77,10 @@ func TryAcquireAll(ctx context.Context, l Locker, wants ...Want) (*LeaseSet, err
 // migration. Lockers have no order, so the order of the items is the order in which locks are
 // waited for: all programs that want two of these locks must name them in the same order, or they
 // may wait for each other until their contexts end. The same lock of the same Locker twice matches
-// [ErrName]. Two Lockers on one service aren't recognised: there a lock that is named twice waits
-// for itself.
+// [ErrName]. Two Lockers on one service aren't recognised, and neither is a Locker that can't be
+// compared, such as a struct with a function: there a lock that is named twice waits for itself.
 func AcquireInOrder(ctx context.Context, items ...Item) (*LeaseSet, error) {
-	s, err := newSeveral(slices.Clone(items))
+	s, err := newSeveral(slices.Clone(items), itemKey)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,8 @@ type several struct {
 	noWait bool
 }
 
-func newSeveral(items []Item) (*several, error) {
+// newSeveral checks the items. keyOf returns the same key for two items of the same lock.
+func newSeveral(items []Item, keyOf func(Item) any) (*several, error) {
 	if len(items) == 0 {
 		return nil, &Error{Op: "acquire", Err: fmt.Errorf("%w: no lock is named: want at least one", ErrOption)}
 	}
@@ -138,7 +139,7 @@ func newSeveral(items []Item) (*several, error) {
 	for i, item := range items {
 		s.order[i] = i
 		req, err := Resolve(item.Name, item.Opts...)
-		key := itemKey(item)
+		key := keyOf(item)
 		switch {
 		case err != nil:
 		case seen[key]:

@@ -4,7 +4,9 @@ import "time"
 
 // Stats is what a [Locker] is doing, and what it has done since it was opened. The counts are exact, whether or not an
 // [Observer] is attached. A call of Acquire that begins nothing is not counted, and has no event: one whose name or
-// options are invalid, whose context has ended before, or whose caller itself has the lock ([ErrHeldByCaller]).
+// options are invalid, that asks for a feature that the backend doesn't have, whose context has ended before, or whose
+// caller itself has the lock ([ErrHeldByCaller]). A value that only the backend can judge, such as a TTL below its
+// minimum, is counted as "invalid", and has an event.
 type Stats struct {
 	Held     int // leases
 	Waiting  int // calls of Acquire under way

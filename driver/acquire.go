@@ -32,7 +32,7 @@ func (e *engine) acquire(ctx context.Context, name string, opts []locker.Option)
 		return nil, err
 	}
 	if err := ContextError(ctx); err != nil {
-		return nil, gaveUp(err, "error", err)
+		return nil, e.overBefore(subjectOf(&req), err)
 	}
 	if e.heldByCaller(ctx, subjectOf(&req)) {
 		return nil, locker.ErrHeldByCaller
@@ -204,7 +204,7 @@ func (w *waiter) run(a *attempt, err error) {
 		if a != nil {
 			err = a.conclude()
 		}
-		if !restarts(err) {
+		if !requeues(err) {
 			break
 		}
 		w.requeue(err)
@@ -214,11 +214,11 @@ func (w *waiter) run(a *attempt, err error) {
 	w.finish(err)
 }
 
-// restarts reports whether a new acquisition must follow. It calls no method of err, because a foreign
+// requeues reports whether a new acquisition must follow. It calls no method of err, because a foreign
 // error in it may match anything.
-func restarts(err error) bool {
+func requeues(err error) bool {
 	why, ok := err.(*withCause)       //nolint:errorlint // only the engine's own
-	return ok && why[0] == errRestart //nolint:errorlint // the same
+	return ok && why[0] == errRequeue //nolint:errorlint // the same
 }
 
 // finish ends the work for a caller. err is nil when it has a lease.

@@ -7,9 +7,9 @@ import (
 	"github.com/fencedlock/locker/internal/verdict"
 )
 
-// errRestart says that an acquisition died while it waited, through no fault of the caller: the
+// errRequeue says that an acquisition died while it waited, through no fault of the caller: the
 // wait goes on with a new acquisition.
-var errRestart = errors.New("acquisition is lost")
+var errRequeue = errors.New("acquisition is lost")
 
 // errLostAgain says that a lock was granted and lost before the caller had it.
 var errLostAgain = errors.New("the lock was lost again before it was handed out")
@@ -79,6 +79,9 @@ func (e *engine) ask(w *waiter, l *lease, callerErr error) error {
 func (a *attempt) request() {
 	a.grant, a.err = a.l.lock.Acquire(&a.call)
 	a.at = Now()
+	if !errors.Is(a.err, locker.ErrHeld) {
+		a.err = withoutLoss(a.err) // a loss is reported by lost
+	}
 }
 
 // mustWait reports whether the caller must wait for more than the answer that has come: for its
@@ -192,17 +195,17 @@ func (e *engine) endReason(w *waiter, l *lease, callerErr error) error {
 	case callerErr != nil:
 		return e.giveUpError(w, callerErr)
 	case l.cause.err != nil:
-		return w.restart(l.cause)
+		return w.requeueError(l.cause)
 	}
 	return nil
 }
 
-// restart is the error of an acquisition that died before it was a lease. With NoWait there is no
+// requeueError is the error of an acquisition that died before it was a lease. With NoWait there is no
 // new acquisition, and the caller must not see ErrLost, because it holds no lease yet.
-func (w *waiter) restart(why cause) error {
+func (w *waiter) requeueError(why cause) error {
 	switch {
 	case !w.req.NoWait:
-		return &withCause{errRestart, why.err}
+		return &withCause{errRequeue, why.err}
 	case why.lost:
 		return &verdict.Died{Err: errLostAgain}
 	}

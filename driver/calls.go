@@ -47,7 +47,7 @@ func (w *waiter) await(first *lease) (*lease, error) {
 		return w.awaitBackground(func() { w.run(w.begin(first)) })
 	}
 	a, err := w.beginHere(first)
-	if a == nil && !restarts(err) {
+	if a == nil && !requeues(err) {
 		w.finish(err)
 		return w.lease, w.err
 	}

@@ -61,7 +61,9 @@
 //     can create it. A request whose reply was lost may still be executed. A driver whose client
 //     can't rule that out leaves something on the service that stops the request (a tombstone, a
 //     guard key), or ends the session. When the lock is free for others, but something may still
-//     exist that keeps nobody out, the error is a [*PartialReleaseError].
+//     exist that keeps nobody out, the error is a [*PartialReleaseError]. No error of Release, or of
+//     Acquire, reports a loss: where one matches [locker.ErrLost], the engine replaces it by an
+//     error with the same text that doesn't match it.
 //  8. Every call returns, always: with its context, or, where the client ignores contexts, within
 //     limits of the driver's own that are far below a third of the TTL. The engine survives a call
 //     that is late, but can't renew that lock in the meantime. Where Acquire and Release return at

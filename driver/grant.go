@@ -56,7 +56,7 @@ func (a *attempt) examine() (validity, error) {
 // long without having to wait fails.
 func (w *waiter) grantError(waited bool, err error) error {
 	if why := newCause(err); waited || why.lost {
-		return w.restart(why)
+		return w.requeueError(why)
 	}
 	return err
 }

@@ -106,3 +106,18 @@ func markUnanswered(call context.Context, err error) error {
 	}
 	return &unanswered{err}
 }
+
+// withoutLoss returns err, the answer of a call that can't report a loss. Where err matches
+// locker.ErrLost all the same, it is replaced by an error with the same text: a caller must not take
+// it for the loss of a lease. It must not be called under the engine's mutex.
+func withoutLoss(err error) error {
+	if errors.Is(err, locker.ErrLost) {
+		return &noLoss{err}
+	}
+	return err
+}
+
+// noLoss has the text of an error, and doesn't match it.
+type noLoss struct{ err error }
+
+func (n *noLoss) Error() string { return n.err.Error() }

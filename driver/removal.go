@@ -187,6 +187,7 @@ func (e *engine) removeCalled(l *lease, err error) {
 	if partial := partialOf(err); partial != nil {
 		free, failed = true, !partial.Pending
 	}
+	err = withoutLoss(err)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.busy--

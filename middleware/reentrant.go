@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/fencedlock/locker"
 )
@@ -13,10 +14,11 @@ import (
 // with another context nothing changes.
 //
 // If the task has a lease on the name through this locker, Acquire returns a further handle on that
-// lease, at once and without a request. If the task is acquiring the lock, Acquire waits for that
-// (with [locker.NoWait] it returns [locker.ErrHeld]). If the last handle of the task is being
-// released, Acquire waits until that Release has returned, also with NoWait, so that a task isn't
-// kept out by its own lease. Otherwise it acquires the lock from l.
+// lease, at once and without a request. If the task is acquiring the lock, Acquire waits for that.
+// With [locker.NoWait] it returns [locker.ErrHeld] instead, even if the service hasn't answered the
+// task's first request: here ErrHeld doesn't say that the service works. If the last handle of the
+// task is being released, Acquire waits until that Release has returned, also with NoWait, so that a
+// task isn't kept out by its own lease. Otherwise it acquires the lock from l.
 //
 // A handle is a [locker.Lease]: its token, its deadline and its renewals are the lease's. It ends
 // by its own Release, or with the lease. The lock is given back by the Release of the last handle.
@@ -69,11 +71,14 @@ type holdingKey struct {
 
 // holding is a lease of one owner.
 type holding struct {
-	request locker.Request // the first one
-	ready   chan struct{}  // closed when the lease was acquired, or failed to be
-	lease   locker.Lease   // nil: it failed to be acquired; set before ready is closed
-	handles int            // guarded by the mutex of reentrant; 0: the last one is being released, or was
-	over    chan struct{}  // closed when the owner may acquire another lease
+	request  locker.Request  // the first one
+	gaveUp   <-chan struct{} // closed when the caller of the first one has gone
+	ready    chan struct{}   // closed when the lease was acquired, or failed to be
+	lease    locker.Lease    // nil: it failed to be acquired; set before ready is closed
+	timedOut bool            // it failed because another holder had the lock; set before ready is closed
+	handles  int             // guarded by the mutex of reentrant; 0: the last one is being released, or was
+	dropped  time.Time       // when the last one was given up; guarded by the mutex of reentrant
+	over     chan struct{}   // closed when the owner may acquire another lease
 }
 
 // Unwrap leads [locker.AsLocker] to the locker underneath: names and tokens are the same there.
@@ -86,9 +91,10 @@ func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Opt
 		return r.Locker.Acquire(ctx, name, opts...)
 	}
 	key := holdingKey{task, name}
+	var h *holding
 	for ctx.Err() == nil {
-		h, first := r.join(key, req)
-		if first {
+		var first bool
+		if h, first = r.join(ctx, key, req); first {
 			return r.acquireFirst(ctx, key, h, opts)
 		}
 		select {
@@ -112,17 +118,17 @@ func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Opt
 		case <-ctx.Done():
 		}
 	}
-	return r.Locker.Acquire(ctx, name, opts...) // which returns the error of a context that is over
+	return r.over(ctx, key, h, opts)
 }
 
 // join returns the holding of an owner, and whether it is a new one that the caller must acquire.
-func (r *reentrant) join(key holdingKey, req locker.Request) (h *holding, first bool) {
+func (r *reentrant) join(ctx context.Context, key holdingKey, req locker.Request) (h *holding, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h = r.holdings[key]; h != nil {
 		return h, false
 	}
-	h = &holding{request: req, ready: make(chan struct{}), over: make(chan struct{})}
+	h = &holding{request: req, gaveUp: ctx.Done(), ready: make(chan struct{}), over: make(chan struct{})}
 	r.holdings[key] = h
 	return h, true
 }
@@ -140,6 +146,7 @@ func (r *reentrant) acquireFirst(
 	}()
 	lease, err := r.Locker.Acquire(ctx, key.name, opts...)
 	if err != nil || lease == nil {
+		h.timedOut = locker.Outcome(err) == "timeout"
 		return nil, err
 	}
 	h.lease, h.handles = lease, 1
@@ -193,6 +200,7 @@ func (r *reentrant) drop(h *holding) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.handles--
+	h.dropped = time.Now()
 	return h.handles == 0
 }
 

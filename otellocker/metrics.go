@@ -103,7 +103,7 @@ func (i *instruments) record(ctx context.Context, group string, a *acquisition, 
 	case locker.EventReleased:
 		i.leaseDuration.Record(ctx, e.Held.Seconds(), i.sets.get(setKey{group: group, end: "released"}).record...)
 		k.outcome = "confirmed"
-		if a.removing {
+		if !a.removing.IsZero() {
 			k.outcome = "late"
 		}
 		i.releaseDuration.Record(ctx, e.Took.Seconds(), i.sets.get(k).record...)

@@ -35,7 +35,7 @@ const scope = "github.com/fencedlock/locker/otellocker"
 // kinds are the events that become metrics or are noted in spans.
 const kinds = locker.EventWaiting | locker.EventGranted | locker.EventRefused | locker.EventRequeued |
 	locker.EventAbandoned | locker.EventRenewed | locker.EventRenewalFailed | locker.EventLost |
-	locker.EventReleased | locker.EventRemoving | locker.EventRemoved
+	locker.EventReleased | locker.EventRemoving | locker.EventRemoved | locker.EventClosed
 
 // Instrument records what l does as metrics and spans, from now on. Call it once for a locker, when
 // the locker is opened: an acquisition that began before has no span.
@@ -144,7 +144,9 @@ func WithNames(group func(name string) string) Option {
 
 // WithHoldSpans makes a span of each lease as well, locker.hold, from its grant to its end. It has
 // the same parent as the span of the acquisition, and links to that. Failed renewals and the loss
-// are its events. A span of hours is exported when it ends, or never if the process ends before.
+// are its events. A span of hours is exported when it ends, or never if the process ends before. A
+// lease whose removal Close gives up has a span until the first try to remove it has failed, or until
+// the end of Close.
 func WithHoldSpans() Option { return func(c *config) { c.holdSpans = true } }
 
 // WithHolderLinks links the span of a call that has waited for longer than after to the span in which
@@ -188,7 +190,7 @@ type acquisition struct {
 	trail
 	maxHold  time.Duration
 	granted  time.Time
-	removing bool // a try to remove the lease wasn't confirmed
+	removing time.Time // when a try to remove the lease wasn't confirmed for the first time; zero: none was
 }
 
 // acquisitionKey is a key of contexts. Several observers may be attached.
@@ -211,7 +213,12 @@ func (o *observer) Observe(ctx context.Context, e locker.Event) {
 	case locker.EventGranted:
 		a.granted = e.Time
 	case locker.EventRemoving:
-		a.removing = a.removing || e.Token != 0 // an acquisition that was requeued has no token
+		if a.removing.IsZero() && e.Token != 0 { // an acquisition that was requeued has no token
+			a.removing = e.Time
+		}
+	case locker.EventClosed:
+		o.spans.closed(&e)
+		return
 	}
 	o.instruments.record(ctx, o.groups.group(e.Name), a, &e)
 	o.spans.record(a, &e) //nolint:contextcheck // a look for a link is no part of the event

@@ -29,6 +29,7 @@ type spans struct {
 	base    []attribute.KeyValue
 	hold    bool
 	holders *holders
+	open    *openSpans
 	links   *links
 }
 
@@ -44,6 +45,7 @@ func newSpans(l locker.Locker, c *config) *spans {
 		base:    append(c.attributes[:len(c.attributes):len(c.attributes)], keyBackend.String(g.Backend)),
 		hold:    c.holdSpans,
 		holders: &holders{l: l, of: make(map[subject]holder)},
+		open:    &openSpans{l: l, of: make(map[uint64]*acquisition)},
 		links:   newLinks(l, c.linkAfter),
 	}
 }
@@ -158,6 +160,7 @@ func (s *spans) granted(a *acquisition, e *locker.Event) {
 		_, a.lease = s.tracer.Start(a.parent, "locker.hold", trace.WithTimestamp(e.Time),
 			trace.WithLinks(trace.Link{SpanContext: a.acquire.SpanContext()}),
 			trace.WithAttributes(s.attributes(e.Name, e.Slot, keyToken.Int64(int64(e.Token)), keyTTL.Float64(e.TTL.Seconds()))...))
+		s.open.add(e.ID, a)
 	}
 }
 
@@ -194,4 +197,11 @@ func (s *spans) ended(a *acquisition, e *locker.Event) {
 		a.lease.SetStatus(codes.Error, e.Cause.Error())
 	}
 	end(a.lease, a.granted.Add(e.Held))
+	delete(s.open.of, e.ID)
+}
+
+// closed ends what is left when Close is done.
+func (s *spans) closed(e *locker.Event) {
+	s.open.endAll(e.Time)
+	clear(s.holders.of)
 }

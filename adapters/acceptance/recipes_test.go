@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +21,7 @@ import (
 )
 
 func once(l locker.Locker, name string, opts ...locker.Option) cron.JobWrapper {
-	opts = append(opts, locker.NoWait())
+	opts = append(slices.Clip(opts), locker.NoWait())
 	return func(job cron.Job) cron.Job {
 		return cron.FuncJob(func() {
 			err := locker.Do(context.Background(), l, name, func(context.Context, locker.Lease) error {

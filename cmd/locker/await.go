@@ -44,7 +44,7 @@ func await[T any](a *acquirer, cancel context.CancelCauseFunc, notice func(), f 
 		case <-gone:
 			gone = nil
 			if interrupted == nil {
-				interrupted = &exitError{code: exitHeld, err: fmt.Errorf("no longer waiting for %s: the input has ended, or the process that wants it has", a.name)}
+				interrupted = a.unwanted()
 				cancel(interrupted)
 			}
 		case sig := <-a.signals:
@@ -65,6 +65,11 @@ func await[T any](a *acquirer, cancel context.CancelCauseFunc, notice func(), f 
 			return res.value, nil
 		}
 	}
+}
+
+// unwanted is the error of a wait for a program that doesn't want the lock any more.
+func (a *acquirer) unwanted() *exitError {
+	return &exitError{code: exitHeld, err: fmt.Errorf("no longer waiting for %s: the input has ended, or the process that wants it has", a.name)}
 }
 
 func (a *acquirer) interruption(sig os.Signal) *exitError {

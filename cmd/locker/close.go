@@ -11,8 +11,8 @@ import (
 	"github.com/fencedlock/locker"
 )
 
-// impatience is for how long the lock must have been given back before a signal ends the wait for that. As a
-// rule it takes milliseconds, and a second Ctrl-C must not leave a lock to its TTL for that.
+// impatience is the shortest wait for the lock to be given back: a signal ends it only after that. As a rule
+// the service confirms within milliseconds, and a second Ctrl-C must not leave the lock to its TTL before.
 const impatience = time.Second
 
 // ending gives back what obtain has returned, and looks at signals meanwhile.

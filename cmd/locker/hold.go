@@ -20,7 +20,8 @@ input to release the lock.
 
 Output lines are JSON objects, and input lines are requests. "event" is
 
-  granted   the first line: with the fencing token, and until when the lease may be trusted
+  granted   the lock is held: with the fencing token, and until when the lease may be trusted;
+            the first line, except for answers to what was asked before
   held      the answer to the line "check": with the deadline as it is now
   waiting   the answer to the line "check" before the lock is granted
   renewed   with --verbose: there is a new deadline
@@ -86,6 +87,8 @@ type keeper struct {
 	verbose bool
 	dialog  *dialog.Dialog
 	late    os.Signal // the last one that cancel has got after the end of the lease; giveBack gets it; nil: none
+
+	unannounced bool // the input ended at the grant, so the program doesn't know of the lease
 }
 
 // run gets the lock, and keeps it until the program doesn't want it any more or it is lost.
@@ -114,7 +117,10 @@ func (k *keeper) run() error {
 	if untold != nil {
 		return &exitError{code: exitOutput, err: untold}
 	}
-	return interruption(ctx)
+	if exit := interruption(ctx); exit != nil || !k.unannounced {
+		return exit
+	}
+	return k.unwanted()
 }
 
 // untilGone returns a channel that is closed when the input has ended, or the process that has
@@ -202,7 +208,10 @@ func (k *keeper) giveBack(l locker.Locker, lease locker.Lease) error {
 		_ = k.dialog.Lost(err) // the exit code says it as well
 		return &exitError{code: exitLost, err: err}
 	}
-	if err := k.dialog.Released(err); err != nil { // close tries again what isn't confirmed, and says why that failed
+	switch err := k.dialog.Released(err); { // close tries again what isn't confirmed, and says why that failed
+	case errors.Is(err, dialog.ErrUnannounced):
+		k.unannounced = true
+	case err != nil:
 		return &exitError{code: exitOutput, err: err}
 	}
 	return nil

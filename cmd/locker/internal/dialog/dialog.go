@@ -28,6 +28,8 @@ type Dialog struct {
 	stop     chan struct{}     // closed: no line any more but the last
 	written  chan struct{}     // closed when the answering goroutine has ended
 	err      error             // the first of writing; of that goroutine until written is closed
+
+	announced bool // a line says that the lock is granted; of that goroutine until written is closed
 }
 
 // Start begins the conversation about the lock called name.
@@ -140,6 +142,7 @@ func (d *Dialog) answer() {
 		}
 		err := d.say(next)
 		if announces {
+			d.announced = err == nil
 			d.told <- err
 		}
 	}
@@ -154,7 +157,8 @@ func (d *Dialog) say(l line) error {
 }
 
 // Released says that the lease was released, as the last line. unconfirmed is why the service
-// hasn't confirmed it, or nil.
+// hasn't confirmed it, or nil. If nobody was told of the lease, because the input ended at its grant,
+// there is no line, and the error is ErrUnannounced.
 func (d *Dialog) Released(unconfirmed error) error {
 	last := line{Event: eventReleased}
 	if unconfirmed != nil {
@@ -168,6 +172,9 @@ func (d *Dialog) Lost(cause error) error {
 	return d.end(line{Event: eventLost, Cause: locker.LossOf(cause), Error: cause.Error()})
 }
 
+// ErrUnannounced says that the lease was not announced, so that its end needs no line.
+var ErrUnannounced = errors.New("the lease was not announced")
+
 var errStalled = errors.New("nobody reads the output")
 
 // end writes the last line. Its error is the first of all writing.
@@ -175,6 +182,9 @@ func (d *Dialog) end(last line) error {
 	close(d.stop)
 	if !d.drain() {
 		return errStalled
+	}
+	if last.Event == eventReleased && !d.announced && d.err == nil {
+		return ErrUnannounced
 	}
 	said := make(chan error, 1)
 	go func() { said <- d.say(last) }()

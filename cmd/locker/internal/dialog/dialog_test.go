@@ -337,6 +337,11 @@ func TestAReaderThatHasGone(t *testing.T) {
 func TestAReleaseThatIsNotConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t)
+		_, lease := acquire(t, membackend.NewLink())
+		kept := p.keep(t.Context(), lease)
+		p.want(eventGranted)
+		_ = p.in.Close()
+		<-kept
 		go func() { _ = p.Released(errors.New("no answer")) }()
 		if l := p.want(eventReleased); l.Error != "no answer" {
 			t.Errorf("line %+v, want the error", l)
