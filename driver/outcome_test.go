@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/fencedlock/locker"
@@ -89,49 +88,5 @@ func TestOutcomeOfAServiceThatFails(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// A context that is over before the call says what the calls that wait know: a decorator's caller may
-// have waited in the decorator.
-func TestOutcomeOfAContextThatIsOverWhileOthersWait(t *testing.T) {
-	for _, silent := range []bool{false, true} {
-		bubble(t, func(t *testing.T) {
-			acquire := queues(nil)
-			if silent {
-				acquire = func(ctx context.Context, _ *fakeLock) (driver.Grant, error) {
-					<-ctx.Done()
-					return driver.Grant{}, context.Cause(ctx)
-				}
-			}
-			l := open(t, &fake{acquire: acquire})
-			waiting, leave := context.WithCancel(callerContext(t))
-			left := make(chan error, 1)
-			go func() {
-				_, err := l.Acquire(waiting, "name")
-				left <- err
-			}()
-			synctest.Wait()
-			outOfTime, stop := context.WithTimeout(callerContext(t), 0)
-			defer stop()
-			cancelled, cancel := context.WithCancel(callerContext(t))
-			cancel()
-			for _, tc := range []struct {
-				what, name, want string
-				ctx              context.Context
-			}{
-				{"out of time", "name", map[bool]string{false: "timeout", true: "error"}[silent], outOfTime},
-				{"cancelled", "name", "canceled", cancelled},
-				{"out of time, of another lock", "other", "error", outOfTime},
-			} {
-				_, err := l.Acquire(tc.ctx, tc.name)
-				if locker.Outcome(err) != tc.want || errors.Is(err, locker.ErrHeld) != (tc.want == "timeout") {
-					t.Errorf("%s, silent %v: %v, outcome %q, want %q", tc.what, silent, err, locker.Outcome(err), tc.want)
-				}
-				matches(t, "Acquire", err, tc.ctx.Err())
-			}
-			leave()
-			<-left
-		})
 	}
 }

@@ -134,21 +134,6 @@ func (e *engine) leaveQueue(w *waiter) {
 	w.prev, w.next = nil, nil
 }
 
-// overBefore is the error for a caller whose context was over with callerErr before the call. It
-// matches ErrHeld only when the caller's time was up, and others wait here because the lock is held:
-// a decorator whose caller has waited elsewhere asks in this way what its time-out means.
-func (e *engine) overBefore(wanted subject, callerErr error) error {
-	if !ranOut(callerErr) {
-		return gaveUp(callerErr, "", callerErr)
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if q := e.queues[wanted]; q != nil && q.answerIsFresh() {
-		return gaveUp(callerErr, "timeout", &withCause{locker.ErrHeld, callerErr})
-	}
-	return gaveUp(callerErr, "error", callerErr)
-}
-
 var errNoAnswer = errors.New("no answer from the service")
 
 // giveUpError is the error for a caller whose context is over with callerErr. It matches ErrHeld

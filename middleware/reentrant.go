@@ -2,9 +2,9 @@ package middleware
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/fencedlock/locker"
 )
@@ -14,11 +14,11 @@ import (
 // with another context nothing changes.
 //
 // If the task has a lease on the name through this locker, Acquire returns a further handle on that
-// lease, at once and without a request. If the task is acquiring the lock, Acquire waits for that.
-// With [locker.NoWait] it returns [locker.ErrHeld] instead, even if the service hasn't answered the
-// task's first request: here ErrHeld doesn't say that the service works. If the last handle of the
-// task is being released, Acquire waits until that Release has returned, also with NoWait, so that a
-// task isn't kept out by its own lease. Otherwise it acquires the lock from l.
+// lease, at once and without a request. If the task is acquiring the lock, Acquire waits for that (with
+// [locker.NoWait] it returns [locker.ErrHeld]). If the last handle of the task is being released,
+// Acquire waits until that Release has returned, also with NoWait, so that a task isn't kept out by
+// its own lease. Otherwise it acquires the lock from l. A wait for the own task that runs out of time
+// matches [locker.ErrHeld], too. This ErrHeld doesn't say that the service answers.
 //
 // A handle is a [locker.Lease]: its token, its deadline and its renewals are the lease's. It ends
 // by its own Release, or with the lease. The lock is given back by the Release of the last handle.
@@ -71,14 +71,11 @@ type holdingKey struct {
 
 // holding is a lease of one owner.
 type holding struct {
-	request  locker.Request  // the first one
-	gaveUp   <-chan struct{} // closed when the caller of the first one has gone
-	ready    chan struct{}   // closed when the lease was acquired, or failed to be
-	lease    locker.Lease    // nil: it failed to be acquired; set before ready is closed
-	timedOut bool            // it failed because another holder had the lock; set before ready is closed
-	handles  int             // guarded by the mutex of reentrant; 0: the last one is being released, or was
-	dropped  time.Time       // when the last one was given up; guarded by the mutex of reentrant
-	over     chan struct{}   // closed when the owner may acquire another lease
+	request locker.Request // the first one
+	ready   chan struct{}  // closed when the lease was acquired, or failed to be
+	lease   locker.Lease   // nil: it failed to be acquired; set before ready is closed
+	handles int            // guarded by the mutex of reentrant; 0: the last one is being released, or was
+	over    chan struct{}  // closed when the owner may acquire another lease
 }
 
 // Unwrap leads [locker.AsLocker] to the locker underneath: names and tokens are the same there.
@@ -91,10 +88,10 @@ func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Opt
 		return r.Locker.Acquire(ctx, name, opts...)
 	}
 	key := holdingKey{task, name}
-	var h *holding
-	for ctx.Err() == nil {
-		var first bool
-		if h, first = r.join(ctx, key, req); first {
+	waited := false
+	for ; ctx.Err() == nil; waited = true {
+		h, first := r.join(key, req)
+		if first {
 			return r.acquireFirst(ctx, key, h, opts)
 		}
 		select {
@@ -118,17 +115,29 @@ func (r *reentrant) Acquire(ctx context.Context, name string, opts ...locker.Opt
 		case <-ctx.Done():
 		}
 	}
-	return r.over(ctx, key, h, opts)
+	if waited && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil, r.fail(name, ranOut(ctx))
+	}
+	return r.Locker.Acquire(ctx, name, opts...) // which returns the error of a context that is over
+}
+
+// ranOut is the error of a call that has waited for its own task until the deadline of ctx.
+func ranOut(ctx context.Context) error {
+	err := fmt.Errorf("%w: %w", locker.ErrHeld, ctx.Err())
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
 }
 
 // join returns the holding of an owner, and whether it is a new one that the caller must acquire.
-func (r *reentrant) join(ctx context.Context, key holdingKey, req locker.Request) (h *holding, first bool) {
+func (r *reentrant) join(key holdingKey, req locker.Request) (h *holding, first bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if h = r.holdings[key]; h != nil {
 		return h, false
 	}
-	h = &holding{request: req, gaveUp: ctx.Done(), ready: make(chan struct{}), over: make(chan struct{})}
+	h = &holding{request: req, ready: make(chan struct{}), over: make(chan struct{})}
 	r.holdings[key] = h
 	return h, true
 }
@@ -146,7 +155,6 @@ func (r *reentrant) acquireFirst(
 	}()
 	lease, err := r.Locker.Acquire(ctx, key.name, opts...)
 	if err != nil || lease == nil {
-		h.timedOut = locker.Outcome(err) == "timeout"
 		return nil, err
 	}
 	h.lease, h.handles = lease, 1
@@ -200,7 +208,6 @@ func (r *reentrant) drop(h *holding) (last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	h.handles--
-	h.dropped = time.Now()
 	return h.handles == 0
 }
 

@@ -44,13 +44,6 @@ func wantTimeout(t *testing.T, what string, err error) {
 	}
 }
 
-func wantNoAnswer(t *testing.T, what string, err error) {
-	t.Helper()
-	if errors.Is(err, locker.ErrHeld) || !errors.Is(err, context.DeadlineExceeded) || locker.Outcome(err) != "error" {
-		t.Errorf("%s = %v, outcome %s, want DeadlineExceeded alone", what, err, locker.Outcome(err))
-	}
-}
-
 // A wait for the acquisition of the own task ends like any other wait.
 func TestReentrantWaitForTheOwnAcquisitionRunsOutOfTime(t *testing.T) {
 	linkedTask(t, func(t *testing.T, ctx context.Context, l locker.Locker, s *membackend.Server, _ *membackend.Link) {
@@ -98,25 +91,7 @@ func TestReentrantWaitsThatRunOutOfTimeTogether(t *testing.T) {
 	}
 }
 
-func TestReentrantWaitForASilentService(t *testing.T) {
-	linkedTask(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server, link *membackend.Link) {
-		link.Cut()
-		first, cancelFirst := context.WithTimeout(ctx, 900*time.Millisecond)
-		defer cancelFirst()
-		failed := startAcquire(first, l)
-		synctest.Wait()
-		short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-		defer cancel()
-		_, err := l.Acquire(short, "job")
-		wantNoAnswer(t, "a shorter wait", err)
-		together := startAcquire(first, l)
-		wantNoAnswer(t, "the first call", <-failed)
-		wantNoAnswer(t, "a call with the same deadline", <-together)
-		link.Heal()
-	})
-}
-
-// While the lease of the task is being released, the lock is held; unless the service is silent.
+// While the lease of the task is being released, the lock is held.
 func TestReentrantWaitForARelease(t *testing.T) {
 	linkedTask(t, func(t *testing.T, ctx context.Context, l locker.Locker, _ *membackend.Server, link *membackend.Link) {
 		lease := acquire(t, ctx, l)
@@ -128,10 +103,6 @@ func TestReentrantWaitForARelease(t *testing.T) {
 		defer cancel()
 		_, err := l.Acquire(short, "job", locker.NoWait())
 		wantTimeout(t, "a short wait", err)
-		long, cancel := context.WithTimeout(ctx, time.Second)
-		defer cancel()
-		_, err = l.Acquire(long, "job")
-		wantNoAnswer(t, "a wait for a release that has no answer for long", err)
 		<-released
 		link.Delay(0, 0)
 	})
