@@ -13,7 +13,7 @@ import (
 func (f *fake) serve(conn net.Conn) {
 	f.mu.Lock()
 	f.pids++
-	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + f.pids}
+	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + f.pids, server: f.server}
 	f.conns[c] = true
 	f.mu.Unlock()
 	defer func() {

@@ -202,11 +202,15 @@ func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) er
 	}
 }
 
-// cancelStatement asks the server, over the shared connection, to cancel what is under way on c.
+// cancelStatement asks the server, over the shared connection, to cancel what is under way on c. It
+// fails if that leads to another server by now, where c's process is somebody else's.
 func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	shared, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {
 		return err
+	}
+	if !shared.tokens.serverID.hasLocksOf(c.tokens.serverID) {
+		return errOtherServer
 	}
 	_, err = shared.exec(ctx, fmt.Sprintf("SELECT %s ELSE pg_cancel_backend(%d) END", c.IfGone(), c.PID))
 	return err
