@@ -177,6 +177,48 @@ func TestWaitWhereTheEpochIsOver(t *testing.T) {
 	})
 }
 
+// The same for a waiter that has begun to wait before. What it is granted then is a lock of the former
+// server, also if the Locker has no token of the next epoch yet.
+func TestGrantWhereTheEpochIsOver(t *testing.T) {
+	for name, isHeld := range map[string]bool{"by its token": false, "by a connection alone": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, l := openPiped(t)
+				defer closeLocker(t, l)
+				acquireAs(t, l, "a")
+				f.somebodyHas("c")
+				f.change(func(f *fake) {
+					f.late = time.Second
+					f.before = func(sql string) string {
+						if fakeWait.MatchString(sql) {
+							return "late"
+						}
+						return ""
+					}
+				})
+				var lease locker.Lease
+				done := make(chan error, 1)
+				go func() {
+					var err error
+					lease, err = l.Acquire(t.Context(), "c")
+					done <- err
+				}()
+				synctest.Wait() // it waits
+				f.change(func(f *fake) { f.raised++ })
+				if isHeld {
+					f.somebodyHas("b")
+				}
+				if _, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second)); errors.Is(err, locker.ErrHeld) != isHeld {
+					t.Errorf("TryAcquire on another connection = %v", err)
+				}
+				if err := <-done; err != nil || lease.Token()>>48 != 2 {
+					t.Errorf("Acquire = %v, %v, want a token of the next epoch", lease, err)
+				}
+			})
+		})
+	}
+}
+
 // A waiter's new connection may lead to a former primary that still answers. Then the waiter polls,
 // where the shared connection leads, and doesn't connect again at each try.
 func TestConnectionForAWaiterThatLeadsToAFormerPrimary(t *testing.T) {
