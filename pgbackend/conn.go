@@ -42,7 +42,7 @@ type conn struct {
 func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
 	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock)}
-	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, noting: make(chan struct{}, 1)}
+	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, known: &d.epoch, noting: make(chan struct{}, 1)}
 	c.base.Store(int64(c.LastAnswered()))
 	c.Start(c.ended)
 	return c

@@ -24,7 +24,7 @@ var (
 )
 
 var (
-	errResigned    = errors.New("no more tokens can be had on this connection")
+	errResigned    = errors.New("nothing more is asked for on this connection")
 	errNotNeeded   = errors.New("it was closed")
 	errSilent      = errors.New("the server has been silent for too long")
 	errOtherServer = errors.New("another server has taken over")

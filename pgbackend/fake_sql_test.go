@@ -26,6 +26,7 @@ var (
 	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(_shared)?\('(-?\d+)'::bigint\)`)
 	fakeReach  = regexp.MustCompile(`ELSE reached END THEN setval\(.*?, reached \+ (\d+)\)`)
 	fakeCancel = regexp.MustCompile(` ELSE pg_cancel_backend\((\d+)\) END$`)
+	fakeBegin  = regexp.MustCompile(`^UPDATE .* SET epoch = (\d+), system = `)
 	fakeMove   = regexp.MustCompile(`greatest\(reached, (\d+)\) \+ (\d+)\)`)
 )
 
@@ -92,6 +93,12 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
 		return [][]string{{"70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.promoted), strconv.Itoa(1790000000000000 + c.server), "t", strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known), f.protocol}}
+	case fakeBegin.MatchString(sql):
+		n, _ := strconv.Atoi(fakeBegin.FindStringSubmatch(sql)[1])
+		f.raised, f.known = n-1, f.promoted
+		return nil
+	case strings.HasPrefix(sql, "SELECT epoch, system, "):
+		return [][]string{{strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known)}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark

@@ -104,7 +104,7 @@ func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 	return nil, errFormerPrimary
 }
 
-var errFormerPrimary = fmt.Errorf("%w: the server may be a former primary; it is asked again after %v", errOldEpoch, formerPause)
+var errFormerPrimary = fmt.Errorf("%w: the server may be a former primary, or its epoch must be raised by hand (docs/postgres.md, \"Raising the epoch\"); it is asked again after %v", errOldEpoch, formerPause)
 
 // Usable is true: a pool replaces connections that have ended.
 func (p *pool) Usable() bool { return true }

@@ -57,6 +57,7 @@ type tokenSource struct {
 	session *pgsession.Session
 	exec    func(ctx context.Context, sql string) (*pgsession.Call, error)
 	schema  schema
+	known   *knownEpoch
 
 	presence uint32 // the number of the presence lock
 	serverID serverID
