@@ -34,13 +34,13 @@ type pgDriver struct {
 	keyOf      func(schema, prefix, name string) key
 	guarantees locker.Guarantees
 
-	tasks   *kit.Tasks
-	pools   *kit.Sessions[*pool]
-	poolers pgsession.Poolers
-	largest largestToken
-	epoch   knownEpoch
-	names   names
-	labels  *labels
+	tasks      *kit.Tasks
+	pools      *kit.Sessions[*pool]
+	poolers    pgsession.Poolers
+	largest    largestToken
+	knownEpoch knownEpoch
+	names      names
+	labels     *labels
 
 	lostProbes atomic.Int32 // see probeFunctions
 
@@ -148,7 +148,7 @@ func (d *pgDriver) Lock(req locker.Request, lost func(error)) (driver.Lock, erro
 func (d *pgDriver) anyConn(ctx context.Context, ttl time.Duration) (*conn, error) {
 	for try := 1; ; try++ {
 		c, err := d.sharedConn(ctx, ttl)
-		if err != nil || !c.isReplaced() {
+		if err != nil || !c.isOfOldEpoch() {
 			return c, err
 		}
 		c.giveUp(errOldEpoch)

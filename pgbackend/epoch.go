@@ -101,7 +101,7 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 		// update.
 		for _, sql := range []string{
 			"SET synchronous_commit = on",
-			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+writing+" WHERE epoch = %d AND timeline = %d",
+			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+noteWriter+" WHERE epoch = %d AND timeline = %d",
 				t.schema.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
 			"SET synchronous_commit = local",
 		} {

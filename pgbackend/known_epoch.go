@@ -7,7 +7,7 @@ import (
 
 // What a Locker does with the largest epoch that one of its connections has read, or has begun.
 //
-// A connection whose tokens are of an earlier epoch may lead to a former primary: see isReplaced. It
+// A connection whose tokens are of an earlier epoch may lead to a former primary: see isOfOldEpoch. It
 // may also lead to the same server, where the epoch was raised since. Both are the end of requests on it,
 // and neither is the end of its leases. A Locker that is opened knows nothing of either.
 //

@@ -94,7 +94,7 @@ func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 		return nil, errFormerPrimary
 	}
 	c, err := p.d.connect(ctx, p, false)
-	if err != nil || !c.isReplaced() {
+	if err != nil || !c.isOfOldEpoch() {
 		return c, err
 	}
 	c.End(errFormerPrimary)
@@ -136,7 +136,7 @@ func (p *pool) takeIdle() *conn {
 	for len(p.idle) > 0 {
 		c := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() || c.isReplaced() {
+		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() || c.isOfOldEpoch() {
 			c.End(errNotNeeded)
 		}
 		if c.Err() == nil {

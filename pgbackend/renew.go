@@ -186,14 +186,14 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 func (l *lock) waitsInVain() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.waiter != nil && l.waiter.isReplaced()
+	return l.waiter != nil && l.waiter.isOfOldEpoch()
 }
 
 // blockedPID is the process of the statement that waits; 0 if none does, or if it waits in vain.
 func (l *lock) blockedPID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiter == nil || l.blocked == nil || l.waiter.isReplaced() {
+	if l.waiter == nil || l.blocked == nil || l.waiter.isOfOldEpoch() {
 		return 0
 	}
 	return l.waiter.PID

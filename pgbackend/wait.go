@@ -54,7 +54,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 // answers no keepalives. From the grant on there may be a lease, so that must not happen any more:
 // it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
-	if c.isReplaced() {
+	if c.isOfOldEpoch() {
 		c.End(errOldEpoch)
 		return nil, c.Err()
 	}
@@ -96,7 +96,7 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err
 	}
-	if c.isReplaced() { // since it waits: what it has is a lock of a former primary, maybe
+	if c.isOfOldEpoch() { // since it waits: what it has is a lock of a former primary, maybe
 		c.giveUp(errOldEpoch)
 		return none, errOldEpoch
 	}
