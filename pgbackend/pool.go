@@ -168,11 +168,15 @@ func (p *pool) putIdle(c *conn) {
 }
 
 // leave ends a connection on which nothing is held. The server's confirmation is waited for in the
-// background, until the Locker is closed.
+// background, until the Locker is closed. Rows of its last leases go before: later there may be no other
+// connection to that server.
 func (c *conn) leave() {
 	begun := c.d.tasks.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, closeLimit)
 		defer cancel()
+		if c.takesLabels.Load() {
+			_, _ = c.BeginAlongside(ctx, c.d.schema.deleteRowsOf([]uint32{c.tokens.presence}))
+		}
 		c.Close(ctx)
 	})
 	if !begun {
