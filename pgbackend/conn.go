@@ -16,6 +16,15 @@ import (
 // conn is a connection to the database that leases are attached to: the one that the leases of a
 // TTL share, or a waiter's. It has one session of the server. When the session ends, so do its
 // locks.
+//
+// What ends the use of a connection, and what each keeps. After all of them no further key is reserved.
+//
+//	         when                                         leases, waits, requests   the connection ends
+//	resign   a row is left, or the sequence is gone       go on                     with its last key, by leave; without keys a TTL later
+//	giveUp   its epoch is over                            go on                     the same; without keys at once, by End
+//	leave    no key is reserved any more                  there are none            in the background, by Close
+//	Close    the Locker or the pool is closed             are lost                  when the server has confirmed it, or ctx ends
+//	End      it has failed                                are lost                  at once
 type conn struct {
 	*pgsession.Session
 	d      *pgDriver
@@ -42,7 +51,7 @@ type conn struct {
 func (d *pgDriver) newConn(p *pool, made *pgsession.Conn, waiter bool) *conn {
 	session := pgsession.New(made, pgsession.Settings{IdleTimeout: p.ttl, Blocks: waiter})
 	c := &conn{Session: session, d: d, pool: p, reserved: make(map[key]*lock)}
-	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, noting: make(chan struct{}, 1)}
+	c.tokens = &tokenSource{session: c.Session, exec: c.exec, schema: d.schema, known: &d.knownEpoch, noting: make(chan struct{}, 1)}
 	c.base.Store(int64(c.LastAnswered()))
 	c.Start(c.ended)
 	return c
@@ -173,11 +182,11 @@ func (c *conn) admit(ctx context.Context, floor locker.Token, value int64) (lock
 	return token, err
 }
 
-// isReplaced reports whether this Locker knows of a later epoch than the one of this connection. It
+// isOfOldEpoch reports whether this Locker knows of a later epoch than the one of this connection. It
 // may lead to a former primary, whose locks keep out no client of the new one. Then nothing more is
 // asked there. It isn't enough to refuse what is granted: a lock may be held there, and free on the
 // new primary.
-func (c *conn) isReplaced() bool { return c.tokens.epoch < c.d.epoch.Load() }
+func (c *conn) isOfOldEpoch() bool { return c.tokens.epoch < c.d.knownEpoch.Load() }
 
 // giveUp has what is to come go to another connection: the cause is no loss of the leases on this
 // one. Where a lock is being acquired, there may be a lease at any moment.

@@ -90,7 +90,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 			return err
 		}
 		c.makeLanes()
-		leases, err := c.d.schema.make(ctx, c.Session, &c.d.epoch)
+		leases, err := c.d.schema.make(ctx, c.Session, &c.d.knownEpoch)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (c *conn) setUp(ctx context.Context, server pgsession.Server, waiter bool) 
 	if err := c.tokens.advance(ctx); err != nil {
 		return err
 	}
-	c.d.epoch.raise(c.tokens.epoch)
+	c.d.knownEpoch.raise(c.tokens.epoch)
 	return c.CheckSettings(ctx)
 }
 

@@ -91,12 +91,17 @@ func (t *tokenSource) beginEpoch(ctx context.Context, row epochRow, now origin) 
 		if _, err := makeToken(next.epoch, 1); err != nil {
 			return err
 		}
+		if row.epoch == 0 {
+			if err := t.known.mayBegin(now.timeline, errNotBegun); err != nil {
+				return fmt.Errorf("%s: %w", t.schema.table(), err)
+			}
+		}
 		// On the standbys too, if there are synchronous ones: a standby that is promoted should
 		// know of it. If another connection has just done the same, there is nothing left to
 		// update.
 		for _, sql := range []string{
 			"SET synchronous_commit = on",
-			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+writing+" WHERE epoch = %d AND timeline = %d",
+			fmt.Sprintf("UPDATE %s SET epoch = %d, system = %d, database = %d, sequence = %d, timeline = %d, "+noteWriter+" WHERE epoch = %d AND timeline = %d",
 				t.schema.table(), next.epoch, next.system, next.database, next.sequence, next.timeline, row.epoch, row.timeline),
 			"SET synchronous_commit = local",
 		} {

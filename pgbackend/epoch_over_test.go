@@ -23,9 +23,16 @@ func openPiped(t *testing.T) (*fake, *pgbackend.Locker) {
 	return f, l
 }
 
+func keyNamed(name string) string {
+	return fmt.Sprint(int64(pgbackend.KeyOf("locker", "locker:", name)))
+}
+
+// askedFor is a request for the lock called name, as a function call.
+func askedFor(name string) string { return "pg_try_advisory_lock(" + keyNamed(name) + ")" }
+
 // answersLate has requests for the lock called name answered a second later. It returns what they say.
 func answersLate(f *fake, name string) (asked string) {
-	asked = fmt.Sprintf("pg_try_advisory_lock(%d)", int64(pgbackend.KeyOf("locker", "locker:", name)))
+	asked = askedFor(name)
 	f.change(func(f *fake) {
 		f.late = time.Second
 		f.before = func(sql string) string {
@@ -48,29 +55,46 @@ func seesNextEpoch(t *testing.T, l locker.Locker) locker.Token {
 	return lease.Token()
 }
 
-// A Locker that has seen a token of the next epoch asks for no lock on a connection from before, also
-// where the lock is held there: it may be free on the server that counts.
+// A Locker that has seen a token of the next epoch asks nothing on a connection from before. A lock that
+// is held there may be free on the server that counts, and the other way round.
 func TestLockThatIsHeldWhereTheEpochIsOver(t *testing.T) {
-	for how, ask := range map[string]func(ctx context.Context, l *pgbackend.Locker) error{
-		"TryAcquire": func(ctx context.Context, l *pgbackend.Locker) error {
+	for how, c := range map[string]struct {
+		ask  func(ctx context.Context, l *pgbackend.Locker) error
+		want error
+	}{
+		"TryAcquire": {func(ctx context.Context, l *pgbackend.Locker) error {
 			_, err := locker.TryAcquire(ctx, l, "c")
 			return err
-		},
-		"TryLockTx": func(ctx context.Context, l *pgbackend.Locker) error {
+		}, locker.ErrHeld},
+		"TryLockTx": {func(ctx context.Context, l *pgbackend.Locker) error {
 			_, err := l.TryLockTx(ctx, &answeringTx{answers: []string{"held"}}, "c")
 			return err
-		},
+		}, locker.ErrHeld},
+		"Inspect": {func(ctx context.Context, l *pgbackend.Locker) error {
+			_, err := locker.Inspect(ctx, l, "c", 0)
+			return err
+		}, nil},
+		"List": {func(ctx context.Context, l *pgbackend.Locker) error {
+			for _, err := range locker.List(ctx, l, "", 0) {
+				return err
+			}
+			return nil
+		}, nil},
+		"Break": {func(ctx context.Context, l *pgbackend.Locker) error {
+			_, err := locker.Break(ctx, l, "c", 81, locker.Breach{Reason: "hangs"})
+			return err
+		}, locker.ErrNotHolder},
 	} {
 		t.Run(how, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f, l := openPiped(t)
+				f, l := labelled(t)
 				old := acquireAs(t, l, "a")
 				f.change(func(f *fake) { f.raised++ })
 				seesNextEpoch(t, l)
 				f.somebodyHas("c")
 				before := len(f.connections())
-				if err := ask(t.Context(), l); !errors.Is(err, locker.ErrHeld) {
-					t.Errorf("%s = %v, want ErrHeld", how, err)
+				if err := c.ask(t.Context(), l); !errors.Is(err, c.want) {
+					t.Errorf("%s = %v, want %v", how, err, c.want)
 				}
 				if n := len(f.connections()); n != before+1 {
 					t.Errorf("%d connections, and there were %d, want one more", n, before)
@@ -151,6 +175,48 @@ func TestWaitWhereTheEpochIsOver(t *testing.T) {
 		releaseNow(t, lease, old)
 		closeLocker(t, l)
 	})
+}
+
+// The same for a waiter that has begun to wait before. What it is granted then is a lock of the former
+// server, also if the Locker has no token of the next epoch yet.
+func TestGrantWhereTheEpochIsOver(t *testing.T) {
+	for name, isHeld := range map[string]bool{"by its token": false, "by a connection alone": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f, l := openPiped(t)
+				defer closeLocker(t, l)
+				acquireAs(t, l, "a")
+				f.somebodyHas("c")
+				f.change(func(f *fake) {
+					f.late = time.Second
+					f.before = func(sql string) string {
+						if fakeWait.MatchString(sql) {
+							return "late"
+						}
+						return ""
+					}
+				})
+				var lease locker.Lease
+				done := make(chan error, 1)
+				go func() {
+					var err error
+					lease, err = l.Acquire(t.Context(), "c")
+					done <- err
+				}()
+				synctest.Wait() // it waits
+				f.change(func(f *fake) { f.raised++ })
+				if isHeld {
+					f.somebodyHas("b")
+				}
+				if _, err := locker.TryAcquire(t.Context(), l, "b", locker.WithTTL(time.Second)); errors.Is(err, locker.ErrHeld) != isHeld {
+					t.Errorf("TryAcquire on another connection = %v", err)
+				}
+				if err := <-done; err != nil || lease.Token()>>48 != 2 {
+					t.Errorf("Acquire = %v, %v, want a token of the next epoch", lease, err)
+				}
+			})
+		})
+	}
 }
 
 // A waiter's new connection may lead to a former primary that still answers. Then the waiter polls,

@@ -24,10 +24,11 @@ var (
 )
 
 var (
-	errResigned  = errors.New("no more tokens can be had on this connection")
-	errNotNeeded = errors.New("it was closed")
-	errSilent    = errors.New("the server has been silent for too long")
-	errOver      = errors.New("it is not held here any more")
+	errResigned    = errors.New("nothing more is asked for on this connection")
+	errNotNeeded   = errors.New("it was closed")
+	errSilent      = errors.New("the server has been silent for too long")
+	errOtherServer = errors.New("another server has taken over")
+	errOver        = errors.New("it is not held here any more")
 )
 
 // SQLSTATE codes of the server's errors.

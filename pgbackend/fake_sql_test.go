@@ -25,6 +25,8 @@ var (
 	fakeStep5  = regexp.MustCompile(`^SELECT pg_advisory_unlock\('(-?\d+)'::integer, '(-?\d+)'::integer\)$`)
 	fakeUnlock = regexp.MustCompile(`pg_advisory_unlock(_shared)?\('(-?\d+)'::bigint\)`)
 	fakeReach  = regexp.MustCompile(`ELSE reached END THEN setval\(.*?, reached \+ (\d+)\)`)
+	fakeCancel = regexp.MustCompile(` ELSE pg_cancel_backend\((\d+)\) END$`)
+	fakeBegin  = regexp.MustCompile(`^UPDATE .* SET epoch = (\d+), system = `)
 	fakeMove   = regexp.MustCompile(`greatest\(reached, (\d+)\) \+ (\d+)\)`)
 )
 
@@ -90,7 +92,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 	case strings.Contains(sql, "pg_control_system") && f.noEpoch:
 		return nil
 	case strings.Contains(sql, "pg_control_system"):
-		return [][]string{{"70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.promoted), "1790000000000000", "t", strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known), f.protocol}}
+		return [][]string{{"70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.promoted), strconv.Itoa(1790000000000000 + c.server), "t", strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known), f.protocol}}
+	case fakeBegin.MatchString(sql):
+		n, _ := strconv.Atoi(fakeBegin.FindStringSubmatch(sql)[1])
+		f.raised, f.known = n-1, f.promoted
+		return nil
+	case strings.HasPrefix(sql, "SELECT epoch, system, "):
+		return [][]string{{strconv.Itoa(1 + f.raised), "70", "5", strconv.Itoa(900 + f.remade), strconv.Itoa(1 + f.known)}}
 	case !onDisk && strings.Contains(sql, "UPDATE ") && strings.Contains(sql, "SET reached = "): // a crash would undo it
 		return [][]string{{strconv.Itoa(f.seq), strconv.Itoa(f.reached)}}
 	case fakeReach.MatchString(sql): // there is no mark
@@ -138,9 +146,13 @@ func (f *fake) rows(c *fakeConn, sql string) [][]string {
 		}
 		return [][]string{{"0"}}
 	case strings.Contains(sql, "pg_terminate_backend"): // who asks has the life of nobody in its way
+		f.ended = append(f.ended, c.server)
 		return [][]string{{"t"}}
-	case strings.HasPrefix(sql, "SELECT pid FROM pg_stat_activity"), strings.Contains(sql, " ELSE pg_cancel_backend("): // nobody waits
-		return nil
+	case strings.HasPrefix(sql, "SELECT pid FROM pg_stat_activity"):
+		return f.blockedOn(c.server)
+	case fakeCancel.MatchString(sql):
+		f.cancel(c.server, fakeCancel.FindStringSubmatch(sql)[1])
+		return [][]string{{"t"}}
 	}
 	panic("the fake server doesn't know this statement: " + sql)
 }

@@ -13,7 +13,7 @@ import (
 func (f *fake) serve(conn net.Conn) {
 	f.mu.Lock()
 	f.pids++
-	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + f.pids}
+	c := &fakeConn{Conn: conn, backend: pgproto3.NewBackend(conn, conn), pid: 1000 + f.pids, server: f.server}
 	f.conns[c] = true
 	f.mu.Unlock()
 	defer func() {
@@ -162,10 +162,17 @@ func (f *fake) reply(c *fakeConn, what string, end pgproto3.BackendMessage, exec
 	return c.backend.Flush()
 }
 
+// fakeHint comes with the error about a full lock table.
+const fakeHint = "You might need to increase max_locks_per_transaction."
+
 // refuse answers with an error: its code and its text.
 func (c *fakeConn) refuse(what string) error {
 	code, text, _ := strings.Cut(what, " ")
-	c.backend.Send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: text})
+	hint := ""
+	if text == "out of shared memory" {
+		hint = fakeHint
+	}
+	c.backend.Send(&pgproto3.ErrorResponse{Severity: "ERROR", SeverityUnlocalized: "ERROR", Code: code, Message: text, Hint: hint})
 	c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	return c.backend.Flush()
 }

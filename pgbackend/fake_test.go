@@ -37,6 +37,9 @@ type fake struct {
 	remade     int                           // how often the sequence was made again, which the row of the epoch knows of
 	promoted   int                           // how many promotions there were
 	known      int                           // how many of them the row of the epoch knows of
+	server     int                           // which server further connections lead to: 0 at first
+	ended      []int                         // servers that were asked to end a session
+	cancelled  []int                         // servers that were asked to cancel a statement
 	local      bool                          // it says that clients are on its machine
 	noTCP      bool                          // it has no tcp_user_timeout
 	greeting   *pgproto3.ErrorResponse       // to each client
@@ -62,6 +65,7 @@ type fakeConn struct {
 	net.Conn
 	backend *pgproto3.Backend
 	pid     int
+	server  int
 	ttl     string
 	tcp     string
 	stuck   bool // in a statement that it doesn't answer

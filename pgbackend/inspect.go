@@ -95,8 +95,10 @@ type found struct {
 // table of leases for locks that meet whereRows, if there is the table and this role may read it.
 // pg_locks is a consistent look at the lock table. query_start and state_change are hidden from a
 // role that may not see the other role's sessions; then only the beginning of the wait at a gate is
-// known.
+// known. Of the connections' own locks only exclusive ones count: a session that finds out whether another
+// one is over has the other one's presence lock in shared mode for a moment.
 func (d *pgDriver) look(ctx context.Context, where, whereRows string) (found, error) {
+	where = fmt.Sprintf("(l.mode = 'ExclusiveLock' OR l.classid <> %d OR l.objsubid <> 2) AND %s", ownSpace, where)
 	sql := "SELECT l.classid, l.objid, l.objsubid, l.pid, l.granted," +
 		" (extract(epoch FROM CASE WHEN l.granted THEN NULL WHEN l.objsubid = 2 THEN coalesce(a.query_start, l.waitstart) ELSE a.query_start END) * 1000000)::bigint," +
 		" a.application_name, CASE WHEN a.state = 'idle' THEN (extract(epoch FROM clock_timestamp() - a.state_change) * 1000)::bigint WHEN a.state IS NOT NULL THEN 0 END" +

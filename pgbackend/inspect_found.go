@@ -26,8 +26,9 @@ type entry struct {
 // and no gate.
 func (e entry) isOwn() bool { return e.second && int64(e.key)>>32 == ownSpace }
 
-// foundIn reads the answer of pgDriver.look. mark is the number of the lock in their own space that
-// the connections share, besides 0: each other one is the presence lock of one connection.
+// foundIn reads the answer of pgDriver.look. In their own space, the connections of Lockers have presence
+// locks, the turn (0), and the marks of schemas, whose numbers are OIDs: mark is that of this schema. A
+// presence lock has a number from 1<<31 on (see tokenSource.begin).
 func foundIn(r *pgsession.Call, mark uint32) found {
 	f := found{rows: make(map[rowID]leaseRow), presence: make(map[int64]uint32)}
 	for i := range r.Rows {
@@ -49,7 +50,7 @@ func foundIn(r *pgsession.Call, mark uint32) found {
 		if r.Value(i, 7) != "" {
 			e.idle = max(time.Duration(r.Int(i, 7))*time.Millisecond, 0)
 		}
-		if number := uint32(e.key); e.isOwn() && number != 0 && number != mark { //nolint:gosec // the low half
+		if number := uint32(e.key); e.isOwn() && number >= 1<<31 && number != mark { //nolint:gosec // the low half
 			f.presence[e.pid] = number
 		}
 		f.entries = append(f.entries, e)

@@ -116,6 +116,7 @@ func TestInspectReadsRows(t *testing.T) {
 		leaseRow(k, 1<<31+9, "99", "5000000", "30000", "a", "1795221171926 of a connection that has ended"),
 		leaseRow(k+1, 1<<31+7, "99", "5000000", "30000", "b", "1795221171926 of another lock"),
 		leaseRow(k, -1, "99", "", "", "a", "nonsense"),
+		presence(20, 16400), // the mark of another schema
 	}
 	s := pgbackend.Inspect(k, rows, 5)
 	if s.Holder == nil || s.Waiting != 3 {

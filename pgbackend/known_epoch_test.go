@@ -76,6 +76,25 @@ func TestSchemaThatWouldBeginTooEarly(t *testing.T) {
 	}
 }
 
+// A dump from before the first Locker has a row, and no epoch in it. That would begin again with the
+// number of the timeline, unless that is a later one.
+func TestEpochThatWouldBeginAgain(t *testing.T) {
+	for promoted, begins := range []bool{false, true} {
+		f := newFake(t)
+		l, lease := restarted(t, f, func(f *fake) { f.raised, f.promoted = -1, promoted })
+		next, err := locker.TryAcquire(t.Context(), l, "a")
+		switch {
+		case begins && (err != nil || next.Token() <= lease.Token()):
+			t.Errorf("TryAcquire after a promotion = %v, %v, want a token above %v", next, err, lease.Token())
+		case !begins && (err == nil || !strings.Contains(err.Error(), "no epoch has begun")):
+			t.Errorf("TryAcquire = %v, want an error that says that no epoch has begun there", err)
+		}
+		if n := f.matching(fakeBegin); n > 0 != begins {
+			t.Errorf("the epoch was written %d times, and there were %d promotions", n, promoted)
+		}
+	}
+}
+
 // A table of the epoch that is there gets no row from a Locker: a restore would add a second one.
 func TestEpochWithoutARow(t *testing.T) {
 	f := newFake(t)

@@ -110,7 +110,7 @@ func (l *lock) tryShared(ctx context.Context) (g driver.Grant, again bool, err e
 	if err != nil {
 		return g, false, err
 	}
-	if c.isReplaced() {
+	if c.isOfOldEpoch() {
 		c.giveUp(errOldEpoch)
 		return g, true, errOldEpoch
 	}

@@ -75,10 +75,16 @@ func (n *names) textOf(k key) string {
 // lockLimit is how many locks a Locker may have on a server.
 func lockLimit(s pgsession.Server) int { return s.LocksPerTx * (s.Connections + s.Prepared) / 2 }
 
+// locksTaken is SQL: how many locks have a place in the lock table. pg_locks has a row for each holder
+// and for each waiter. It also has what transactions at SERIALIZABLE have read (SIReadLock), which is in
+// a table of its own. The type xid has no order, by which DISTINCT would sort.
+const locksTaken = "SELECT count(DISTINCT (locktype, database, relation, page, tuple, virtualxid, transactionid::text, classid, objid, objsubid))" +
+	" FROM pg_locks WHERE NOT fastpath AND mode <> 'SIReadLock'"
+
 // checkRoom refuses a server whose lock table is half full. It is asked once: a look costs some
 // milliseconds where there are many locks.
 func checkRoom(ctx context.Context, s *pgsession.Session, limit int) error {
-	r, err := s.Exec(ctx, "SELECT count(*) FROM pg_locks WHERE NOT fastpath")
+	r, err := s.Exec(ctx, locksTaken)
 	if err != nil {
 		return err
 	}
@@ -90,9 +96,10 @@ func checkRoom(ctx context.Context, s *pgsession.Session, limit int) error {
 }
 
 // tableIsFull says what to do about the server's error that its lock table is full. Other errors are
-// returned as they are.
+// returned as they are. A server that lacks other memory has the same code, and texts are in the server's
+// language. But the hint names the setting.
 func tableIsFull(err error) error {
-	if !pgsession.Says(err, codeNoMemory) {
+	if !pgsession.Says(err, codeNoMemory) || !pgsession.Hints(err, "max_locks_per_transaction") {
 		return err
 	}
 	return fmt.Errorf("%w: it is full; raise max_locks_per_transaction: %w", ErrLockTable, err)

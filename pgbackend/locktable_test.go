@@ -76,6 +76,23 @@ func TestFullTableOfTheServer(t *testing.T) {
 	}
 }
 
+// Another lack of memory has the same SQLSTATE, in any language.
+func TestServerWithoutMemory(t *testing.T) {
+	f := newFake(t)
+	l := open(t, f)
+	f.change(func(f *fake) {
+		f.before = func(sql string) string {
+			if fakeTry.MatchString(sql) {
+				return "53200 Speicher aufgebraucht"
+			}
+			return ""
+		}
+	})
+	if _, err := locker.TryAcquire(t.Context(), l, "a"); err == nil || errors.Is(err, pgbackend.ErrLockTable) || !strings.Contains(err.Error(), "53200") {
+		t.Errorf("TryAcquire on a server without memory = %v, want the server's error, and not ErrLockTable", err)
+	}
+}
+
 // So it is for a waiter, whose statement takes two locks more.
 func TestFullTableUnderAWaiter(t *testing.T) {
 	f := newFake(t)
@@ -126,4 +143,4 @@ func (tx *fullTx) Exec(_ context.Context, sql string, _ ...any) (pgconn.CommandT
 	return pgconn.CommandTag{}, nil
 }
 
-var errFull = &pgconn.PgError{Severity: "ERROR", Code: "53200", Message: "out of shared memory"}
+var errFull = &pgconn.PgError{Severity: "ERROR", Code: "53200", Message: "out of shared memory", Hint: fakeHint}

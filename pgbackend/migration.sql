@@ -7,7 +7,8 @@ CREATE SCHEMA IF NOT EXISTS "locker";
 CREATE SEQUENCE IF NOT EXISTS "locker".locker_token AS bigint MINVALUE 1 MAXVALUE 281474976710655 CACHE 1 NO CYCLE;
 
 -- One row: the high bits of tokens, where the sequence was when they were last raised, and a value that the sequence had
--- reached. To raise them by hand, with all Lockers stopped: UPDATE locker_epoch SET epoch = epoch + 1, reached = 0.
+-- reached. To raise them by hand, with all Lockers stopped, above N, the largest that there was:
+-- UPDATE locker_epoch SET epoch = N + 1, reached = 0.
 CREATE TABLE IF NOT EXISTS "locker".locker_epoch (
 	one      boolean PRIMARY KEY DEFAULT true CHECK (one),
 	epoch    bigint NOT NULL DEFAULT 0,

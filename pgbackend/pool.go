@@ -94,7 +94,7 @@ func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 		return nil, errFormerPrimary
 	}
 	c, err := p.d.connect(ctx, p, false)
-	if err != nil || !c.isReplaced() {
+	if err != nil || !c.isOfOldEpoch() {
 		return c, err
 	}
 	c.End(errFormerPrimary)
@@ -104,7 +104,7 @@ func (p *pool) connectToPrimary(ctx context.Context) (*conn, error) {
 	return nil, errFormerPrimary
 }
 
-var errFormerPrimary = fmt.Errorf("%w: the server may be a former primary; it is asked again after %v", errOldEpoch, formerPause)
+var errFormerPrimary = fmt.Errorf("%w: the server may be a former primary, or its epoch must be raised by hand (docs/postgres.md, \"Raising the epoch\"); it is asked again after %v", errOldEpoch, formerPause)
 
 // Usable is true: a pool replaces connections that have ended.
 func (p *pool) Usable() bool { return true }
@@ -136,7 +136,7 @@ func (p *pool) takeIdle() *conn {
 	for len(p.idle) > 0 {
 		c := p.idle[len(p.idle)-1]
 		p.idle = p.idle[:len(p.idle)-1]
-		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() || c.isReplaced() {
+		if p.shared == nil || p.shared.tokens.serverID != c.tokens.serverID || p.shared.tokens.epoch != c.tokens.epoch || c.hasResigned() || c.isOfOldEpoch() {
 			c.End(errNotNeeded)
 		}
 		if c.Err() == nil {
@@ -168,11 +168,15 @@ func (p *pool) putIdle(c *conn) {
 }
 
 // leave ends a connection on which nothing is held. The server's confirmation is waited for in the
-// background, until the Locker is closed.
+// background, until the Locker is closed. Rows of its last leases go before: later there may be no other
+// connection to that server.
 func (c *conn) leave() {
 	begun := c.d.tasks.Go(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, closeLimit)
 		defer cancel()
+		if c.takesLabels.Load() {
+			_, _ = c.BeginAlongside(ctx, c.d.schema.deleteRowsOf([]uint32{c.tokens.presence}))
+		}
 		c.Close(ctx)
 	})
 	if !begun {

@@ -139,9 +139,12 @@ func (d *pgDriver) renewWaiting(
 	}
 	for _, i := range waiting {
 		l := locks[i].(*lock)
-		if err == nil {
+		switch {
+		case l.waitsInVain(): // before anything else: what was asked was another server, maybe
+			report(i, 0, asLoss(errOldEpoch))
+		case err == nil:
 			report(i, sent, l.checkBlocked(blocked))
-		} else {
+		default:
 			report(i, 0, err)
 		}
 	}
@@ -179,11 +182,18 @@ func (d *pgDriver) blockedAmong(ctx context.Context, l *lock, pids []string) (ma
 	return blocked, nil
 }
 
-// blockedPID is the process of the statement that waits; 0 if none does.
+// waitsInVain reports whether the lock waits where the epoch is over, which may be a former primary.
+func (l *lock) waitsInVain() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiter != nil && l.waiter.isOfOldEpoch()
+}
+
+// blockedPID is the process of the statement that waits; 0 if none does, or if it waits in vain.
 func (l *lock) blockedPID() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.waiter == nil || l.blocked == nil {
+	if l.waiter == nil || l.blocked == nil || l.waiter.isOfOldEpoch() {
 		return 0
 	}
 	return l.waiter.PID

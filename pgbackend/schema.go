@@ -74,7 +74,7 @@ func (s schema) missing(ctx context.Context, session *pgsession.Session, known *
 	} else if err := s.checkGivenOut(r.Value(0, 0)); err != nil {
 		return "", err
 	}
-	if err := known.mayBegin(r.Int(0, 4)); err != nil {
+	if err := known.mayBegin(r.Int(0, 4), errSchemaGone); err != nil {
 		return "", fmt.Errorf("the schema %s is missing or incomplete: %w", s.quoted(), err)
 	}
 	if r.Bool(0, 3) { // an index needs the table's owner as well

@@ -35,7 +35,7 @@ import (
 // meanwhile.
 //
 // The first connection also raises the epoch if the row was restored, which the row itself shows
-// (see writing).
+// (see wasRestored).
 //
 // While others are connected the server doesn't crash, but the sequence may be set back. A new
 // connection notices that if the sequence is below reached. Each Locker remembers the largest token
@@ -57,6 +57,7 @@ type tokenSource struct {
 	session *pgsession.Session
 	exec    func(ctx context.Context, sql string) (*pgsession.Call, error)
 	schema  schema
+	known   *knownEpoch
 
 	presence uint32 // the number of the presence lock
 	serverID serverID
@@ -77,7 +78,7 @@ func (t *tokenSource) advance(ctx context.Context) error {
 	first := "CASE WHEN pg_try_advisory_lock(" + mark + ") THEN pg_advisory_unlock(" + mark + ") ELSE false END"
 	limit := fmt.Sprintf("CASE WHEN %s THEN reached + %d ELSE reached END", first, reachStep)
 	r, err := t.exec(ctx, "BEGIN; SELECT pg_advisory_lock("+turn+"); COMMIT; "+
-		fmt.Sprintf("BEGIN; SET LOCAL synchronous_commit = on; UPDATE %s SET epoch = epoch + 1, written = "+writer+" WHERE "+restored+" AND %s; COMMIT; ", t.schema.table(), first)+
+		fmt.Sprintf("BEGIN; SET LOCAL synchronous_commit = on; UPDATE %s SET epoch = epoch + 1, written = "+thisWriter+" WHERE "+wasRestored+" AND %s; COMMIT; ", t.schema.table(), first)+
 		"BEGIN; "+t.moveOn(limit, fmt.Sprintf("reached + %d", reachStep))+"; "+t.noteReached(reachStep/2)+"; COMMIT; "+
 		"BEGIN; SELECT pg_advisory_lock_shared("+mark+"); SELECT pg_advisory_unlock("+turn+"); COMMIT; SELECT reached, epoch FROM "+t.schema.table())
 	if err != nil {
@@ -106,7 +107,7 @@ func (t *tokenSource) moveOn(limit, to string) string {
 // noteReached is SQL that writes down how far the sequence is, if that is far enough from what was
 // written.
 func (t *tokenSource) noteReached(far int) string {
-	return fmt.Sprintf("UPDATE %s SET reached = %s, "+writing+" WHERE reached + %d <= %[2]s", t.schema.table(), t.lastValue(), far)
+	return fmt.Sprintf("UPDATE %s SET reached = %s, "+noteWriter+" WHERE reached + %d <= %[2]s", t.schema.table(), t.lastValue(), far)
 }
 
 // A row that a restore of data has put into an emptied table can't be distinguished from the old
@@ -120,10 +121,10 @@ func (t *tokenSource) noteReached(far int) string {
 // number has 32 bits, as in xmin; the statements are not in subtransactions, which have
 // other numbers.
 const (
-	noted    = "written = xmin::text::bigint"
-	writing  = "written = CASE WHEN epoch = 0 OR " + noted + " THEN " + writer + " ELSE 0 END"
-	writer   = "pg_current_xact_id()::xid::text::bigint"
-	restored = "epoch > 0 AND NOT " + noted
+	isNoted     = "written = xmin::text::bigint"                                                        // the row has the transaction that has written it
+	thisWriter  = "pg_current_xact_id()::xid::text::bigint"                                             // this transaction, as the row has it
+	noteWriter  = "written = CASE WHEN epoch = 0 OR " + isNoted + " THEN " + thisWriter + " ELSE 0 END" // of an UPDATE
+	wasRestored = "epoch > 0 AND NOT " + isNoted
 )
 
 // admit makes a token of a value that the sequence has given to a statement which was sent when

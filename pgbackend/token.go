@@ -38,8 +38,9 @@ import (
 //   - A standby was made a primary without a promotion (its standby.signal was deleted), or a base
 //     backup or a copy of the disk was started without recovery.signal: no new timeline begins. If
 //     the last write of the row is there, tokens rise all the same, as after a crash (sequence.go).
-//   - The same dump is restored for the second time, or another restore came after the dump was
-//     made.
+//   - The same dump is restored for the second time; or another restore, or an epoch that was raised by
+//     hand, came after the dump was made; or no epoch had begun yet.
+//   - A promotion is given up, and the former primary is used again.
 //   - There were promotions on a server since its dump was made, and the dump is restored
 //     elsewhere.
 //   - A replica that takes over lags behind one of these events, behind a restore or an upgrade, or

@@ -142,19 +142,8 @@ func (d *pgDriver) tokenFor(ctx context.Context, home serverID) (locker.Token, e
 
 // txConn returns a shared connection, if possible the one of the default TTL.
 func (d *pgDriver) txConn(ctx context.Context) (*conn, error) {
-	for try := 1; ; try++ {
-		c, err := d.anyConn(ctx, d.ttl)
-		if err != nil {
-			return nil, callerGaveUp(ctx, err)
-		}
-		if !c.isReplaced() {
-			return c, nil
-		}
-		c.giveUp(errOldEpoch)
-		if try == maxTries {
-			return nil, errOldEpoch
-		}
-	}
+	c, err := d.anyConn(ctx, d.ttl)
+	return c, callerGaveUp(ctx, err)
 }
 
 var errElsewhere = errors.New("the transaction is on another server, or in another database, than the Locker")

@@ -14,12 +14,12 @@ import (
 // the lock. The session that is past the gate is the only one that waits for the lock itself;
 // move.go says why.
 
-// await waits for the grant on a waiter's connection. When that ends the wait begins again, with
-// another acquisition. So it does when the server ends the statement because of a deadlock: a
-// transaction that waits at the gate (LockTx) may be in one with a transaction that has the lock.
-// This wait is no part of it once it is removed, because it begins again at the end of the queue, with
-// nothing that others wait for. The server looks for a deadlock only after deadlock_timeout, and the
-// engine makes a pause, so this doesn't spin.
+// await waits for the grant on a waiter's connection. When that ends, or its epoch is over, the wait
+// begins again, with another acquisition. So it does when the server ends the statement because of a
+// deadlock: a transaction that waits at the gate (LockTx) may be in one with a transaction that has the
+// lock. This wait is no part of it once it is removed, because it begins again at the end of the queue,
+// with nothing that others wait for. The server looks for a deadlock only after deadlock_timeout, and
+// the engine makes a pause, so this doesn't spin.
 func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 	var none driver.Grant
 	c, err := l.takeWaiter(ctx)
@@ -42,7 +42,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 		return grant, nil
 	case c.Err() != nil:
 		l.notifyLost(asLoss(c.Err()))
-	case errors.Is(err, errResigned), pgsession.Says(err, codeDeadlock):
+	case errors.Is(err, errResigned), errors.Is(err, errOldEpoch), pgsession.Says(err, codeDeadlock):
 		l.notifyLost(asLoss(err))
 	case ctx.Err() != nil:
 		return none, context.Cause(ctx)
@@ -54,7 +54,7 @@ func (l *lock) await(ctx context.Context) (driver.Grant, error) {
 // answers no keepalives. From the grant on there may be a lease, so that must not happen any more:
 // it is switched off by the same statement, before the holder can know of the grant.
 func (l *lock) block(ctx context.Context, c *conn) (*pgsession.Call, error) {
-	if c.isReplaced() {
+	if c.isOfOldEpoch() {
 		c.End(errOldEpoch)
 		return nil, c.Err()
 	}
@@ -95,6 +95,10 @@ func (l *lock) makeGrant(ctx context.Context, c *conn, r *pgsession.Call) (drive
 	var none driver.Grant
 	if err := c.CheckTCP(r.Int(0, 1)); err != nil {
 		return none, err
+	}
+	if c.isOfOldEpoch() { // since it waits: what it has is a lock of a former primary, maybe
+		c.giveUp(errOldEpoch)
+		return none, errOldEpoch
 	}
 	limited, cancel := context.WithTimeout(ctx, maxCall)
 	defer cancel()
@@ -202,11 +206,15 @@ func (l *lock) unblock(ctx context.Context, c *conn, blocked *pgsession.Call) er
 	}
 }
 
-// cancelStatement asks the server, over the shared connection, to cancel what is under way on c.
+// cancelStatement asks the server, over the shared connection, to cancel what is under way on c. It
+// fails if that leads to another server by now, where c's process is somebody else's.
 func (l *lock) cancelStatement(ctx context.Context, c *conn) error {
 	shared, err := l.d.anyConn(ctx, l.ttl)
 	if err != nil {
 		return err
+	}
+	if !shared.tokens.serverID.hasLocksOf(c.tokens.serverID) {
+		return errOtherServer
 	}
 	_, err = shared.exec(ctx, fmt.Sprintf("SELECT %s ELSE pg_cancel_backend(%d) END", c.IfGone(), c.PID))
 	return err

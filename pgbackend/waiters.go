@@ -108,7 +108,7 @@ func (p *pool) makeWaiter(ctx context.Context) (*conn, error) {
 		limited, cancel := context.WithTimeout(ctx, p.d.connectTime())
 		defer cancel()
 		c, err := p.d.connect(limited, p, true)
-		if err == nil && c.isReplaced() { // a former primary still answers
+		if err == nil && c.isOfOldEpoch() { // a former primary still answers
 			c.End(errOldEpoch)
 			err = c.Err()
 		}

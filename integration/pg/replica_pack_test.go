@@ -42,6 +42,9 @@ func (s *Service) replicaPack() []conformance.Case {
 		{ID: "I27", Name: "tokens-rise-over-an-old-dump", Run: s.oldDump,
 			Why: "a dump that was made before a failover restores the tokens of that time, and " +
 				"the state in which there was no failover"},
+		{ID: "I28", Name: "waiter-leaves-a-former-primary", Run: s.leavesFormerPrimary,
+			Why: "a primary that was replaced may go on, and a caller that waits there would wait for a lock " +
+				"that excludes nobody any more"},
 	}
 }
 

@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/fencedlock/locker"
 	"github.com/fencedlock/locker/conformance"
 	"github.com/fencedlock/locker/conformance/step"
 	"github.com/fencedlock/locker/integration/images"
 	"github.com/fencedlock/locker/integration/internal/itest"
+	"github.com/fencedlock/locker/pgbackend"
 )
 
 // shell runs a command in a server's container. Postgres' own programs find the server there by
@@ -101,6 +105,37 @@ func TestPostgresConnectDuringARestore(t *testing.T) {
 		}
 	}
 	node.shell(t, pgRestored)
+	token := step.FreeWithin(t, itest.ShortWait, l, name)
+	later(t, last, token)
+	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), name))
+}
+
+// A dump from before the first Locker has no epoch. A Locker that is open doesn't begin it again with the
+// number of the timeline, and goes on when it was raised by hand.
+func TestPostgresRestoreFromBeforeTheFirstLocker(t *testing.T) {
+	itest.NeedServers(t)
+	s := pgSmall(t)
+	s.clear(t)
+	node := s.nodes[0]
+	s.exec(t, "drop schema if exists locker cascade")
+	if _, err := s.txPool(t).Exec(t.Context(), pgbackend.Migration("locker"), pgx.QueryExecModeSimpleProtocol); err != nil {
+		t.Fatal(err)
+	}
+	node.shell(t, pgDumped)
+	l, name := step.CloseAtEnd(t, s.open(t)), step.LockName(t)
+	last := spend(t, 50, l)
+	node.shell(t, pgCleaned)
+	step.Eventually(t, itest.ShortWait, func() error {
+		lease, err := locker.TryAcquire(t.Context(), l, name)
+		switch {
+		case err == nil:
+			t.Fatalf("TryAcquire after the restore = token %v, want an error: %v was given out before", lease.Token(), last)
+		case strings.Contains(err.Error(), "no epoch has begun"):
+			return nil
+		}
+		return err
+	})
+	s.exec(t, "update locker.locker_epoch set epoch = greatest(epoch, "+last.String()+"::bigint >> 48) + 1, reached = 0")
 	token := step.FreeWithin(t, itest.ShortWait, l, name)
 	later(t, last, token)
 	later(t, token, step.FreeWithin(t, itest.ShortWait, step.CloseAtEnd(t, s.open(t)), name))

@@ -2,6 +2,7 @@ package pgsession
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 )
@@ -36,6 +37,12 @@ func Says(err error, codes ...string) bool {
 		}
 	}
 	return false
+}
+
+// Hints reports whether err is an error of the server whose hint contains a text.
+func Hints(err error, text string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && strings.Contains(e.Hint, text)
 }
 
 // Refused reports whether err says that the server has refused a statement, and the connection goes

@@ -186,8 +186,19 @@ func (s *Session) endLocked(cause error) {
 	}
 	s.unsent, s.underWay = nil, 0
 	close(s.down)
+	s.closeStream()
+}
+
+// closeStream closes the stream. TLS says goodbye to the peer before, and waits up to 5 s for a peer
+// that doesn't read (crypto/tls of Go 1.26, closeNotify). Here the mutex is held, so it gets maxGoodbye.
+func (s *Session) closeStream() {
+	if secured, ok := s.net.(interface{ NetConn() net.Conn }); ok {
+		defer time.AfterFunc(maxGoodbye, func() { _ = secured.NetConn().Close() }).Stop()
+	}
 	_ = s.net.Close()
 }
+
+const maxGoodbye = 20 * time.Millisecond // a kernel that has room for it takes it at once
 
 // Err is why the connection has ended; nil while it hasn't.
 func (s *Session) Err() error {

@@ -16,6 +16,9 @@ import (
 // be ended without hitting another session that has got its number. (A pooler in session mode may
 // go on with the process, but has it give up all locks first.) On another server than before, after
 // a failover, it is free.
+//
+// A process that ends gives up its locks one after the other. So when the presence lock is free, some of
+// thousands of others may be held for some microseconds or milliseconds more.
 func (s *Session) Terminate(ctx context.Context, exec func(ctx context.Context, sql string) (*Call, error)) error {
 	select {
 	case s.terminating <- struct{}{}:
