@@ -29,7 +29,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer releaseInBackground(ctx, line) // also after a panic
+	defer startRelease(ctx, []Lease{line}) // in the background, also after a panic
 	waiting, cancel := waitContext(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -44,7 +44,7 @@ func (p *permits) standInLine(ctx context.Context) (Lease, error) {
 	}
 	if gone(lease) { // while others were looked at
 		lost := lease.Err()
-		releaseInBackground(ctx, lease)
+		startRelease(ctx, []Lease{lease})
 		return nil, &lostOnTheWay{lost}
 	}
 	return lease, nil
@@ -144,7 +144,7 @@ func (w *slotWait) wait() {
 func (w *slotWait) overBy() error {
 	lease, err := w.p.ask(w.waiting, 1, NoWait())
 	if err == nil {
-		releaseInBackground(w.ctx, lease)
+		startRelease(w.ctx, []Lease{lease})
 		err = &Error{Op: "acquire", Backend: w.p.l.Guarantees().Backend, Name: w.p.name, Err: context.Cause(w.waiting)}
 	}
 	return err
@@ -164,7 +164,7 @@ func (w *slotWait) note(a answer) {
 	case a.lease != nil && w.won == nil && (w.err == nil || moves):
 		w.won, w.err = a.lease, nil
 	case a.lease != nil:
-		releaseInBackground(w.ctx, a.lease)
+		startRelease(w.ctx, []Lease{a.lease})
 	case w.won == nil && !errors.Is(a.err, ErrHeldByCaller):
 		w.fail(a.err)
 	}
@@ -177,7 +177,7 @@ func (w *slotWait) fail(err error) {
 	}
 	w.err = err
 	if w.won != nil {
-		releaseInBackground(w.ctx, w.won)
+		startRelease(w.ctx, []Lease{w.won})
 		w.won = nil
 	}
 }

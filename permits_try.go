@@ -107,9 +107,7 @@ func (p *permits) try(ctx context.Context, slots []int) (Lease, error) {
 	case got != nil && !gone(got):
 		return got, nil
 	case got != nil || len(spare) > 0: // another answer, or the release of others, took longer
-		if got != nil {
-			releaseInBackground(ctx, got)
-		}
+		startRelease(ctx, []Lease{got})
 		return nil, &Error{Op: "acquire", Backend: p.l.Guarantees().Backend, Name: p.name, Err: errEndedOnTheWay}
 	case failed != nil:
 		return nil, failed

@@ -32,8 +32,14 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 		if held == len(got) {
 			break
 		}
-		if err := s.awaitHeld(ctx, got, held); err != nil {
+		// Only what comes before may be kept while this one is waited for.
+		released := startRelease(ctx, got[held+1:])
+		if got[held], err = s.await(ctx, got[:held], held); err != nil {
 			return nil, err
+		}
+		select {
+		case <-released: // or this call would find its own leases
+		case <-ctx.Done():
 		}
 		first = held + 1
 	}
@@ -46,16 +52,6 @@ func (s *several) once(ctx context.Context) (_ *LeaseSet, err error) {
 	}
 	complete = true
 	return leases, nil
-}
-
-// awaitHeld waits for the lock at position held. Only what comes before may be kept meanwhile.
-func (s *several) awaitHeld(ctx context.Context, got []Lease, held int) (err error) {
-	released := startRelease(ctx, got[held+1:])
-	defer released.leave()
-	if got[held], err = s.await(ctx, got[:held], held); err == nil {
-		released.wait(ctx) // or this call would find its own leases
-	}
-	return err
 }
 
 // askAll asks for all locks from position first on at the same time, without waiting. It returns

@@ -156,60 +156,27 @@ func watch(leases []Lease, over <-chan struct{}, ended func(error)) {
 // releaseAll releases the leases that are not nil at the same time, and waits for that until ctx
 // ends. Then it goes on in the background.
 func releaseAll(ctx context.Context, leases []Lease) {
-	r := startRelease(ctx, leases)
-	defer r.leave()
-	r.wait(ctx)
-}
-
-// releasing is the release of several leases. Its caller may wait for it, and leaves it in the end.
-type releasing struct {
-	answers chan []answer // when each Release has returned; what one of them hasn't confirmed, its Locker goes on to remove
-	left    chan struct{}
-}
-
-// startRelease releases the leases that are not nil, and forgets them.
-func startRelease(ctx context.Context, leases []Lease) *releasing {
-	r := &releasing{make(chan []answer), make(chan struct{})}
-	answers := make([]answer, len(leases))
-	var all sync.WaitGroup
-	for i, lease := range leases {
-		answers[i].returned = true
-		if lease != nil {
-			leases[i] = nil
-			all.Go(func() { answers[i] = ask(func() (Lease, error) { return nil, lease.Release(ctx) }) })
-		}
-	}
-	go func() {
-		all.Wait()
-		select {
-		case r.answers <- answers:
-		case <-r.left:
-			repeatPanics(answers) // nobody else is left to notice
-		}
-	}()
-	return r
-}
-
-// wait returns when each Release has returned, or ctx is over. It repeats a panic.
-func (r *releasing) wait(ctx context.Context) {
 	select {
-	case answers := <-r.answers:
-		repeatPanics(answers)
+	case <-startRelease(ctx, leases):
 	case <-ctx.Done():
 	}
 }
 
-// leave says that nobody waits any more. It repeats a panic if each Release has returned already.
-func (r *releasing) leave() {
-	defer close(r.left)
-	select {
-	case answers := <-r.answers:
-		repeatPanics(answers)
-	default:
+// startRelease releases the leases that are not nil, and forgets them. The channel is closed when
+// each Release has returned. What one of them hasn't confirmed by then, its Locker goes on to
+// remove.
+func startRelease(ctx context.Context, leases []Lease) (released <-chan struct{}) {
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for i, lease := range leases {
+		if lease != nil {
+			leases[i] = nil
+			all.Go(func() { _ = lease.Release(ctx) })
+		}
 	}
-}
-
-// releaseInBackground releases a lease for which nobody waits. A panic there ends the process.
-func releaseInBackground(ctx context.Context, lease Lease) {
-	go func() { _ = lease.Release(ctx) }()
+	go func() {
+		defer close(done)
+		all.Wait()
+	}()
+	return done
 }
